@@ -1,0 +1,216 @@
+use paceline_units::{Bytes, Duration, Instant, Rate, Value};
+
+use crate::{PacketState, RateSample};
+
+/// What every controller is told when it is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Sender maximum segment size: payload bytes in a full packet (the draft's `C.SMSS`).
+    pub mss: u32,
+    /// Initial window in bytes (RFC 6928; the draft's `C.InitialCwnd`).
+    pub initial_window: Bytes,
+    /// Seed of the controller's own draws.
+    pub seed: u64,
+    /// The time of construction.
+    pub now: Instant,
+    /// Smoothed RTT, when the handshake has measured one.
+    pub srtt: Option<Duration>,
+}
+
+/// A packet is about to be sent. All volumes are as they stand *before* it is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// The time of departure (the pacer's, where there is one).
+    pub now: Instant,
+    /// Payload bytes of the packet.
+    pub size: u32,
+    /// Data in flight before this packet.
+    pub in_flight: Bytes,
+    /// Whether `C.app_limited` is set.
+    pub app_limited: bool,
+}
+
+/// One packet has been declared lost. Told before the [`Ack`] that revealed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// Time of the declaration.
+    pub now: Instant,
+    /// The token of the lost transmission.
+    pub packet: PacketState,
+    /// `C.lost` now, this packet included.
+    pub lost: Bytes,
+    /// `C.delivered` now.
+    pub delivered: Bytes,
+    /// Data in flight once this packet no longer counts.
+    pub in_flight: Bytes,
+    /// Whether it opens a new range of lost data: the packet just before it in sequence is not lost.
+    pub starts_range: bool,
+    /// Whether the lost transmission was itself a retransmission.
+    pub retransmission: bool,
+}
+
+impl Loss {
+    /// Data lost since the packet was sent, the packet included (the draft's `RS.lost`).
+    pub fn lost_since_send(&self) -> Bytes {
+        self.lost - self.packet.lost
+    }
+}
+
+/// The sender's loss-recovery state, by Linux's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CaState {
+    /// No sign of trouble.
+    #[default]
+    Open,
+    /// Something was SACKed out of order; nothing is declared lost yet.
+    Disorder,
+    /// The window was reduced by an ECN signal.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery from a retransmission timeout.
+    Loss,
+}
+
+/// One acknowledgment, after the transport has processed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// Time of arrival.
+    pub now: Instant,
+    /// The delivery-rate sample of this ACK.
+    pub sample: RateSample,
+    /// Data newly delivered by it, cumulatively or selectively (`RS.newly_acked`).
+    pub newly_acked: Bytes,
+    /// Data newly declared lost on it (`RS.newly_lost`).
+    pub newly_lost: Bytes,
+    /// Newly delivered data that carried a CE mark.
+    pub newly_marked: Bytes,
+    /// Data in flight before it.
+    pub prior_in_flight: Bytes,
+    /// Data in flight after it (`C.inflight`).
+    pub in_flight: Bytes,
+    /// Data delivered over the life of the connection (`C.delivered`).
+    pub delivered: Bytes,
+    /// Data declared lost over the life of the connection (`C.lost`).
+    pub lost: Bytes,
+    /// RTT of the most recently sent packet that it newly acknowledges; none if ambiguous (Karn).
+    pub rtt: Option<Duration>,
+    /// Smoothed RTT (RFC 6298), this sample included; zero before the first.
+    pub srtt: Duration,
+    /// Lifetime minimum RTT; zero before the first.
+    pub min_rtt: Duration,
+    /// Whether the window, not the application, limited what was in flight in the last round.
+    pub cwnd_limited: bool,
+    /// Recovery state after this ACK.
+    pub ca_state: CaState,
+    /// Whether the cumulative acknowledgment advanced.
+    pub una_advanced: bool,
+    /// Whether a delayed-ACK timer may have held it back.
+    pub delayed: bool,
+    /// One-way delay of the newest delivered packet, where the transport can measure it.
+    pub one_way_delay: Option<Duration>,
+    /// Time the receiver held the acknowledged packet, where it says so (ETS).
+    pub receiver_delay: Option<Duration>,
+    /// Whether a receiver's classic ECN echo (ECE) is set.
+    pub ece: bool,
+}
+
+/// The codepoint a controller wants on its packets (RFC 3168, RFC 9331).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECT(0): classic response.
+    Ect0,
+    /// ECT(1): scalable response.
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
+/// Who sets the window in fast recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryWindow {
+    /// The transport, by proportional rate reduction towards the controller's
+    /// reduced window (RFC 9937).
+    Prr,
+    /// The controller's own window holds in recovery too (BBR).
+    Controller,
+}
+
+/// A congestion-control algorithm.
+///
+/// The transport calls in this order for one incoming acknowledgment:
+/// [`on_spurious`](Self::on_spurious) if it shows that the episode's losses were none,
+/// [`on_loss`](Self::on_loss) for each packet newly declared lost,
+/// [`on_recovery_enter`](Self::on_recovery_enter) or
+/// [`on_recovery_exit`](Self::on_recovery_exit) if the state changed, and last
+/// [`on_ack`](Self::on_ack), once. Losses that a timer declares come without an ACK.
+pub trait Controller {
+    /// The name by which a scenario asks for it.
+    fn name(&self) -> &'static str;
+
+    /// A packet is about to be sent.
+    fn on_send(&mut self, _sent: &Sent) {}
+
+    /// A packet was declared lost.
+    fn on_loss(&mut self, _loss: &Loss) {}
+
+    /// An acknowledgment was processed.
+    fn on_ack(&mut self, ack: &Ack);
+
+    /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it.
+    fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes);
+
+    /// Fast recovery or recovery from a timeout has ended: everything sent before it is acknowledged.
+    fn on_recovery_exit(&mut self, _now: Instant) {}
+
+    /// The retransmission timer fired; `in_flight` is what is left once lost packets no longer count.
+    fn on_timeout(&mut self, now: Instant, in_flight: Bytes);
+
+    /// The recovery episode was spurious: every packet it declared lost was in fact delivered.
+    fn on_spurious(&mut self, _now: Instant) {}
+
+    /// The payload of a full packet changed.
+    fn on_mss(&mut self, _mss: u32) {}
+
+    /// Congestion window: the most that may be in flight (`C.cwnd`).
+    fn cwnd(&self) -> Bytes;
+
+    /// Pacing rate in payload bytes' bits (`C.pacing_rate`); none leaves sending to the ACK clock.
+    fn pacing_rate(&self) -> Option<Rate> {
+        None
+    }
+
+    /// The most that one burst may hold (`C.send_quantum`).
+    fn send_quantum(&self) -> Bytes;
+
+    /// Slow-start threshold, where the algorithm has one.
+    fn ssthresh(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// Who sets the window in fast recovery.
+    fn recovery_window(&self) -> RecoveryWindow {
+        RecoveryWindow::Prr
+    }
+
+    /// True while the transport is to mark the connection application-limited
+    /// after each ACK (`MarkConnectionAppLimited` in BBR's ProbeRTT).
+    fn marks_app_limited(&self) -> bool {
+        false
+    }
+
+    /// The codepoint wanted on data packets.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
+    /// The state of its state machine, by the source's name (`ProbeBW_UP`, `SlowStart`).
+    fn phase(&self) -> &'static str;
+
+    /// Shows everything a plot or a test wants to see, by the source's names
+    /// without prefix or unit (`max_bw`, `inflight_longterm`).
+    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value));
+}

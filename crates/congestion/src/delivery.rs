@@ -1,0 +1,177 @@
+//! Delivery-rate samples (draft-ietf-ccwg-bbr-06 section 4.1).
+
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+/// What the transport keeps with each packet it has sent (the draft's `P.` state, 4.1.2.1.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketState {
+    /// `C.delivered` when it was sent.
+    pub delivered: Bytes,
+    /// Delivered data that carried CE, when it was sent.
+    pub delivered_ce: Bytes,
+    /// `C.lost` when it was sent.
+    pub lost: Bytes,
+    /// Data in flight just after it was sent, itself included.
+    pub tx_in_flight: Bytes,
+    /// `C.delivered_time` when it was sent.
+    pub delivered_time: Instant,
+    /// `C.first_send_time` when it was sent.
+    pub first_send_time: Instant,
+    /// Its departure time.
+    pub send_time: Instant,
+    /// Payload bytes.
+    pub size: u32,
+    /// Whether the connection was application-limited when it was sent.
+    pub app_limited: bool,
+}
+
+/// One ACK's delivery-rate sample (the draft's `RS.`, 4.1.2.1.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateSample {
+    /// Whether the ACK newly delivered anything; nothing below holds without it.
+    pub has_data: bool,
+    /// Data delivered over the interval.
+    pub delivered: Bytes,
+    /// CE-marked data delivered over the interval.
+    pub delivered_ce: Bytes,
+    /// `P.delivered` of the newest delivered packet.
+    pub prior_delivered: Bytes,
+    /// The interval: the longer of the send and ACK phases. Zero when the sample gives no rate.
+    pub interval: Duration,
+    /// `P.tx_in_flight` of the newest delivered packet.
+    pub tx_in_flight: Bytes,
+    /// Data declared lost since that packet was sent.
+    pub lost: Bytes,
+    /// `P.send_time` of the newest delivered packet.
+    pub send_time: Instant,
+    /// Whether the sample is application-limited.
+    pub app_limited: bool,
+}
+
+impl RateSample {
+    /// `RS.delivery_rate`; zero when the interval is too short to give one.
+    pub fn delivery_rate(&self) -> Rate {
+        if self.interval == Duration::ZERO {
+            return Rate::ZERO;
+        }
+        Rate::from_delivery(self.delivered, self.interval)
+    }
+}
+
+/// The connection's delivery state (the draft's `C.`, 4.1.2.1.1).
+#[derive(Clone, Debug, Default)]
+pub struct Delivery {
+    delivered: Bytes,
+    delivered_ce: Bytes,
+    lost: Bytes,
+    delivered_time: Instant,
+    first_send_time: Instant,
+    /// `C.delivered` beyond which samples are no longer application-limited; none if they are not.
+    app_limited: Option<Bytes>,
+    min_rtt: Option<Duration>,
+    /// The newest packet of the ACK in progress: its state and its identifier.
+    newest: Option<(PacketState, u64)>,
+}
+
+impl Delivery {
+    /// `C.delivered`.
+    pub fn delivered(&self) -> Bytes {
+        self.delivered
+    }
+
+    /// `C.lost`.
+    pub fn lost(&self) -> Bytes {
+        self.lost
+    }
+
+    /// Whether the connection is application-limited now.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited.is_some()
+    }
+
+    /// `OnPacketSent` (4.1.2.2): the state to keep with a packet of `size` bytes
+    /// that departs at `send_time` with `in_flight` before it.
+    pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
+        if in_flight == Bytes::ZERO {
+            self.first_send_time = send_time;
+            self.delivered_time = send_time;
+        }
+        PacketState {
+            delivered: self.delivered,
+            delivered_ce: self.delivered_ce,
+            lost: self.lost,
+            tx_in_flight: in_flight + Bytes::new(u64::from(size)),
+            delivered_time: self.delivered_time,
+            first_send_time: self.first_send_time,
+            send_time,
+            size,
+            app_limited: self.app_limited.is_some(),
+        }
+    }
+
+    /// `UpdateRateSample` (4.1.2.3): a packet is delivered for the first time.
+    /// `id` grows with each transmission; it breaks ties between equal send times.
+    pub fn on_delivered(&mut self, now: Instant, packet: &PacketState, id: u64, marked: bool) {
+        let size = Bytes::new(u64::from(packet.size));
+        self.delivered += size;
+        if marked {
+            self.delivered_ce += size;
+        }
+        self.delivered_time = now;
+        // The newest packet is that of this ACK (the draft also compares with
+        // C.first_send_time, which is the newest of the ACKs before).
+        let newer = match &self.newest {
+            None => true,
+            Some((newest, newest_id)) => (packet.send_time, id) > (newest.send_time, *newest_id),
+        };
+        if newer {
+            self.newest = Some((*packet, id));
+        }
+    }
+
+    /// A transmission was declared lost.
+    pub fn on_lost(&mut self, packet: &PacketState) {
+        self.lost += Bytes::new(u64::from(packet.size));
+    }
+
+    /// A transmission declared lost turns out delivered: it no longer counts as lost.
+    pub fn on_lost_undone(&mut self, packet: &PacketState) {
+        self.lost -= Bytes::new(u64::from(packet.size));
+    }
+
+    /// An RTT sample for the lifetime minimum (`C.min_rtt`).
+    pub fn on_rtt(&mut self, rtt: Duration) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+    }
+
+    /// `MarkConnectionAppLimited` (4.1.2.4).
+    pub fn mark_app_limited(&mut self, in_flight: Bytes) {
+        self.app_limited = Some((self.delivered + in_flight).max(Bytes::new(1)));
+    }
+
+    /// `GenerateRateSample` (4.1.2.3): ends the ACK in progress.
+    pub fn sample(&mut self) -> RateSample {
+        if self.app_limited.is_some_and(|mark| self.delivered > mark) {
+            self.app_limited = None;
+        }
+        let Some((packet, _)) = self.newest.take() else {
+            return RateSample::default();
+        };
+        let send_elapsed = packet.send_time.since(packet.first_send_time);
+        let ack_elapsed = self.delivered_time.since(packet.delivered_time);
+        self.first_send_time = packet.send_time;
+        let interval = send_elapsed.max(ack_elapsed);
+        let reliable = self.min_rtt.is_none_or(|min| interval >= min);
+        RateSample {
+            has_data: true,
+            delivered: self.delivered - packet.delivered,
+            delivered_ce: self.delivered_ce - packet.delivered_ce,
+            prior_delivered: packet.delivered,
+            interval: if reliable { interval } else { Duration::ZERO },
+            tx_in_flight: packet.tx_in_flight,
+            lost: self.lost - packet.lost,
+            send_time: packet.send_time,
+            app_limited: packet.app_limited,
+        }
+    }
+}

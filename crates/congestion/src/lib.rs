@@ -1,0 +1,31 @@
+//! Congestion controllers as pure decision logic.
+//!
+//! Two things, not one: [`Delivery`] is the delivery-rate sampler of
+//! draft-ietf-ccwg-bbr-06 section 4.1 (its `C.`, `P.` and `RS.` state), and a
+//! [`Controller`] is the algorithm that decides from its samples. The transport
+//! keeps a small `Copy` token ([`PacketState`]) with each packet and hands it
+//! back, so nothing here grows with what is in flight.
+//!
+//! No clock, no I/O, no allocation after construction, no floating point in
+//! the controllers, no randomness but that of a seeded [`Rng`] handed over at
+//! construction: the same events give the same decisions everywhere.
+
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod bbr3;
+mod controller;
+pub mod cubic;
+mod delivery;
+pub mod options;
+mod registry;
+pub mod reno;
+mod rng;
+
+pub use controller::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
+pub use delivery::{Delivery, PacketState, RateSample};
+pub use paceline_units::Value;
+pub use registry::{AnyController, BuildError, ControllerSpec, build, controllers};
+pub use rng::Rng;

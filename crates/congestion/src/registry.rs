@@ -1,0 +1,115 @@
+//! Every controller by name, with its source and its options.
+
+use paceline_units::{Bytes, Instant, Rate};
+
+use crate::options::{OptionInfo, OptionValue, Parameters};
+use crate::{Ack, Config, Controller, Ecn, Loss, RecoveryWindow, Sent, Value};
+
+/// A controller that a scenario can name.
+pub struct ControllerSpec {
+    /// Its name in scenarios.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// The document it implements.
+    pub source: &'static str,
+    /// Its `index`-th option.
+    pub option: fn(usize) -> Option<OptionInfo>,
+    build: fn(&Config, &[(&str, OptionValue)]) -> Result<AnyController, usize>,
+}
+
+impl ControllerSpec {
+    /// Its options, in order.
+    pub fn options(&self) -> impl Iterator<Item = OptionInfo> + '_ {
+        (0..).map_while(self.option)
+    }
+}
+
+/// Why a controller could not be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuildError {
+    /// No controller has this name.
+    UnknownController,
+    /// The option at this index is unknown to the controller or out of its bounds.
+    Option(usize),
+}
+
+/// Makes the controller `name` with `options` applied over its defaults.
+pub fn build(
+    name: &str,
+    config: &Config,
+    options: &[(&str, OptionValue)],
+) -> Result<AnyController, BuildError> {
+    let spec = controllers()
+        .iter()
+        .find(|spec| spec.name == name)
+        .ok_or(BuildError::UnknownController)?;
+    (spec.build)(config, options).map_err(BuildError::Option)
+}
+
+/// Declares the closed set of controllers: one line each makes it known to
+/// scenarios, to listings and to [`AnyController`].
+macro_rules! registry {
+    ($($variant:ident = $name:literal, $summary:literal, $source:literal;
+       $controller:ty, $parameters:ty, $size:expr;)*) => {
+        /// Any of the controllers, dispatched statically.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, clippy::large_enum_variant, reason = "each variant is its controller; no allocation")]
+        pub enum AnyController { $($variant($controller)),* }
+
+        static CONTROLLERS: &[ControllerSpec] = &[$(ControllerSpec {
+            name: $name,
+            summary: $summary,
+            source: $source,
+            option: <$parameters as Parameters>::info,
+            build: |config, options| {
+                let parameters = <$parameters>::with(options)?;
+                Ok(AnyController::$variant(<$controller>::new(config, parameters)))
+            },
+        }),*];
+
+        // A controller is at most this many bytes.
+        $(const _: () = assert!(core::mem::size_of::<$controller>() <= $size);)*
+
+        impl Controller for AnyController {
+            fn name(&self) -> &'static str { match self { $(Self::$variant(c) => c.name()),* } }
+            fn on_send(&mut self, sent: &Sent) { match self { $(Self::$variant(c) => c.on_send(sent)),* } }
+            fn on_loss(&mut self, loss: &Loss) { match self { $(Self::$variant(c) => c.on_loss(loss)),* } }
+            fn on_ack(&mut self, ack: &Ack) { match self { $(Self::$variant(c) => c.on_ack(ack)),* } }
+            fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
+                match self { $(Self::$variant(c) => c.on_recovery_enter(now, in_flight)),* }
+            }
+            fn on_recovery_exit(&mut self, now: Instant) { match self { $(Self::$variant(c) => c.on_recovery_exit(now)),* } }
+            fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
+                match self { $(Self::$variant(c) => c.on_timeout(now, in_flight)),* }
+            }
+            fn on_spurious(&mut self, now: Instant) { match self { $(Self::$variant(c) => c.on_spurious(now)),* } }
+            fn on_mss(&mut self, mss: u32) { match self { $(Self::$variant(c) => c.on_mss(mss)),* } }
+            fn cwnd(&self) -> Bytes { match self { $(Self::$variant(c) => c.cwnd()),* } }
+            fn pacing_rate(&self) -> Option<Rate> { match self { $(Self::$variant(c) => c.pacing_rate()),* } }
+            fn send_quantum(&self) -> Bytes { match self { $(Self::$variant(c) => c.send_quantum()),* } }
+            fn ssthresh(&self) -> Option<Bytes> { match self { $(Self::$variant(c) => c.ssthresh()),* } }
+            fn recovery_window(&self) -> RecoveryWindow { match self { $(Self::$variant(c) => c.recovery_window()),* } }
+            fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited()),* } }
+            fn ecn(&self) -> Ecn { match self { $(Self::$variant(c) => c.ecn()),* } }
+            fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase()),* } }
+            fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+                match self { $(Self::$variant(c) => c.visit_state(visit)),* }
+            }
+        }
+    };
+}
+
+registry! {
+    Bbr3 = "bbr3", "BBRv3 as the IETF draft says", "draft-ietf-ccwg-bbr-06";
+        crate::bbr3::Bbr3, crate::bbr3::Parameters, 512;
+    Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406";
+        crate::cubic::Cubic, crate::cubic::Parameters, 512;
+    Reno = "reno", "NewReno's window with appropriate byte counting", "RFC 5681, RFC 3465";
+        crate::reno::Reno, crate::reno::Parameters, 512;
+}
+
+/// Every controller, sorted by name.
+pub fn controllers() -> &'static [ControllerSpec] {
+    CONTROLLERS
+}

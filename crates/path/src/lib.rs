@@ -1,0 +1,1 @@
+//! What the network does to a packet: links, queues, impairments, capacity traces.

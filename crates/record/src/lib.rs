@@ -1,0 +1,1 @@
+//! What happened: tables, metrics, exports.

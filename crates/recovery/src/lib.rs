@@ -1,0 +1,1 @@
+//! Sans-IO loss recovery: what was delivered, what was lost.

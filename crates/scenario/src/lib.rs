@@ -1,0 +1,1 @@
+//! The typed experiment: units, defaults, errors with line and column.
