@@ -19,13 +19,14 @@ pub mod bbr3;
 mod controller;
 pub mod cubic;
 mod delivery;
+mod hystart;
+pub mod linux;
 pub mod options;
 mod registry;
 pub mod reno;
-mod rng;
+mod window;
 
 pub use controller::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
 pub use delivery::{Delivery, PacketState, RateSample};
-pub use paceline_units::Value;
-pub use registry::{AnyController, BuildError, ControllerSpec, build, controllers};
-pub use rng::Rng;
+pub use paceline_units::{Rng, Value};
+pub use registry::{AnyController, BuildError, ControllerSpec, Recipe, build, controllers, recipe};

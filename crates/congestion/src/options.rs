@@ -79,7 +79,7 @@ pub struct OptionInfo {
 }
 
 /// Parameters that a scenario may set.
-pub trait Parameters: Default + 'static {
+pub trait Parameters: Clone + Default + 'static {
     /// The table of options.
     const OPTIONS: &'static [OptionSpec<Self>];
 

@@ -15,7 +15,7 @@ pub struct ControllerSpec {
     pub source: &'static str,
     /// Its `index`-th option.
     pub option: fn(usize) -> Option<OptionInfo>,
-    build: fn(&Config, &[(&str, OptionValue)]) -> Result<AnyController, usize>,
+    recipe: fn(&[(&str, OptionValue)]) -> Result<Recipe, usize>,
 }
 
 impl ControllerSpec {
@@ -34,17 +34,22 @@ pub enum BuildError {
     Option(usize),
 }
 
+/// The controller `name` with `options` over its defaults, checked and ready to be made.
+pub fn recipe(name: &str, options: &[(&str, OptionValue)]) -> Result<Recipe, BuildError> {
+    let spec = controllers()
+        .iter()
+        .find(|spec| spec.name == name)
+        .ok_or(BuildError::UnknownController)?;
+    (spec.recipe)(options).map_err(BuildError::Option)
+}
+
 /// Makes the controller `name` with `options` applied over its defaults.
 pub fn build(
     name: &str,
     config: &Config,
     options: &[(&str, OptionValue)],
 ) -> Result<AnyController, BuildError> {
-    let spec = controllers()
-        .iter()
-        .find(|spec| spec.name == name)
-        .ok_or(BuildError::UnknownController)?;
-    (spec.build)(config, options).map_err(BuildError::Option)
+    recipe(name, options).map(|recipe| recipe.build(config))
 }
 
 /// Declares the closed set of controllers: one line each makes it known to
@@ -57,15 +62,33 @@ macro_rules! registry {
         #[expect(missing_docs, clippy::large_enum_variant, reason = "each variant is its controller; no allocation")]
         pub enum AnyController { $($variant($controller)),* }
 
+        /// A controller's checked parameters, from which any number of instances are made.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "each variant is its controller")]
+        pub enum Recipe { $($variant($parameters)),* }
+
+        impl Recipe {
+            /// The name of the controller.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $name),* }
+            }
+
+            /// A new instance.
+            pub fn build(&self, config: &Config) -> AnyController {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        AnyController::$variant(<$controller>::new(config, parameters.clone()))
+                    })*
+                }
+            }
+        }
+
         static CONTROLLERS: &[ControllerSpec] = &[$(ControllerSpec {
             name: $name,
             summary: $summary,
             source: $source,
             option: <$parameters as Parameters>::info,
-            build: |config, options| {
-                let parameters = <$parameters>::with(options)?;
-                Ok(AnyController::$variant(<$controller>::new(config, parameters)))
-            },
+            recipe: |options| <$parameters>::with(options).map(Recipe::$variant),
         }),*];
 
         // A controller is at most this many bytes.
@@ -101,8 +124,14 @@ macro_rules! registry {
 }
 
 registry! {
+    Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c";
+        crate::linux::bbr1::Bbr1, crate::linux::bbr1::Parameters, 512;
+    Bbr2 = "bbr2", "BBRv2 alpha as in Linux", "google/bbr v2alpha net/ipv4/tcp_bbr2.c";
+        crate::linux::bbr2::Bbr2, crate::linux::bbr2::Parameters, 512;
     Bbr3 = "bbr3", "BBRv3 as the IETF draft says", "draft-ietf-ccwg-bbr-06";
         crate::bbr3::Bbr3, crate::bbr3::Parameters, 512;
+    Bbr3Linux = "bbr3-linux", "BBRv3 as in Linux", "google/bbr v3 net/ipv4/tcp_bbr.c";
+        crate::linux::bbr3::Bbr3, crate::linux::bbr3::Parameters, 512;
     Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406";
         crate::cubic::Cubic, crate::cubic::Parameters, 512;
     Reno = "reno", "NewReno's window with appropriate byte counting", "RFC 5681, RFC 3465";

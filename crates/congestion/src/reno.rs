@@ -1,41 +1,214 @@
-//! Reno (placeholder: replaced by the real one).
-use crate::options::OptionSpec;
-use crate::{Ack, Config, Controller, Value};
-use paceline_units::{Bytes, Instant};
-/// Options.
-#[derive(Clone, Debug, Default)]
-pub struct Parameters {}
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [OptionSpec<Self>] = &[];
+//! Reno: slow start and congestion avoidance (RFC 5681) with appropriate byte
+//! counting (RFC 3465). The transport keeps fast recovery (RFC 9937), the
+//! initial window comes from its configuration (RFC 6928).
+//!
+//! Two options go beyond: HyStart++ (RFC 9406) and pacing with Linux's ratios.
+//! The window, not the flight size, is what a congestion event multiplies, as
+//! in Linux; it grows only while it is in use.
+
+use paceline_units::{Bytes, Gain, Instant, Rate};
+
+use crate::options::{OptionKind, OptionSpec, OptionValue};
+use crate::window::{Settings, Window};
+use crate::{Ack, CaState, Config, Controller, Ecn, Value};
+
+/// What a scenario may set; see [`OPTIONS`](crate::options::Parameters::OPTIONS).
+#[derive(Clone, Debug)]
+pub struct Parameters(Settings);
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self(Settings {
+            beta: Gain::from_millionths(500_000),
+            abc_limit: 2,
+            initial_ssthresh: Bytes::INFINITE,
+            hystart: false,
+            pacing: false,
+            ecn: false,
+        })
+    }
 }
+
+impl crate::options::Parameters for Parameters {
+    const OPTIONS: &'static [OptionSpec<Self>] = &[
+        OptionSpec {
+            name: "beta",
+            kind: OptionKind::Gain(
+                Gain::from_millionths(100_000),
+                Gain::from_millionths(990_000),
+            ),
+            doc: "What is left of the window after a congestion event (RFC 5681 3.1)",
+            get: |p| OptionValue::Gain(p.0.beta),
+            set: |p, value| {
+                if let OptionValue::Gain(v) = value {
+                    p.0.beta = v;
+                }
+            },
+        },
+        OptionSpec {
+            name: "abc_limit",
+            kind: OptionKind::Count(1, 1_000_000),
+            doc: "L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2)",
+            get: |p| OptionValue::Count(p.0.abc_limit),
+            set: |p, value| {
+                if let OptionValue::Count(v) = value {
+                    p.0.abc_limit = v;
+                }
+            },
+        },
+        OptionSpec {
+            name: "initial_ssthresh",
+            kind: OptionKind::Bytes(Bytes::ZERO, Bytes::INFINITE),
+            doc: "Slow-start threshold at the start (RFC 5681 3.1: arbitrarily high)",
+            get: |p| OptionValue::Bytes(p.0.initial_ssthresh),
+            set: |p, value| {
+                if let OptionValue::Bytes(v) = value {
+                    p.0.initial_ssthresh = v;
+                }
+            },
+        },
+        OptionSpec {
+            name: "hystart",
+            kind: OptionKind::Flag,
+            doc: "HyStart++ in the initial slow start (RFC 9406)",
+            get: |p| OptionValue::Flag(p.0.hystart),
+            set: |p, value| {
+                if let OptionValue::Flag(v) = value {
+                    p.0.hystart = v;
+                }
+            },
+        },
+        OptionSpec {
+            name: "pacing",
+            kind: OptionKind::Flag,
+            doc: "Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)",
+            get: |p| OptionValue::Flag(p.0.pacing),
+            set: |p, value| {
+                if let OptionValue::Flag(v) = value {
+                    p.0.pacing = v;
+                }
+            },
+        },
+        OptionSpec {
+            name: "ecn",
+            kind: OptionKind::Flag,
+            doc: "Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)",
+            get: |p| OptionValue::Flag(p.0.ecn),
+            set: |p, value| {
+                if let OptionValue::Flag(v) = value {
+                    p.0.ecn = v;
+                }
+            },
+        },
+    ];
+}
+
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Reno {
-    cwnd: Bytes,
+    window: Window,
+    /// Data acknowledged towards the next segment (RFC 3465 section 2.1).
+    bytes_acked: Bytes,
 }
+
 impl Reno {
     /// Makes one.
-    pub fn new(config: &Config, _parameters: Parameters) -> Self {
+    pub fn new(config: &Config, parameters: Parameters) -> Self {
         Self {
-            cwnd: config.initial_window,
+            window: Window::new(config, parameters.0),
+            bytes_acked: Bytes::ZERO,
+        }
+    }
+
+    /// RFC 5681 (4).
+    fn reduce(&mut self) {
+        self.window.set_ssthresh(self.window.reduced());
+        self.bytes_acked = Bytes::ZERO;
+    }
+
+    /// RFC 3465 section 2.1: one segment for each window acknowledged.
+    fn avoid_congestion(&mut self, acked: Bytes) {
+        let cwnd = self.window.cwnd();
+        self.bytes_acked = (self.bytes_acked + acked).min(cwnd * 2);
+        if self.bytes_acked >= cwnd {
+            self.bytes_acked -= cwnd;
+            self.window.set_cwnd(cwnd + self.window.mss());
         }
     }
 }
+
 impl Controller for Reno {
     fn name(&self) -> &'static str {
         "reno"
     }
-    fn on_ack(&mut self, _ack: &Ack) {}
-    fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {}
-    fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {}
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if self.window.begin_ack(ack) {
+            // As after a loss, but for the floor: a window of two segments may halve.
+            let reduced = self.window.reduced();
+            self.reduce();
+            self.window.set_cwnd(reduced);
+        } else {
+            let acked = self.window.slow_start(ack);
+            if acked > Bytes::ZERO && Window::may_grow(ack) {
+                self.avoid_congestion(acked);
+            }
+        }
+        self.window.end_ack(ack);
+    }
+
+    fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
+        self.window.begin_episode(CaState::Recovery);
+        self.reduce();
+        self.window.set_cwnd(self.window.ssthresh());
+    }
+
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.window.end_episode();
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        self.window.begin_episode(CaState::Loss);
+        if self.window.first_timeout() {
+            self.reduce();
+        }
+        self.window.collapse();
+    }
+
+    fn on_spurious(&mut self, _now: Instant) {
+        self.window.undo();
+    }
+
+    fn on_mss(&mut self, mss: u32) {
+        self.window.set_mss(mss);
+    }
+
     fn cwnd(&self) -> Bytes {
-        self.cwnd
+        self.window.cwnd()
     }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.window.pacing_rate()
+    }
+
     fn send_quantum(&self) -> Bytes {
-        Bytes::new(14480)
+        self.window.send_quantum()
     }
+
+    fn ssthresh(&self) -> Option<Bytes> {
+        Some(self.window.ssthresh())
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.window.ecn()
+    }
+
     fn phase(&self) -> &'static str {
-        "Stub"
+        self.window.phase()
     }
-    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
+
+    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+        self.window.visit_state(visit);
+        visit("bytes_acked", Value::Bytes(self.bytes_acked));
+    }
 }

@@ -1,1 +1,43 @@
 //! Sans-IO loss recovery: what was delivered, what was lost.
+//!
+//! A TCP-like [`Sender`] and [`Receiver`] without sockets and without a clock:
+//! segments, acknowledgments and times go in and out as values. The sender
+//! detects losses by RACK-TLP (RFC 8985), reduces its window by PRR (RFC 9937)
+//! where the controller leaves that to it, times out by RFC 6298, and undoes
+//! episodes that DSACK (RFC 2883) or timestamps (RFC 3522) show to be
+//! spurious. An [`Application`] decides what there is to send.
+//!
+//! After every event (a write, an acknowledgment, a timer) call
+//! [`Sender::poll_transmit`] until it returns none, then look at
+//! [`Sender::next_timer`].
+//!
+//! What differs from a kernel's TCP: sequence numbers have 64 bits, there is no
+//! handshake and no reset, segments are never split or merged, and there is no
+//! persist timer: a receiver whose window closes has a window update to send
+//! when it opens, and whoever carries it must not lose it.
+
+mod application;
+mod config;
+mod pacer;
+mod prr;
+mod rack;
+mod ranges;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sender;
+mod stats;
+mod tlp;
+mod undo;
+mod usage;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use application::{Amount, Application, Workload, Write};
+pub use config::SenderConfig;
+pub use receiver::{Receiver, ReceiverConfig};
+pub use sender::Sender;
+pub use stats::SenderStats;
+pub use wire::{Acknowledgment, Block, SackBlocks, Segment};

@@ -1,1 +1,97 @@
 //! A scenario in virtual time.
+//!
+//! Deterministic: the same scenario and seed give the same record on every
+//! machine. Time is integer nanoseconds, ties are broken by the order of the
+//! sources of events, and every random draw comes from the run's seed.
+//!
+//! What happens next is asked of a small fixed set of sources ([`check`] and
+//! [`run`] are the whole interface): each link shows only its head, each way
+//! back likewise, each flow one timer.
+
+mod agenda;
+mod build;
+mod controllers;
+mod flow;
+mod journal;
+mod script;
+pub mod startup;
+mod world;
+
+use std::ops::ControlFlow;
+
+use paceline_record::Run;
+use paceline_scenario::{Diagnostic, Scenario};
+use paceline_units::{Duration, Instant};
+
+pub use controllers::{allowed, written};
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time that has passed.
+    pub simulated: Duration,
+    /// Virtual time of the whole run.
+    pub total: Duration,
+    /// Data packets offered to the path so far.
+    pub packets: u64,
+    /// Events handled so far.
+    pub events: u64,
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario names something that does not exist.
+    #[error("the scenario cannot run")]
+    Scenario(Vec<Diagnostic>),
+    /// The progress callback asked to stop.
+    #[error("interrupted at {} s of virtual time", .0.simulated.as_secs_f64())]
+    Interrupted(Progress),
+    /// Virtual time stands still: a defect of the engine.
+    #[error("the engine does not get past {} s of virtual time; please report this scenario", .0.simulated.as_secs_f64())]
+    Stuck(Progress),
+}
+
+/// All that is wrong with a scenario beyond its own text: controllers, their
+/// options, metrics and files that do not exist.
+pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    build::resolve(scenario).err().unwrap_or_default()
+}
+
+/// Runs a scenario with `seed` to its end. `progress` is called every some
+/// ten thousand events; it may stop the run.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
+    /// Events between two calls of `progress`: some milliseconds of work.
+    const STRIDE: u64 = 50_000;
+    let parts = build::resolve(scenario).map_err(RunError::Scenario)?;
+    let mut world = build::world(scenario, parts, seed);
+    let total = scenario.run.duration;
+    let end = Instant::ZERO + total;
+    loop {
+        let reached = world.run(end, STRIDE);
+        let so_far = Progress {
+            simulated: world.now.since(Instant::ZERO),
+            total,
+            packets: world.tally.packets,
+            events: world.tally.events,
+        };
+        match reached {
+            Err(world::Stuck) => return Err(RunError::Stuck(so_far)),
+            Ok(true) => {
+                debug_assert!(world.link.counters().balanced());
+                return Ok((world.finish(), so_far));
+            }
+            Ok(false) if progress(&so_far).is_break() => {
+                return Err(RunError::Interrupted(so_far));
+            }
+            Ok(false) => {}
+        }
+    }
+}

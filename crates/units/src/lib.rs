@@ -8,14 +8,24 @@
 
 #![no_std]
 
+#[cfg(feature = "schema")]
+extern crate alloc;
+
+mod display;
 mod gain;
+mod parse;
 mod rate;
+mod rng;
+#[cfg(feature = "serde")]
+mod serde;
 mod time;
 mod value;
 mod volume;
 
 pub use gain::Gain;
+pub use parse::{ParseError, ParseErrorKind};
 pub use rate::Rate;
+pub use rng::Rng;
 pub use time::{Duration, Instant};
 pub use value::Value;
 pub use volume::Bytes;

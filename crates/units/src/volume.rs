@@ -30,7 +30,10 @@ impl Bytes {
 
     /// How many whole packets of `size` bytes this holds; 0 when `size` is 0.
     pub const fn packets(self, size: u64) -> u64 {
-        if size == 0 { 0 } else { self.0 / size }
+        match self.0.checked_div(size) {
+            Some(packets) => packets,
+            None => 0,
+        }
     }
 }
 

@@ -1,0 +1,120 @@
+//! Replays whole folders of traces.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::{Mismatch, Replayed, TraceError, Version, read_trace, replay};
+
+/// Why a trace of a folder does not hold.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is no trace.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The controller does otherwise.
+    #[error(transparent)]
+    Mismatch(#[from] Box<Mismatch>),
+}
+
+/// The outcome of one trace.
+#[derive(Debug)]
+pub struct Replay {
+    /// The file.
+    pub file: PathBuf,
+    /// Which of Linux's BBRs it is of.
+    pub version: Version,
+    /// What came of it.
+    pub result: Result<Replayed, Failure>,
+}
+
+impl Replay {
+    /// Version and name of the trace, as `v3/script_01`.
+    pub fn id(&self) -> String {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.strip_suffix(".zst").unwrap_or(&name);
+        let stem = stem.strip_suffix(".txt").unwrap_or(stem);
+        format!("{}/{stem}", self.version.folder())
+    }
+}
+
+/// A row of a conformance report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Version and name of the trace.
+    pub id: String,
+    /// What it is part of.
+    pub suite: &'static str,
+    /// The controller tried.
+    pub controller: &'static str,
+    /// `pass` or `fail`.
+    pub verdict: &'static str,
+    /// What was compared, or the first event that differs.
+    pub evidence: String,
+}
+
+impl From<&Replay> for Case {
+    fn from(replay: &Replay) -> Self {
+        let (verdict, evidence) = match &replay.result {
+            Ok(Replayed { events, states }) => (
+                "pass",
+                format!("{events} events, {states} states equal in every field"),
+            ),
+            Err(failure) => ("fail", failure.to_string()),
+        };
+        Self {
+            id: replay.id(),
+            suite: "linux-bbr",
+            controller: replay.version.controller(),
+            verdict,
+            evidence,
+        }
+    }
+}
+
+/// Replays every `*.txt` and `*.txt.zst` in the folders `v1`, `v2` and `v3` of
+/// `dir`, in order of version and name.
+///
+/// # Errors
+/// When `dir` cannot be read, or holds no trace: an empty folder proves nothing.
+pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
+    let mut replays = Vec::new();
+    for version in Version::ALL {
+        let folder = dir.join(version.folder());
+        if !folder.is_dir() {
+            continue;
+        }
+        let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+        let mut files = entries.collect::<io::Result<Vec<_>>>()?;
+        files.retain(|file| {
+            let name = file.to_string_lossy();
+            name.ends_with(".txt") || name.ends_with(".txt.zst")
+        });
+        files.sort();
+        replays.extend(files.into_iter().map(|file| Replay {
+            version,
+            result: replay_file(version, &file),
+            file,
+        }));
+    }
+    if replays.is_empty() {
+        let message = format!("{}: no trace in v1, v2 or v3", dir.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, message));
+    }
+    Ok(replays)
+}
+
+/// The outcomes of [`replay_dir`] as rows.
+///
+/// # Errors
+/// As [`replay_dir`].
+pub fn cases(dir: &Path) -> io::Result<Vec<Case>> {
+    Ok(replay_dir(dir)?.iter().map(Case::from).collect())
+}
+
+fn replay_file(version: Version, file: &Path) -> Result<Replayed, Failure> {
+    let trace = read_trace(&fs::read(file)?)?;
+    Ok(replay(version, &trace)?)
+}

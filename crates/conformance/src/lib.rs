@@ -1,0 +1,16 @@
+//! Replays golden traces of Linux's BBR: the same events into Paceline's
+//! `bbr1`, `bbr2` and `bbr3-linux`, and every field of the state compared after
+//! every event.
+//!
+//! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a
+//! folder with `v1`, `v2` and `v3` in it, and [`cases`] gives the outcome as
+//! rows. A trace that does not hold says where, field by field, and which
+//! inputs led there ([`Mismatch`]).
+
+mod folder;
+mod replay;
+mod trace;
+
+pub use folder::{Case, Failure, Replay, cases, replay_dir};
+pub use replay::{Difference, Mismatch, Replayed, Version, replay};
+pub use trace::{AckSocket, Draw, Event, Input, State, Trace, TraceError, read_trace};

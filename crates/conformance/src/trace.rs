@@ -1,0 +1,485 @@
+//! Reads a golden trace: lines of `key=value`, one an event, each followed by
+//! the draws made for it and the state after it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::str::FromStr;
+
+use paceline_congestion::CaState;
+use paceline_congestion::linux::{LostPacket, RateSample};
+
+/// The first bytes of a zstd frame.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// No line of a trace is near this long.
+const MAX_LINE: usize = 1 << 16;
+/// No trace is near this long, uncompressed.
+const MAX_BYTES: u64 = 1 << 31;
+
+/// Why a trace cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// It cannot be decompressed, or is no text.
+    #[error("line {line}: {source}")]
+    Io {
+        /// The line, from 1.
+        line: u64,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// A line is not what it must be.
+    #[error("line {line}: {message}")]
+    Line {
+        /// The line, from 1.
+        line: u64,
+        /// What is wrong with it.
+        message: String,
+    },
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of Linux's socket of the same names"
+)]
+pub enum Input {
+    /// `I`: the connection is established.
+    Init {
+        cwnd: u32,
+        mss: u32,
+        srtt: u32,
+        min_rtt: u32,
+        ecn_flags: u32,
+    },
+    /// `A`: an ACK was processed.
+    Ack {
+        socket: AckSocket,
+        sample: RateSample,
+    },
+    /// `L`: a packet was marked lost.
+    Lost {
+        delivered: u32,
+        lost: u32,
+        cwnd: u32,
+        packet: LostPacket,
+    },
+    /// `H`: `ssthresh()`.
+    Ssthresh,
+    /// `C`: the recovery state changes; `cwnd` has the stack's change.
+    SetState { state: CaState, cwnd: u32 },
+    /// `U`: `undo_cwnd()`.
+    Undo,
+    /// `X`: sending starts after idle.
+    TxStart { app_limited: u32 },
+    /// `T`: a tail-loss probe repaired a loss.
+    Tlp { delivered: u32, app_limited: bool },
+}
+
+impl Input {
+    /// Its name, as a state line gives it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Init { .. } => "init",
+            Self::Ack { .. } => "ack",
+            Self::Lost { .. } => "lost",
+            Self::Ssthresh => "ssthresh",
+            Self::SetState { .. } => "castate",
+            Self::Undo => "undo",
+            Self::TxStart { .. } => "txstart",
+            Self::Tlp { .. } => "tlp",
+        }
+    }
+}
+
+/// What an `A` line says of the socket.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of Linux's socket of the same names"
+)]
+pub struct AckSocket {
+    pub delivered: u32,
+    pub delivered_ce: u32,
+    pub delivered_mstamp: u64,
+    pub lost: u32,
+    pub packets_in_flight: u32,
+    pub is_cwnd_limited: bool,
+    pub ca_state: CaState,
+    pub wstamp_ns: u64,
+    pub srtt: u32,
+    pub min_rtt: u32,
+    pub app_limited: u32,
+}
+
+/// `R`: a random draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draw {
+    /// It was to be below this.
+    pub below: u32,
+    /// It was this.
+    pub drew: u32,
+}
+
+/// `S`: the state after an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Mode and phase, as `PROBE_BW/UP`.
+    pub mode: Box<str>,
+    /// The other fields, in the order of [`Trace::keys`].
+    pub values: Box<[u64]>,
+}
+
+/// An event, with what came of it.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its line, from 1.
+    pub line: u64,
+    /// Its line as it stands.
+    pub text: Box<str>,
+    /// Time in microseconds.
+    pub time: u64,
+    /// What happened.
+    pub input: Input,
+    /// The draws made for it.
+    pub draws: Vec<Draw>,
+    /// The state after it, where the trace has one.
+    pub state: Option<State>,
+}
+
+/// A golden trace.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// The keys of a state line after `mode`, in order.
+    pub keys: Vec<String>,
+    /// The events; the first is an [`Input::Init`].
+    pub events: Vec<Event>,
+}
+
+/// Reads a trace, plain or compressed with zstd.
+pub fn read_trace(bytes: &[u8]) -> Result<Trace, TraceError> {
+    if bytes.starts_with(&ZSTD_MAGIC) {
+        let decoder = zstd::Decoder::with_buffer(bytes)
+            .map_err(|source| TraceError::Io { line: 1, source })?;
+        read_lines(BufReader::new(decoder))
+    } else {
+        read_lines(bytes)
+    }
+}
+
+fn read_lines(reader: impl BufRead) -> Result<Trace, TraceError> {
+    let mut reader = reader.take(MAX_BYTES);
+    let mut trace = Trace::default();
+    let mut line = 0;
+    let mut buffer = Vec::new();
+    loop {
+        line += 1;
+        buffer.clear();
+        let limit = MAX_LINE as u64;
+        let read = (&mut reader).take(limit).read_until(b'\n', &mut buffer);
+        match read {
+            Err(source) => return Err(TraceError::Io { line, source }),
+            Ok(0) => break,
+            Ok(length) if length >= MAX_LINE => return Err(error(line, "the line is too long")),
+            Ok(_) => {}
+        }
+        let text = str::from_utf8(&buffer).map_err(|_| error(line, "not UTF-8"))?;
+        trace
+            .push(line, text.trim_end())
+            .map_err(|message| error(line, message))?;
+    }
+    if trace.events.is_empty() {
+        return Err(error(line, "the trace is empty"));
+    }
+    Ok(trace)
+}
+
+fn error(line: u64, message: impl Into<String>) -> TraceError {
+    let message = message.into();
+    TraceError::Line { line, message }
+}
+
+impl Trace {
+    fn push(&mut self, line: u64, text: &str) -> Result<(), String> {
+        let mut pairs = Pairs::new(text)?;
+        match pairs.letter {
+            "" => Ok(()),
+            "R" => self.push_draw(&mut pairs),
+            "S" => self.push_state(&pairs),
+            _ => {
+                let time = pairs.get("t")?;
+                let input = input(&mut pairs)?;
+                if self.events.is_empty() && !matches!(input, Input::Init { .. }) {
+                    return Err("the first event must be I".into());
+                }
+                self.events.push(Event {
+                    line,
+                    text: text.into(),
+                    time,
+                    input,
+                    draws: Vec::new(),
+                    state: None,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn push_draw(&mut self, pairs: &mut Pairs<'_>) -> Result<(), String> {
+        let draw = Draw {
+            below: pairs.get("below")?,
+            drew: pairs.get("drew")?,
+        };
+        match self.events.last_mut() {
+            Some(event) if event.state.is_none() => event.draws.push(draw),
+            _ => return Err("R does not follow an event".into()),
+        }
+        Ok(())
+    }
+
+    fn push_state(&mut self, pairs: &Pairs<'_>) -> Result<(), String> {
+        let Some(event) = self.events.last_mut().filter(|event| event.state.is_none()) else {
+            return Err("S does not follow an event".into());
+        };
+        let (head, fields) = pairs.pairs.split_at_checked(3).ok_or("S is cut short")?;
+        let &[("ev", name), ("t", time), ("mode", mode)] = head else {
+            return Err("S does not begin with ev, t and mode".into());
+        };
+        if name != event.input.name() || number::<u64>("t", time)? != event.time {
+            return Err(format!(
+                "S is of {name} at {time}, not of the event before it"
+            ));
+        }
+        if self.keys.is_empty() {
+            self.keys = fields.iter().map(|(key, _)| String::from(*key)).collect();
+        }
+        if !self
+            .keys
+            .iter()
+            .map(String::as_str)
+            .eq(fields.iter().map(|(key, _)| *key))
+        {
+            return Err("S has other fields than the first one".into());
+        }
+        let values = fields.iter().map(|(key, value)| number(key, value));
+        event.state = Some(State {
+            mode: mode.into(),
+            values: values.collect::<Result<_, _>>()?,
+        });
+        Ok(())
+    }
+}
+
+fn input(pairs: &mut Pairs<'_>) -> Result<Input, String> {
+    Ok(match pairs.letter {
+        "I" => Input::Init {
+            cwnd: pairs.get("cwnd")?,
+            mss: pairs.get("mss")?,
+            srtt: pairs.get("srtt")?,
+            min_rtt: pairs.get("minrtt")?,
+            ecn_flags: pairs.get("ecn_flags")?,
+        },
+        "A" => Input::Ack {
+            socket: ack_socket(pairs)?,
+            sample: rate_sample(pairs)?,
+        },
+        "L" => Input::Lost {
+            delivered: pairs.get("d")?,
+            lost: pairs.get("lost")?,
+            cwnd: pairs.get("cwnd")?,
+            packet: LostPacket {
+                pcount: pairs.get("pcount")?,
+                tx_in_flight: pairs.get("txif")?,
+                tx_lost: pairs.get("txlost")?,
+                is_app_limited: pairs.flag("app")?,
+            },
+        },
+        "H" => Input::Ssthresh,
+        "C" => Input::SetState {
+            state: pairs.ca_state()?,
+            cwnd: pairs.get("cwnd")?,
+        },
+        "U" => Input::Undo,
+        "X" => Input::TxStart {
+            app_limited: pairs.get("apl")?,
+        },
+        "T" => Input::Tlp {
+            delivered: pairs.get("d")?,
+            app_limited: pairs.flag("apl")?,
+        },
+        letter => return Err(format!("no event begins with {letter:?}")),
+    })
+}
+
+fn ack_socket(pairs: &mut Pairs<'_>) -> Result<AckSocket, String> {
+    let [delivered, delivered_ce] = [pairs.get("d")?, pairs.get("dce")?];
+    let delivered_mstamp = pairs.get("dmst")?;
+    let lost = pairs.get("lost")?;
+    let mut packets = |key| pairs.get::<u32>(key);
+    let (out, lost_out, sacked, retrans) = (
+        packets("pout")?,
+        packets("lout")?,
+        packets("sout")?,
+        packets("rout")?,
+    );
+    Ok(AckSocket {
+        delivered,
+        delivered_ce,
+        delivered_mstamp,
+        lost,
+        packets_in_flight: out
+            .wrapping_sub(lost_out)
+            .wrapping_sub(sacked)
+            .wrapping_add(retrans),
+        is_cwnd_limited: pairs.flag("cwl")?,
+        ca_state: pairs.ca_state()?,
+        wstamp_ns: pairs.get("wst")?,
+        srtt: pairs.get("srtt")?,
+        min_rtt: pairs.get("mrtt")?,
+        app_limited: pairs.get("apl")?,
+    })
+}
+
+fn rate_sample(pairs: &mut Pairs<'_>) -> Result<RateSample, String> {
+    Ok(RateSample {
+        delivered: pairs.get("rs.del")?,
+        interval_us: pairs.get("rs.int")?,
+        prior_delivered: pairs.get("rs.pdel")?,
+        rtt_us: pairs.get("rs.rtt")?,
+        acked_sacked: pairs.get("rs.acked")?,
+        losses: pairs.get("rs.losses")?,
+        lost: pairs.get("rs.lost")?,
+        tx_in_flight: pairs.get("rs.txif")?,
+        prior_in_flight: pairs.get("rs.pif")?,
+        delivered_ce: pairs.get("rs.dce")?,
+        is_app_limited: pairs.flag("rs.app")?,
+        is_ece: pairs.flag("rs.ece")?,
+        is_ack_delayed: pairs.flag("rs.ackdel")?,
+        is_acking_tlp_retrans_seq: pairs.flag("rs.tlp")?,
+    })
+}
+
+/// A line's letter and its `key=value` pairs.
+struct Pairs<'a> {
+    letter: &'a str,
+    pairs: Vec<(&'a str, &'a str)>,
+    /// Where the next key is looked for first: they come in order.
+    next: usize,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(text: &'a str) -> Result<Self, String> {
+        let mut words = text.split_ascii_whitespace();
+        let letter = words.next().unwrap_or("");
+        let pairs = words.filter(|word| *word != "|").map(|word| {
+            word.split_once('=')
+                .ok_or(format!("{word:?} is not key=value"))
+        });
+        Ok(Self {
+            letter,
+            pairs: pairs.collect::<Result<_, _>>()?,
+            next: 0,
+        })
+    }
+
+    fn get<T: FromStr>(&mut self, key: &str) -> Result<T, String> {
+        let holds = |at: &usize| self.pairs.get(*at).is_some_and(|(k, _)| *k == key);
+        let at = Some(self.next)
+            .filter(holds)
+            .or_else(|| (0..self.pairs.len()).find(holds))
+            .ok_or_else(|| format!("{} has no {key}", self.letter))?;
+        self.next = at + 1;
+        let value = self.pairs.get(at).map_or("", |(_, value)| value);
+        number(key, value)
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool, String> {
+        match self.get::<u8>(key)? {
+            0 => Ok(false),
+            1 => Ok(true),
+            value => Err(format!("{key}={value} is neither 0 nor 1")),
+        }
+    }
+
+    fn ca_state(&mut self) -> Result<CaState, String> {
+        Ok(match self.get::<u8>("ca")? {
+            0 => CaState::Open,
+            1 => CaState::Disorder,
+            2 => CaState::Cwr,
+            3 => CaState::Recovery,
+            4 => CaState::Loss,
+            value => return Err(format!("ca={value} is no recovery state")),
+        })
+    }
+}
+
+fn number<T: FromStr>(key: &str, value: &str) -> Result<T, String> {
+    value
+        .parse()
+        .map_err(|_| format!("{key}={value} is not a number of its range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INIT: &str = "I t=1000000 cwnd=10 mss=1448 srtt=0 minrtt=4294967295 ecn_flags=0\n";
+    const STATE: &str = "S ev=init t=1000000 mode=STARTUP/- cwnd=10 pacing=5\n";
+
+    fn message(text: &str) -> String {
+        read_trace(text.as_bytes())
+            .err()
+            .map_or(String::new(), |error| error.to_string())
+    }
+
+    #[test]
+    fn a_line_becomes_an_event() -> Result<(), TraceError> {
+        let text = format!("{INIT}R below=7 drew=3\n{STATE}U t=1000001\n");
+        let trace = read_trace(text.as_bytes())?;
+        assert_eq!(trace.keys, ["cwnd", "pacing"]);
+        assert_eq!(trace.events.len(), 2);
+        assert_eq!(trace.events[0].draws, [Draw { below: 7, drew: 3 }]);
+        let state = State {
+            mode: "STARTUP/-".into(),
+            values: [10, 5].into(),
+        };
+        assert_eq!(trace.events[0].state, Some(state));
+        assert_eq!((trace.events[1].line, trace.events[1].time), (4, 1_000_001));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(message(""), "line 1: the trace is empty");
+        assert_eq!(message("U t=5\n"), "line 1: the first event must be I");
+        assert_eq!(
+            message(&format!("{INIT}Q t=5\n")),
+            "line 2: no event begins with \"Q\""
+        );
+        assert_eq!(message(&format!("{INIT}U\n")), "line 2: U has no t");
+        assert_eq!(
+            message(&format!("{INIT}U t\n")),
+            "line 2: \"t\" is not key=value"
+        );
+        assert_eq!(
+            message(&format!("{INIT}X t=1 apl=-1\n")),
+            "line 2: apl=-1 is not a number of its range"
+        );
+        assert_eq!(
+            message(&format!("{INIT}C t=1 ca=5 cwnd=1\n")),
+            "line 2: ca=5 is no recovery state"
+        );
+        assert_eq!(
+            message(&format!("{INIT}{STATE}{STATE}")),
+            "line 3: S does not follow an event"
+        );
+        assert_eq!(
+            message(&format!("{INIT}U t=2\n{STATE}")),
+            "line 3: S is of init at 1000000, not of the event before it"
+        );
+        assert_eq!(
+            message(&format!(
+                "{INIT}{STATE}U t=2\nS ev=undo t=2 mode=DRAIN/- cwnd=1\n"
+            )),
+            "line 4: S has other fields than the first one"
+        );
+    }
+}

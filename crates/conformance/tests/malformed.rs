@@ -1,0 +1,157 @@
+//! A trace that is damaged, or that says otherwise, is told as such.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use paceline_conformance::{Case, Failure, Version, read_trace, replay, replay_dir};
+use proptest::prelude::*;
+
+const SMALLEST: &str = "v3/startup_loss_then_undo.txt.zst";
+/// It holds draws.
+const DRAWS: &str = "v3/probeup_loss_then_undo.txt.zst";
+
+fn golden(name: &str) -> Vec<u8> {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/linux-bbr");
+    std::fs::read(dir.join(name)).unwrap_or_default()
+}
+
+/// A trace, as text.
+fn text(name: &str) -> String {
+    let bytes = zstd::decode_all(&*golden(name)).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+#[test]
+fn a_changed_state_is_found_where_it_was_changed() {
+    let text = text(SMALLEST);
+    let (line, state) = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with('S'))
+        .nth(200)
+        .unwrap_or_default();
+    let changed = state
+        .replacen(" cnt=", " cnt=7", 1)
+        .replacen("mode=STARTUP", "mode=DRAIN", 1);
+    assert_ne!(state, changed);
+    let trace = read_trace(text.replacen(state, &changed, 1).as_bytes());
+    let mismatch = trace
+        .ok()
+        .and_then(|trace| replay(Version::V3, &trace).err());
+    let mismatch = mismatch.unwrap_or_else(|| panic!("no mismatch"));
+    let fields: Vec<_> = mismatch
+        .differences
+        .iter()
+        .map(|d| (&*d.field, &*d.expected, &*d.got))
+        .collect();
+    assert_eq!(fields.len(), 2, "{mismatch}");
+    assert_eq!((fields[0].0, fields[0].2), ("mode", "STARTUP"));
+    assert_eq!(fields[1].0, "cnt");
+    assert_eq!((mismatch.kind, mismatch.inputs.len()), ("ack", 10));
+    // The event's line is just above its state, but for draws.
+    assert_eq!(mismatch.line, line as u64);
+    let shown = mismatch.to_string();
+    assert!(
+        shown.contains("event 201 (ack, line") && shown.contains("STARTUP"),
+        "{shown}"
+    );
+    assert_eq!(
+        mismatch.inputs.last().map(String::as_str),
+        text.lines().nth(line - 1)
+    );
+}
+
+#[test]
+fn a_changed_input_or_draw_is_found() {
+    let text = text(DRAWS);
+    let first = |text: &str| {
+        let trace = read_trace(text.as_bytes()).ok()?;
+        let mismatch = replay(Version::V3, &trace).err()?;
+        mismatch.differences.first().map(|d| d.field.clone())
+    };
+    assert_eq!(first(&text), None);
+    assert!(first(&text.replacen("rs.acked=1", "rs.acked=2", 1)).is_some());
+    assert_eq!(
+        first(&text.replacen("R below=2 ", "R below=3 ", 1)).as_deref(),
+        Some("draw")
+    );
+    let (head, tail) = text.split_once("\nR below=1000000 ").unwrap_or_default();
+    let after = tail.split_once('\n').unwrap_or_default().1;
+    assert_eq!(first(&format!("{head}\n{after}")).as_deref(), Some("draw"));
+    assert_eq!(
+        first(&format!("{head}\nR below=9 drew=1\nR below=1000000 {tail}")).as_deref(),
+        Some("draw")
+    );
+}
+
+#[test]
+fn another_version_does_not_hold() {
+    let trace = read_trace(&golden(SMALLEST)).ok();
+    for version in [Version::V1, Version::V2] {
+        let held = trace.as_ref().map(|trace| replay(version, trace).is_ok());
+        assert_eq!(held, Some(false), "{version:?}");
+    }
+}
+
+#[test]
+fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<()> {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("traces");
+    for folder in ["v2", "v3"] {
+        std::fs::create_dir_all(dir.join(folder))?;
+    }
+    let mut broken = text(SMALLEST);
+    broken.truncate(5_000);
+    let _ = write!(broken, "\nA t=\n");
+    std::fs::write(dir.join("v3/b.txt"), &broken)?;
+    std::fs::write(dir.join("v3/a.txt"), text(SMALLEST))?;
+    std::fs::write(dir.join("v3/README.md"), "no trace")?;
+    let compressed = golden(SMALLEST);
+    std::fs::write(
+        dir.join("v2/cut.txt.zst"),
+        &compressed[..compressed.len() / 2],
+    )?;
+    let replays = replay_dir(&dir)?;
+    let rows: Vec<Case> = replays.iter().map(Case::from).collect();
+    let verdicts: Vec<_> = rows
+        .iter()
+        .map(|row| (&*row.id, row.controller, row.verdict))
+        .collect();
+    assert_eq!(
+        verdicts,
+        [
+            ("v2/cut", "bbr2", "fail"),
+            ("v3/a", "bbr3-linux", "pass"),
+            ("v3/b", "bbr3-linux", "fail")
+        ]
+    );
+    assert!(matches!(replays[0].result, Err(Failure::Trace(_))));
+    assert!(
+        rows[1].evidence.starts_with("458 events"),
+        "{}",
+        rows[1].evidence
+    );
+    assert!(
+        rows[2].evidence.starts_with("line "),
+        "{}",
+        rows[2].evidence
+    );
+    assert!(replay_dir(&dir.join("v3")).is_err());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Damage anywhere, in text or compressed, gives an error, a mismatch or no harm, but no panic.
+    #[test]
+    fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..3usize) {
+        let mut trace = if packed { golden(SMALLEST) } else { text(SMALLEST).into_bytes() };
+        let at = at.index(trace.len());
+        for (old, new) in trace[at..].iter_mut().zip(&bytes) {
+            *old = *new;
+        }
+        if let Ok(trace) = read_trace(&trace) {
+            let _ = replay(Version::ALL[v], &trace);
+        }
+    }
+}

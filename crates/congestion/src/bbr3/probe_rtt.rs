@@ -1,0 +1,106 @@
+//! `min_rtt` and the ProbeRTT state that renews it (5.3.4, 5.5.7); restart from idle (5.4).
+
+use paceline_units::{Bytes, Gain, Instant};
+
+use super::{AckPhase, Bbr3, State};
+use crate::{Ack, Sent};
+
+impl Bbr3 {
+    /// `UpdateMinRTT` (5.3.4.3).
+    pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
+        self.probe_rtt_expired =
+            ack.now > self.probe_rtt_min_stamp + self.parameters.probe_rtt_interval;
+        if let Some(rtt) = ack.rtt
+            && (rtt < self.probe_rtt_min_delay || self.probe_rtt_expired)
+        {
+            self.probe_rtt_min_delay = rtt;
+            self.probe_rtt_min_stamp = ack.now;
+        }
+        let min_rtt_expired = ack.now > self.min_rtt_stamp + self.parameters.min_rtt_filter;
+        if self.probe_rtt_min_delay < self.min_rtt || min_rtt_expired {
+            self.min_rtt = self.probe_rtt_min_delay;
+            self.min_rtt_stamp = self.probe_rtt_min_stamp;
+        }
+    }
+
+    /// `CheckProbeRTT` (5.3.4.3).
+    pub(super) fn check_probe_rtt(&mut self, ack: &Ack) {
+        if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+            // Before the state changes: the window to return to is this one (divergence 18).
+            self.save_cwnd();
+            self.enter_probe_rtt();
+            self.probe_rtt_done_stamp = Instant::MAX;
+            self.ack_phase = AckPhase::ProbeStopping;
+            self.start_round();
+        }
+        if self.state == State::ProbeRtt {
+            self.handle_probe_rtt(ack);
+        }
+        if ack.sample.delivered > Bytes::ZERO {
+            self.idle_restart = false;
+        }
+    }
+
+    fn enter_probe_rtt(&mut self) {
+        self.state = State::ProbeRtt;
+        self.pacing_gain = Gain::ONE;
+        self.cwnd_gain = self.parameters.probe_rtt_cwnd_gain;
+    }
+
+    /// `HandleProbeRTT` (5.3.4.3). The transport marks the connection
+    /// application-limited for as long as the state lasts.
+    fn handle_probe_rtt(&mut self, ack: &Ack) {
+        if self.probe_rtt_done_stamp == Instant::MAX {
+            if ack.in_flight <= self.probe_rtt_cwnd() {
+                // Wait for at least ProbeRTTDuration and one round to elapse.
+                self.probe_rtt_done_stamp = ack.now + self.parameters.probe_rtt_duration;
+                self.probe_rtt_round_done = false;
+                self.start_round();
+            }
+            return;
+        }
+        if self.round_start {
+            self.probe_rtt_round_done = true;
+        }
+        if self.probe_rtt_round_done {
+            self.check_probe_rtt_done(ack.now);
+        }
+    }
+
+    /// `CheckProbeRTTDone` (5.3.4.3).
+    fn check_probe_rtt_done(&mut self, now: Instant) {
+        if self.probe_rtt_done_stamp != Instant::MAX && now > self.probe_rtt_done_stamp {
+            // Schedule the next ProbeRTT.
+            self.probe_rtt_min_stamp = now;
+            self.restore_cwnd();
+            self.exit_probe_rtt(now);
+        }
+    }
+
+    /// `ExitProbeRTT` (5.3.4.4).
+    fn exit_probe_rtt(&mut self, now: Instant) {
+        self.reset_short_term_model();
+        if self.full_bw_reached {
+            self.start_probe_bw_down(now);
+            self.start_probe_bw_cruise();
+        } else {
+            self.enter_startup();
+        }
+    }
+
+    /// `HandleRestartFromIdle` (5.4.1). The bytes of the aggregation interval
+    /// start anew with it (divergence 8).
+    pub(super) fn handle_restart_from_idle(&mut self, sent: &Sent) {
+        if sent.in_flight > Bytes::ZERO || !sent.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.extra_acked_interval_start = sent.now;
+        self.extra_acked_delivered = Bytes::ZERO;
+        if self.state.is_probe_bw() {
+            self.set_pacing_rate(Gain::ONE);
+        } else if self.state == State::ProbeRtt {
+            self.check_probe_rtt_done(sent.now);
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! BBR as Linux runs it: [`bbr1`] (mainline), [`bbr2`] (the alpha) and
+//! [`bbr3`] (google/bbr, branch v3), digit for digit.
+//!
+//! Each is a core ([`Algorithm`]) in Linux's own units, packets and
+//! microseconds and packets per microsecond shifted left by 24, driven by the
+//! events of Linux's congestion-control interface and acting on a [`Socket`].
+//! Golden traces of the kernel's code hold every field after every event. An
+//! [`Adapter`] turns a core into a [`Controller`](crate::Controller).
+//!
+//! v2 and v3 share their [`model`]; what differs is marked there.
+//!
+//! Arithmetic follows C's: 32-bit values wrap or truncate where Linux's do,
+//! because a trace sees the difference.
+
+mod adapter;
+mod aggregation;
+mod arithmetic;
+pub mod bbr1;
+pub mod bbr2;
+pub mod bbr3;
+mod minmax;
+pub mod model;
+mod options;
+mod policer;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+pub use adapter::Adapter;
+pub use socket::{Algorithm, Field, LostPacket, Random, RateSample, Socket};

@@ -1,0 +1,297 @@
+//! What Reno and CUBIC have in common: slow start, the floors of the window,
+//! the undo of a spurious episode, the ECN gate, pacing.
+
+use paceline_units::{Bytes, Duration, Gain, Rate, Value};
+
+use crate::hystart::HyStart;
+use crate::{Ack, CaState, Config, Ecn};
+
+/// RFC 9406 section 4.3: `L` of a sender that does not pace; one that paces has no limit.
+const HYSTART_L: u64 = 8;
+/// Linux `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
+const PACING_SS_RATIO: Gain = Gain::from_millionths(2_000_000);
+const PACING_CA_RATIO: Gain = Gain::from_millionths(1_200_000);
+/// The most that one paced burst may hold; what an unpaced one may hold at the least.
+const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
+
+/// The options that Reno and CUBIC share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) beta: Gain,
+    pub(crate) abc_limit: u64,
+    pub(crate) initial_ssthresh: Bytes,
+    pub(crate) hystart: bool,
+    pub(crate) pacing: bool,
+    pub(crate) ecn: bool,
+}
+
+/// What a spurious episode gives back (RFC 9438 section 4.9, RFC 4015).
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: Bytes,
+    ssthresh: Bytes,
+    hystart: HyStart,
+}
+
+/// A loss-based sender's window.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    mss: Bytes,
+    cwnd: Bytes,
+    ssthresh: Bytes,
+    settings: Settings,
+    hystart: HyStart,
+    ca_state: CaState,
+    /// From the first reduction of an episode to its end.
+    in_episode: bool,
+    undo: Option<Undo>,
+    /// The timer has fired and the cumulative ACK has not moved since.
+    timeout_outstanding: bool,
+    /// Slow start follows a timeout (RFC 3465 section 2.3).
+    after_timeout: bool,
+    /// Delivered and lost data together up to which a reduction covers further
+    /// ECN signals; infinite until the ACK after a loss event sets it.
+    cwr_end: Bytes,
+    srtt: Duration,
+    pacing_rate: Option<Rate>,
+}
+
+impl Window {
+    pub(crate) fn new(config: &Config, settings: Settings) -> Self {
+        let mss = Bytes::new(u64::from(config.mss.max(1)));
+        let mut window = Self {
+            mss,
+            cwnd: config.initial_window.max(mss),
+            ssthresh: settings.initial_ssthresh.max(mss * 2),
+            settings,
+            hystart: HyStart::new(settings.hystart),
+            ca_state: CaState::Open,
+            in_episode: false,
+            undo: None,
+            timeout_outstanding: false,
+            after_timeout: false,
+            cwr_end: Bytes::ZERO,
+            srtt: config.srtt.unwrap_or(Duration::ZERO),
+            pacing_rate: None,
+        };
+        window.pace(Bytes::ZERO);
+        window
+    }
+
+    pub(crate) fn mss(&self) -> Bytes {
+        self.mss
+    }
+
+    pub(crate) fn cwnd(&self) -> Bytes {
+        self.cwnd
+    }
+
+    pub(crate) fn ssthresh(&self) -> Bytes {
+        self.ssthresh
+    }
+
+    pub(crate) fn set_mss(&mut self, mss: u32) {
+        self.mss = Bytes::new(u64::from(mss.max(1)));
+        self.ssthresh = self.ssthresh.max(self.mss * 2);
+        self.set_cwnd(self.cwnd);
+    }
+
+    /// The window is never below one segment.
+    pub(crate) fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.cwnd = cwnd.max(self.mss);
+    }
+
+    /// `beta` times the window, for the slow-start threshold. RFC 5681 (4) and
+    /// RFC 9438 section 4.6 take the flight size; this takes the window, as
+    /// Linux does and RFC 9438 allows to a sender that, like this one, does not
+    /// grow a window that it does not use.
+    pub(crate) fn reduced(&self) -> Bytes {
+        self.cwnd * self.settings.beta
+    }
+
+    /// A congestion event sets the threshold, at least two segments, and ends HyStart++.
+    pub(crate) fn set_ssthresh(&mut self, ssthresh: Bytes) {
+        self.ssthresh = ssthresh.max(self.mss * 2);
+        self.hystart.end();
+    }
+
+    /// Fast recovery or recovery from a timeout begins. True at the first
+    /// reduction of an episode, whose state before is kept for the undo.
+    pub(crate) fn begin_episode(&mut self, ca_state: CaState) -> bool {
+        let first = !self.in_episode;
+        if first {
+            self.in_episode = true;
+            self.undo = Some(Undo {
+                cwnd: self.cwnd,
+                ssthresh: self.ssthresh,
+                hystart: self.hystart,
+            });
+        }
+        self.ca_state = ca_state;
+        self.cwr_end = Bytes::INFINITE;
+        first
+    }
+
+    /// RFC 5681 section 3.1: whether this timeout is the first of the oldest
+    /// segment, hence sets the threshold.
+    pub(crate) fn first_timeout(&mut self) -> bool {
+        !core::mem::replace(&mut self.timeout_outstanding, true)
+    }
+
+    /// RFC 5681 section 3.1: the loss window is one segment, and slow start follows.
+    pub(crate) fn collapse(&mut self) {
+        self.cwnd = self.mss;
+        self.after_timeout = true;
+        self.pace(Bytes::ZERO);
+    }
+
+    pub(crate) fn end_episode(&mut self) {
+        self.in_episode = false;
+        self.timeout_outstanding = false;
+        self.ca_state = CaState::Open;
+    }
+
+    /// Gives back what the episode took; false if there is nothing to give back.
+    pub(crate) fn undo(&mut self) -> bool {
+        let Some(undo) = self.undo.take() else {
+            return false;
+        };
+        self.end_episode();
+        self.after_timeout = false;
+        self.ssthresh = self.ssthresh.max(undo.ssthresh);
+        self.hystart = undo.hystart;
+        self.set_cwnd(self.cwnd.max(undo.cwnd));
+        true
+    }
+
+    /// Takes note of the state of recovery; first on every ACK. True when the
+    /// ACK carries an ECN signal to which the sender has to react: once a
+    /// window (RFC 3168 section 6.1.2), and not beside a reduction for loss.
+    pub(crate) fn begin_ack(&mut self, ack: &Ack) -> bool {
+        self.ca_state = ack.ca_state;
+        if ack.una_advanced {
+            self.timeout_outstanding = false;
+        }
+        let resolved = ack.delivered + ack.lost;
+        let window_end = resolved + ack.in_flight;
+        if self.cwr_end.is_infinite() {
+            self.cwr_end = window_end;
+        }
+        let signal = self.settings.ecn
+            && (ack.ece || ack.newly_marked > Bytes::ZERO)
+            && resolved >= self.cwr_end
+            && !matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
+        if signal {
+            self.cwr_end = window_end;
+            // The network has said so itself: there is nothing spurious in it.
+            self.undo = None;
+        }
+        signal
+    }
+
+    /// Whether the window may grow on this ACK: not while the transport reduces
+    /// it (RFC 9937), not on a duplicate (RFC 5681 section 3.2), and only if it
+    /// was in use (RFC 9438 section 5.8, RFC 7661).
+    pub(crate) fn may_grow(ack: &Ack) -> bool {
+        ack.ca_state != CaState::Recovery && ack.una_advanced && ack.cwnd_limited
+    }
+
+    /// Slow start, with HyStart++ where it is active. Returns the acknowledged
+    /// data that is left to congestion avoidance.
+    pub(crate) fn slow_start(&mut self, ack: &Ack) -> Bytes {
+        if self.cwnd >= self.ssthresh {
+            self.leave_slow_start();
+            return ack.newly_acked;
+        }
+        let exit = self.hystart.is_active() && self.hystart.on_ack(ack);
+        if exit {
+            self.set_ssthresh(self.cwnd);
+        }
+        if exit || !Self::may_grow(ack) {
+            return Bytes::ZERO;
+        }
+        // RFC 3465 section 2.2: at most L segments an ACK, one after a timeout (2.3).
+        let l = match (self.hystart.is_active(), self.settings.pacing) {
+            (true, true) => u64::MAX,
+            (true, false) => HYSTART_L,
+            (false, _) if self.after_timeout => 1,
+            (false, _) => self.settings.abc_limit,
+        };
+        let increase = self.hystart.growth(ack.newly_acked.min(self.mss * l));
+        let room = self.ssthresh - self.cwnd;
+        if increase < room {
+            self.cwnd += increase;
+            return Bytes::ZERO;
+        }
+        self.cwnd = self.ssthresh;
+        self.leave_slow_start();
+        increase - room
+    }
+
+    fn leave_slow_start(&mut self) {
+        self.after_timeout = false;
+        self.hystart.end();
+    }
+
+    /// The pacing rate, with Linux's ratios (`tcp_update_pacing_rate`); last on every ACK.
+    pub(crate) fn end_ack(&mut self, ack: &Ack) {
+        if ack.srtt > Duration::ZERO {
+            self.srtt = ack.srtt;
+        }
+        self.pace(ack.in_flight);
+    }
+
+    fn pace(&mut self, in_flight: Bytes) {
+        if !self.settings.pacing || self.srtt == Duration::ZERO {
+            return;
+        }
+        let ratio = if self.cwnd.get() < self.ssthresh.get() / 2 {
+            PACING_SS_RATIO
+        } else {
+            PACING_CA_RATIO
+        };
+        self.pacing_rate = Some(Rate::from_delivery(
+            self.cwnd.max(in_flight) * ratio,
+            self.srtt,
+        ));
+    }
+
+    /// None without pacing, and before the first RTT is known.
+    pub(crate) fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing_rate
+    }
+
+    /// Without pacing, a whole window; with it, a millisecond's worth.
+    pub(crate) fn send_quantum(&self) -> Bytes {
+        match self.pacing_rate {
+            None => self.cwnd.max(MAX_QUANTUM),
+            Some(rate) => rate
+                .volume_in(Duration::from_millis(1))
+                .min(MAX_QUANTUM)
+                .max(self.mss * 2),
+        }
+    }
+
+    pub(crate) fn ecn(&self) -> Ecn {
+        if self.settings.ecn {
+            Ecn::Ect0
+        } else {
+            Ecn::NotEct
+        }
+    }
+
+    pub(crate) fn phase(&self) -> &'static str {
+        match self.ca_state {
+            CaState::Recovery => "Recovery",
+            CaState::Loss => "Loss",
+            _ if self.cwnd >= self.ssthresh => "CongestionAvoidance",
+            _ if self.hystart.in_css() => "CSS",
+            _ => "SlowStart",
+        }
+    }
+
+    pub(crate) fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+        visit("ssthresh", Value::Bytes(self.ssthresh));
+        self.hystart.visit_state(visit);
+    }
+}

@@ -1,0 +1,7 @@
+//! Reno, CUBIC and HyStart++ against numbers worked out from their RFCs.
+
+mod cubic;
+mod flow;
+mod hystart;
+mod properties;
+mod reno;

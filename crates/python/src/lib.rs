@@ -1,0 +1,28 @@
+//! The extension module `paceline._paceline`: scenarios in, runs out. Everything that people see is
+//! Python; this only hands over.
+
+mod catalog;
+mod error;
+mod run;
+mod scenario;
+mod simulate;
+mod table;
+
+/// Scenarios in, runs out.
+#[pyo3::pymodule]
+mod _paceline {
+    #[pymodule_export]
+    use crate::catalog::{controllers, metrics};
+    #[pymodule_export]
+    use crate::run::{Run, repeats_json};
+    #[pymodule_export]
+    use crate::scenario::{Plan, check, schema};
+    #[pymodule_export]
+    use crate::simulate::simulate;
+    #[pymodule_export]
+    use crate::table::Table;
+
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,61 @@
+//! A run that has ended.
+
+use std::path::PathBuf;
+
+use paceline_record as record;
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::table::Table;
+
+/// What a run left: its tables and its metrics.
+#[pyclass(frozen, module = "paceline._paceline")]
+pub struct Run {
+    inner: record::Run,
+}
+
+impl Run {
+    pub fn new(inner: record::Run) -> Self {
+        Self { inner }
+    }
+}
+
+#[pymethods]
+impl Run {
+    /// A table by its name; `None` when the run has none of that name.
+    fn table(&self, name: &str) -> Option<Table> {
+        self.inner.table(name).cloned().map(Table::new)
+    }
+
+    /// What the run was and what was measured, as JSON.
+    fn summary_json(&self) -> String {
+        self.inner.summary_json().to_string()
+    }
+
+    /// The scenario with every default written, as TOML.
+    #[getter]
+    fn scenario_toml(&self) -> &str {
+        &self.inner.info().scenario_toml
+    }
+
+    /// Writes the run as a folder; replaces a run, and nothing else.
+    fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+        py.detach(|| self.inner.write(&folder, None))
+            .map_err(|error| error::record(py, &error))
+    }
+
+    /// Reads a run back from its folder.
+    #[staticmethod]
+    fn read(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        py.detach(|| record::Run::read(&folder))
+            .map(Self::new)
+            .map_err(|error| error::record(py, &error))
+    }
+}
+
+/// What runs of one scenario say together, as JSON.
+#[pyfunction]
+pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
+    let runs: Vec<_> = runs.iter().map(|run| run.inner.clone()).collect();
+    record::repeats_json(&runs).to_string()
+}

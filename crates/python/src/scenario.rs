@@ -1,0 +1,144 @@
+//! Scenarios: read, checked, resolved.
+
+use paceline_record::{self as record, Expectation};
+use paceline_scenario::{Op, Scenario};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error;
+
+/// Reads and checks a scenario, names of controllers and metrics included.
+pub fn parse(
+    py: Python<'_>,
+    text: &str,
+    file: &str,
+    overrides: &[(String, String)],
+) -> PyResult<Scenario> {
+    let scenario = Scenario::parse(text, file, overrides)
+        .map_err(|diagnostics| error::scenario(py, &diagnostics))?;
+    let diagnostics = paceline_simulator::check(&scenario);
+    if diagnostics.is_empty() {
+        Ok(scenario)
+    } else {
+        Err(error::scenario(py, &diagnostics))
+    }
+}
+
+/// A checked scenario: what it asks for.
+#[pyclass(frozen, module = "paceline._paceline")]
+pub struct Plan {
+    scenario: Scenario,
+}
+
+#[pymethods]
+impl Plan {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.scenario.name
+    }
+
+    /// Why it exists.
+    #[getter]
+    fn about(&self) -> Option<&str> {
+        self.scenario.about.as_deref()
+    }
+
+    /// Its seed.
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.scenario.run.seed
+    }
+
+    /// How often it is run.
+    #[getter]
+    fn repeats(&self) -> u32 {
+        self.scenario.run.repeats
+    }
+
+    /// The controllers that it is run with one after another; none to run it as it is.
+    #[getter]
+    fn compare(&self) -> Vec<String> {
+        self.scenario.run.compare.clone()
+    }
+
+    /// How many `[[flows]]` it has.
+    #[getter]
+    fn flow_groups(&self) -> usize {
+        self.scenario.flows.len()
+    }
+
+    /// The scenario with every default written, as TOML.
+    #[getter]
+    fn toml(&self) -> String {
+        self.scenario.to_toml()
+    }
+
+    /// Holds `[expect]` against metrics: [{`metric`, `bound`, `value`, `held`}].
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        metrics: Vec<(String, Option<f64>)>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let metrics: Vec<_> = record::metrics::METRICS
+            .iter()
+            .filter_map(|definition| {
+                let (_, value) = metrics.iter().find(|(name, _)| *name == definition.name)?;
+                Some(record::Metric {
+                    name: definition.name,
+                    unit: definition.unit,
+                    value: *value,
+                })
+            })
+            .collect();
+        record::evaluate(&metrics, &self.expectations())
+            .into_iter()
+            .map(|outcome| {
+                let dict = PyDict::new(py);
+                dict.set_item("metric", outcome.metric)?;
+                dict.set_item("bound", outcome.bound)?;
+                dict.set_item("value", outcome.value)?;
+                dict.set_item("held", outcome.held)?;
+                Ok(dict)
+            })
+            .collect()
+    }
+}
+
+impl Plan {
+    fn expectations(&self) -> Vec<Expectation> {
+        self.scenario
+            .expect
+            .iter()
+            .map(|(metric, bound)| Expectation {
+                metric: metric.clone(),
+                op: match bound.op {
+                    Op::Ge => record::Op::AtLeast,
+                    Op::Gt => record::Op::Greater,
+                    Op::Le => record::Op::AtMost,
+                    Op::Lt => record::Op::Less,
+                    Op::Eq => record::Op::Equal,
+                },
+                bound: bound.value,
+            })
+            .collect()
+    }
+}
+
+/// Checks a scenario; `ScenarioError` has all that is wrong with it.
+#[pyfunction]
+#[pyo3(signature = (text, file, overrides = Vec::new()))]
+pub fn check(
+    py: Python<'_>,
+    text: &str,
+    file: &str,
+    overrides: Vec<(String, String)>,
+) -> PyResult<Plan> {
+    parse(py, text, file, &overrides).map(|scenario| Plan { scenario })
+}
+
+/// The JSON Schema of scenarios.
+#[pyfunction]
+pub fn schema() -> String {
+    paceline_scenario::schema_json()
+}

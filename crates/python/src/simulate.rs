@@ -1,0 +1,177 @@
+//! Runs, side by side, while Python stays alive: the GIL is released, Ctrl-C is honoured.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use paceline_scenario::Scenario;
+use paceline_simulator::{Progress, RunError};
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::run::Run;
+use crate::scenario::parse;
+
+/// How often Python hears of progress and signals are looked for.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// What one job has done so far.
+#[derive(Default)]
+struct Seen {
+    simulated_ns: AtomicU64,
+    packets: AtomicU64,
+    events: AtomicU64,
+}
+
+impl Seen {
+    fn set(&self, progress: &Progress) {
+        self.simulated_ns.store(progress.simulated.as_nanos(), Relaxed);
+        self.packets.store(progress.packets, Relaxed);
+        self.events.store(progress.events, Relaxed);
+    }
+}
+
+struct Ended {
+    index: usize,
+    outcome: Result<(paceline_record::Run, Progress), RunError>,
+    wall: Duration,
+}
+
+type Job = (Vec<(String, String)>, u64);
+
+/// Runs a scenario once for each of `jobs` (overrides, seed) on `threads` threads.
+///
+/// `progress(simulated_ns, total_ns, packets, events, ended)` is called some times a second,
+/// `finished(index, run, engine)` once for each job, as they end, with `engine` being
+/// `(wall_ns, packets, events)`. What either raises, and Ctrl-C, stops the jobs that are left.
+#[pyfunction]
+#[pyo3(signature = (text, file, jobs, threads, finished, progress = None))]
+pub fn simulate(
+    py: Python<'_>,
+    text: &str,
+    file: &str,
+    jobs: Vec<Job>,
+    threads: usize,
+    finished: Py<PyAny>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let jobs = jobs
+        .into_iter()
+        .map(|(overrides, seed)| Ok((parse(py, text, file, &overrides)?, seed)))
+        .collect::<PyResult<Vec<_>>>()?;
+    let batch = Batch {
+        seen: jobs.iter().map(|_| Seen::default()).collect(),
+        jobs,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+    };
+    py.detach(|| batch.run(threads.max(1), &finished, progress.as_ref()))
+}
+
+struct Batch {
+    jobs: Vec<(Scenario, u64)>,
+    seen: Vec<Seen>,
+    next: AtomicUsize,
+    stop: AtomicBool,
+}
+
+impl Batch {
+    fn run(
+        &self,
+        threads: usize,
+        finished: &Py<PyAny>,
+        progress: Option<&Py<PyAny>>,
+    ) -> PyResult<()> {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(self.jobs.len()) {
+                let sender = sender.clone();
+                scope.spawn(move || self.work(&sender));
+            }
+            drop(sender);
+
+            let mut result = Ok(());
+            let mut ended = 0;
+            loop {
+                let step = match receiver.recv_timeout(PERIOD) {
+                    Ok(job) => {
+                        ended += 1;
+                        self.hand_over(job, finished, result.is_err())
+                    }
+                    Err(RecvTimeoutError::Timeout) => self.report(progress, ended),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                };
+                if let Err(error) = step {
+                    self.stop.store(true, Relaxed);
+                    // The first reason counts; the others follow from it.
+                    result = result.and(Err(error));
+                }
+            }
+            result.and_then(|()| self.report(progress, ended))
+        })
+    }
+
+    /// What one thread does: job after job, until there is none or something stops the batch.
+    fn work(&self, sender: &mpsc::Sender<Ended>) {
+        while !self.stop.load(Relaxed) {
+            let index = self.next.fetch_add(1, Relaxed);
+            let (Some((scenario, seed)), Some(seen)) = (self.jobs.get(index), self.seen.get(index))
+            else {
+                return;
+            };
+            let begin = Instant::now();
+            let outcome = paceline_simulator::run(scenario, *seed, &mut |progress| {
+                seen.set(progress);
+                if self.stop.load(Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            let wall = begin.elapsed();
+            if sender.send(Ended { index, outcome, wall }).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn hand_over(&self, job: Ended, finished: &Py<PyAny>, stopping: bool) -> PyResult<()> {
+        Python::attach(|py| match job.outcome {
+            Ok((run, last)) => {
+                if let Some(seen) = self.seen.get(job.index) {
+                    seen.set(&last);
+                }
+                let wall_ns = u64::try_from(job.wall.as_nanos()).unwrap_or(u64::MAX);
+                let engine = (wall_ns, last.packets, last.events);
+                finished.call1(py, (job.index, Run::new(run), engine))?;
+                Ok(())
+            }
+            // We stopped it ourselves.
+            Err(_) if stopping => Ok(()),
+            Err(error) => Err(error::run(py, &error.to_string())),
+        })
+    }
+
+    fn report(&self, progress: Option<&Py<PyAny>>, ended: usize) -> PyResult<()> {
+        Python::attach(|py| {
+            py.check_signals()?;
+            let Some(progress) = progress else {
+                return Ok(());
+            };
+            let sum = |field: fn(&Seen) -> &AtomicU64| -> u64 {
+                self.seen.iter().map(|seen| field(seen).load(Relaxed)).sum()
+            };
+            let total: u64 = self
+                .jobs
+                .iter()
+                .map(|(scenario, _)| scenario.run.duration.as_nanos())
+                .sum();
+            let simulated = sum(|seen| &seen.simulated_ns);
+            let packets = sum(|seen| &seen.packets);
+            let events = sum(|seen| &seen.events);
+            progress.call1(py, (simulated, total, packets, events, ended))?;
+            Ok(())
+        })
+    }
+}

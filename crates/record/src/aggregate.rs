@@ -1,0 +1,175 @@
+use paceline_units::Rng;
+use serde_json::{Map, Value, json};
+
+use crate::fairness::mean;
+use crate::{Metric, Run, SCHEMA};
+
+/// Resamples of the bootstrap.
+const RESAMPLES: usize = 2_000;
+/// Seed of the bootstrap, fixed: the same values give the same interval.
+const SEED: u64 = 1;
+
+/// What repeats of one measurement say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aggregate {
+    /// Mean.
+    pub mean: f64,
+    /// Median: of an even number of values, the mean of the middle two.
+    pub median: f64,
+    /// Lower end of the 95 % interval of the mean.
+    pub low: f64,
+    /// Upper end of the 95 % interval of the mean.
+    pub high: f64,
+    /// Number of values.
+    pub count: usize,
+}
+
+/// Mean, median and 95 % interval of the mean; `None` of nothing, or of what is not finite.
+///
+/// The interval is the percentile bootstrap (Efron 1979): 2000 times, as many values are drawn with
+/// replacement as there are, by a generator of a fixed seed; `low` and `high` are, by nearest rank,
+/// the 2.5th and 97.5th percentile of the means of the draws. Of one value it is the value itself;
+/// of fewer than some ten it is narrower than it should be.
+pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
+    if values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mean_of_all = mean(values)?;
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+
+    let mut rng = Rng::new(SEED);
+    let mut draw = Vec::with_capacity(values.len());
+    let mut means = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        draw.clear();
+        draw.extend((0..values.len()).filter_map(|_| {
+            let index = usize::try_from(rng.below(values.len() as u64)).ok()?;
+            values.get(index)
+        }));
+        means.push(mean(&draw)?);
+    }
+    means.sort_unstable_by(f64::total_cmp);
+    Some(Aggregate {
+        mean: mean_of_all,
+        median: lower + (upper - lower) / 2.0,
+        low: *means.get(RESAMPLES * 25 / 1000 - 1)?,
+        high: *means.get(RESAMPLES * 975 / 1000 - 1)?,
+        count: values.len(),
+    })
+}
+
+/// What `--json` says of repeats of one scenario: as [`Run::summary_json`] of the first, but each
+/// metric of the run and of its flows holds `mean`, `median`, `low`, `high` and `count` of the runs
+/// in which it is defined (`null` when it is in none), flows have no `state_ns`, and `repeats` holds
+/// the single values of the metrics of the run, and of `seed`.
+pub fn repeats_json(runs: &[Run]) -> Value {
+    let Some(first) = runs.first() else {
+        return json!({ "schema": SCHEMA });
+    };
+    let mut summary = first.summary_json();
+    let mut repeats = Map::new();
+    repeats.insert(
+        "seed".into(),
+        runs.iter().map(|run| run.info().seed).collect(),
+    );
+    for (k, metric) in first.metrics().iter().enumerate() {
+        let values: Vec<&Metric> = runs.iter().filter_map(|run| run.metrics().get(k)).collect();
+        repeats.insert(
+            metric.name.into(),
+            values.iter().map(|m| m.json()).collect(),
+        );
+        if let Some(object) = summary.get_mut("metrics").and_then(Value::as_object_mut) {
+            object.insert(metric.name.into(), together(&values));
+        }
+    }
+    for (f, flow) in first.flows().iter().enumerate() {
+        for (k, metric) in flow.metrics.iter().enumerate() {
+            let of_run = |run: &'_ Run| run.flows().get(f)?.metrics.get(k).copied();
+            let values: Vec<Metric> = runs.iter().filter_map(of_run).collect();
+            let object = summary.get_mut("flows").and_then(|flows| flows.get_mut(f));
+            if let Some(object) = object.and_then(Value::as_object_mut) {
+                object.insert(
+                    metric.name.into(),
+                    together(&values.iter().collect::<Vec<_>>()),
+                );
+                object.shift_remove("state_ns");
+            }
+        }
+    }
+    if let Some(object) = summary.as_object_mut() {
+        object.insert("repeats".into(), Value::Object(repeats));
+    }
+    summary
+}
+
+fn together(metrics: &[&Metric]) -> Value {
+    let values: Vec<f64> = metrics.iter().filter_map(|metric| metric.value).collect();
+    match aggregate(&values) {
+        Some(Aggregate {
+            mean,
+            median,
+            low,
+            high,
+            count,
+        }) => json!({
+            "mean": mean, "median": median, "low": low, "high": high, "count": count,
+        }),
+        None => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::two_flows;
+
+    #[test]
+    fn mean_and_median_by_hand() {
+        let of = |values: &[f64]| aggregate(values).map(|a| (a.mean, a.median, a.count));
+        assert_eq!(of(&[3.0, 1.0, 8.0]), Some((4.0, 3.0, 3)));
+        assert_eq!(of(&[3.0, 1.0, 8.0, 4.0]), Some((4.0, 3.5, 4)));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn one_value_is_its_own_interval() {
+        let one = aggregate(&[0.25]).unwrap();
+        assert_eq!((one.low, one.high), (0.25, 0.25));
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_mean() {
+        // Of a hundred values, half 0 and half 1, the mean has a standard error of 0.05:
+        // the interval is 0.5 +- 1.96 x 0.05, in steps of 0.01.
+        let values: Vec<f64> = (0..100).map(|k| f64::from(k % 2)).collect();
+        let all = aggregate(&values).unwrap();
+        assert!((0.38..=0.42).contains(&all.low), "{all:?}");
+        assert!((0.58..=0.62).contains(&all.high), "{all:?}");
+        assert_eq!(aggregate(&values), Some(all), "not replayable");
+    }
+
+    #[test]
+    fn repeats_hold_the_interval_and_the_values() {
+        let json = repeats_json(&[two_flows(), two_flows()]);
+        let mean = &json["metrics"]["rtt_p50_ns"];
+        assert_eq!(
+            *mean,
+            json!({
+                "mean": 90e6, "median": 90e6, "low": 90e6, "high": 90e6, "count": 2,
+            })
+        );
+        assert_eq!(
+            json["repeats"]["rtt_p50_ns"],
+            json!([90_000_000, 90_000_000])
+        );
+        assert_eq!(json["repeats"]["seed"], json!([u64::MAX, u64::MAX]));
+        assert_eq!(json["flows"][1]["rto_count"]["mean"], 2.0);
+        assert!(json["flows"][1]["completion_ns"].is_null());
+        assert_eq!(json["flows"][1]["cc"], "bbr3");
+        assert_eq!(repeats_json(&[]), json!({ "schema": 1 }));
+    }
+}

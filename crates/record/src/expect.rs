@@ -1,0 +1,148 @@
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::Metric;
+use crate::metrics::{self, Unit};
+
+/// How a metric is compared with its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+    /// `==`
+    Equal,
+}
+
+impl Op {
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::AtMost => value <= bound,
+            Self::Greater => value > bound,
+            Self::AtLeast => value >= bound,
+            Self::Equal => value == bound,
+        }
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Greater => ">",
+            Self::AtLeast => ">=",
+            Self::Equal => "==",
+        })
+    }
+}
+
+/// What a metric is expected to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expectation {
+    /// Name of the metric, with or without its unit.
+    pub metric: String,
+    /// Comparison.
+    pub op: Op,
+    /// Bound in the metric's unit.
+    pub bound: f64,
+}
+
+/// Whether an expectation held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Name of the metric, in full; as expected when there is none of that name.
+    pub metric: String,
+    /// The comparison, as `>= 0.95`.
+    pub bound: String,
+    /// What was measured; `None` when the metric is undefined or there is none of that name.
+    pub value: Option<f64>,
+    /// Whether it held; what is undefined holds nothing.
+    pub held: bool,
+}
+
+impl Outcome {
+    /// `metric`, `bound`, `value` and `held`, as `--json` says them.
+    pub fn json(&self) -> Value {
+        let unit = metrics::find(&self.metric).map_or(Unit::Ratio, |spec| spec.unit);
+        let value = unit.json(self.value);
+        json!({ "metric": self.metric, "bound": self.bound, "value": value, "held": self.held })
+    }
+}
+
+/// Holds expectations against metrics, in their order.
+pub fn evaluate(metrics: &[Metric], expectations: &[Expectation]) -> Vec<Outcome> {
+    let outcome = |expected: &Expectation| {
+        let spec = metrics::find(&expected.metric);
+        let name = spec.map_or(expected.metric.as_str(), |spec| spec.name);
+        let value = metrics
+            .iter()
+            .find(|m| m.name == name)
+            .and_then(|m| m.value);
+        Outcome {
+            metric: name.to_owned(),
+            bound: format!("{} {}", expected.op, expected.bound),
+            value,
+            held: value.is_some_and(|value| expected.op.holds(value, expected.bound)),
+        }
+    };
+    expectations.iter().map(outcome).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::two_flows;
+
+    fn outcome(metric: &str, op: Op, bound: f64) -> Outcome {
+        let expected = Expectation {
+            metric: metric.into(),
+            op,
+            bound,
+        };
+        evaluate(two_flows().metrics(), &[expected]).remove(0)
+    }
+
+    #[test]
+    fn bounds_hold_or_not() {
+        // jain_bins_ratio is 0.95
+        let held = |op, bound| outcome("jain_bins_ratio", op, bound).held;
+        assert!(held(Op::AtLeast, 0.95) && !held(Op::AtLeast, 0.96));
+        assert!(held(Op::Greater, 0.94) && !held(Op::Greater, 0.95));
+        assert!(held(Op::AtMost, 0.95) && !held(Op::AtMost, 0.94));
+        assert!(held(Op::Less, 0.96) && !held(Op::Less, 0.95));
+        assert!(held(Op::Equal, 0.95) && !held(Op::Equal, 0.96));
+    }
+
+    #[test]
+    fn the_unit_may_be_left_out() {
+        let outcome = outcome("rtt_p50", Op::AtMost, 60e6);
+        let json = r#"{"metric":"rtt_p50_ns","bound":"<= 60000000","value":90000000,"held":false}"#;
+        assert_eq!(outcome.json().to_string(), json);
+    }
+
+    #[test]
+    fn what_is_unknown_or_undefined_holds_nothing() {
+        let unknown = outcome("jainn", Op::AtLeast, 0.0);
+        assert_eq!(
+            (unknown.metric.as_str(), unknown.value, unknown.held),
+            ("jainn", None, false)
+        );
+        let undefined = evaluate(
+            &[],
+            &[Expectation {
+                metric: "jain".into(),
+                op: Op::AtLeast,
+                bound: 0.0,
+            }],
+        );
+        assert!(!undefined[0].held && undefined[0].json()["value"].is_null());
+    }
+}

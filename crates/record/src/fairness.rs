@@ -1,0 +1,130 @@
+//! How flows share: Jain's index, convergence, steadiness. Over the flows that are active, never
+//! over those that have not started or have ended.
+
+use crate::counter::Span;
+use crate::view::{FlowRows, Rows};
+
+/// Length of a bin: 1 s.
+const BIN: i64 = 1_000_000_000;
+/// More bins than these (eleven days) are not looked at.
+const MOST_BINS: u64 = 1_000_000;
+/// For how many bins flows must share fairly to have converged.
+const HOLD: usize = 5;
+
+/// Jain's index of rates, (Σx)² / (n Σx²); `None` without rates or when all of them are zero.
+pub(crate) fn jain(rates: &[f64]) -> Option<f64> {
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for rate in rates {
+        sum += rate;
+        squares += rate * rate;
+    }
+    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+}
+
+/// Jain's index of the flows' mean goodput in a span, each over the time that it is active in it.
+pub(crate) fn jain_over(rows: &Rows<'_>, span: Span) -> Option<f64> {
+    let rate = |flow: &FlowRows| {
+        let active = flow.active?.meet(span)?;
+        Some(rows.goodput(flow, active) as f64 / active.length() as f64)
+    };
+    jain(&rows.flows.iter().filter_map(rate).collect::<Vec<_>>())
+}
+
+/// The last half of the window.
+pub(crate) fn last_half(window: Span) -> Option<Span> {
+    Span::new(window.to - (window.to - window.from) / 2, window.to)
+}
+
+/// The whole bins from the start of a span on; none when they are too many to look at.
+fn bins(span: Span) -> impl Iterator<Item = Span> {
+    let count = span.length() / BIN.unsigned_abs();
+    let count = if count > MOST_BINS { 0 } else { count as i64 };
+    (0..count).map(move |k| Span {
+        from: span.from + k * BIN,
+        to: span.from + (k + 1) * BIN,
+    })
+}
+
+/// The goodput in a bin of each flow that is active for the whole of it.
+fn shares(rows: &Rows<'_>, bin: Span) -> Vec<u64> {
+    let active = rows
+        .flows
+        .iter()
+        .filter(|f| f.active.is_some_and(|a| a.covers(bin)));
+    active.map(|flow| rows.goodput(flow, bin)).collect()
+}
+
+/// Mean of Jain's index over the bins of a span in which at least two flows are active and
+/// anything is delivered.
+pub(crate) fn jain_in_bins(rows: &Rows<'_>, span: Span) -> Option<f64> {
+    let index = |bin| {
+        let shares = shares(rows, bin);
+        let rates: Vec<f64> = shares.iter().map(|share| *share as f64).collect();
+        if rates.len() < 2 { None } else { jain(&rates) }
+    };
+    mean(&bins(span).filter_map(index).collect::<Vec<_>>())
+}
+
+/// Whether two or more flows each have the mean share, give or take 20 %.
+fn is_fair(shares: &[u64]) -> bool {
+    let count = shares.len() as u128;
+    let sum: u128 = shares.iter().map(|share| u128::from(*share)).sum();
+    let near = |share: &u64| 5 * (u128::from(*share) * count).abs_diff(sum) <= sum;
+    count >= 2 && sum > 0 && shares.iter().all(near)
+}
+
+/// The span from the last flow's start to the end of the window.
+fn after_last_start(rows: &Rows<'_>) -> Option<Span> {
+    let starts = rows.flows.iter().filter_map(|f| f.active).map(|a| a.from);
+    Span::new(starts.max()?, rows.window?.to)
+}
+
+/// The span from convergence to the end of the window: from the first of five bins in a row, all
+/// of them fair.
+pub(crate) fn converged(rows: &Rows<'_>) -> Option<Span> {
+    let span = after_last_start(rows)?;
+    let mut fair = 0;
+    for bin in bins(span) {
+        fair = if is_fair(&shares(rows, bin)) {
+            fair + 1
+        } else {
+            0
+        };
+        if fair == HOLD {
+            return Span::new(bin.to - HOLD as i64 * BIN, span.to);
+        }
+    }
+    None
+}
+
+/// Time from the last flow's start to convergence.
+pub(crate) fn convergence(rows: &Rows<'_>) -> Option<f64> {
+    let from = after_last_start(rows)?.from;
+    Some(converged(rows)?.from.abs_diff(from) as f64)
+}
+
+/// Coefficient of variation of a flow's goodput over the bins of its active time: the standard
+/// deviation (of the whole population) over the mean.
+pub(crate) fn variation(rows: &Rows<'_>, flow: &FlowRows) -> Option<f64> {
+    let rates: Vec<f64> = bins(flow.active?)
+        .map(|bin| rows.goodput(flow, bin) as f64)
+        .collect();
+    let mean = mean(&rates)?;
+    if rates.len() < 2 || mean <= 0.0 {
+        return None;
+    }
+    let mut squares = 0.0;
+    for rate in &rates {
+        squares += (rate - mean) * (rate - mean);
+    }
+    Some((squares / rates.len() as f64).sqrt() / mean)
+}
+
+/// Arithmetic mean; `None` of nothing.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    let mut sum = 0.0;
+    for value in values {
+        sum += value;
+    }
+    (!values.is_empty()).then(|| sum / values.len() as f64)
+}

@@ -1,0 +1,430 @@
+//! The run folder.
+//!
+//! `scenario.toml`, `run.json`, a Parquet file for each table and, if the caller knows the machine,
+//! `machine.json`. All but the last depend on the run alone: no wall time, no machine, so that
+//! identical runs are identical bytes.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow_array::RecordBatch;
+use paceline_units::{Bytes, Duration, Instant, Rate};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::columns::{SCHEMA_KEY, columns_of};
+use crate::view::TableView;
+use crate::{FlowInfo, LinkInfo, Run, RunInfo, SCHEMA, TABLES};
+
+const RUN: &str = "run.json";
+const SCENARIO: &str = "scenario.toml";
+const MACHINE: &str = "machine.json";
+
+/// Why a run could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Its reason.
+        source: io::Error,
+    },
+    /// There is something else in the place of a run.
+    #[error("{} is not a run", path.display())]
+    NotARun {
+        /// Which file or folder.
+        path: PathBuf,
+    },
+    /// The run was written by another version of the program, with other tables.
+    #[error("{} has schema {found}, this program reads schema {SCHEMA}", path.display())]
+    Schema {
+        /// Which file.
+        path: PathBuf,
+        /// Its version, as written.
+        found: String,
+    },
+    /// `run.json` is not what it should be.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// A table is not what it should be.
+    #[error("{}: {source}", path.display())]
+    Parquet {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ParquetError,
+    },
+    /// A table is missing.
+    #[error("the run has no table `{table}`")]
+    Table {
+        /// Its name.
+        table: &'static str,
+    },
+    /// A table has not a column that it should have, or not of the right type.
+    #[error("the table `{table}` has no proper column `{column}`")]
+    Column {
+        /// Name of the table.
+        table: &'static str,
+        /// Name of the column.
+        column: &'static str,
+    },
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> RecordError {
+    |source| RecordError::Io {
+        path: path.into(),
+        source,
+    }
+}
+
+impl Run {
+    /// Writes the run as a folder; `machine` becomes `machine.json`.
+    ///
+    /// The folder is written beside its place and then moved there, so that a process killed half-way
+    /// leaves the old run or the new one. What is in the old folder and not part of a run stays.
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] when there is something else in its place, which is left as it is;
+    /// [`RecordError::Io`] and [`RecordError::Parquet`] when a file cannot be written.
+    pub fn write(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
+        // The place itself, not a link to it.
+        let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
+        check_place(&dir)?;
+        let (Some(name), Some(parent)) = (dir.file_name(), dir.parent()) else {
+            return Err(RecordError::NotARun { path: dir });
+        };
+        fs::create_dir_all(parent).map_err(at(parent))?;
+        let partial = parent.join(partial_name(&name.to_string_lossy()));
+        let written = self.write_files(&partial, machine);
+        let placed = written.and_then(|()| put(&partial, &dir).map_err(at(&dir)));
+        if placed.is_err() {
+            // The first error is the one to tell of.
+            let _ = fs::remove_dir_all(&partial);
+        }
+        if placed? == Placed::OldAside {
+            keep_foreign(&partial, &dir)?;
+            fs::remove_dir_all(&partial).map_err(at(&partial))?;
+        }
+        Ok(())
+    }
+
+    fn write_files(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
+        // A process of the same number may have been killed here.
+        if dir.exists() {
+            fs::remove_dir_all(dir).map_err(at(dir))?;
+        }
+        fs::create_dir(dir).map_err(at(dir))?;
+        let write = |name: &str, text: String| {
+            let path = dir.join(name);
+            fs::write(&path, text).map_err(at(&path))
+        };
+        write(SCENARIO, self.info().scenario_toml.clone())?;
+        for (name, batch) in self.tables() {
+            let path = table_path(dir, name);
+            let file = File::create(&path).map_err(at(&path))?;
+            write_table(file, batch).map_err(|source| RecordError::Parquet { path, source })?;
+        }
+        if let Some(machine) = machine {
+            write(MACHINE, format!("{machine:#}\n"))?;
+        }
+        write(RUN, format!("{:#}\n", self.run_json()))
+    }
+
+    fn run_json(&self) -> Value {
+        let info = self.info();
+        let links = info.links.iter().map(|link| {
+            json!({
+                "name": link.name,
+                "capacity_bps": (!link.capacity.is_infinite()).then(|| link.capacity.bps()),
+                "limit_bytes": (!link.limit.is_infinite()).then(|| link.limit.get()),
+                "flows": link.flows,
+            })
+        });
+        let links: Vec<Value> = links.collect();
+        let mut run = self.summary_json();
+        if let Some(object) = run.as_object_mut() {
+            object.insert("version".into(), json!(info.version));
+            object.insert("duration_ns".into(), json!(info.duration.as_nanos()));
+            object.insert(
+                "sample_interval_ns".into(),
+                json!(info.sample_interval.as_nanos()),
+            );
+            object.insert("payload_ratio".into(), json!(info.payload_ratio));
+            object.insert("links".into(), json!(links));
+        }
+        run
+    }
+
+    /// Reads a run back. Its metrics are computed anew from its tables.
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] when there is no run in that place, [`RecordError::Schema`] when it
+    /// was written in another version of the format, and the others when it is damaged.
+    pub fn read(dir: &Path) -> Result<Self, RecordError> {
+        let path = dir.join(RUN);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(RecordError::NotARun { path: dir.into() });
+            }
+            text => text.map_err(at(&path))?,
+        };
+        let json = |source| RecordError::Json {
+            path: path.clone(),
+            source,
+        };
+        let value: Value = serde_json::from_str(&text).map_err(json)?;
+        let found = match value.get("schema") {
+            Some(found) => found.to_string(),
+            None => return Err(RecordError::NotARun { path: dir.into() }),
+        };
+        if found != SCHEMA.to_string() {
+            return Err(RecordError::Schema { path, found });
+        }
+        let run: RunFile = serde_json::from_value(value).map_err(json)?;
+        let scenario_path = dir.join(SCENARIO);
+        let scenario_toml = fs::read_to_string(&scenario_path).map_err(at(&scenario_path))?;
+        let mut tables = Vec::new();
+        for table in TABLES {
+            if let Some(batch) = read_table(dir, table)? {
+                tables.push((table, batch));
+            }
+        }
+        let flows = match tables.iter().find(|(name, _)| *name == "flows") {
+            Some((table, batch)) => read_flows(TableView { table, batch })?,
+            None => return Err(RecordError::Table { table: "flows" }),
+        };
+        Self::new(run.info(scenario_toml, flows), tables)
+    }
+}
+
+/// What `run.json` says of a run, besides its results.
+#[derive(Deserialize)]
+struct RunFile {
+    scenario: String,
+    seed: u64,
+    backend: String,
+    version: String,
+    duration_ns: u64,
+    sample_interval_ns: u64,
+    payload_ratio: Option<f64>,
+    links: Vec<LinkFile>,
+}
+
+#[derive(Deserialize)]
+struct LinkFile {
+    name: String,
+    capacity_bps: Option<u64>,
+    limit_bytes: Option<u64>,
+    flows: Vec<u32>,
+}
+
+impl RunFile {
+    fn info(self, scenario_toml: String, flows: Vec<FlowInfo>) -> RunInfo {
+        let links = self.links.into_iter().map(|link| LinkInfo {
+            name: link.name,
+            capacity: link.capacity_bps.map_or(Rate::INFINITE, Rate::from_bps),
+            limit: link.limit_bytes.map_or(Bytes::INFINITE, Bytes::new),
+            flows: link.flows,
+        });
+        RunInfo {
+            scenario: self.scenario,
+            scenario_toml,
+            seed: self.seed,
+            backend: self.backend,
+            version: self.version,
+            duration: Duration::from_nanos(self.duration_ns),
+            sample_interval: Duration::from_nanos(self.sample_interval_ns),
+            // Not a number is null in JSON.
+            payload_ratio: self.payload_ratio.unwrap_or(f64::NAN),
+            flows,
+            links: links.collect(),
+        }
+    }
+}
+
+fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
+    let names = table.texts("cc")?.into_iter().zip(table.texts("label")?);
+    let times = table.values("start_ns")?.iter().zip(table.ints("stop_ns")?);
+    let rest = table
+        .values("base_rtt_ns")?
+        .iter()
+        .zip(table.values("mss_bytes")?);
+    let time = |ns: i64| Instant::from_nanos(u64::try_from(ns).unwrap_or(0));
+    let flows = table
+        .ids("flow")?
+        .values()
+        .iter()
+        .zip(names)
+        .zip(times)
+        .zip(rest);
+    let flow = |(((flow, (cc, label)), (start, stop)), (base_rtt, mss)): (
+        ((&u32, (Option<&str>, Option<&str>)), (&i64, Option<i64>)),
+        (&i64, &i64),
+    )| FlowInfo {
+        flow: *flow,
+        cc: cc.unwrap_or_default().into(),
+        label: label.unwrap_or_default().into(),
+        start: time(*start),
+        stop: stop.map(time),
+        base_rtt: time(*base_rtt).since(Instant::ZERO),
+        mss: u32::try_from(*mss).unwrap_or(0),
+    };
+    Ok(flows.map(flow).collect())
+}
+
+/// Whether a run may be written here: there is nothing, an empty folder, or a run of any version.
+fn check_place(dir: &Path) -> Result<(), RecordError> {
+    let mut entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            return Err(RecordError::NotARun { path: dir.into() });
+        }
+        Err(error) => return Err(at(dir)(error)),
+    };
+    let run = fs::read_to_string(dir.join(RUN)).ok();
+    let run = run.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    if entries.next().is_none() || run.is_some_and(|run| run.get("schema").is_some()) {
+        return Ok(());
+    }
+    Err(RecordError::NotARun { path: dir.into() })
+}
+
+/// A name beside a run's that no other process alive and no other thread uses.
+fn partial_name(name: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!(".{name}.partial-{}-{count}", std::process::id())
+}
+
+/// What became of the run that was in the place of a new one.
+#[derive(PartialEq, Eq)]
+enum Placed {
+    /// There was none.
+    First,
+    /// It is where the new one was written.
+    OldAside,
+}
+
+/// Moves a whole new run into its place.
+fn put(new: &Path, place: &Path) -> io::Result<Placed> {
+    if place.exists() {
+        exchange(new, place).map(|()| Placed::OldAside)
+    } else {
+        fs::rename(new, place).map(|()| Placed::First)
+    }
+}
+
+/// Moves what someone else put into an old run to the new one.
+fn keep_foreign(old: &Path, new: &Path) -> Result<(), RecordError> {
+    for entry in fs::read_dir(old).map_err(at(old))? {
+        let name = entry.map_err(at(old))?.file_name();
+        if !is_ours(&name.to_string_lossy()) {
+            fs::rename(old.join(&name), new.join(&name)).map_err(at(new))?;
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(name: &str) -> bool {
+    let table = |file: &str| {
+        TABLES
+            .iter()
+            .any(|t| file.strip_suffix(".parquet") == Some(t))
+    };
+    [RUN, SCENARIO, MACHINE].contains(&name) || table(name)
+}
+
+#[cfg(target_os = "linux")]
+fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        // Some file systems cannot.
+        Err(_) => exchange_in_steps(a, b),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(a: &Path, b: &Path) -> io::Result<()> {
+    exchange_in_steps(a, b)
+}
+
+/// Not in one step: a process killed in between leaves the old run beside its place.
+fn exchange_in_steps(a: &Path, b: &Path) -> io::Result<()> {
+    let aside = a.with_extension("old");
+    fs::rename(b, &aside)?;
+    fs::rename(a, b)?;
+    fs::rename(&aside, a)
+}
+
+fn table_path(dir: &Path, table: &str) -> PathBuf {
+    dir.join(format!("{table}.parquet"))
+}
+
+fn write_table(file: File, batch: &RecordBatch) -> Result<(), ParquetError> {
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_created_by("paceline".to_owned())
+        .build();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties))?;
+    writer.write(batch)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// A table from its file; `None` when there is no file.
+fn read_table(dir: &Path, table: &'static str) -> Result<Option<RecordBatch>, RecordError> {
+    let path = table_path(dir, table);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(at(&path))?,
+    };
+    let parquet = |source| RecordError::Parquet {
+        path: path.clone(),
+        source,
+    };
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet)?;
+    let schema = reader.schema().clone();
+    let found = schema
+        .metadata()
+        .get(SCHEMA_KEY)
+        .map_or("none", String::as_str);
+    if found != SCHEMA.to_string() {
+        return Err(RecordError::Schema {
+            path,
+            found: found.into(),
+        });
+    }
+    for column in columns_of(table) {
+        let right = schema.field_with_name(column.name);
+        if !right.is_ok_and(|field| *field.data_type() == column.kind.data_type()) {
+            return Err(RecordError::Column {
+                table,
+                column: column.name,
+            });
+        }
+    }
+    let reader = reader.with_batch_size(1 << 16).build().map_err(parquet)?;
+    let batches = reader.collect::<Result<Vec<_>, _>>();
+    let batches = batches.map_err(|error| parquet(error.into()))?;
+    let batch = arrow_select::concat::concat_batches(&schema, &batches);
+    batch.map(Some).map_err(|error| parquet(error.into()))
+}
+
+#[cfg(test)]
+mod tests;

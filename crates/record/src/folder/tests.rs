@@ -1,0 +1,307 @@
+use std::collections::BTreeMap;
+
+use arrow_array::Array;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_schema::DataType;
+
+use super::*;
+use crate::testing::two_flows;
+
+/// The files of a folder and what is in them.
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|e| {
+            (
+                e.file_name().into_string().unwrap(),
+                fs::read(e.path()).unwrap(),
+            )
+        })
+        .collect()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("deep/er/run");
+    let run = two_flows();
+    run.write(&dir, None).unwrap();
+    let read = Run::read(&dir).unwrap();
+    assert_eq!(read.info(), run.info());
+    assert_eq!(read.metrics(), run.metrics());
+    assert_eq!(read.flows(), run.flows());
+    assert_eq!(read.tables().len(), TABLES.len());
+    for ((name, read), (of, written)) in read.tables().iter().zip(run.tables()) {
+        assert_eq!((name, read), (of, written));
+        assert_eq!(read.schema(), written.schema());
+    }
+}
+
+#[test]
+fn equal_runs_are_equal_bytes() {
+    let parent = tempfile::tempdir().unwrap();
+    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    two_flows().write(&a, None).unwrap();
+    two_flows().write(&b, None).unwrap();
+    assert_eq!(contents(&a), contents(&b));
+    let files = [
+        "events", "flows", "packets", "queue", "run", "samples", "scenario",
+    ];
+    assert_eq!(
+        names(&a)
+            .iter()
+            .map(|n| n.split('.').next().unwrap())
+            .collect::<Vec<_>>(),
+        files
+    );
+    // Nor does it matter that the run was read.
+    Run::read(&a).unwrap().write(&b, None).unwrap();
+    assert_eq!(contents(&a), contents(&b));
+}
+
+#[test]
+fn the_machine_is_kept_apart() {
+    let parent = tempfile::tempdir().unwrap();
+    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    two_flows().write(&a, Some(&json!({ "cpus": 2 }))).unwrap();
+    two_flows().write(&b, None).unwrap();
+    let mut with = contents(&a);
+    assert_eq!(with.remove(MACHINE).unwrap(), b"{\n  \"cpus\": 2\n}\n");
+    assert_eq!(with, contents(&b));
+    // The machine of an old run is not that of a new one.
+    two_flows().write(&a, None).unwrap();
+    assert_eq!(contents(&a), contents(&b));
+}
+
+#[test]
+fn an_old_run_is_replaced_and_what_is_not_ours_stays() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    two_flows().write(&dir, None).unwrap();
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    fs::write(dir.join("run.json"), "{\"schema\": 0}").unwrap();
+    two_flows().write(&dir, None).unwrap();
+    assert_eq!(fs::read_to_string(dir.join("notes.txt")).unwrap(), "mine");
+    assert!(Run::read(&dir).is_ok());
+    assert_eq!(names(parent.path()), ["run"]);
+}
+
+#[test]
+fn what_is_not_a_run_is_left_as_it_is() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, file) = (parent.path().join("thesis"), parent.path().join("file"));
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("run.json"), "{}").unwrap();
+    fs::write(&file, "mine").unwrap();
+    for place in [&dir, &file] {
+        let error = two_flows().write(place, None).unwrap_err();
+        assert!(matches!(error, RecordError::NotARun { .. }), "{error}");
+    }
+    assert_eq!(fs::read_to_string(dir.join("run.json")).unwrap(), "{}");
+    assert_eq!(names(parent.path()), ["file", "thesis"]);
+    // An empty folder may be used.
+    fs::remove_file(dir.join("run.json")).unwrap();
+    two_flows().write(&dir, None).unwrap();
+}
+
+#[test]
+fn what_a_killed_process_leaves_does_no_harm() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    two_flows().write(&dir, None).unwrap();
+    let before = contents(&dir);
+    // Killed while writing: half a run beside the old one, even under a name that is used again.
+    for count in 0..100 {
+        let half = parent
+            .path()
+            .join(format!(".run.partial-{}-{count}", std::process::id()));
+        fs::create_dir(&half).unwrap();
+        fs::write(half.join("samples.parquet"), "PAR1").unwrap();
+        fs::write(half.join("junk"), "junk").unwrap();
+    }
+    assert_eq!(contents(&dir), before);
+    assert!(Run::read(&dir).is_ok());
+    two_flows().write(&dir, None).unwrap();
+    assert_eq!(contents(&dir), before);
+}
+
+/// Where folders can be exchanged in one step.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_is_whole_or_not_there() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let run = two_flows();
+    run.write(&dir, None).unwrap();
+    // A reader who looks while the run is written again and again finds one each time.
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (0..30).try_for_each(|_| run.write(&dir, None)));
+        while !writer.is_finished() {
+            assert!(dir.join(RUN).exists());
+        }
+        writer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_run_of_another_version_is_not_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    two_flows().write(&dir, None).unwrap();
+    let path = dir.join(RUN);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 7")).unwrap();
+    let error = Run::read(&dir).unwrap_err();
+    assert!(
+        matches!(&error, RecordError::Schema { found, .. } if found == "7"),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .ends_with("has schema 7, this program reads schema 1")
+    );
+}
+
+#[test]
+fn damage_is_an_error() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    assert!(matches!(Run::read(&dir), Err(RecordError::NotARun { .. })));
+    let damage = |file: &str, bytes: Option<&[u8]>| {
+        two_flows().write(&dir, None).unwrap();
+        match bytes {
+            Some(bytes) => fs::write(dir.join(file), bytes).unwrap(),
+            None => fs::remove_file(dir.join(file)).unwrap(),
+        }
+        let error = Run::read(&dir).unwrap_err();
+        // The next write must see a run here.
+        two_flows()
+            .write(&parent.path().join("whole"), None)
+            .unwrap();
+        fs::copy(parent.path().join("whole/run.json"), dir.join(RUN)).unwrap();
+        error
+    };
+    assert!(matches!(damage(RUN, Some(b"{")), RecordError::Json { .. }));
+    assert!(matches!(
+        damage(RUN, Some(b"{\"schema\":1}")),
+        RecordError::Json { .. }
+    ));
+    assert!(matches!(
+        damage("queue.parquet", Some(b"PAR1")),
+        RecordError::Parquet { .. }
+    ));
+    assert!(matches!(
+        damage("queue.parquet", None),
+        RecordError::Table { table: "queue" }
+    ));
+    assert!(matches!(damage(SCENARIO, None), RecordError::Io { .. }));
+    let events = fs::read(parent.path().join("whole/events.parquet")).unwrap();
+    let error = damage("samples.parquet", Some(&events));
+    assert!(
+        matches!(
+            error,
+            RecordError::Column {
+                table: "samples",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    // Packets are optional.
+    two_flows().write(&dir, None).unwrap();
+    fs::remove_file(dir.join("packets.parquet")).unwrap();
+    assert!(Run::read(&dir).unwrap().table("packets").is_none());
+}
+
+#[test]
+fn columns_say_their_unit() {
+    let run = two_flows();
+    let samples = run.table("samples").unwrap();
+    let names: Vec<String> = samples
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| f.name().clone())
+        .collect();
+    let own = [
+        "max_bw_bps",
+        "cc_min_rtt_ns",
+        "inflight_longterm_bytes",
+        "pacing_gain_ratio",
+        "round_count",
+        "filled_pipe",
+        "ssthresh_bytes",
+    ];
+    assert_eq!(names[names.len() - own.len()..], own);
+    let unit = |name| {
+        samples
+            .schema()
+            .field_with_name(name)
+            .unwrap()
+            .metadata()
+            .get("unit")
+            .cloned()
+    };
+    assert_eq!(unit("cc_min_rtt_ns").as_deref(), Some("ns"));
+    assert_eq!(unit("max_bw_bps").as_deref(), Some("bit/s"));
+    assert_eq!(unit("phase"), None);
+    assert_eq!(
+        samples
+            .schema()
+            .metadata()
+            .get(SCHEMA_KEY)
+            .map(String::as_str),
+        Some("1")
+    );
+}
+
+#[test]
+fn fields_are_null_where_a_row_has_none() {
+    let run = two_flows();
+    let samples = run.table("samples").unwrap();
+    let column = |name| samples.column_by_name(name).unwrap();
+    // Rows: flow 0 at 0, 1 and 2 s, flow 1 at 2 s, then both each second.
+    assert_eq!(samples.num_rows(), 20);
+    let max_bw = column("max_bw_bps").as_primitive::<Int64Type>();
+    assert_eq!(max_bw.null_count(), 9);
+    assert!(max_bw.is_valid(2) && max_bw.is_null(3) && max_bw.is_valid(4) && max_bw.is_null(19));
+    let ssthresh = column("ssthresh_bytes").as_primitive::<Int64Type>();
+    assert!(ssthresh.is_null(0) && ssthresh.is_null(2) && ssthresh.is_valid(3));
+    assert_eq!(ssthresh.value(19), 20_000);
+    // Infinite is absent.
+    assert_eq!(column("inflight_longterm_bytes").null_count(), 20);
+    assert_eq!(column("pacing_bps").null_count(), 20);
+    assert_eq!(
+        column("pacing_gain_ratio")
+            .as_primitive::<Float64Type>()
+            .value(0),
+        2.772_589
+    );
+    assert_eq!(column("filled_pipe").as_boolean().value(2), true);
+    let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    assert_eq!(column("phase").data_type(), &text);
+}
+
+#[test]
+fn the_summary_is_as_documented() {
+    let summary = two_flows().summary_json();
+    let keys: Vec<&String> = summary.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        ["schema", "scenario", "seed", "backend", "metrics", "flows"]
+    );
+    assert_eq!(summary["seed"], u64::MAX);
+    assert_eq!(summary["metrics"]["rtt_p50_ns"].to_string(), "90000000");
+    assert_eq!(summary["metrics"]["jain_bins_ratio"].to_string(), "0.95");
+    assert_eq!(summary["flows"][1]["cc"], "bbr3");
+    assert_eq!(summary["flows"][0]["state_ns"]["Drain"], 500_000_000);
+}

@@ -1,0 +1,473 @@
+//! The metrics, each defined once: name, formula, window, and how it is computed.
+//!
+//! A metric is a pure function over the rows of a run's tables. One that is undefined (no flow, no
+//! packet, a division by zero) is absent, never a number.
+
+use serde_json::{Value, json};
+
+use crate::counter::Span;
+use crate::fairness::{
+    converged, convergence, jain_in_bins, jain_over, last_half, mean, variation,
+};
+use crate::view::FlowRows;
+use crate::{FlowMetrics, Metric, RecordError, Rows};
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds; whole numbers.
+    Nanoseconds,
+    /// Bytes; whole numbers.
+    Bytes,
+    /// Bits per second; whole numbers.
+    BitsPerSecond,
+    /// A count; whole numbers.
+    Count,
+    /// A ratio.
+    Ratio,
+}
+
+impl Unit {
+    /// The end of the name of every metric in this unit.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "_ns",
+            Self::Bytes => "_bytes",
+            Self::BitsPerSecond => "_bps",
+            Self::Count => "_count",
+            Self::Ratio => "_ratio",
+        }
+    }
+
+    /// A value in this unit for JSON: whole in every unit but ratios, `null` where undefined.
+    pub fn json(self, value: Option<f64>) -> Value {
+        match value {
+            Some(value) if self != Self::Ratio => json!(value.round() as u64),
+            value => json!(value),
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "byte",
+            Self::BitsPerSecond => "bit/s",
+            Self::Count | Self::Ratio => "1",
+        }
+    }
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A metric of a run or of a flow: its definition, all of it. `F` computes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition<F: 'static> {
+    /// Name, which ends in the unit.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// Which way it is better.
+    pub better: Better,
+    /// What is computed.
+    pub formula: &'static str,
+    /// Over which rows.
+    pub window: &'static str,
+    /// Computes it.
+    pub compute: F,
+}
+
+/// A metric of a run.
+pub type MetricSpec = Definition<fn(&Rows<'_>) -> Option<f64>>;
+
+/// A metric of one flow.
+pub type FlowMetricSpec = Definition<fn(&Rows<'_>, &FlowRows) -> Option<f64>>;
+
+/// The metrics of a run.
+pub const METRICS: &[MetricSpec] = &[
+    Definition {
+        name: "utilisation_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "goodput of the flows that cross the bottleneck / (bytes that the bottleneck could have carried x payload / wire size of a full packet)",
+        window: WINDOW,
+        compute: |rows| rows.utilisation(),
+    },
+    Definition {
+        name: "goodput_bps",
+        unit: Unit::BitsPerSecond,
+        better: Better::Higher,
+        formula: "payload that all receivers handed over in order / length of the window",
+        window: WINDOW,
+        compute: |rows| rows.window.and_then(|w| rate(rows.total_goodput(w), w)),
+    },
+    Definition {
+        name: "jain_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "Jain's index (sum x)^2 / (n sum x^2) of the flows' mean goodput, each over its own active time",
+        window: "the window; flows that are active in it",
+        compute: |rows| jain_over(rows, rows.window?),
+    },
+    Definition {
+        name: "jain_bins_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "mean over 1 s bins of Jain's index of the goodput of the flows that are active for the whole bin",
+        window: "whole bins from the window's start; without those in which fewer than two flows are active or nothing is delivered",
+        compute: |rows| jain_in_bins(rows, rows.window?),
+    },
+    Definition {
+        name: "jain_last_half_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "as `jain_ratio`",
+        window: "the last half of the window; flows that are active in it",
+        compute: |rows| jain_over(rows, last_half(rows.window?)?),
+    },
+    Definition {
+        name: "jain_after_convergence_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "as `jain_bins_ratio`",
+        window: "whole bins from convergence (`convergence_ns`) to the window's end; absent if the flows never converge",
+        compute: |rows| jain_in_bins(rows, converged(rows)?),
+    },
+    Definition {
+        name: "convergence_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "time from the last flow's start to the first of five 1 s bins in a row in which every flow that is active for the whole bin has the mean of their goodput, give or take 20 %",
+        window: "whole bins from the last flow's start; at least two flows in each of the five; absent if there are no such bins",
+        compute: convergence,
+    },
+    Definition {
+        name: "goodput_variation_ratio",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "mean over flows of `goodput_variation_ratio` of the flow",
+        window: "flows for which it is defined",
+        compute: |rows| {
+            let of_flow = |flow| variation(rows, flow);
+            mean(&rows.flows.iter().filter_map(of_flow).collect::<Vec<_>>())
+        },
+    },
+    Definition {
+        name: "rtt_p50_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
+        window: RTT_WINDOW,
+        compute: |rows| percentile(rows.all_rtts(), 50),
+    },
+    Definition {
+        name: "rtt_p95_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "95th percentile, likewise",
+        window: RTT_WINDOW,
+        compute: |rows| percentile(rows.all_rtts(), 95),
+    },
+    Definition {
+        name: "rtt_p99_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "99th percentile, likewise",
+        window: RTT_WINDOW,
+        compute: |rows| percentile(rows.all_rtts(), 99),
+    },
+    Definition {
+        name: "rtt_mean_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "mean of the latest RTT at each sample",
+        window: RTT_WINDOW,
+        compute: |rows| whole_mean(rows.all_rtts()),
+    },
+    Definition {
+        name: "queue_p50_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "50th percentile, by nearest rank, of the time that a packet would wait in the bottleneck's queue",
+        window: QUEUE_WINDOW,
+        compute: |rows| percentile(rows.delays(), 50),
+    },
+    Definition {
+        name: "queue_p95_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "95th percentile, likewise",
+        window: QUEUE_WINDOW,
+        compute: |rows| percentile(rows.delays(), 95),
+    },
+    Definition {
+        name: "queue_p99_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "99th percentile, likewise",
+        window: QUEUE_WINDOW,
+        compute: |rows| percentile(rows.delays(), 99),
+    },
+    Definition {
+        name: "queue_mean_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "mean of the time that a packet would wait in the bottleneck's queue",
+        window: QUEUE_WINDOW,
+        compute: |rows| whole_mean(rows.delays()),
+    },
+    Definition {
+        name: "queue_max_bytes",
+        unit: Unit::Bytes,
+        better: Better::Lower,
+        formula: "greatest backlog of the bottleneck, between rows included",
+        window: "rows of `queue` in the window",
+        compute: |rows| rows.greatest_backlog().map(|bytes| bytes as f64),
+    },
+    Definition {
+        name: "loss_ratio",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "packets dropped / packets offered; of several links in a row, 1 - product of (1 - dropped / offered)",
+        window: "the whole run; links that carry data",
+        compute: |rows| rows.loss(),
+    },
+    Definition {
+        name: "retransmit_ratio",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "packets retransmitted / data packets sent, retransmissions included",
+        window: "the whole run; all flows",
+        compute: |rows| {
+            let sum = |of: fn(&FlowRows) -> u64| {
+                rows.flows
+                    .iter()
+                    .map(|flow| u128::from(of(flow)))
+                    .sum::<u128>() as f64
+            };
+            ratio(sum(|flow| flow.retransmitted), sum(|flow| flow.sent))
+        },
+    },
+    Definition {
+        name: "rto_count",
+        unit: Unit::Count,
+        better: Better::Lower,
+        formula: "retransmission timeouts",
+        window: "the whole run; all flows",
+        compute: |rows| {
+            let sum = |sum: u64, flow: &FlowRows| sum.saturating_add(flow.rto_count);
+            Some(rows.flows.iter().fold(0, sum) as f64)
+        },
+    },
+];
+
+/// The metrics of one flow.
+pub const FLOW_METRICS: &[FlowMetricSpec] = &[
+    Definition {
+        name: "goodput_bps",
+        unit: Unit::BitsPerSecond,
+        better: Better::Higher,
+        formula: "payload that the receiver handed over in order / length of the flow's active time",
+        window: ACTIVE,
+        compute: |rows, flow| {
+            let active = flow.active?;
+            rate(rows.goodput(flow, active), active)
+        },
+    },
+    Definition {
+        name: "share_ratio",
+        unit: Unit::Ratio,
+        better: Better::Higher,
+        formula: "payload that the receiver handed over in order / the same of all flows",
+        window: WINDOW,
+        compute: |rows, flow| {
+            let window = rows.window?;
+            ratio(
+                rows.goodput(flow, window) as f64,
+                rows.total_goodput(window) as f64,
+            )
+        },
+    },
+    Definition {
+        name: "goodput_variation_ratio",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "coefficient of variation of the goodput in 1 s bins: standard deviation / mean",
+        window: "whole bins from the flow's start in its active time, at least two",
+        compute: variation,
+    },
+    Definition {
+        name: "rtt_p50_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
+        window: ACTIVE,
+        compute: |rows, flow| percentile(rows.rtts(flow), 50),
+    },
+    Definition {
+        name: "rtt_p95_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "95th percentile, likewise",
+        window: ACTIVE,
+        compute: |rows, flow| percentile(rows.rtts(flow), 95),
+    },
+    Definition {
+        name: "rtt_mean_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "mean of the latest RTT at each sample",
+        window: ACTIVE,
+        compute: |rows, flow| whole_mean(rows.rtts(flow)),
+    },
+    Definition {
+        name: "retransmit_ratio",
+        unit: Unit::Ratio,
+        better: Better::Lower,
+        formula: "packets retransmitted / data packets sent, retransmissions included",
+        window: "the whole run",
+        compute: |_, flow| ratio(flow.retransmitted as f64, flow.sent as f64),
+    },
+    Definition {
+        name: "rto_count",
+        unit: Unit::Count,
+        better: Better::Lower,
+        formula: "retransmission timeouts",
+        window: "the whole run",
+        compute: |_, flow| Some(flow.rto_count as f64),
+    },
+    Definition {
+        name: "completion_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "time from the flow's start until all of its data is delivered",
+        window: "the whole run; absent if it does not finish",
+        compute: |_, flow| Some(Span::new(flow.start, flow.finish?)?.length() as f64),
+    },
+];
+
+const WINDOW: &str = "the window";
+const ACTIVE: &str = "the flow's active time";
+const RTT_WINDOW: &str = "samples of flows while they are active";
+const QUEUE_WINDOW: &str = "rows of `queue` in the window";
+
+/// The metric of a run by its name, with or without its unit (`jain` for `jain_ratio`).
+pub fn find(name: &str) -> Option<&'static MetricSpec> {
+    let exact = METRICS.iter().find(|m| m.name == name);
+    exact.or_else(|| {
+        METRICS
+            .iter()
+            .find(|m| m.name.strip_suffix(m.unit.suffix()) == Some(name))
+    })
+}
+
+/// The metrics of a run, in the order of their definition.
+pub(crate) fn of_run(rows: &Rows<'_>) -> Vec<Metric> {
+    let metric = |spec: &MetricSpec| measured(spec, (spec.compute)(rows));
+    METRICS.iter().map(metric).collect()
+}
+
+/// The metrics of each flow, in the order of their definition.
+pub(crate) fn of_flows(rows: &Rows<'_>) -> Result<Vec<FlowMetrics>, RecordError> {
+    let of_flow = |(flow, states): (&FlowRows, _)| FlowMetrics {
+        flow: flow.flow,
+        metrics: (FLOW_METRICS.iter())
+            .map(|spec| measured(spec, (spec.compute)(rows, flow)))
+            .collect(),
+        states,
+    };
+    Ok(rows.flows.iter().zip(rows.states()?).map(of_flow).collect())
+}
+
+fn measured<F>(spec: &Definition<F>, value: Option<f64>) -> Metric {
+    Metric {
+        name: spec.name,
+        unit: spec.unit,
+        value: value.filter(|v| v.is_finite()),
+    }
+}
+
+/// Bits per second, rounded down.
+fn rate(bytes: u64, span: Span) -> Option<f64> {
+    let bits = u128::from(bytes) * 8_000_000_000;
+    Some(bits.checked_div(u128::from(span.length()))? as f64)
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+/// The value at rank ⌈p n / 100⌉ of `n` in rising order.
+fn percentile(sorted: &[i64], p: usize) -> Option<f64> {
+    let rank = sorted.len().saturating_mul(p).div_ceil(100);
+    Some(*sorted.get(rank.checked_sub(1)?)? as f64)
+}
+
+/// The mean, rounded to a whole number.
+fn whole_mean(values: &[i64]) -> Option<f64> {
+    let sum: i128 = values.iter().map(|value| i128::from(*value)).sum();
+    let count = i128::try_from(values.len()).ok()?;
+    Some((sum + count / 2).checked_div(count)? as f64)
+}
+
+/// The reference of all metrics, in Markdown.
+pub fn reference() -> String {
+    let mut text = String::from(INTRODUCTION);
+    text.push_str("\n## Of a run\n\n");
+    text.push_str(HEAD);
+    for m in METRICS {
+        text.push_str(&line(m));
+    }
+    text.push_str("\n## Of a flow\n\n");
+    text.push_str(HEAD);
+    for m in FLOW_METRICS {
+        text.push_str(&line(m));
+    }
+    text.push_str(STATES);
+    text
+}
+
+fn line<F>(spec: &Definition<F>) -> String {
+    let better = match spec.better {
+        Better::Higher => "more",
+        Better::Lower => "less",
+    };
+    let Definition {
+        name,
+        formula,
+        window,
+        ..
+    } = spec;
+    format!(
+        "| `{name}` | {} | {better} | {formula} | {window} |\n",
+        spec.unit.text()
+    )
+}
+
+const HEAD: &str = "| name | unit | better | formula | over |\n|---|---|---|---|---|\n";
+
+const INTRODUCTION: &str = "\
+# Metrics
+
+Generated from `crates/record/src/metrics.rs`; `UPDATE_DOCS=1 cargo test -p paceline-record` writes it anew.
+
+Every metric is a pure function over the tables of a run, defined in one place. One that is undefined is `null`, never a number. Names end in the unit; `_ns`, `_bytes`, `_bps` and `_count` are whole numbers.
+
+- A flow is *active* from its start to its stop, its finish or the end of the run, whichever is first.
+- The *window* runs from the first flow's start to the end of the last active time.
+- *Goodput* is payload that the receiver has handed over in order, each byte once. Between two rows a counter is taken to grow evenly.
+- The *bottleneck* is, of the links that carry data, the one that carried the greatest part of what it could have carried in the window; of two alike, the first.
+- Samples are taken at equal intervals, so that a percentile over them is weighted by time.
+- A flow that is not active in a bin does not count in it: one that starts late or ends early does not look unfair.
+";
+
+const STATES: &str = "\nBesides, `state_ns` says how many nanoseconds of its active time a flow's controller spent in each of its states, exactly, from the times of the table `events`.\n";
+
+#[cfg(test)]
+mod tests;

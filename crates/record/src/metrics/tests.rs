@@ -1,0 +1,500 @@
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use paceline_units::{Bytes, Duration, Instant};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{at_ms, flow_info, push_flow, queue, run_info, sample, two_flows};
+use crate::{EventRow, FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, STATE};
+
+#[track_caller]
+fn assert_near(value: Option<f64>, expected: f64) {
+    let value = value.expect("defined");
+    assert!(
+        (value - expected).abs() <= 1e-12 * expected.abs(),
+        "{value} is not {expected}"
+    );
+}
+
+/// A metric of a flow by its position.
+fn of_flow(run: &Run, flow: usize, name: &str) -> Option<f64> {
+    run.flows()[flow]
+        .metrics
+        .iter()
+        .find(|m| m.name == name)
+        .unwrap()
+        .value
+}
+
+/// A run with a queue that is 90 % used, of flows given by start in seconds and kB in each second.
+fn run_of(flows: &[(u64, &[u64])]) -> Run {
+    let infos = (0..)
+        .zip(flows)
+        .map(|(flow, (start, _))| flow_info(flow, start * 1_000));
+    record(infos.collect(), flows, &[])
+}
+
+fn record(infos: Vec<FlowInfo>, flows: &[(u64, &[u64])], totals: &[FlowTotals]) -> Run {
+    let mut recorder = Recorder::new(run_info(infos));
+    for (flow, (start, kilobytes)) in (0..).zip(flows) {
+        push_flow(&mut recorder, flow, *start, kilobytes);
+    }
+    for second in 0..=10 {
+        recorder.queue(&queue(0, second, 90));
+    }
+    recorder.finish(totals)
+}
+
+#[test]
+fn throughput_by_hand() {
+    let run = two_flows();
+    // 5.4 MB + 2.8 MB of 10 s x 1 MB/s x 0.9
+    assert_near(run.metric("utilisation_ratio"), 8.2 / 9.0);
+    assert_near(run.metric("goodput_bps"), 8.2e6 * 8.0 / 10.0);
+    assert_near(of_flow(&run, 0, "goodput_bps"), 5.4e6 * 8.0 / 10.0);
+    assert_near(of_flow(&run, 1, "goodput_bps"), 2.8e6 * 8.0 / 8.0);
+    assert_near(of_flow(&run, 0, "share_ratio"), 5.4 / 8.2);
+    assert_near(of_flow(&run, 1, "share_ratio"), 2.8 / 8.2);
+}
+
+#[test]
+fn fairness_by_hand() {
+    let run = two_flows();
+    // 540 and 350 kB/s: 890^2 / (2 (540^2 + 350^2))
+    assert_near(run.metric("jain_ratio"), 792_100.0 / 828_200.0);
+    // Two bins of (600, 200), 0.8 each, and six of (400, 400); none before the second flow starts.
+    assert_near(run.metric("jain_bins_ratio"), 0.95);
+    assert_near(run.metric("jain_last_half_ratio"), 1.0);
+    // The last start is at 2 s, the first fair bin at 4 s.
+    assert_near(run.metric("convergence_ns"), 2e9);
+    assert_near(run.metric("jain_after_convergence_ratio"), 1.0);
+}
+
+#[test]
+fn variation_by_hand() {
+    let run = two_flows();
+    // 2 x 900, 2 x 600, 6 x 400: mean 540, variance (2 x 360^2 + 2 x 60^2 + 6 x 140^2) / 10
+    let first = 38_400f64.sqrt() / 540.0;
+    // 2 x 200, 6 x 400: mean 350, variance (2 x 150^2 + 6 x 50^2) / 8
+    let second = 7_500f64.sqrt() / 350.0;
+    assert_near(of_flow(&run, 0, "goodput_variation_ratio"), first);
+    assert_near(of_flow(&run, 1, "goodput_variation_ratio"), second);
+    assert_near(
+        run.metric("goodput_variation_ratio"),
+        (first + second) / 2.0,
+    );
+    // One bin has no variation.
+    assert_eq!(
+        of_flow(&run_of(&[(9, &[1])]), 0, "goodput_variation_ratio"),
+        None
+    );
+}
+
+#[test]
+fn rtt_by_hand() {
+    let run = two_flows();
+    // 10, 20, ... 100 ms and eight times 200 ms: ranks 9 and 18 of 18
+    assert_near(run.metric("rtt_p50_ns"), 90e6);
+    assert_near(run.metric("rtt_p95_ns"), 200e6);
+    assert_near(run.metric("rtt_p99_ns"), 200e6);
+    // 2150 ms / 18, to the nearest nanosecond
+    assert_near(run.metric("rtt_mean_ns"), 119_444_444.0);
+    // ranks 5 and 10 of 10
+    assert_near(of_flow(&run, 0, "rtt_p50_ns"), 50e6);
+    assert_near(of_flow(&run, 0, "rtt_p95_ns"), 100e6);
+    assert_near(of_flow(&run, 0, "rtt_mean_ns"), 55e6);
+    assert_near(of_flow(&run, 1, "rtt_p50_ns"), 200e6);
+}
+
+#[test]
+fn queue_by_hand() {
+    let run = two_flows();
+    // 0, 1, 2, 4, ... 10 ms: while the link stands still (3 s) the wait is not known
+    assert_near(run.metric("queue_p50_ns"), 5e6);
+    assert_near(run.metric("queue_p95_ns"), 10e6);
+    assert_near(run.metric("queue_p99_ns"), 10e6);
+    assert_near(run.metric("queue_mean_ns"), 5.2e6);
+    assert_near(run.metric("queue_max_bytes"), 10_500.0);
+}
+
+#[test]
+fn percentiles_are_of_nearest_rank() {
+    let hundred: Vec<i64> = (1..=100).collect();
+    assert_eq!(percentile(&hundred, 50), Some(50.0));
+    assert_eq!(percentile(&hundred, 95), Some(95.0));
+    assert_eq!(percentile(&hundred, 99), Some(99.0));
+    assert_eq!(percentile(&[7, 9], 50), Some(7.0));
+    assert_eq!(percentile(&[7, 9], 51), Some(9.0));
+    assert_eq!(percentile(&[7], 99), Some(7.0));
+    assert_eq!(percentile(&[], 50), None);
+}
+
+#[test]
+fn loss_and_retransmission_by_hand() {
+    let run = two_flows();
+    // 40 of 8000
+    assert_near(run.metric("loss_ratio"), 1.0 - 7_960.0 / 8_000.0);
+    assert_near(run.metric("retransmit_ratio"), 60.0 / 8_400.0);
+    assert_near(run.metric("rto_count"), 3.0);
+    assert_near(of_flow(&run, 0, "retransmit_ratio"), 45.0 / 5_500.0);
+    assert_near(of_flow(&run, 1, "rto_count"), 2.0);
+    assert_eq!(of_flow(&run, 0, "completion_ns"), None);
+}
+
+#[test]
+fn states_by_hand() {
+    let run = two_flows();
+    let states = |flow: usize| -> Vec<(&str, u64)> {
+        run.flows()[flow]
+            .states
+            .iter()
+            .map(|(name, t)| (name.as_str(), *t / 1_000_000))
+            .collect()
+    };
+    assert_eq!(
+        states(0),
+        [("Startup", 1_500), ("Drain", 500), ("ProbeBW", 8_000)]
+    );
+    // Nothing says what it started in but the state that it leaves at 5 s.
+    assert_eq!(states(1), [("Startup", 3_000), ("Drain", 5_000)]);
+}
+
+#[test]
+fn a_state_entered_again_adds_up_and_ends_with_the_flow() {
+    let mut info = flow_info(0, 1_000);
+    info.stop = Some(at_ms(7_000));
+    let mut recorder = Recorder::new(run_info(vec![info]));
+    for (ms, detail) in [
+        (1_000, "Up"),
+        (2_000, "Down"),
+        (4_000, "Up"),
+        (8_000, "Down"),
+    ] {
+        let (t, flow) = (at_ms(ms), Some(0));
+        recorder.event(&EventRow {
+            t,
+            flow,
+            kind: STATE,
+            from: "",
+            detail,
+        });
+    }
+    let run = recorder.finish(&[]);
+    assert_eq!(
+        run.flows()[0].states,
+        [("Up".into(), 4_000_000_000), ("Down".into(), 2_000_000_000)]
+    );
+}
+
+#[test]
+fn a_flow_that_is_not_there_is_not_unfair() {
+    // 400 kB/s each, the first until 5 s, the second from 2 s on.
+    let mut early = flow_info(0, 0);
+    early.stop = Some(at_ms(5_000));
+    let late = flow_info(1, 2_000);
+    let flows: [(u64, &[u64]); 2] = [
+        (0, &[400, 400, 400, 400, 400, 0, 0, 0, 0, 0]),
+        (2, &[400; 8]),
+    ];
+    let run = record(vec![early, late], &flows, &[]);
+    assert_near(run.metric("jain_ratio"), 1.0);
+    assert_near(run.metric("jain_bins_ratio"), 1.0);
+    // In the last half there is only one.
+    assert_near(run.metric("jain_last_half_ratio"), 1.0);
+    // Two flows for three bins are not two flows for five.
+    assert_eq!(run.metric("convergence_ns"), None);
+}
+
+#[test]
+fn convergence_needs_five_fair_bins_in_a_row() {
+    let fair = |second: &[u64]| run_of(&[(0, &[500; 10]), (0, second)]).metric("convergence_ns");
+    assert_eq!(fair(&[500; 10]), Some(0.0));
+    // 333 of a mean of 416.5 is within 20 %; 333 / 416.5 = 0.7995 is not.
+    assert_eq!(fair(&[334; 10]), Some(0.0));
+    assert_eq!(fair(&[333; 10]), None);
+    // Four fair bins, an unfair one, then five.
+    assert_eq!(
+        fair(&[500, 500, 500, 500, 100, 500, 500, 500, 500, 500]),
+        Some(5e9)
+    );
+    assert_eq!(
+        fair(&[500, 500, 500, 500, 100, 500, 500, 500, 500, 100]),
+        None
+    );
+    assert_eq!(run_of(&[(0, &[500; 10])]).metric("convergence_ns"), None);
+    assert_eq!(
+        run_of(&[(0, &[0; 10]), (0, &[0; 10])]).metric("convergence_ns"),
+        None
+    );
+}
+
+#[test]
+fn a_stall_of_all_flows_is_a_result() {
+    let stalled = [500, 500, 0, 0, 500, 500, 500, 500, 500, 500];
+    let run = run_of(&[(0, &stalled), (0, &stalled)]);
+    // The bins without any delivery say nothing of fairness.
+    assert_near(run.metric("jain_bins_ratio"), 1.0);
+    assert_near(run.metric("convergence_ns"), 4e9);
+    assert_near(run.metric("goodput_bps"), 6.4e6);
+}
+
+#[test]
+fn a_flow_that_finishes_between_two_samples() {
+    let totals = FlowTotals {
+        flow: 0,
+        goodput: Bytes::new(150_000),
+        finished: Some(at_ms(1_500)),
+        ..FlowTotals::default()
+    };
+    let infos = vec![flow_info(0, 1_000)];
+    let run = record(infos, &[(1, &[150, 0, 0, 0, 0, 0, 0, 0, 0])], &[totals]);
+    // 150 kB in half a second, and that is the window too.
+    assert_near(of_flow(&run, 0, "completion_ns"), 5e8);
+    assert_near(of_flow(&run, 0, "goodput_bps"), 2.4e6);
+    assert_near(run.metric("goodput_bps"), 2.4e6);
+    assert_near(run.metric("utilisation_ratio"), 0.15 / 0.45);
+}
+
+#[test]
+fn a_single_flow_has_no_fairness_over_time() {
+    let run = run_of(&[(0, &[800; 10])]);
+    assert_near(run.metric("jain_ratio"), 1.0);
+    assert_eq!(run.metric("jain_bins_ratio"), None);
+    assert_eq!(run.metric("jain_after_convergence_ratio"), None);
+}
+
+#[test]
+fn what_is_undefined_is_absent() {
+    let run = Recorder::new(run_info(Vec::new())).finish(&[]);
+    let defined: Vec<&Metric> = run.metrics().iter().filter(|m| m.value.is_some()).collect();
+    assert_eq!(
+        defined.iter().map(|m| m.name).collect::<Vec<_>>(),
+        ["rto_count"]
+    );
+    let metrics = &run.summary_json()["metrics"];
+    assert!(metrics["utilisation_ratio"].is_null());
+    assert_eq!(metrics["rto_count"], 0);
+}
+
+#[test]
+fn of_several_links_the_busiest_is_the_bottleneck() {
+    let mut info = run_info(vec![flow_info(0, 0), flow_info(1, 0)]);
+    let link = |name: &str, flows: &[u32]| LinkInfo {
+        name: name.into(),
+        flows: flows.into(),
+        ..info.links[0].clone()
+    };
+    info.links = vec![
+        link("idle", &[0, 1]),
+        link("access", &[1]),
+        link("acks", &[]),
+    ];
+    let mut recorder = Recorder::new(info);
+    push_flow(&mut recorder, 0, 0, &[100; 10]);
+    push_flow(&mut recorder, 1, 0, &[600; 10]);
+    for second in 0..=10 {
+        for (link, share, delay) in [(0, 70, 1), (1, 80, 2), (2, 99, 3)] {
+            recorder.queue(&QueueRow {
+                delay: Duration::from_millis(delay),
+                offered_packets: second * 100,
+                dropped_packets: second * delay * 10,
+                ..queue(link, second, share)
+            });
+        }
+    }
+    let run = recorder.finish(&[]);
+    assert_near(run.metric("queue_p50_ns"), 2e6);
+    // Only the second flow crosses it.
+    assert_near(run.metric("utilisation_ratio"), 6.0 / 9.0);
+    // 0.9 of 0.8 come through; what happens to acknowledgments is not loss of data.
+    assert_near(run.metric("loss_ratio"), 1.0 - 0.9 * 0.8);
+}
+
+#[test]
+fn a_rate_that_changes_counts_by_what_could_be_carried() {
+    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 5_000)]));
+    push_flow(&mut recorder, 0, 5, &[450; 5]);
+    // 1 MB/s until 5 s, before the flow starts, then half of it.
+    for (second, capacity) in [(0, 0), (5, 5_000_000), (10, 7_500_000)] {
+        recorder.queue(&QueueRow {
+            capacity: Bytes::new(capacity),
+            ..queue(0, second, 50)
+        });
+    }
+    assert_near(recorder.finish(&[]).metric("utilisation_ratio"), 1.0);
+}
+
+#[test]
+fn names_end_in_their_unit_and_are_found_without() {
+    let names: Vec<_> = METRICS.iter().map(|m| (m.name, m.unit)).collect();
+    let flow_names = FLOW_METRICS.iter().map(|m| (m.name, m.unit));
+    for (name, unit) in names.iter().copied().chain(flow_names) {
+        assert!(name.ends_with(unit.suffix()), "{name}");
+    }
+    for (k, (name, _)) in names.iter().enumerate() {
+        assert!(
+            names[..k].iter().all(|(other, _)| other != name),
+            "{name} twice"
+        );
+    }
+    assert_eq!(
+        find("jain_after_convergence").unwrap().name,
+        "jain_after_convergence_ratio"
+    );
+    assert_eq!(find("rtt_p50_ns").unwrap().name, "rtt_p50_ns");
+    assert!(find("jain_").is_none() && find("").is_none());
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/metrics.md"
+    );
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::create_dir_all(std::path::Path::new(path).parent().unwrap()).unwrap();
+        std::fs::write(path, reference()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        written == reference(),
+        "stale: UPDATE_DOCS=1 cargo test -p paceline-record"
+    );
+}
+
+/// Numbers at the edges and in between.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        Just(0),
+        Just(u64::MAX),
+        Just(1_000_000_000),
+        0..20_000_000_000u64,
+        any::<u64>()
+    ]
+}
+
+prop_compose! {
+    fn any_run()(
+        duration in number(),
+        payload_ratio in prop_oneof![Just(0.9), Just(0.0), any::<f64>()],
+        flows in prop::collection::vec((0..4u32, number(), prop::option::of(number())), 0..5),
+        links in prop::collection::vec(prop::collection::vec(0..5u32, 0..3), 0..3),
+        samples in prop::collection::vec(
+            (number(), 0..5u32, number(), prop::option::of(number())), 0..30),
+        queues in prop::collection::vec((number(), 0..4u32, prop::array::uniform6(number())), 0..20),
+        events in prop::collection::vec(
+            (number(), prop::option::of(0..5u32), "[a-c]?", "[a-c]?"), 0..10),
+        totals in prop::collection::vec(
+            (0..5u32, prop::option::of(number()), prop::array::uniform6(number())), 0..5),
+    ) -> Run {
+        let mut info = run_info(Vec::new());
+        info.duration = Duration::from_nanos(duration);
+        info.payload_ratio = payload_ratio;
+        info.flows = flows.into_iter().map(|(flow, start, stop)| FlowInfo {
+            start: Instant::from_nanos(start),
+            stop: stop.map(Instant::from_nanos),
+            ..flow_info(flow, 0)
+        }).collect();
+        let link = info.links[0].clone();
+        info.links = links.into_iter().map(|flows| LinkInfo { flows, ..link.clone() }).collect();
+        let mut recorder = Recorder::new(info);
+        for (t, flow, goodput, rtt) in samples {
+            let mut row = sample(flow, Instant::from_nanos(t), goodput, None);
+            row.rtt = rtt.map(Duration::from_nanos);
+            recorder.sample(&row, |_| {});
+        }
+        for (t, link, [delay, peak, capacity, delivered, dropped, offered]) in queues {
+            recorder.queue(&QueueRow {
+                t: Instant::from_nanos(t),
+                link,
+                delay: Duration::from_nanos(delay),
+                peak: Bytes::new(peak),
+                capacity: Bytes::new(capacity),
+                delivered: Bytes::new(delivered),
+                dropped_packets: dropped,
+                offered_packets: offered,
+                ..QueueRow::default()
+            });
+        }
+        for (t, flow, from, detail) in &events {
+            let t = Instant::from_nanos(*t);
+            recorder.event(&EventRow { t, flow: *flow, kind: STATE, from, detail });
+        }
+        let totals: Vec<FlowTotals> = totals.into_iter().map(
+            |(flow, finished, [sent, again, lost, spurious, rtos, goodput])| FlowTotals {
+                flow,
+                packets_sent: sent,
+                packets_retransmitted: again,
+                packets_lost: lost,
+                spurious_losses: spurious,
+                rto_count: rtos,
+                tlp_count: lost,
+                goodput: Bytes::new(goodput),
+                finished: finished.map(Instant::from_nanos),
+            }).collect();
+        recorder.finish(&totals)
+    }
+}
+
+fn check(run: &Run) {
+    for metric in run
+        .metrics()
+        .iter()
+        .chain(run.flows().iter().flat_map(|f| &f.metrics))
+    {
+        assert!(metric.value.is_none_or(f64::is_finite), "{metric:?}");
+        if metric.name.starts_with("jain") {
+            assert!(
+                metric.value.is_none_or(|j| (0.0..=1.0 + 1e-9).contains(&j)),
+                "{metric:?}"
+            );
+        }
+    }
+    let summary = run.summary_json();
+    assert_eq!(
+        summary["flows"].as_array().unwrap().len(),
+        run.info().flows.len()
+    );
+    crate::repeats_json(&[run.clone(), run.clone()]);
+}
+
+proptest! {
+    #[test]
+    fn any_rows_give_metrics(run in any_run()) {
+        check(&run);
+    }
+
+    /// Tables as a damaged file may hold them: of the right types, with any numbers.
+    #[test]
+    fn any_tables_give_metrics(run in any_run(), numbers in prop::collection::vec(any::<i64>(), 1..50)) {
+        let mut numbers = numbers.into_iter().cycle();
+        let tables = run.tables().iter().map(|(name, batch)| {
+            let columns = batch.columns().iter().map(|column| -> ArrayRef {
+                if column.data_type() == &arrow_schema::DataType::Int64 {
+                    Arc::new(Int64Array::from_iter_values(numbers.by_ref().take(column.len())))
+                } else {
+                    column.clone()
+                }
+            });
+            (*name, RecordBatch::try_new(batch.schema(), columns.collect()).unwrap())
+        });
+        let tables = tables.collect();
+        check(&Run::new(run.info().clone(), tables).unwrap());
+    }
+
+    /// Time in states is never more than the active time of the flow.
+    #[test]
+    fn states_fit_the_run(run in any_run()) {
+        for flow in run.flows() {
+            let sum: u128 = flow.states.iter().map(|(_, t)| u128::from(*t)).sum();
+            // Only if events come in order is one state left before the next is entered.
+            let times = run.table("events").unwrap();
+            let times = times.column_by_name("t_ns").unwrap();
+            let times = arrow_array::cast::AsArray::as_primitive::<arrow_array::types::Int64Type>(times);
+            if times.values().is_sorted() {
+                prop_assert!(sum <= u128::from(run.info().duration.as_nanos()));
+            }
+        }
+    }
+}

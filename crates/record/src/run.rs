@@ -1,0 +1,140 @@
+use arrow_array::RecordBatch;
+use serde_json::{Map, Value, json};
+
+use crate::metrics::{Unit, of_flows, of_run};
+use crate::view::TableView;
+use crate::{RecordError, Rows, RunInfo, SCHEMA};
+
+/// A metric of a run or of a flow: its name, and its value where it is defined.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Name, which ends in the unit.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// Value in that unit, never infinite nor NaN.
+    pub value: Option<f64>,
+}
+
+impl Metric {
+    /// The value for JSON: a whole number in every unit but ratios, `null` where undefined.
+    pub fn json(&self) -> Value {
+        self.unit.json(self.value)
+    }
+}
+
+/// The metrics of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowMetrics {
+    /// Its number.
+    pub flow: u32,
+    /// Its metrics, in the order of their definition.
+    pub metrics: Vec<Metric>,
+    /// Nanoseconds in each state of its controller, in the order in which they were first entered.
+    pub states: Vec<(String, u64)>,
+}
+
+/// A run that has ended: what it was, its tables, its metrics.
+#[derive(Clone, Debug)]
+pub struct Run {
+    info: RunInfo,
+    tables: Vec<(&'static str, RecordBatch)>,
+    metrics: Vec<Metric>,
+    flows: Vec<FlowMetrics>,
+}
+
+impl Run {
+    /// A run of these tables; computes its metrics.
+    pub(crate) fn new(
+        info: RunInfo,
+        tables: Vec<(&'static str, RecordBatch)>,
+    ) -> Result<Self, RecordError> {
+        let table = |table: &'static str| match tables.iter().find(|(name, _)| *name == table) {
+            Some((_, batch)) => Ok(TableView { table, batch }),
+            None => Err(RecordError::Table { table }),
+        };
+        let rows = Rows::new(
+            &info,
+            table("flows")?,
+            table("samples")?,
+            table("queue")?,
+            table("events")?,
+        )?;
+        let (metrics, flows) = (of_run(&rows), of_flows(&rows)?);
+        Ok(Self {
+            info,
+            tables,
+            metrics,
+            flows,
+        })
+    }
+
+    /// What it was.
+    pub fn info(&self) -> &RunInfo {
+        &self.info
+    }
+
+    /// Its tables with their names.
+    pub fn tables(&self) -> &[(&'static str, RecordBatch)] {
+        &self.tables
+    }
+
+    /// A table by its name, one of [`TABLES`](crate::TABLES); `None` for another name, and for
+    /// `packets` when they were not recorded.
+    pub fn table(&self, name: &str) -> Option<&RecordBatch> {
+        let (_, batch) = self.tables.iter().find(|(table, _)| *table == name)?;
+        Some(batch)
+    }
+
+    /// The metrics of the run, in the order of their definition.
+    pub fn metrics(&self) -> &[Metric] {
+        &self.metrics
+    }
+
+    /// A metric of the run by its name; `None` when there is none of that name or it is undefined.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.iter().find(|m| m.name == name)?.value
+    }
+
+    /// The metrics of each flow, in the order of [`RunInfo::flows`].
+    pub fn flows(&self) -> &[FlowMetrics] {
+        &self.flows
+    }
+
+    /// `schema`, `scenario`, `seed`, `backend`, `metrics` and `flows` of what `--json` says.
+    pub fn summary_json(&self) -> Value {
+        let flows: Vec<Value> = self
+            .info
+            .flows
+            .iter()
+            .zip(&self.flows)
+            .map(|(info, flow)| {
+                let mut object = Map::new();
+                object.insert("flow".into(), json!(flow.flow));
+                object.insert("cc".into(), json!(info.cc));
+                object.insert("label".into(), json!(info.label));
+                object.extend(flow.metrics.iter().map(|m| (m.name.to_owned(), m.json())));
+                let states: Map<String, Value> = flow
+                    .states
+                    .iter()
+                    .map(|(state, time)| (state.clone(), json!(time)))
+                    .collect();
+                object.insert("state_ns".into(), Value::Object(states));
+                Value::Object(object)
+            })
+            .collect();
+        let metrics: Map<String, Value> = self
+            .metrics
+            .iter()
+            .map(|m| (m.name.to_owned(), m.json()))
+            .collect();
+        json!({
+            "schema": SCHEMA,
+            "scenario": self.info.scenario,
+            "seed": self.info.seed,
+            "backend": self.info.backend,
+            "metrics": metrics,
+            "flows": flows,
+        })
+    }
+}

@@ -1,0 +1,50 @@
+//! The time that a controller spends in each of its states.
+
+use crate::counter::Span;
+use crate::view::{FlowRows, Rows};
+use crate::{RecordError, STATE};
+
+impl Rows<'_> {
+    /// Nanoseconds of each flow in each state of its controller while it is active, in the order
+    /// in which the states were first entered: exact, from the events.
+    pub(crate) fn states(&self) -> Result<Vec<Vec<(String, u64)>>, RecordError> {
+        let times = self.events.values("t_ns")?;
+        let flows = self.events.ids("flow")?;
+        let kinds = self.events.texts("kind")?;
+        let (olds, news) = (self.events.texts("from")?, self.events.texts("detail")?);
+        let rows: Vec<_> = (times.iter().zip(flows).zip(kinds))
+            .zip(olds.into_iter().zip(news))
+            .filter(|((_, kind), _)| *kind == Some(STATE))
+            .map(|(((time, flow), _), (old, new))| (*time, flow, old, new))
+            .collect();
+        let of_flow = |flow: &FlowRows| {
+            let Some(active) = flow.active else {
+                return Vec::new();
+            };
+            let mut states: Vec<(String, u64)> = Vec::new();
+            let mut spend = |state: &str, from: i64, to: i64| {
+                let time = Span::new(from, to)
+                    .and_then(|s| s.meet(active))
+                    .map(Span::length);
+                match states.iter_mut().find(|(name, _)| name == state) {
+                    Some((_, sum)) => *sum = sum.saturating_add(time.unwrap_or(0)),
+                    None => states.extend(time.map(|time| (state.to_owned(), time))),
+                }
+            };
+            let mut current: Option<(&str, i64)> = None;
+            for (time, _, old, new) in rows.iter().filter(|row| row.1 == Some(flow.flow)) {
+                // Before its first change a flow is in the state that it leaves.
+                let before = current.or(old.map(|old| (old, flow.start)));
+                if let Some((state, since)) = before {
+                    spend(state, since, *time);
+                }
+                current = new.map(|new| (new, *time));
+            }
+            if let Some((state, since)) = current {
+                spend(state, since, active.to);
+            }
+            states
+        };
+        Ok(self.flows.iter().map(of_flow).collect())
+    }
+}

@@ -1,0 +1,186 @@
+//! Rows for tests.
+
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+use crate::{EventRow, PacketRow};
+use crate::{FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow};
+use paceline_units::{Gain, Value};
+
+pub(crate) const MS: u64 = 1_000_000;
+
+pub(crate) fn at_ms(ms: u64) -> Instant {
+    Instant::from_nanos(ms * MS)
+}
+
+pub(crate) fn flow_info(flow: u32, start_ms: u64) -> FlowInfo {
+    FlowInfo {
+        flow,
+        cc: "bbr3".into(),
+        label: format!("bbr3 {flow}"),
+        start: at_ms(start_ms),
+        stop: None,
+        base_rtt: Duration::from_millis(40),
+        mss: 1448,
+    }
+}
+
+/// Ten seconds over one link of 1 MB/s that all flows cross, 90 % of it payload.
+pub(crate) fn run_info(flows: Vec<FlowInfo>) -> RunInfo {
+    let link = LinkInfo {
+        name: "bottleneck".into(),
+        capacity: Rate::from_bps(8_000_000),
+        limit: Bytes::new(40_000),
+        flows: flows.iter().map(|flow| flow.flow).collect(),
+    };
+    RunInfo {
+        scenario: "test".into(),
+        scenario_toml: "schema = 1\n".into(),
+        seed: u64::MAX,
+        backend: "sim".into(),
+        version: "0.1.0".into(),
+        duration: Duration::from_secs(10),
+        sample_interval: Duration::from_secs(1),
+        payload_ratio: 0.9,
+        flows,
+        links: vec![link],
+    }
+}
+
+pub(crate) fn sample(flow: u32, t: Instant, goodput: u64, rtt_ms: Option<u64>) -> SampleRow {
+    SampleRow {
+        t,
+        flow,
+        cwnd: Bytes::new(14_480),
+        in_flight: Bytes::new(2_896),
+        pacing_rate: None,
+        delivery_rate: Rate::from_bps(8_000_000),
+        rtt: rtt_ms.map(Duration::from_millis),
+        srtt: rtt_ms.map(Duration::from_millis),
+        min_rtt: rtt_ms.map(Duration::from_millis),
+        goodput: Bytes::new(goodput),
+        delivered: Bytes::new(goodput),
+        sent_packets: goodput / 1448,
+        lost_packets: 0,
+        retransmitted_packets: 0,
+        phase: "ProbeBW_CRUISE",
+        ca_state: "Open",
+        app_limited: false,
+    }
+}
+
+/// A link that could have carried 1 MB/s, and carried `share` percent of it.
+pub(crate) fn queue(link: u32, second: u64, share: u64) -> QueueRow {
+    QueueRow {
+        t: at_ms(second * 1_000),
+        link,
+        rate: Rate::from_bps(8_000_000),
+        capacity: Bytes::new(second * 1_000_000),
+        delivered: Bytes::new(second * 10_000 * share),
+        ..QueueRow::default()
+    }
+}
+
+/// Rows of a flow, one a second from its start, with the goodput in kB of each second.
+pub(crate) fn push_flow(recorder: &mut Recorder, flow: u32, start: u64, kilobytes: &[u64]) {
+    let mut goodput = 0;
+    recorder.sample(&sample(flow, at_ms(start * 1_000), 0, None), |_| {});
+    for (t, amount) in (start + 1..).zip(kilobytes) {
+        goodput += amount * 1_000;
+        recorder.sample(&sample(flow, at_ms(t * 1_000), goodput, None), |_| {});
+    }
+}
+
+/// The run that the metrics are worked out for by hand: one flow from 0 s, one from 2 s. In kB/s,
+/// the first gets 900 until 2 s, 600 until 4 s, then 400; the second 200 until 4 s, then 400.
+pub(crate) fn two_flows() -> Run {
+    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0), flow_info(1, 2_000)]));
+    let (mut first, mut second) = (0, 0);
+    for t in 0..=10 {
+        let row = sample(0, at_ms(t * 1_000), first, (t > 0).then_some(t * 10));
+        recorder.sample(&row, |visit| {
+            visit("max_bw", Value::Rate(Rate::from_bps(8_000_000)));
+            visit("min_rtt", Value::Duration(Duration::from_millis(40)));
+            visit("inflight_longterm", Value::Bytes(Bytes::INFINITE));
+            visit("pacing_gain", Value::Gain(Gain::from_millionths(2_772_589)));
+            visit("round_count", Value::Count(t));
+            visit("filled_pipe", Value::Flag(t > 1));
+        });
+        first += 1_000
+            * match t {
+                0..=1 => 900,
+                2..=3 => 600,
+                _ => 400,
+            };
+        if t >= 2 {
+            let row = sample(1, at_ms(t * 1_000), second, (t > 2).then_some(200));
+            recorder.sample(&row, |visit| {
+                visit("ssthresh", Value::Bytes(Bytes::new(20_000)))
+            });
+            second += 1_000 * if t < 4 { 200 } else { 400 };
+        }
+        recorder.queue(&QueueRow {
+            backlog: Bytes::new(t * 1_000),
+            packets: t,
+            delay: if t == 3 {
+                Duration::MAX
+            } else {
+                Duration::from_millis(t)
+            },
+            peak: Bytes::new(t * 1_000 + 500),
+            dropped_packets: t * 4,
+            offered_packets: t * 800,
+            ..queue(0, t, 90)
+        });
+    }
+    for (ms, flow, from, detail) in [
+        (0, 0, "", "Startup"),
+        (1_500, 0, "Startup", "Drain"),
+        (2_000, 0, "Drain", "ProbeBW"),
+        (5_000, 1, "Startup", "Drain"),
+    ] {
+        let flow = Some(flow);
+        recorder.event(&EventRow {
+            t: at_ms(ms),
+            flow,
+            kind: STATE,
+            from,
+            detail,
+        });
+    }
+    recorder.event(&EventRow {
+        t: at_ms(3_000),
+        flow: None,
+        kind: "rate",
+        from: "",
+        detail: "0",
+    });
+    recorder.packet(&PacketRow {
+        t: at_ms(20),
+        flow: 0,
+        kind: "deliver",
+        seq: 0,
+        len: 1448,
+        window: 65_536,
+    });
+    recorder.finish(&[
+        FlowTotals {
+            flow: 0,
+            packets_sent: 5_500,
+            packets_retransmitted: 45,
+            packets_lost: 50,
+            spurious_losses: 5,
+            rto_count: 1,
+            tlp_count: 2,
+            goodput: Bytes::new(5_400_000),
+            finished: None,
+        },
+        FlowTotals {
+            flow: 1,
+            packets_sent: 2_900,
+            packets_retransmitted: 15,
+            rto_count: 2,
+            goodput: Bytes::new(2_800_000),
+            ..FlowTotals::default()
+        },
+    ])
+}

@@ -1,0 +1,304 @@
+//! Workloads: what the application hands to the sender, and when.
+//!
+//! [`Application::poll`] says how much to write now; [`Application::next_wakeup`]
+//! when to ask again. Nothing here blocks on the sender: a rate-limited
+//! application writes at its rate whatever the network does.
+
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+/// What an application does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Always has more to send.
+    Bulk,
+    /// Sends a given volume and closes.
+    Sized {
+        /// The volume.
+        bytes: Bytes,
+    },
+    /// Writes a chunk at regular intervals, so that the mean is `rate`.
+    Limited {
+        /// The mean rate in payload bits.
+        rate: Rate,
+        /// What it writes at once.
+        chunk: Bytes,
+    },
+    /// Alternates between sending and silence.
+    OnOff {
+        /// How long it sends.
+        on: Duration,
+        /// How long it is silent.
+        off: Duration,
+        /// The rate while it sends; none: as fast as it can.
+        rate: Option<Rate>,
+    },
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Amount {
+    /// Nothing now.
+    #[default]
+    None,
+    /// So many bytes more.
+    Bytes(u64),
+    /// From now on always more ([`Sender::write_unlimited`](crate::Sender::write_unlimited)).
+    Unlimited,
+}
+
+/// What the application does at a poll.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Write {
+    /// What to write.
+    pub amount: Amount,
+    /// Whether what was unlimited ends before it ([`Sender::stop_unlimited`](crate::Sender::stop_unlimited)).
+    pub stop: bool,
+    /// Whether nothing will follow.
+    pub close: bool,
+}
+/// A workload in progress.
+#[derive(Clone, Debug)]
+pub struct Application {
+    workload: Workload,
+    /// When the workload, or the phase of an [`Workload::OnOff`] one, began.
+    since: Instant,
+    /// Bytes written since then by a workload with a rate.
+    written: u64,
+    /// Whether an on/off workload is silent.
+    silent: bool,
+    /// Whether the sender has been told that there is always more.
+    unlimited: bool,
+    paused: bool,
+    /// When there is something to do; none if there never will be.
+    wakeup: Option<Instant>,
+}
+
+impl Application {
+    /// What a paced on/off workload writes at once.
+    const CHUNK: u64 = 14_480;
+
+    /// Starts `workload` at `start`.
+    pub fn new(workload: Workload, start: Instant) -> Self {
+        Self {
+            workload,
+            since: start,
+            written: 0,
+            silent: false,
+            unlimited: false,
+            paused: false,
+            wakeup: Some(start),
+        }
+    }
+
+    /// What to write now. Hand it to the sender, and poll again at [`Self::next_wakeup`].
+    pub fn poll(&mut self, now: Instant) -> Write {
+        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
+            return Write::default();
+        }
+        self.wakeup = None;
+        if self.paused {
+            return self.write(false, 0);
+        }
+        match self.workload {
+            Workload::Bulk => self.write(true, 0),
+            Workload::Sized { bytes } => Write {
+                close: true,
+                ..self.write(false, bytes.get())
+            },
+            Workload::Limited { rate, chunk } => {
+                let bytes = self.due(now, rate, chunk.get());
+                self.write(false, bytes)
+            }
+            Workload::OnOff { on, off, rate } => self.on_off(now, on, off, rate),
+        }
+    }
+
+    fn on_off(&mut self, now: Instant, on: Duration, off: Duration, rate: Option<Rate>) -> Write {
+        // A cycle without length would never move on.
+        let silence = if on + off == Duration::ZERO {
+            Duration::MAX
+        } else {
+            off
+        };
+        loop {
+            let end = self.since + if self.silent { silence } else { on };
+            if now < end || end == Instant::MAX {
+                break;
+            }
+            self.since = end;
+            self.written = 0;
+            self.silent = !self.silent;
+        }
+        let bytes = match rate {
+            Some(rate) if !self.silent => self.due(now, rate, Self::CHUNK),
+            _ => 0,
+        };
+        let end = self.since + if self.silent { silence } else { on };
+        self.wakeup = Some(self.wakeup.map_or(end, |wakeup| wakeup.min(end)));
+        let unlimited = rate.is_none() && !self.silent;
+        self.write(unlimited, bytes)
+    }
+
+    /// The chunks due by `now`; the first at the beginning. Sets the next wake-up.
+    fn due(&mut self, now: Instant, rate: Rate, chunk: u64) -> u64 {
+        let chunk = chunk.max(1);
+        let passed = rate.volume_in(now.since(self.since)).get();
+        let total = (passed / chunk).saturating_add(1).saturating_mul(chunk);
+        let bytes = total.saturating_sub(self.written);
+        self.written = total;
+        let next = self.since + rate.time_for(Bytes::new(total));
+        self.wakeup = (next < Instant::MAX).then_some(next);
+        bytes
+    }
+
+    fn write(&mut self, unlimited: bool, bytes: u64) -> Write {
+        let was = std::mem::replace(&mut self.unlimited, unlimited);
+        let amount = match (was, unlimited) {
+            (false, true) => Amount::Unlimited,
+            _ if bytes > 0 => Amount::Bytes(bytes),
+            _ => Amount::None,
+        };
+        Write {
+            amount,
+            stop: was && !unlimited,
+            close: false,
+        }
+    }
+
+    /// When to poll again; none if nothing will happen by itself.
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.wakeup
+    }
+
+    /// Goes over to `workload` at `now`, from its beginning.
+    pub fn set_workload(&mut self, now: Instant, workload: Workload) {
+        let (unlimited, paused) = (self.unlimited, self.paused);
+        *self = Self {
+            unlimited,
+            paused,
+            ..Self::new(workload, now)
+        };
+    }
+
+    /// Stops writing at `now`. What was written still goes.
+    pub fn pause(&mut self, now: Instant) {
+        self.paused = true;
+        self.wakeup = Some(now);
+    }
+
+    /// Writes again from `now` on: the workload begins anew.
+    pub fn resume(&mut self, now: Instant) {
+        self.paused = false;
+        self.set_workload(now, self.workload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn amount(application: &mut Application, now: u64) -> Amount {
+        application.poll(at(now)).amount
+    }
+
+    #[test]
+    fn bulk_says_so_once_and_can_be_paused() {
+        let mut bulk = Application::new(Workload::Bulk, at(5));
+        assert_eq!(amount(&mut bulk, 4), Amount::None);
+        assert_eq!(bulk.next_wakeup(), Some(at(5)));
+        assert_eq!(amount(&mut bulk, 5), Amount::Unlimited);
+        assert_eq!(
+            (amount(&mut bulk, 6), bulk.next_wakeup()),
+            (Amount::None, None)
+        );
+        bulk.pause(at(10));
+        assert!(bulk.poll(at(10)).stop);
+        assert_eq!(amount(&mut bulk, 11), Amount::None);
+        bulk.resume(at(20));
+        assert_eq!(amount(&mut bulk, 20), Amount::Unlimited);
+    }
+
+    #[test]
+    fn a_sized_one_writes_once_and_closes() {
+        let bytes = Bytes::new(1234);
+        let mut sized = Application::new(Workload::Sized { bytes }, at(0));
+        let write = sized.poll(at(0));
+        assert_eq!((write.amount, write.close), (Amount::Bytes(1234), true));
+        assert_eq!(sized.poll(at(1)), Write::default());
+    }
+
+    #[test]
+    fn a_limited_one_writes_chunks_at_its_rate() {
+        let rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
+        let chunk = Bytes::new(2000);
+        let mut limited = Application::new(Workload::Limited { rate, chunk }, at(10));
+        assert_eq!(amount(&mut limited, 10), Amount::Bytes(2000));
+        assert_eq!(limited.next_wakeup(), Some(at(12)));
+        assert_eq!(amount(&mut limited, 11), Amount::None);
+        assert_eq!(amount(&mut limited, 12), Amount::Bytes(2000));
+        // Polled late, it makes up.
+        assert_eq!(amount(&mut limited, 17), Amount::Bytes(4000));
+        assert_eq!(limited.next_wakeup(), Some(at(18)));
+        // Unlimited from now on, then limited again.
+        limited.set_workload(at(17), Workload::Bulk);
+        assert_eq!(amount(&mut limited, 17), Amount::Unlimited);
+        limited.set_workload(at(30), Workload::Limited { rate, chunk });
+        let write = limited.poll(at(30));
+        assert_eq!((write.amount, write.stop), (Amount::Bytes(2000), true));
+    }
+
+    #[test]
+    fn a_limited_one_without_rate_rests() {
+        let (rate, chunk) = (Rate::ZERO, Bytes::new(10));
+        let mut limited = Application::new(Workload::Limited { rate, chunk }, at(0));
+        assert_eq!(amount(&mut limited, 0), Amount::Bytes(10));
+        assert_eq!(limited.next_wakeup(), None);
+    }
+
+    #[test]
+    fn on_off_alternates() {
+        let (on, off) = (ms(10), ms(30));
+        let mut flow = Application::new(
+            Workload::OnOff {
+                on,
+                off,
+                rate: None,
+            },
+            at(0),
+        );
+        assert_eq!(
+            (amount(&mut flow, 0), flow.next_wakeup()),
+            (Amount::Unlimited, Some(at(10)))
+        );
+        assert!(flow.poll(at(10)).stop);
+        assert_eq!(flow.next_wakeup(), Some(at(40)));
+        assert_eq!(amount(&mut flow, 40), Amount::Unlimited);
+        let rate = Some(Rate::from_bps(8_000_000 * 2));
+        let mut flow = Application::new(Workload::OnOff { on, off, rate }, at(0));
+        assert_eq!(amount(&mut flow, 0), Amount::Bytes(14_480));
+        assert_eq!(flow.next_wakeup(), Some(Instant::from_nanos(7_240_000)));
+        assert_eq!(amount(&mut flow, 8), Amount::Bytes(14_480));
+        assert_eq!(flow.next_wakeup(), Some(at(10)));
+        assert_eq!(
+            (amount(&mut flow, 10), flow.next_wakeup()),
+            (Amount::None, Some(at(40)))
+        );
+        let mut stuck = Application::new(
+            Workload::OnOff {
+                on: ms(0),
+                off: ms(0),
+                rate: None,
+            },
+            at(0),
+        );
+        assert_eq!(amount(&mut stuck, 100), Amount::None);
+    }
+}

@@ -1,0 +1,38 @@
+//! What is set once for a sender.
+
+use paceline_units::{Bytes, Duration};
+
+/// How a sender sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderConfig {
+    /// Payload bytes in a full segment.
+    pub mss: u32,
+    /// Initial window; for information, the controller has its own.
+    pub initial_window: Bytes,
+    /// Floor of the retransmission timeout.
+    pub min_rto: Duration,
+    /// Retransmission timeout before the first RTT sample.
+    pub initial_rto: Duration,
+    /// Ceiling of the retransmission timeout.
+    pub max_rto: Duration,
+    /// Whether tail loss probes are sent (RFC 8985 section 7).
+    pub tlp: bool,
+    /// What the probe timeout allows for the receiver's delayed ACK when one segment is in flight.
+    pub max_ack_delay: Duration,
+    /// The most that one burst may hold, instead of the controller's quantum.
+    pub max_burst: Option<Bytes>,
+}
+impl Default for SenderConfig {
+    fn default() -> Self {
+        Self {
+            mss: 1448,
+            initial_window: Bytes::new(14_480),
+            min_rto: Duration::from_millis(200),
+            initial_rto: Duration::from_secs(1),
+            max_rto: Duration::from_secs(120),
+            tlp: true,
+            max_ack_delay: Duration::from_millis(200),
+            max_burst: None,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The pacer (draft-ietf-ccwg-bbr-06 section 5.6.2).
+
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+/// Releases bursts of up to a send quantum.
+///
+/// A burst may begin when the last one has been paid for at the pacing rate;
+/// it lasts while time stands still and the quantum holds. A burst cut short by
+/// the window costs what it sent, not a whole quantum. A release that comes
+/// late earns no credit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    burst_start: Instant,
+    burst_bytes: u64,
+    /// When the next burst may begin.
+    release: Instant,
+}
+
+impl Pacer {
+    /// The slowest that a controller can ask for: a rate of zero would never end.
+    const SLOWEST: Rate = Rate::from_bps(8_000);
+
+    /// Whether `len` bytes may go now, in bursts of `quantum`.
+    pub(crate) fn allows(&self, now: Instant, len: u32, quantum: Bytes) -> bool {
+        now >= self.release
+            || (now == self.burst_start
+                && self.burst_bytes.saturating_add(u64::from(len)) <= quantum.get())
+    }
+
+    /// `len` bytes go now.
+    pub(crate) fn on_send(&mut self, now: Instant, len: u32, rate: Option<Rate>) {
+        let Some(rate) = rate.filter(|rate| !rate.is_infinite()) else {
+            self.release = now;
+            self.burst_bytes = 0;
+            return;
+        };
+        if now != self.burst_start || now >= self.release {
+            self.burst_start = now;
+            self.burst_bytes = 0;
+        }
+        self.burst_bytes = self.burst_bytes.saturating_add(u64::from(len));
+        let cost = rate
+            .max(Self::SLOWEST)
+            .time_for(Bytes::new(self.burst_bytes));
+        // What is sent out of turn (a probe) is paid for as well.
+        let owed = if self.burst_bytes == u64::from(len) {
+            self.release.since(now)
+        } else {
+            Duration::ZERO
+        };
+        self.release = now + cost.max(owed);
+    }
+
+    /// When the next burst may begin.
+    pub(crate) fn release(&self) -> Instant {
+        self.release
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Option<Rate> = Some(Rate::from_bps(8_000_000)); // 1 byte a microsecond
+    const QUANTUM: Bytes = Bytes::new(3000);
+
+    const fn us(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    #[test]
+    fn a_burst_is_a_quantum_and_is_paid_for_at_the_rate() {
+        let mut pacer = Pacer::default();
+        for _ in 0..3 {
+            assert!(pacer.allows(us(10), 1000, QUANTUM));
+            pacer.on_send(us(10), 1000, RATE);
+        }
+        assert!(!pacer.allows(us(10), 1000, QUANTUM));
+        assert_eq!(pacer.release(), us(3010));
+        assert!(!pacer.allows(us(3009), 1000, QUANTUM));
+        assert!(pacer.allows(us(3010), 1000, QUANTUM));
+    }
+
+    #[test]
+    fn a_burst_cut_short_costs_what_it_sent() {
+        let mut pacer = Pacer::default();
+        pacer.on_send(us(0), 1000, RATE);
+        assert_eq!(pacer.release(), us(1000));
+        assert!(!pacer.allows(us(500), 1000, QUANTUM));
+    }
+
+    #[test]
+    fn a_late_release_earns_no_credit() {
+        let mut pacer = Pacer::default();
+        pacer.on_send(us(0), 1000, RATE);
+        pacer.on_send(us(9000), 1000, RATE);
+        assert_eq!(pacer.release(), us(10_000));
+    }
+
+    #[test]
+    fn one_segment_goes_however_small_the_quantum() {
+        let mut pacer = Pacer::default();
+        assert!(pacer.allows(us(5), 1000, Bytes::new(1)));
+        pacer.on_send(us(5), 1000, RATE);
+        assert!(!pacer.allows(us(5), 1000, Bytes::new(1)));
+        assert!(pacer.allows(us(1005), 1000, Bytes::new(1)));
+    }
+
+    #[test]
+    fn no_rate_and_an_infinite_rate_do_not_pace_and_zero_ends() {
+        for rate in [None, Some(Rate::INFINITE)] {
+            let mut pacer = Pacer::default();
+            pacer.on_send(us(1), 1000, rate);
+            assert!(pacer.allows(us(1), 1000, Bytes::new(1)));
+        }
+        let mut pacer = Pacer::default();
+        pacer.on_send(us(0), 1000, Some(Rate::ZERO));
+        assert_eq!(pacer.release(), us(1_000_000));
+    }
+}

@@ -1,0 +1,121 @@
+//! A sorted set of disjoint ranges.
+
+use std::collections::VecDeque;
+
+use crate::Block;
+
+/// Half-open ranges, sorted, none touching another.
+///
+/// Steady growth of one range costs a binary search; a gap that closes in the
+/// middle moves the ranges on one side of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ranges {
+    ranges: VecDeque<Block>,
+}
+
+impl Ranges {
+    /// Adds `block` and calls `fresh` with each part that was not in the set.
+    /// Returns the range that now contains it.
+    pub(crate) fn insert(&mut self, block: Block, mut fresh: impl FnMut(Block)) -> Block {
+        if block.start >= block.end {
+            return block;
+        }
+        let from = self.ranges.partition_point(|range| range.end < block.start);
+        let mut merged = block;
+        let mut next = block.start;
+        let mut to = from;
+        while let Some(range) = self.ranges.get(to).filter(|range| range.start <= block.end) {
+            if next < range.start {
+                fresh(Block {
+                    start: next,
+                    end: range.start,
+                });
+            }
+            next = next.max(range.end);
+            merged.start = merged.start.min(range.start);
+            merged.end = merged.end.max(range.end);
+            to += 1;
+        }
+        if next < block.end {
+            fresh(Block {
+                start: next,
+                end: block.end,
+            });
+        }
+        if from == to {
+            self.ranges.insert(from, merged);
+        } else {
+            if let Some(range) = self.ranges.get_mut(from) {
+                *range = merged;
+            }
+            if from + 1 < to {
+                self.ranges.drain(from + 1..to);
+            }
+        }
+        merged
+    }
+
+    /// Takes the lowest range out.
+    pub(crate) fn pop_first(&mut self) -> Option<Block> {
+        self.ranges.pop_front()
+    }
+
+    /// Removes everything below `bound`.
+    pub(crate) fn remove_below(&mut self, bound: u64) {
+        while let Some(range) = self.ranges.front_mut() {
+            if range.end > bound {
+                range.start = range.start.max(bound);
+                return;
+            }
+            self.ranges.pop_front();
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.ranges.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn equals_a_set_of_points(
+            steps in prop::collection::vec((0_u64..60, 0_u64..12, prop::bool::weighted(0.1)), 1..60)
+        ) {
+            let mut ranges = Ranges::default();
+            let mut points = BTreeSet::new();
+            for (start, len, remove) in steps {
+                if remove {
+                    ranges.remove_below(start);
+                    points.retain(|point| *point >= start);
+                } else {
+                    let mut fresh = BTreeSet::new();
+                    let block = Block { start, end: start + len };
+                    let merged = ranges.insert(block, |part| fresh.extend(part.start..part.end));
+                    let expected: BTreeSet<u64> =
+                        (start..start + len).filter(|point| !points.contains(point)).collect();
+                    prop_assert_eq!(fresh, expected);
+                    points.extend(start..start + len);
+                    prop_assert!(merged.start <= start && merged.end >= start + len);
+                    prop_assert!((merged.start..merged.end).all(|point| points.contains(&point)));
+                }
+                let held: Vec<u64> =
+                    ranges.ranges.iter().flat_map(|range| range.start..range.end).collect();
+                prop_assert_eq!(held, points.iter().copied().collect::<Vec<_>>());
+                let ordered = ranges.ranges.iter().zip(ranges.ranges.iter().skip(1));
+                prop_assert!(ordered.into_iter().all(|(a, b)| a.end < b.start));
+            }
+        }
+    }
+}

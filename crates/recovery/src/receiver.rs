@@ -1,0 +1,371 @@
+//! The receiver: reassembly and acknowledgments.
+
+use paceline_congestion::Ecn;
+use paceline_units::{Duration, Instant};
+
+use crate::ranges::Ranges;
+use crate::{Acknowledgment, Block, SackBlocks, Segment};
+
+/// How a receiver acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverConfig {
+    /// In-order segments per acknowledgment (RFC 5681 section 4.2: at most 2).
+    pub ack_every: u32,
+    /// The longest that an acknowledgment is held back.
+    pub max_ack_delay: Duration,
+    /// Receive buffer in bytes. The application reads in-order data at once.
+    pub window: u64,
+    /// Segments at the start of the connection that are acknowledged one by
+    /// one, so that delayed ACKs do not slow the first rounds (as Linux does).
+    pub quick_acks: u32,
+}
+
+impl Default for ReceiverConfig {
+    fn default() -> Self {
+        Self {
+            ack_every: 2,
+            max_ack_delay: Duration::from_millis(40),
+            window: 1 << 30,
+            quick_acks: 16,
+        }
+    }
+}
+
+/// The receiving side of a connection.
+///
+/// Acknowledges at once what is out of order, fills a gap or repeats data (with
+/// a DSACK, RFC 2883); otherwise every [`ReceiverConfig::ack_every`] segments
+/// or when the timer expires.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    /// `RCV.NXT`.
+    next: u64,
+    /// Held out of order.
+    held: Ranges,
+    held_bytes: u64,
+    /// The ranges of `held` that changed last, the latest first.
+    recent: [Block; SackBlocks::CAPACITY],
+    /// `Last.ACK.sent` and `TS.Recent` (RFC 7323 section 4.3).
+    last_ack: u64,
+    ts_recent: Instant,
+    /// In-order segments not acknowledged, and when the first of them arrived.
+    pending: u32,
+    pending_since: Instant,
+    quick_acks: u32,
+    /// The highest byte that may be sent; it never moves back.
+    edge: u64,
+    ce_packets: u64,
+    ce_bytes: u64,
+    ce_echo: bool,
+    duplicate_bytes: u64,
+}
+
+impl Receiver {
+    /// A receiver that expects byte 0.
+    pub fn new(config: ReceiverConfig) -> Self {
+        Self {
+            config,
+            next: 0,
+            held: Ranges::default(),
+            held_bytes: 0,
+            recent: [Block::default(); SackBlocks::CAPACITY],
+            last_ack: 0,
+            ts_recent: Instant::ZERO,
+            pending: 0,
+            pending_since: Instant::ZERO,
+            quick_acks: config.quick_acks,
+            edge: config.window,
+            ce_packets: 0,
+            ce_bytes: 0,
+            ce_echo: false,
+            duplicate_bytes: 0,
+        }
+    }
+
+    /// A segment arrived. Returns the acknowledgment to send at once, if any.
+    /// A segment beyond the window is dropped and answered.
+    pub fn on_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
+        if segment.len == 0 {
+            return None;
+        }
+        if segment.ecn == Ecn::Ce {
+            self.ce_packets += 1;
+            self.ce_bytes += u64::from(segment.len);
+            self.ce_echo = true;
+        }
+        if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
+            self.ts_recent = segment.sent;
+        }
+        let quick = self.quick_acks > 0;
+        self.quick_acks = self.quick_acks.saturating_sub(1);
+
+        let end = segment.end();
+        if end <= self.next {
+            self.duplicate_bytes += u64::from(segment.len);
+            return Some(self.acknowledge(now, Some((segment.seq, end))));
+        }
+        if end > self.edge {
+            return Some(self.acknowledge(now, None));
+        }
+        // What lies below `next` was delivered before.
+        let overlap = (segment.seq < self.next).then_some((segment.seq, self.next));
+        self.duplicate_bytes += overlap.map_or(0, |(start, end)| end - start);
+        let start = segment.seq.max(self.next);
+        if start == self.next && self.held.is_empty() {
+            self.next = end;
+            if self.pending == 0 {
+                self.pending_since = now;
+            }
+            self.pending += 1;
+            let due = quick || self.pending >= self.config.ack_every || overlap.is_some();
+            return due.then(|| self.acknowledge(now, overlap));
+        }
+        let mut fresh = 0;
+        let merged = self
+            .held
+            .insert(Block { start, end }, |part| fresh += part.end - part.start);
+        self.held_bytes += fresh;
+        let again = end - start - fresh;
+        self.duplicate_bytes += again;
+        // Whole segments repeat whole segments: a partial repetition is reported in full.
+        let duplicate = overlap.or((again > 0).then_some((start, end)));
+        if merged.start == self.next {
+            // It fills the first gap.
+            self.next = merged.end;
+            self.held_bytes -= merged.end - merged.start;
+            self.held.pop_first();
+        } else {
+            self.report_first(merged);
+        }
+        Some(self.acknowledge(now, duplicate))
+    }
+
+    /// RFC 2018 section 4: the range that contains the latest segment is reported first.
+    fn report_first(&mut self, merged: Block) {
+        let inside = |block: &Block| merged.start <= block.start && block.end <= merged.end;
+        // Slots hold distinct ranges; the first that the new one absorbs, or the last, makes room.
+        let slot = self
+            .recent
+            .iter()
+            .position(inside)
+            .unwrap_or(SackBlocks::CAPACITY - 1);
+        if let Some(moved) = self.recent.get_mut(..=slot) {
+            moved.rotate_right(1);
+        }
+        for block in self.recent.iter_mut().filter(|block| inside(block)) {
+            *block = Block::default();
+        }
+        if let Some(first) = self.recent.first_mut() {
+            *first = merged;
+        }
+    }
+
+    fn acknowledge(&mut self, now: Instant, duplicate: Option<(u64, u64)>) -> Acknowledgment {
+        let mut blocks = SackBlocks::default();
+        if let Some((start, end)) = duplicate {
+            blocks.dsack = true;
+            blocks.push(Block { start, end });
+        }
+        if !self.held.is_empty() {
+            for block in self.recent.iter().filter(|block| block.start > self.next) {
+                blocks.push(*block);
+            }
+        }
+        let free = self.config.window.saturating_sub(self.held_bytes);
+        self.edge = self.edge.max(self.next.saturating_add(free));
+        let delay = if self.pending > 0 {
+            now.since(self.pending_since)
+        } else {
+            Duration::ZERO
+        };
+        self.pending = 0;
+        self.last_ack = self.next;
+        Acknowledgment {
+            ack: self.next,
+            blocks,
+            ts_echo: self.ts_recent,
+            sent: now,
+            ece: std::mem::take(&mut self.ce_echo),
+            ce_packets: self.ce_packets,
+            ce_bytes: self.ce_bytes,
+            window: self.edge - self.next,
+            delay,
+            delayed: false,
+        }
+    }
+
+    /// When the delayed-ACK timer expires.
+    pub fn next_timer(&self) -> Option<Instant> {
+        (self.pending > 0).then(|| self.pending_since + self.config.max_ack_delay)
+    }
+
+    /// The acknowledgment to send if the delayed-ACK timer has expired.
+    pub fn on_timer(&mut self, now: Instant) -> Option<Acknowledgment> {
+        self.next_timer().filter(|timer| *timer <= now)?;
+        Some(Acknowledgment {
+            delayed: true,
+            ..self.acknowledge(now, None)
+        })
+    }
+
+    /// Bytes delivered to the application, in order and once.
+    pub fn delivered(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes held out of order.
+    pub fn held(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Bytes that arrived more than once.
+    pub fn duplicate_bytes(&self) -> u64 {
+        self.duplicate_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(millis: u64) -> Instant {
+        Instant::from_nanos(millis * 1_000_000)
+    }
+
+    fn segment(number: u64, sent: u64) -> Segment {
+        Segment {
+            seq: number * 100,
+            len: 100,
+            ecn: Ecn::NotEct,
+            sent: at(sent),
+            retransmission: false,
+        }
+    }
+
+    fn receiver() -> Receiver {
+        Receiver::new(ReceiverConfig {
+            quick_acks: 0,
+            ..ReceiverConfig::default()
+        })
+    }
+
+    fn arrive(receiver: &mut Receiver, number: u64, now: u64) -> Option<Acknowledgment> {
+        receiver.on_segment(at(now), &segment(number, now - 10))
+    }
+
+    fn ranges(ack: &Acknowledgment) -> Vec<(u64, u64)> {
+        ack.blocks
+            .iter()
+            .map(|block| (block.start, block.end))
+            .collect()
+    }
+
+    #[test]
+    fn every_second_segment_echoing_the_first() {
+        let mut receiver = receiver();
+        assert_eq!(arrive(&mut receiver, 0, 20), None);
+        let ack = arrive(&mut receiver, 1, 25).unwrap();
+        assert_eq!((ack.ack, ack.ts_echo, ack.delayed), (200, at(10), false));
+        assert_eq!(ack.delay, Duration::from_millis(5));
+        assert_eq!(receiver.next_timer(), None);
+    }
+
+    #[test]
+    fn the_timer_acknowledges_a_lone_segment() {
+        let mut receiver = receiver();
+        assert_eq!(arrive(&mut receiver, 0, 20), None);
+        assert_eq!(receiver.next_timer(), Some(at(60)));
+        assert_eq!(receiver.on_timer(at(59)), None);
+        let ack = receiver.on_timer(at(60)).unwrap();
+        assert_eq!((ack.ack, ack.delayed), (100, true));
+        assert_eq!(ack.delay, Duration::from_millis(40));
+        assert_eq!(receiver.on_timer(at(61)), None);
+    }
+
+    #[test]
+    fn the_first_segments_are_acknowledged_one_by_one() {
+        let mut receiver = Receiver::new(ReceiverConfig::default());
+        let answered = (0..20)
+            .filter(|n| arrive(&mut receiver, *n, 20).is_some())
+            .count();
+        assert_eq!(answered, 18);
+    }
+
+    #[test]
+    fn ranges_are_reported_latest_first() {
+        let mut receiver = receiver();
+        let acks: Vec<Vec<(u64, u64)>> = [2, 4, 6, 8, 10, 5]
+            .into_iter()
+            .map(|number| ranges(&arrive(&mut receiver, number, 20).unwrap()))
+            .collect();
+        assert_eq!(acks[0], [(200, 300)]);
+        assert_eq!(acks[1], [(400, 500), (200, 300)]);
+        assert_eq!(acks[4], [(1000, 1100), (800, 900), (600, 700), (400, 500)]);
+        // 4 and 6 join.
+        assert_eq!(acks[5], [(400, 700), (1000, 1100), (800, 900)]);
+        assert_eq!(receiver.held(), 600);
+        // The first gap fills up to the next.
+        arrive(&mut receiver, 0, 30);
+        let ack = arrive(&mut receiver, 1, 30).unwrap();
+        assert_eq!(ack.ack, 300);
+        assert_eq!(ranges(&ack), [(400, 700), (1000, 1100), (800, 900)]);
+        let ack = arrive(&mut receiver, 3, 31).unwrap();
+        assert_eq!((ack.ack, receiver.held()), (700, 200));
+        assert_eq!(ranges(&ack), [(1000, 1100), (800, 900)]);
+    }
+
+    #[test]
+    fn duplicates_are_reported_below_and_above_the_cumulative_point() {
+        let mut receiver = receiver();
+        arrive(&mut receiver, 0, 20);
+        let ack = arrive(&mut receiver, 0, 25).unwrap();
+        assert!(ack.blocks.dsack);
+        assert_eq!((ack.ack, ranges(&ack)), (100, vec![(0, 100)]));
+        arrive(&mut receiver, 3, 26);
+        let ack = arrive(&mut receiver, 3, 27).unwrap();
+        assert!(ack.blocks.dsack);
+        assert_eq!(ranges(&ack), [(300, 400), (300, 400)]);
+        assert_eq!(receiver.duplicate_bytes(), 200);
+    }
+
+    #[test]
+    fn an_out_of_order_segment_echoes_the_last_in_order_one() {
+        let mut receiver = receiver();
+        arrive(&mut receiver, 0, 20);
+        assert_eq!(arrive(&mut receiver, 2, 30).unwrap().ts_echo, at(10));
+        // The retransmission that fills the gap is echoed.
+        assert_eq!(arrive(&mut receiver, 1, 90).unwrap().ts_echo, at(80));
+    }
+
+    #[test]
+    fn counts_congestion_marks_and_echoes_each_once() {
+        let mut receiver = receiver();
+        let marked = Segment {
+            ecn: Ecn::Ce,
+            ..segment(0, 10)
+        };
+        assert_eq!(receiver.on_segment(at(20), &marked), None);
+        let ack = arrive(&mut receiver, 1, 20).unwrap();
+        assert_eq!((ack.ece, ack.ce_packets, ack.ce_bytes), (true, 1, 100));
+        arrive(&mut receiver, 2, 20);
+        let ack = arrive(&mut receiver, 3, 20).unwrap();
+        assert_eq!((ack.ece, ack.ce_packets), (false, 1));
+    }
+
+    #[test]
+    fn the_window_edge_holds_and_what_lies_beyond_is_dropped() {
+        let mut receiver = Receiver::new(ReceiverConfig {
+            window: 300,
+            ..ReceiverConfig::default()
+        });
+        let ack = arrive(&mut receiver, 2, 20).unwrap();
+        assert_eq!((ack.ack, ack.window), (0, 300));
+        let ack = arrive(&mut receiver, 3, 20).unwrap();
+        assert_eq!((ranges(&ack), receiver.held()), (vec![(200, 300)], 100));
+        let ack = arrive(&mut receiver, 0, 20).unwrap();
+        assert_eq!((ack.ack, ack.window), (100, 200));
+        let ack = arrive(&mut receiver, 1, 20).unwrap();
+        assert_eq!((ack.ack, ack.window), (300, 300));
+    }
+}

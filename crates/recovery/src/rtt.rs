@@ -1,0 +1,140 @@
+//! Round-trip time and retransmission timeout (RFC 6298).
+
+use paceline_units::{Duration, Instant};
+
+/// The estimator of RFC 6298, with the floor where Linux has it: below the
+/// variance term, so that the timeout is never closer than the floor to the
+/// smoothed RTT. (A floor under the whole timeout, as in the RFC's 2.4, lets a
+/// steady RTT just below the floor time out at the first queue.)
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    srtt: Option<Duration>,
+    rttvar: Duration,
+    latest: Option<Duration>,
+    min: Option<Duration>,
+    /// The timeout without back-off.
+    base: Duration,
+    backoff: u32,
+    floor: Duration,
+    ceiling: Duration,
+}
+
+impl RttEstimator {
+    pub(crate) fn new(initial: Duration, floor: Duration, ceiling: Duration) -> Self {
+        Self {
+            srtt: None,
+            rttvar: Duration::ZERO,
+            latest: None,
+            min: None,
+            base: initial.min(ceiling),
+            backoff: 0,
+            floor,
+            ceiling,
+        }
+    }
+
+    /// A sample from a transmission that was not ambiguous (Karn's algorithm, section 3).
+    pub(crate) fn on_sample(&mut self, rtt: Duration) {
+        self.latest = Some(rtt);
+        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+        let srtt = match self.srtt {
+            // 2.2: the first measurement.
+            None => {
+                self.rttvar = rtt / 2;
+                rtt
+            }
+            // 2.3: RTTVAR before SRTT.
+            Some(srtt) => {
+                let error = (srtt - rtt).max(rtt - srtt);
+                self.rttvar = self.rttvar - self.rttvar / 4 + error / 4;
+                srtt - srtt / 8 + rtt / 8
+            }
+        };
+        self.srtt = Some(srtt);
+        self.base = (srtt + (self.rttvar * 4).max(self.floor)).min(self.ceiling);
+        self.backoff = 0;
+    }
+
+    /// 5.5: the timer expired.
+    pub(crate) fn back_off(&mut self) {
+        self.backoff = self.backoff.saturating_add(1);
+    }
+
+    /// The timeout, backed off as it is.
+    pub(crate) fn rto(&self) -> Duration {
+        // A shift of 32 reaches any ceiling that is not absurd.
+        (self.base * (1_u64 << self.backoff.min(32))).min(self.ceiling)
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        self.srtt
+    }
+
+    pub(crate) fn latest(&self) -> Option<Duration> {
+        self.latest
+    }
+
+    pub(crate) fn min(&self) -> Option<Duration> {
+        self.min
+    }
+
+    pub(crate) fn expiry(&self, now: Instant) -> Instant {
+        now + self.rto()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn follows_the_rfc_by_hand() {
+        let mut rtt = RttEstimator::new(ms(1000), ms(1), ms(120_000));
+        assert_eq!(rtt.rto(), ms(1000));
+        // SRTT 100, RTTVAR 50: RTO 100 + 200.
+        rtt.on_sample(ms(100));
+        assert_eq!(
+            (rtt.srtt, rtt.rttvar, rtt.rto()),
+            (Some(ms(100)), ms(50), ms(300))
+        );
+        // RTTVAR 3/4 * 50 + 1/4 * 40 = 47.5, SRTT 7/8 * 100 + 1/8 * 140 = 105, RTO 295.
+        rtt.on_sample(ms(140));
+        assert_eq!(rtt.rttvar, Duration::from_micros(47_500));
+        assert_eq!((rtt.srtt, rtt.rto()), (Some(ms(105)), ms(295)));
+        // RTTVAR 35.625 + 1/4 * 5 = 36.875, SRTT 91.875 + 12.5 = 104.375, RTO 251.875.
+        rtt.on_sample(ms(100));
+        assert_eq!(rtt.rto(), Duration::from_micros(251_875));
+        assert_eq!((rtt.min(), rtt.latest()), (Some(ms(100)), Some(ms(100))));
+    }
+
+    #[test]
+    fn the_floor_stands_above_the_smoothed_rtt() {
+        let mut rtt = RttEstimator::new(ms(1000), ms(200), ms(120_000));
+        for _ in 0..100 {
+            rtt.on_sample(ms(180));
+        }
+        assert_eq!(rtt.rto(), ms(380));
+    }
+
+    #[test]
+    fn backs_off_to_the_ceiling_until_a_sample() {
+        let mut rtt = RttEstimator::new(ms(1000), ms(200), ms(60_000));
+        let mut timeouts = Vec::new();
+        for _ in 0..8 {
+            timeouts.push(rtt.rto());
+            rtt.back_off();
+        }
+        let expected = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
+        assert_eq!(timeouts, expected);
+        for _ in 0..100 {
+            rtt.back_off();
+        }
+        assert_eq!(rtt.rto(), ms(60_000));
+        rtt.on_sample(ms(100));
+        assert_eq!(rtt.rto(), ms(300));
+    }
+}

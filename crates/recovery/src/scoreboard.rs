@@ -1,0 +1,517 @@
+//! The scoreboard: every segment sent and not yet acknowledged cumulatively.
+//!
+//! Segments sit in a ring in sequence order and are named by an index that
+//! never repeats. Transmissions sit in a queue in time order; an entry whose
+//! segment has since been delivered, lost or sent again is stale and is dropped
+//! when it comes to the front. Every segment and every transmission is thus
+//! visited a constant number of times, however many are in flight.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use paceline_congestion::PacketState;
+
+use crate::Block;
+use crate::ranges::Ranges;
+
+/// A segment and its latest transmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outstanding {
+    pub seq: u64,
+    /// Number of the latest transmission.
+    pub number: u64,
+    pub packet: PacketState,
+    pub sacked: bool,
+    /// Declared lost, and neither delivered nor exonerated since.
+    pub lost: bool,
+    /// The latest transmission is in the network as far as is known.
+    pub out: bool,
+    /// Sent more than once.
+    pub retransmitted: bool,
+}
+
+impl Outstanding {
+    pub(crate) fn len(&self) -> u64 {
+        u64::from(self.packet.size)
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.seq.saturating_add(self.len())
+    }
+
+    /// Lost, and not sent again yet.
+    pub(crate) fn waits(&self) -> bool {
+        self.lost && !self.out && !self.sacked
+    }
+}
+
+/// A transmission just declared lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LostTransmission {
+    pub packet: PacketState,
+    /// The segment before it in sequence is not marked lost.
+    pub starts_range: bool,
+    pub retransmission: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    segments: VecDeque<Outstanding>,
+    /// Index of the first segment of the ring.
+    first: u64,
+    una: u64,
+    nxt: u64,
+    next_number: u64,
+    /// Transmissions in time order: segment index and number.
+    order: VecDeque<(u64, u64)>,
+    /// Indices of the segments that are SACKed.
+    sacked: Ranges,
+    /// Indices of the segments that wait to be sent again, with stale ones among them.
+    waiting: BinaryHeap<Reverse<u64>>,
+    in_flight: u64,
+    sacked_count: u64,
+    sacked_bytes: u64,
+    lost_count: u64,
+}
+
+impl Scoreboard {
+    pub(crate) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(crate) fn nxt(&self) -> u64 {
+        self.nxt
+    }
+
+    /// `pipe`: bytes of transmissions neither delivered nor lost. A segment
+    /// counts once, even while a probe repeats it.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(crate) fn sacked_count(&self) -> u64 {
+        self.sacked_count
+    }
+
+    pub(crate) fn sacked_bytes(&self) -> u64 {
+        self.sacked_bytes
+    }
+
+    /// Segments marked lost, sent again or not (Linux's `lost_out`).
+    pub(crate) fn lost_count(&self) -> u64 {
+        self.lost_count
+    }
+
+    /// Segments not acknowledged cumulatively.
+    pub(crate) fn len(&self) -> usize {
+        self.segments.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn offset(&self, index: u64) -> Option<usize> {
+        usize::try_from(index.checked_sub(self.first)?).ok()
+    }
+
+    pub(crate) fn get(&self, index: u64) -> Option<&Outstanding> {
+        self.segments.get(self.offset(index)?)
+    }
+
+    fn get_mut(&mut self, index: u64) -> Option<&mut Outstanding> {
+        let offset = self.offset(index)?;
+        self.segments.get_mut(offset)
+    }
+
+    pub(crate) fn first_index(&self) -> u64 {
+        self.first
+    }
+
+    /// The segment of the highest sequence.
+    pub(crate) fn last_index(&self) -> Option<u64> {
+        (self.first + self.segments.len() as u64).checked_sub(1)
+    }
+
+    /// A new segment was sent; returns its sequence number.
+    pub(crate) fn send_new(&mut self, packet: PacketState) -> u64 {
+        let seq = self.nxt;
+        let index = self.first + self.segments.len() as u64;
+        let number = self.number(index);
+        self.segments.push_back(Outstanding {
+            seq,
+            number,
+            packet,
+            sacked: false,
+            lost: false,
+            out: true,
+            retransmitted: false,
+        });
+        self.nxt = seq.saturating_add(u64::from(packet.size));
+        self.in_flight += u64::from(packet.size);
+        seq
+    }
+
+    /// A segment was sent again; returns its sequence number.
+    pub(crate) fn send_again(&mut self, index: u64, packet: PacketState) -> Option<u64> {
+        let number = self.number(index);
+        let segment = self.get_mut(index)?;
+        let was_out = std::mem::replace(&mut segment.out, true);
+        segment.number = number;
+        segment.packet = packet;
+        segment.retransmitted = true;
+        let seq = segment.seq;
+        if !was_out {
+            self.in_flight += u64::from(packet.size);
+        }
+        self.drop_stale_waiting();
+        Some(seq)
+    }
+
+    fn number(&mut self, index: u64) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.order.push_back((index, number));
+        number
+    }
+
+    /// Takes out the first segment if `ack` covers it. One that was SACKed counts no more.
+    pub(crate) fn pop_acked(&mut self, ack: u64) -> Option<(u64, Outstanding)> {
+        if self
+            .segments
+            .front()
+            .is_none_or(|segment| segment.end() > ack)
+        {
+            return None;
+        }
+        let segment = self.segments.pop_front()?;
+        let index = self.first;
+        self.first += 1;
+        self.una = segment.end();
+        if segment.sacked {
+            self.sacked_count -= 1;
+            self.sacked_bytes -= segment.len();
+        } else {
+            self.leave(&segment);
+        }
+        Some((index, segment))
+    }
+
+    /// A segment leaves the pipe because it was delivered.
+    fn leave(&mut self, segment: &Outstanding) {
+        if segment.out {
+            self.in_flight -= segment.len();
+        }
+        if segment.lost {
+            self.lost_count -= 1;
+        }
+    }
+
+    /// Drops what lies below the cumulative point, after [`Self::pop_acked`] took its segments.
+    pub(crate) fn trim(&mut self) {
+        self.sacked.remove_below(self.first);
+        self.drop_stale_waiting();
+    }
+
+    /// Adds to `fresh` the index ranges of whole segments that `block` newly covers.
+    /// A block that reaches beyond what was sent is ignored.
+    pub(crate) fn sack(&mut self, block: Block, fresh: &mut Vec<Block>) {
+        if block.start >= block.end || block.end > self.nxt || block.end <= self.una {
+            return;
+        }
+        let start = self.index_from(block.start.max(self.una));
+        let end = self.index_from(block.end);
+        // A block that ends inside a segment does not cover it.
+        let end = if self.get(end).is_some_and(|segment| segment.seq > block.end)
+            || (self.get(end).is_none() && block.end < self.nxt)
+        {
+            end.saturating_sub(1)
+        } else {
+            end
+        };
+        self.sacked
+            .insert(Block { start, end }, |part| fresh.push(part));
+    }
+
+    /// The index of the first segment that begins at `seq` or later.
+    fn index_from(&self, seq: u64) -> u64 {
+        // Segments are all of one size unless the application ran dry: guess, then search.
+        let size = self
+            .segments
+            .front()
+            .map_or(1, |segment| segment.len().max(1));
+        let guess = usize::try_from(seq.saturating_sub(self.una) / size).unwrap_or(usize::MAX);
+        let offset = match self.segments.get(guess) {
+            Some(segment) if segment.seq == seq => guess,
+            _ => self.segments.partition_point(|segment| segment.seq < seq),
+        };
+        self.first + offset as u64
+    }
+
+    /// A segment was SACKed; returns it as it was before.
+    pub(crate) fn mark_sacked(&mut self, index: u64) -> Option<Outstanding> {
+        let segment = self.get_mut(index)?;
+        let before = *segment;
+        segment.sacked = true;
+        segment.lost = false;
+        segment.out = false;
+        self.sacked_count += 1;
+        self.sacked_bytes += before.len();
+        self.leave(&before);
+        Some(before)
+    }
+
+    /// The oldest transmission still in flight.
+    pub(crate) fn oldest(&mut self) -> Option<(u64, &Outstanding)> {
+        while let Some(&(index, number)) = self.order.front() {
+            let live = index >= self.first
+                && self
+                    .get(index)
+                    .is_some_and(|segment| segment.out && segment.number == number);
+            if live {
+                return self.get(index).map(|segment| (index, segment));
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Declares the latest transmission of a segment lost, if it is in flight.
+    pub(crate) fn mark_lost(&mut self, index: u64) -> Option<LostTransmission> {
+        let starts_range = !index
+            .checked_sub(1)
+            .and_then(|before| self.get(before))
+            .is_some_and(|before| before.lost);
+        let segment = self.get_mut(index).filter(|segment| segment.out)?;
+        segment.out = false;
+        let again = std::mem::replace(&mut segment.lost, true);
+        let lost = LostTransmission {
+            packet: segment.packet,
+            starts_range,
+            retransmission: segment.retransmitted,
+        };
+        self.in_flight -= u64::from(lost.packet.size);
+        if !again {
+            self.lost_count += 1;
+        }
+        self.waiting.push(Reverse(index));
+        Some(lost)
+    }
+
+    /// The lowest segment that waits to be sent again.
+    pub(crate) fn first_waiting(&self) -> Option<u64> {
+        // The top is never stale: see drop_stale_waiting.
+        self.waiting.peek().map(|Reverse(index)| *index)
+    }
+
+    fn drop_stale_waiting(&mut self) {
+        while let Some(&Reverse(index)) = self.waiting.peek() {
+            if self.get(index).is_some_and(Outstanding::waits) {
+                return;
+            }
+            self.waiting.pop();
+        }
+    }
+
+    /// Takes back every loss mark; `waiting` is called with those not sent again.
+    /// They are in flight once more, and may be declared lost once more.
+    pub(crate) fn exonerate(&mut self, mut waiting: impl FnMut(&PacketState)) {
+        for segment in &mut self.segments {
+            if segment.waits() {
+                segment.out = true;
+                self.in_flight += segment.len();
+                waiting(&segment.packet);
+            }
+            segment.lost = false;
+        }
+        self.lost_count = 0;
+        self.waiting.clear();
+        let mut order: Vec<(u64, u64)> = (self.first..)
+            .zip(&self.segments)
+            .filter(|(_, segment)| segment.out)
+            .map(|(index, segment)| (index, segment.number))
+            .collect();
+        order.sort_unstable_by_key(|&(_, number)| number);
+        self.order = order.into();
+    }
+
+    /// The receiver has dropped what it had SACKed (RFC 2018 section 8): nothing is SACKed
+    /// any more, and all that was waits to be sent again.
+    pub(crate) fn renege(&mut self) {
+        for (index, segment) in (self.first..).zip(&mut self.segments) {
+            if segment.sacked {
+                segment.sacked = false;
+                segment.lost = true;
+                self.lost_count += 1;
+                self.waiting.push(Reverse(index));
+            }
+        }
+        self.sacked.clear();
+        self.sacked_count = 0;
+        self.sacked_bytes = 0;
+    }
+
+    /// Every counter the slow way; the name of one that does not agree.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) -> Result<(), &'static str> {
+        let sum = |pick: fn(&Outstanding) -> bool, of: fn(&Outstanding) -> u64| -> u64 {
+            self.segments
+                .iter()
+                .filter(|segment| pick(segment))
+                .map(of)
+                .sum()
+        };
+        let checks = [
+            (
+                "in_flight",
+                self.in_flight == sum(|s| s.out, Outstanding::len),
+            ),
+            ("out and sacked", sum(|s| s.out && s.sacked, |_| 1) == 0),
+            ("lost and sacked", sum(|s| s.lost && s.sacked, |_| 1) == 0),
+            (
+                "nowhere",
+                sum(|s| !s.out && !s.sacked && !s.lost, |_| 1) == 0,
+            ),
+            (
+                "sacked_count",
+                self.sacked_count == sum(|s| s.sacked, |_| 1),
+            ),
+            (
+                "sacked_bytes",
+                self.sacked_bytes == sum(|s| s.sacked, Outstanding::len),
+            ),
+            ("lost_count", self.lost_count == sum(|s| s.lost, |_| 1)),
+            (
+                "span",
+                self.nxt - self.una == sum(|_| true, Outstanding::len),
+            ),
+            (
+                "waiting",
+                self.first_waiting()
+                    == (self.first..)
+                        .zip(&self.segments)
+                        .find(|(_, segment)| segment.waits())
+                        .map(|(index, _)| index),
+            ),
+            (
+                "order",
+                (self.first..)
+                    .zip(&self.segments)
+                    .filter(|(_, segment)| segment.out)
+                    .all(|(index, segment)| {
+                        self.order.iter().any(|e| *e == (index, segment.number))
+                    }),
+            ),
+        ];
+        checks
+            .iter()
+            .find(|(_, held)| !held)
+            .map_or(Ok(()), |(name, _)| Err(*name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board(segments: u64) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for _ in 0..segments {
+            board.send_new(PacketState {
+                size: 100,
+                ..PacketState::default()
+            });
+        }
+        board
+    }
+
+    fn sack(board: &mut Scoreboard, start: u64, end: u64) -> Vec<u64> {
+        let mut fresh = Vec::new();
+        board.sack(Block { start, end }, &mut fresh);
+        let indices: Vec<u64> = fresh.iter().flat_map(|part| part.start..part.end).collect();
+        for index in &indices {
+            board.mark_sacked(*index);
+        }
+        indices
+    }
+
+    #[test]
+    fn a_block_covers_whole_segments_and_only_new_ones() {
+        let mut board = board(10);
+        assert_eq!(sack(&mut board, 300, 500), [3, 4]);
+        assert_eq!(sack(&mut board, 200, 650), [2, 5]);
+        assert_eq!(sack(&mut board, 710, 790), [0_u64; 0]);
+        assert_eq!(sack(&mut board, 850, 1000), [9]);
+        assert_eq!(sack(&mut board, 0, 1001), [0_u64; 0]);
+        assert_eq!((board.in_flight(), board.sacked_bytes()), (500, 500));
+        assert_eq!(board.audit(), Ok(()));
+    }
+
+    #[test]
+    fn lost_segments_are_sent_again_lowest_first_and_can_be_lost_again() {
+        let mut board = board(6);
+        for index in [3, 1, 2] {
+            board.mark_lost(index);
+        }
+        assert_eq!(board.first_waiting(), Some(1));
+        assert_eq!(board.in_flight(), 300);
+        let packet = PacketState {
+            size: 100,
+            ..PacketState::default()
+        };
+        assert_eq!(board.send_again(1, packet), Some(100));
+        assert_eq!(board.first_waiting(), Some(2));
+        assert_eq!(board.lost_count(), 3);
+        let again = board.mark_lost(1);
+        assert!(again.is_some_and(|lost| lost.retransmission && lost.starts_range));
+        assert_eq!(board.first_waiting(), Some(1));
+        // A segment already waiting is not lost twice.
+        assert!(board.mark_lost(1).is_none());
+        assert_eq!(board.audit(), Ok(()));
+    }
+
+    #[test]
+    fn a_range_of_losses_starts_once() {
+        let mut board = board(6);
+        let starts: Vec<bool> = [1, 2, 4]
+            .into_iter()
+            .filter_map(|index| board.mark_lost(index))
+            .map(|lost| lost.starts_range)
+            .collect();
+        assert_eq!(starts, [true, false, true]);
+    }
+
+    #[test]
+    fn the_oldest_transmission_skips_what_was_delivered_lost_or_sent_again() {
+        let mut board = board(4);
+        let packet = PacketState {
+            size: 100,
+            ..PacketState::default()
+        };
+        assert_eq!(board.oldest().map(|(index, _)| index), Some(0));
+        board.send_again(0, packet);
+        board.mark_lost(1);
+        sack(&mut board, 200, 300);
+        assert_eq!(board.oldest().map(|(index, _)| index), Some(3));
+        board.exonerate(|_| ());
+        assert_eq!(board.oldest().map(|(index, _)| index), Some(1));
+        assert_eq!(board.audit(), Ok(()));
+    }
+
+    #[test]
+    fn acknowledgments_free_what_they_cover() {
+        let mut board = board(4);
+        board.mark_lost(0);
+        sack(&mut board, 100, 200);
+        assert!(board.pop_acked(250).is_some());
+        assert!(board.pop_acked(250).is_some());
+        assert!(board.pop_acked(250).is_none());
+        board.trim();
+        assert_eq!(
+            (board.una(), board.in_flight(), board.lost_count()),
+            (200, 200, 0)
+        );
+        assert_eq!(board.first_waiting(), None);
+        assert_eq!(board.audit(), Ok(()));
+    }
+}

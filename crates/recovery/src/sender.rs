@@ -1,0 +1,399 @@
+//! The sender: puts the mechanisms together. This file sends; its two parts
+//! process acknowledgments, and losses and timers.
+
+mod acknowledge;
+mod recovery;
+
+use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent};
+use paceline_units::{Bytes, Duration, Instant};
+
+use crate::pacer::Pacer;
+use crate::prr::Prr;
+use crate::rack::Rack;
+use crate::rtt::RttEstimator;
+use crate::scoreboard::Scoreboard;
+use crate::tlp::Tlp;
+use crate::undo::Undo;
+use crate::usage::WindowUsage;
+use crate::{Block, SackBlocks, Segment, SenderConfig, SenderStats};
+
+/// The sending side of a connection, with controller `C`.
+#[derive(Clone, Debug)]
+pub struct Sender<C> {
+    config: SenderConfig,
+    controller: C,
+    delivery: Delivery,
+    sample: RateSample,
+    stats: SenderStats,
+    board: Scoreboard,
+    rtt: RttEstimator,
+    rack: Rack,
+    tlp: Tlp,
+    undo: Undo,
+    pacer: Pacer,
+    usage: WindowUsage,
+    /// Proportional rate reduction, while it sets the window.
+    prr: Option<Prr>,
+    state: CaState,
+    /// Recovery ends when this is acknowledged.
+    recovery_point: u64,
+    /// What goes next whatever window and pacer say.
+    urgent: Urgent,
+    /// Bytes that the application has written, the end of the stream so far.
+    written: u64,
+    unlimited: bool,
+    closed: bool,
+    /// The receive window's right edge.
+    window_end: u64,
+    /// The receiver's count of bytes marked CE.
+    ce_bytes: u64,
+    rto: Option<Instant>,
+    reorder: Option<Instant>,
+    /// Parts of the scoreboard that an acknowledgment newly SACKs.
+    fresh: Vec<Block>,
+    /// The ranges of the last SACK option, already in the scoreboard.
+    known: SackBlocks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Urgent {
+    Nothing,
+    /// A tail loss probe (RFC 8985 section 7.3).
+    Probe,
+    /// The first segment after a timeout (RFC 6298 5.4).
+    FirstSegment,
+}
+
+/// What would be sent next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Again(u64, u32),
+    New(u32),
+}
+
+impl Next {
+    fn len(self) -> u32 {
+        match self {
+            Self::Again(_, len) | Self::New(len) => len,
+        }
+    }
+}
+
+impl<C: Controller> Sender<C> {
+    /// A sender at sequence 0. `handshake_rtt` is a first RTT sample, if the
+    /// connection's set-up gave one; `now` is only the time of construction.
+    pub fn new(
+        config: SenderConfig,
+        controller: C,
+        _now: Instant,
+        handshake_rtt: Option<Duration>,
+    ) -> Self {
+        let config = SenderConfig {
+            mss: config.mss.max(1),
+            ..config
+        };
+        let mut sender = Self {
+            config,
+            controller,
+            delivery: Delivery::default(),
+            sample: RateSample::default(),
+            stats: SenderStats::default(),
+            board: Scoreboard::default(),
+            rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
+            rack: Rack::default(),
+            tlp: Tlp::default(),
+            undo: Undo::default(),
+            pacer: Pacer::default(),
+            usage: WindowUsage::default(),
+            prr: None,
+            state: CaState::Open,
+            recovery_point: 0,
+            urgent: Urgent::Nothing,
+            written: 0,
+            unlimited: false,
+            closed: false,
+            window_end: u64::MAX,
+            ce_bytes: 0,
+            rto: None,
+            reorder: None,
+            fresh: Vec::new(),
+            known: SackBlocks::default(),
+        };
+        if let Some(rtt) = handshake_rtt {
+            sender.rtt.on_sample(rtt);
+            sender.delivery.on_rtt(rtt);
+        }
+        sender
+    }
+
+    // ---- the application's side
+
+    /// The application hands over `bytes` more. Ignored after [`Self::close`].
+    pub fn write(&mut self, _now: Instant, bytes: u64) {
+        self.check_app_limited();
+        if !self.closed && !self.unlimited {
+            self.written = self.written.saturating_add(bytes);
+        }
+    }
+
+    /// From now on the application always has more. Ignored after [`Self::close`].
+    pub fn write_unlimited(&mut self, _now: Instant) {
+        self.check_app_limited();
+        if !self.closed && !self.unlimited {
+            self.unlimited = true;
+            self.written = u64::MAX / 2;
+        }
+    }
+
+    /// Ends [`Self::write_unlimited`]: what was sent was all there is for now.
+    pub fn stop_unlimited(&mut self, _now: Instant) {
+        if std::mem::take(&mut self.unlimited) {
+            self.written = self.board.nxt();
+        }
+    }
+
+    /// Nothing more will be written. Unlimited data ends here as well.
+    pub fn close(&mut self) {
+        if std::mem::take(&mut self.unlimited) {
+            self.written = self.board.nxt();
+        }
+        self.closed = true;
+    }
+
+    // ---- sending
+
+    /// The next segment, if the congestion window, the receive window and the
+    /// pacer let one go now. Call it until it returns none.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        match std::mem::replace(&mut self.urgent, Urgent::Nothing) {
+            Urgent::Nothing => {}
+            Urgent::Probe => {
+                if let Some(next) = self.probe() {
+                    return self.transmit(now, next, true);
+                }
+            }
+            Urgent::FirstSegment => {
+                if let Some(next) = self.waiting() {
+                    return self.transmit(now, next, false);
+                }
+            }
+        }
+        let next = self.next().filter(|next| self.window_allows(next.len()))?;
+        self.pacer
+            .allows(now, next.len(), self.quantum())
+            .then(|| self.transmit(now, next, false))?
+    }
+
+    /// Retransmissions first, lowest sequence first; then new data.
+    fn next(&self) -> Option<Next> {
+        self.waiting().or_else(|| self.new_data())
+    }
+
+    fn waiting(&self) -> Option<Next> {
+        let index = self.board.first_waiting()?;
+        self.again(index)
+    }
+
+    fn again(&self, index: u64) -> Option<Next> {
+        self.board
+            .get(index)
+            .map(|segment| Next::Again(index, segment.packet.size))
+    }
+
+    /// A full segment, or what the application left. The receive window cuts a
+    /// segment short only when nothing is outstanding (RFC 9293 3.8.6.2.1).
+    fn new_data(&self) -> Option<Next> {
+        let unsent = self.written.saturating_sub(self.board.nxt());
+        let room = self.window_end.saturating_sub(self.board.nxt());
+        let len = unsent.min(u64::from(self.config.mss));
+        let len = if len <= room {
+            len
+        } else if self.board.is_empty() {
+            room
+        } else {
+            0
+        };
+        u32::try_from(len)
+            .ok()
+            .filter(|len| *len > 0)
+            .map(Next::New)
+    }
+
+    /// RFC 8985 7.3: new data, or else the segment of the highest sequence.
+    fn probe(&self) -> Option<Next> {
+        if !self.can_probe() {
+            return None;
+        }
+        self.new_data()
+            .or_else(|| self.again(self.board.last_index()?))
+    }
+
+    fn window(&self) -> u64 {
+        match &self.prr {
+            Some(prr) => prr.window(self.board.in_flight()),
+            None => self.controller.cwnd().get(),
+        }
+    }
+
+    /// One segment always fits into an empty pipe: a window below a segment is the pacer's business.
+    fn window_allows(&self, len: u32) -> bool {
+        let in_flight = self.board.in_flight();
+        in_flight == 0 || in_flight.saturating_add(u64::from(len)) <= self.window()
+    }
+
+    fn quantum(&self) -> Bytes {
+        self.config
+            .max_burst
+            .unwrap_or_else(|| self.controller.send_quantum())
+    }
+
+    fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
+        let len = next.len();
+        let in_flight = Bytes::new(self.board.in_flight());
+        // The controller hears of it before it counts.
+        self.controller.on_send(&Sent {
+            now,
+            size: len,
+            in_flight,
+            app_limited: self.delivery.is_app_limited(),
+        });
+        let packet = self.delivery.on_send(now, len, in_flight);
+        let first = match next {
+            Next::Again(index, _) => index == self.board.first_index(),
+            Next::New(_) => false,
+        };
+        let seq = match next {
+            Next::Again(index, _) => self.board.send_again(index, packet)?,
+            Next::New(_) => self.board.send_new(packet),
+        };
+        let retransmission = matches!(next, Next::Again(..));
+
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += u64::from(len);
+        if retransmission {
+            self.stats.packets_retransmitted += 1;
+            self.stats.bytes_retransmitted += u64::from(len);
+            if self.recovering() {
+                self.undo.on_retransmit(now);
+            }
+        }
+        if let Some(prr) = &mut self.prr {
+            prr.on_send(len);
+        }
+        self.pacer.on_send(now, len, self.controller.pacing_rate());
+        let (una, nxt) = (self.board.una(), self.board.nxt());
+        self.usage.on_send(
+            una,
+            nxt,
+            self.board.in_flight(),
+            self.window(),
+            self.config.mss,
+        );
+
+        // RFC 6298 5.1; as in Linux, sending the first segment again restarts the timer.
+        if self.rto.is_none() || first || probe {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if probe {
+            self.tlp.on_probe(nxt, retransmission);
+            self.stats.tlp_count += 1;
+        } else if !retransmission {
+            self.arm_probe(now);
+        }
+        Some(Segment {
+            seq,
+            len,
+            ecn: self.controller.ecn(),
+            sent: now,
+            retransmission,
+        })
+    }
+
+    // ---- looks
+
+    /// Data in flight: sent, and neither delivered nor lost as far as is known.
+    pub fn in_flight(&self) -> Bytes {
+        Bytes::new(self.board.in_flight())
+    }
+
+    /// The window in force: the controller's, or that of PRR in fast recovery.
+    pub fn cwnd(&self) -> Bytes {
+        Bytes::new(self.window())
+    }
+
+    /// Smoothed RTT.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt()
+    }
+
+    /// The latest RTT sample.
+    pub fn latest_rtt(&self) -> Option<Duration> {
+        self.rtt.latest()
+    }
+
+    /// Lifetime minimum RTT.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.rtt.min()
+    }
+
+    /// The retransmission timeout, backed off as it is.
+    pub fn rto(&self) -> Duration {
+        self.rtt.rto()
+    }
+
+    /// The state of loss recovery.
+    pub fn ca_state(&self) -> CaState {
+        self.state
+    }
+
+    /// The first byte not acknowledged cumulatively (`SND.UNA`).
+    pub fn una(&self) -> u64 {
+        self.board.una()
+    }
+
+    /// The next new byte (`SND.NXT`).
+    pub fn snd_nxt(&self) -> u64 {
+        self.board.nxt()
+    }
+
+    /// Whether it is closed and everything is acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.closed && self.board.is_empty() && self.board.nxt() >= self.written
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> &C {
+        &self.controller
+    }
+
+    /// The controller, to change it.
+    pub fn controller_mut(&mut self) -> &mut C {
+        &mut self.controller
+    }
+
+    /// The delivery-rate sampler.
+    pub fn delivery(&self) -> &Delivery {
+        &self.delivery
+    }
+
+    /// The sample of the last acknowledgment.
+    pub fn last_sample(&self) -> &RateSample {
+        &self.sample
+    }
+
+    /// Whether the connection is application-limited now.
+    pub fn app_limited(&self) -> bool {
+        self.delivery.is_app_limited()
+    }
+
+    /// Every incremental counter against a slow recount.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) -> Result<(), &'static str> {
+        self.board.audit()
+    }
+}

@@ -1,0 +1,272 @@
+//! Processing an acknowledgment.
+
+use paceline_congestion::{Ack, CaState, Controller};
+use paceline_units::{Bytes, Instant};
+
+use super::{Sender, Urgent};
+use crate::rack::Delivered;
+use crate::scoreboard::Outstanding;
+use crate::{Acknowledgment, Block, SackBlocks};
+
+/// What one acknowledgment has newly delivered, while it is processed.
+#[derive(Default)]
+struct Progress {
+    bytes: u64,
+    packets: u64,
+    /// Bytes marked CE not yet attributed to a packet, and those that were.
+    marks: u64,
+    marked: u64,
+    /// `RACK.fack` before it.
+    fack: u64,
+    /// The newest transmission: number, send time, whether its RTT is ambiguous.
+    newest: Option<(u64, Instant, bool)>,
+}
+
+impl<C: Controller> Sender<C> {
+    /// An acknowledgment arrived. One of data never sent is ignored.
+    pub fn on_ack(&mut self, now: Instant, ack: &Acknowledgment) {
+        if ack.ack > self.board.nxt() {
+            return;
+        }
+        // Before anything leaves the pipe (draft 4.1.2.4; and the window's use).
+        self.check_app_limited();
+        let cwnd_limited = self.cwnd_limited();
+        let prior_in_flight = Bytes::new(self.board.in_flight());
+        let prior_una = self.board.una();
+        let prior_sacked = self.board.sacked_bytes();
+        let old = ack.ack < prior_una;
+        if !old {
+            let end = ack.ack.saturating_add(ack.window);
+            self.window_end = if self.window_end == u64::MAX {
+                end
+            } else {
+                self.window_end.max(end)
+            };
+        }
+
+        let duplicate = ack.blocks.duplicate().filter(|duplicate| {
+            duplicate.start < duplicate.end && duplicate.end <= self.board.nxt()
+        });
+        let marks = ack.ce_bytes.saturating_sub(self.ce_bytes);
+        self.ce_bytes = self.ce_bytes.max(ack.ce_bytes);
+        let mut progress = Progress {
+            marks,
+            fack: self.rack.fack(),
+            ..Progress::default()
+        };
+        let eifel = self.take_acked(now, ack, &mut progress);
+        self.take_sacked(now, ack, &mut progress);
+        self.board.trim();
+        self.stats.packets_delivered += progress.packets;
+        self.stats.bytes_delivered += progress.bytes;
+        let una_advanced = self.board.una() > prior_una;
+
+        // Karn: an ambiguous sample is none.
+        let rtt = progress
+            .newest
+            .filter(|(.., ambiguous)| !ambiguous)
+            .map(|(_, sent, _)| now.since(sent));
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(rtt);
+            self.delivery.on_rtt(rtt);
+            self.tlp.on_rtt();
+        }
+
+        let undone = self.undo_on_ack(now, eifel, duplicate);
+
+        // Losses (RFC 8985 6.2).
+        let exiting = self.recovering() && self.board.una() >= self.recovery_point;
+        let needless = duplicate.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
+        self.rack
+            .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
+        let lost = self.detect_losses(now);
+
+        let plain = !una_advanced && ack.ack == prior_una && ack.blocks.is_empty();
+        let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
+        if exiting {
+            self.leave_recovery(now);
+        }
+        let recover_fs = (self.board.nxt() - prior_una).saturating_sub(prior_sacked);
+        let entered = self.enter_recovery(now, recover_fs);
+        if repaired && !entered && !self.recovering() {
+            // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once.
+            self.controller
+                .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
+            self.controller.on_recovery_exit(now);
+        }
+        if !self.recovering() {
+            let disorder = self.board.sacked_count() > 0;
+            self.state = if disorder {
+                CaState::Disorder
+            } else {
+                CaState::Open
+            };
+        }
+
+        let in_flight = Bytes::new(self.board.in_flight());
+        if let Some(prr) = &mut self.prr {
+            let safe = una_advanced && lost == 0;
+            prr.on_ack(progress.bytes, in_flight.get(), safe);
+        }
+        if !old || progress.bytes > 0 {
+            self.sample = self.delivery.sample();
+            self.controller.on_ack(&Ack {
+                now,
+                sample: self.sample,
+                newly_acked: Bytes::new(progress.bytes),
+                newly_lost: Bytes::new(lost),
+                newly_marked: Bytes::new(progress.marked),
+                prior_in_flight,
+                in_flight,
+                delivered: self.delivery.delivered(),
+                lost: self.delivery.lost(),
+                rtt,
+                srtt: self.rtt.srtt().unwrap_or_default(),
+                min_rtt: self.rtt.min().unwrap_or_default(),
+                cwnd_limited,
+                ca_state: self.state,
+                una_advanced,
+                delayed: ack.delayed,
+                one_way_delay: una_advanced.then(|| (ack.sent - ack.delay).since(ack.ts_echo)),
+                receiver_delay: Some(ack.delay),
+                ece: ack.ece,
+            });
+            if self.controller.marks_app_limited() {
+                self.delivery.mark_app_limited(in_flight);
+            }
+        }
+
+        // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+        if self.board.is_empty() {
+            self.rto = None;
+        } else if una_advanced || undone {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if !self.can_probe() {
+            self.tlp.disarm();
+        } else if una_advanced {
+            self.arm_probe(now);
+        }
+    }
+
+    /// The cumulative part. Returns whether it shows, by its echo, that the
+    /// first segment had no need to be sent again (RFC 3522).
+    fn take_acked(&mut self, now: Instant, ack: &Acknowledgment, progress: &mut Progress) -> bool {
+        let first = self.board.first_index();
+        let mut eifel = false;
+        while let Some((index, segment)) = self.board.pop_acked(ack.ack) {
+            if segment.sacked {
+                continue;
+            }
+            if index == first && segment.lost && segment.out {
+                eifel = self.undo.is_eifel(ack.ts_echo) && self.recovering();
+                if eifel {
+                    self.count_spurious(&segment);
+                }
+            }
+            self.take(now, &segment, Some(ack.ts_echo), progress);
+        }
+        eifel
+    }
+
+    /// The selective part.
+    fn take_sacked(&mut self, now: Instant, ack: &Acknowledgment, progress: &mut Progress) {
+        if ack.blocks.is_empty() {
+            return;
+        }
+        let mut fresh = std::mem::take(&mut self.fresh);
+        let known = self.known;
+        self.known = SackBlocks::default();
+        let sent = self.board.nxt();
+        for block in ack.blocks.held().iter().filter(|block| block.end <= sent) {
+            // Most of an option repeats the one before.
+            if !known.as_slice().contains(block) {
+                self.board.sack(*block, &mut fresh);
+            }
+            self.known.push(*block);
+        }
+        // Ascending, as the cumulative part: losses and marks follow the order of sending.
+        fresh.sort_unstable_by_key(|part| part.start);
+        for index in fresh.drain(..).flat_map(|part| part.start..part.end) {
+            if let Some(segment) = self.board.mark_sacked(index) {
+                self.take(now, &segment, None, progress);
+            }
+        }
+        self.fresh = fresh;
+    }
+
+    /// A segment is delivered for the first time. `echo` is the timestamp echo
+    /// where it belongs to this segment: a SACK's is older (RFC 7323 4.3).
+    fn take(
+        &mut self,
+        now: Instant,
+        segment: &Outstanding,
+        echo: Option<Instant>,
+        progress: &mut Progress,
+    ) {
+        let marked = progress.marks >= segment.len();
+        if marked {
+            progress.marks -= segment.len();
+            progress.marked += segment.len();
+        }
+        progress.bytes += segment.len();
+        progress.packets += 1;
+        if segment.waits() {
+            // Declared lost and never sent again: it was the first transmission that arrived.
+            self.count_spurious(segment);
+        }
+        let sent = segment.packet.send_time;
+        self.delivery
+            .on_delivered(now, &segment.packet, segment.number, marked);
+        self.rack.on_delivered(
+            now,
+            &Delivered {
+                number: segment.number,
+                sent,
+                end: segment.end(),
+                retransmitted: segment.retransmitted,
+            },
+            progress.fack,
+            echo,
+            self.rtt.min(),
+        );
+        if progress
+            .newest
+            .is_none_or(|(number, ..)| segment.number > number)
+        {
+            // A matching echo tells transmissions apart (RFC 7323 section 4).
+            let ambiguous = segment.retransmitted && echo != Some(sent);
+            progress.newest = Some((segment.number, sent, ambiguous));
+        }
+    }
+
+    fn count_spurious(&mut self, segment: &Outstanding) {
+        self.stats.spurious_losses += 1;
+        self.delivery.on_lost_undone(&segment.packet);
+    }
+
+    /// Undoes the episode if it was spurious.
+    fn undo_on_ack(&mut self, now: Instant, eifel: bool, duplicate: Option<Block>) -> bool {
+        let duplicate = duplicate.filter(|duplicate| !self.tlp.is_duplicate(*duplicate));
+        if let Some(duplicate) = duplicate {
+            let segments = self.undo.on_duplicate(duplicate, self.config.mss);
+            self.stats.spurious_losses += segments;
+        }
+        if !eifel && (duplicate.is_none() || !self.undo.all_duplicate()) {
+            return false;
+        }
+        self.stats.undo_count += 1;
+        self.undo.end();
+        self.controller.on_spurious(now);
+        let (delivery, stats) = (&mut self.delivery, &mut self.stats);
+        self.board.exonerate(|packet| {
+            delivery.on_lost_undone(packet);
+            stats.spurious_losses += 1;
+        });
+        self.urgent = Urgent::Nothing;
+        if self.recovering() {
+            self.leave_recovery(now);
+        }
+        true
+    }
+}

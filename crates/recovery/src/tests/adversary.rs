@@ -1,0 +1,130 @@
+//! Whatever the network does, every byte arrives once and in order.
+
+use paceline_congestion::RecoveryWindow;
+use paceline_units::{Bytes, Duration, Instant, Rate};
+use proptest::prelude::*;
+
+use super::harness::{Fate, MSS, Window, World, at};
+use crate::{Acknowledgment, Block};
+
+/// What happens to one packet: copies that arrive, each after so many tenths of a millisecond.
+fn fate() -> impl Strategy<Value = Fate> {
+    let tenths =
+        |range: std::ops::Range<u64>| range.prop_map(|tenths| Duration::from_micros(tenths * 100));
+    prop_oneof![
+        12 => tenths(200..210).prop_map(|delay| vec![delay]),
+        2 => tenths(100..900).prop_map(|delay| vec![delay]),
+        1 => tenths(5000..30_000).prop_map(|delay| vec![delay]),
+        3 => Just(vec![]),
+        1 => prop::collection::vec(tenths(150..600), 2..4),
+    ]
+}
+
+fn controller() -> impl Strategy<Value = Window> {
+    (
+        1_u64..60,
+        prop::option::of(0_u64..40_000_000),
+        1_u64..20_000,
+        any::<bool>(),
+    )
+        .prop_map(|(segments, rate, quantum, prr)| {
+            let mut window = Window::new(segments);
+            window.rate = rate.map(Rate::from_bps);
+            window.quantum = Bytes::new(quantum);
+            if !prr {
+                window.recovery = RecoveryWindow::Controller;
+            }
+            window
+        })
+}
+
+/// Any acknowledgment at all, sometimes one that makes sense.
+fn garbage() -> impl Strategy<Value = Acknowledgment> {
+    let number = || {
+        prop_oneof![
+            4 => (0_u64..120).prop_map(|n| n * u64::from(MSS)),
+            2 => 0_u64..120_000,
+            1 => any::<u64>(),
+            1 => Just(u64::MAX),
+        ]
+    };
+    let block = (number(), number()).prop_map(|(start, end)| Block { start, end });
+    let head = (
+        number(),
+        prop::collection::vec(block, 0..5),
+        any::<bool>(),
+        number(),
+    );
+    (head, number(), number(), number(), number()).prop_map(
+        |((ack, blocks, dsack, ce_bytes), window, ts_echo, sent, delay)| {
+            let mut blocks: crate::SackBlocks = blocks.into_iter().collect();
+            blocks.dsack = dsack;
+            Acknowledgment {
+                ack,
+                blocks,
+                ts_echo: Instant::from_nanos(ts_echo),
+                sent: Instant::from_nanos(sent),
+                ce_bytes,
+                window,
+                delay: Duration::from_nanos(delay),
+                ..Acknowledgment::default()
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn everything_arrives_once_and_in_order(
+        controller in controller(),
+        data in prop::collection::vec(fate(), 1..60),
+        answers in prop::collection::vec(fate(), 1..60),
+        writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
+    ) {
+        // The script repeats, ending in a packet that gets through: never all are lost.
+        let script = |mut script: Vec<Fate>| {
+            script.push(vec![Duration::from_millis(20)]);
+            move |number: u64| script[number as usize % script.len()].clone()
+        };
+        let (data, answers) = (script(data), script(answers));
+        let mut world = World::new(
+            controller,
+            |number, _: &_| data(number),
+            |number, _: &_| answers(number),
+        );
+        let total: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
+        for (wait, bytes) in writes {
+            let until = world.now + Duration::from_millis(wait);
+            world.run(until);
+            world.now = world.now.max(until);
+            world.sender.write(world.now, bytes);
+        }
+        world.sender.close();
+        prop_assert!(world.run(at(10_000_000)), "{:?}", world.sender);
+        prop_assert!(world.sender.is_finished());
+        prop_assert_eq!(world.receiver.delivered(), total);
+        prop_assert_eq!(world.receiver.held(), 0);
+        prop_assert_eq!(world.sender.stats().bytes_delivered, total);
+        prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn garbage_does_no_harm(
+        controller in controller(),
+        steps in prop::collection::vec((garbage(), 0_u64..300), 1..80),
+    ) {
+        let mut world = World::new(controller, |_, _: &_| vec![], |_, _: &_| vec![]);
+        world.sender.write(Instant::ZERO, 100_500);
+        for (ack, wait) in steps {
+            world.send();
+            prop_assert!(world.sender.una() <= world.sender.snd_nxt());
+            world.now += Duration::from_millis(wait);
+            world.sender.on_ack(world.now, &ack);
+            prop_assert_eq!(world.sender.audit(), Ok(()));
+            world.sender.on_timer(world.now);
+            prop_assert_eq!(world.sender.audit(), Ok(()));
+        }
+    }
+}

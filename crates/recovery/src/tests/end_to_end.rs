@@ -1,0 +1,428 @@
+//! Stories with a known ending.
+
+use paceline_congestion::{CaState, Ecn, RecoveryWindow};
+use paceline_units::{Bytes, Duration, Rate};
+
+use super::harness::{Fate, MSS, Told, Window, World, at, ms};
+use crate::{Acknowledgment, Segment};
+
+const LOSS: Told = Told::Loss {
+    starts_range: true,
+    again: false,
+};
+const MORE: Told = Told::Loss {
+    starts_range: false,
+    again: false,
+};
+const AGAIN: Told = Told::Loss {
+    starts_range: true,
+    again: true,
+};
+
+fn direct<T>(_: u64, _: &T) -> Fate {
+    vec![ms(20)]
+}
+
+/// 20 ms each way, and every data packet named in `lost` (by order of sending) is lost.
+fn losing(lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
+    move |number, _| {
+        if lost.contains(&number) {
+            vec![]
+        } else {
+            vec![ms(20)]
+        }
+    }
+}
+
+fn run<D, A>(world: &mut World<D, A>, segments: u64)
+where
+    D: FnMut(u64, &Segment) -> Fate,
+    A: FnMut(u64, &Acknowledgment) -> Fate,
+{
+    let bytes = segments * u64::from(MSS);
+    world.sender.write(world.now, bytes);
+    world.sender.close();
+    assert!(world.run(at(100_000)));
+    assert!(world.sender.is_finished());
+    assert_eq!(world.receiver.delivered(), bytes);
+    assert_eq!(world.sender.in_flight(), Bytes::ZERO);
+}
+
+#[test]
+fn without_loss_everything_is_sent_once() {
+    let mut world = World::new(Window::new(10), direct, direct);
+    run(&mut world, 100);
+    assert_eq!(world.sender.stats().packets_sent, 100);
+    assert_eq!(world.sender.stats().packets_delivered, 100);
+    assert_eq!(world.sender.srtt(), Some(ms(40)));
+    assert_eq!(world.sender.controller().story(), []);
+    // Ten segments each 40 ms; nothing waits for a delayed ACK of an even number.
+    assert_eq!(world.now, at(400));
+    assert!(world.sent.iter().all(|segment| segment.ecn == Ecn::Ect1));
+}
+
+#[test]
+fn one_loss_is_one_episode() {
+    let mut world = World::new(Window::new(10), losing(&[12]), direct);
+    run(&mut world, 60);
+    assert_eq!(
+        world.sender.controller().story(),
+        [LOSS, Told::Enter, Told::Exit]
+    );
+    let stats = world.sender.stats();
+    assert_eq!((stats.packets_lost, stats.packets_retransmitted), (1, 1));
+    assert_eq!(
+        (stats.rto_count, stats.spurious_losses, stats.recovery_count),
+        (0, 0, 1)
+    );
+}
+
+#[test]
+fn neighbouring_losses_are_one_range_and_one_episode() {
+    let mut world = World::new(Window::new(20), losing(&[22, 23, 25]), direct);
+    run(&mut world, 100);
+    assert_eq!(
+        world.sender.controller().story(),
+        [LOSS, MORE, LOSS, Told::Enter, Told::Exit]
+    );
+    assert_eq!(world.sender.stats().packets_retransmitted, 3);
+}
+
+#[test]
+fn a_lost_retransmission_is_found_without_a_timeout() {
+    // Packet 22 is lost, and so is its retransmission.
+    let mut first = true;
+    let data = |number: u64, segment: &Segment| {
+        let lost = number == 22 || (segment.retransmission && std::mem::take(&mut first));
+        if lost { vec![] } else { vec![ms(20)] }
+    };
+    let mut world = World::new(Window::new(20), data, direct);
+    run(&mut world, 200);
+    assert_eq!(
+        world.sender.controller().story()[..3],
+        [LOSS, Told::Enter, AGAIN]
+    );
+    assert_eq!(world.sender.stats().rto_count, 0);
+    assert_eq!(world.sender.stats().packets_retransmitted, 2);
+}
+
+#[test]
+fn proportional_reduction_ends_at_the_reduced_window() {
+    let mut lowest = u64::MAX;
+    let mut world = World::new(Window::new(20), losing(&[20]), direct);
+    world.sender.write(at(0), 200_000);
+    let mut time = at(0);
+    while world.sender.ca_state() != CaState::Recovery {
+        time += ms(1);
+        world.run(time);
+    }
+    while world.sender.ca_state() == CaState::Recovery {
+        lowest = lowest.min(world.sender.in_flight().get());
+        time += ms(1);
+        world.run(time);
+    }
+    assert_eq!(lowest, 10_000);
+}
+
+#[test]
+fn the_controllers_window_holds_in_recovery_if_it_asks() {
+    let mut controller = Window::new(20);
+    controller.recovery = RecoveryWindow::Controller;
+    let mut world = World::new(controller, losing(&[20]), direct);
+    world.sender.write(at(0), 200_000);
+    let mut time = at(0);
+    while world.sender.ca_state() != CaState::Recovery {
+        time += ms(1);
+        world.run(time);
+    }
+    assert_eq!(world.sender.cwnd(), Bytes::new(10_000));
+}
+
+#[test]
+fn a_lost_tail_is_probed_and_counts_as_one_congestion_signal() {
+    // The last segment of the first write; another write follows.
+    let mut world = World::new(Window::new(10), losing(&[9]), direct);
+    world.sender.write(at(0), 10_000);
+    // 240 ms after the last acknowledgment, when the timeout would expire.
+    assert!(world.run(at(400)));
+    assert_eq!(world.sent.last().map(|probe| probe.sent), Some(at(280)));
+    assert_eq!(world.sender.una(), 10_000);
+    world.sender.write(world.now, 10_000);
+    assert!(world.run(at(1000)));
+    let stats = world.sender.stats();
+    assert_eq!(
+        (
+            stats.tlp_count,
+            stats.rto_count,
+            stats.packets_retransmitted
+        ),
+        (1, 0, 1)
+    );
+    assert_eq!(world.sender.controller().story(), [Told::Enter, Told::Exit]);
+}
+
+#[test]
+fn a_lost_tail_of_several_is_recovered_after_the_probe() {
+    let mut world = World::new(Window::new(10), losing(&[7, 8, 9]), direct);
+    run(&mut world, 10);
+    let stats = world.sender.stats();
+    assert_eq!((stats.tlp_count, stats.rto_count), (1, 0));
+    assert_eq!(
+        world.sender.controller().story(),
+        [LOSS, MORE, Told::Enter, Told::Exit]
+    );
+}
+
+#[test]
+fn a_lost_window_times_out_and_backs_off() {
+    // Everything sent before 5 s is lost.
+    let data = |_: u64, segment: &Segment| {
+        if segment.sent < at(5000) {
+            vec![]
+        } else {
+            vec![ms(20)]
+        }
+    };
+    let mut world = World::new(Window::new(4), data, direct);
+    run(&mut world, 20);
+    let sent: Vec<u64> = world
+        .sent
+        .iter()
+        .map(|segment| segment.sent.as_nanos() / 1_000_000)
+        .collect();
+    // Probe and timeout fall together at 1 s; then 1 s after the probe, doubled each time.
+    assert_eq!(sent[..8], [0, 0, 0, 0, 1000, 2000, 4000, 8000]);
+    assert_eq!(world.sender.stats().rto_count, 3);
+    assert_eq!(world.sender.stats().undo_count, 0);
+    assert_eq!(world.sender.controller().story().last(), Some(&Told::Exit));
+}
+
+#[test]
+fn reordering_within_a_quarter_rtt_is_no_loss() {
+    let data = |number: u64, _: &Segment| {
+        if number == 12 {
+            vec![ms(28)]
+        } else {
+            vec![ms(20)]
+        }
+    };
+    let mut controller = Window::new(10);
+    // Spread out, so that few arrive in between.
+    controller.rate = Some(Rate::from_bps(8 * 250_000));
+    controller.quantum = Bytes::new(1);
+    let mut world = World::new(controller, data, direct);
+    run(&mut world, 60);
+    assert_eq!(world.sender.stats().packets_retransmitted, 0);
+    assert!(
+        world
+            .sender
+            .controller()
+            .told
+            .contains(&Told::Ack(CaState::Disorder))
+    );
+}
+
+#[test]
+fn a_late_segment_taken_for_lost_is_undone() {
+    let data = |number: u64, _: &Segment| {
+        if number == 12 {
+            vec![ms(45)]
+        } else {
+            vec![ms(20)]
+        }
+    };
+    let mut world = World::new(Window::new(10), data, direct);
+    run(&mut world, 60);
+    let story = world.sender.controller().story();
+    assert_eq!(story, [LOSS, Told::Enter, Told::Spurious, Told::Exit]);
+    let stats = world.sender.stats();
+    assert_eq!(
+        (
+            stats.undo_count,
+            stats.spurious_losses,
+            stats.packets_retransmitted
+        ),
+        (1, 1, 1)
+    );
+    assert_eq!(world.sender.delivery().lost(), Bytes::ZERO);
+}
+
+#[test]
+fn a_spurious_timeout_is_undone_by_the_echo() {
+    // All that is sent from 100 ms to 2 s is held until 2.12 s.
+    let data = |_: u64, segment: &Segment| {
+        if segment.sent >= at(100) && segment.sent < at(2000) {
+            vec![ms(2020) - (segment.sent.since(at(100)))]
+        } else {
+            vec![ms(20)]
+        }
+    };
+    let mut world = World::new(Window::new(10), data, direct);
+    run(&mut world, 100);
+    let stats = world.sender.stats();
+    assert!(stats.rto_count >= 1);
+    assert_eq!(stats.undo_count, 1);
+    assert!(world.sender.controller().story().contains(&Told::Spurious));
+}
+
+#[test]
+fn needless_retransmissions_are_undone_by_duplicates() {
+    // Two segments are late by more than the window; the echo of the first is lost.
+    let data = |number: u64, _: &Segment| match number {
+        22 | 23 => vec![ms(59)],
+        _ => vec![ms(20)],
+    };
+    let answers = |_: u64, ack: &Acknowledgment| {
+        let filled = ack.ack >= 23_000 && ack.sent < at(100);
+        if filled { vec![] } else { vec![ms(20)] }
+    };
+    let mut world = World::new(Window::new(20), data, answers);
+    run(&mut world, 200);
+    assert_eq!(world.sender.stats().undo_count, 1);
+    assert_eq!(world.sender.stats().spurious_losses, 2);
+}
+
+#[test]
+fn acknowledgments_may_be_lost() {
+    let answers = |number: u64, _: &Acknowledgment| {
+        if number % 3 == 0 {
+            vec![ms(20)]
+        } else {
+            vec![]
+        }
+    };
+    let mut world = World::new(Window::new(20), direct, answers);
+    run(&mut world, 200);
+    assert_eq!(world.sender.stats().packets_lost, 0);
+}
+
+#[test]
+fn pacing_spreads_bursts_of_a_quantum() {
+    let mut controller = Window::new(100);
+    controller.rate = Some(Rate::from_bps(8_000_000)); // a segment a millisecond
+    controller.quantum = Bytes::new(2 * u64::from(MSS));
+    let mut world = World::new(controller, direct, direct);
+    run(&mut world, 50);
+    let bursts: Vec<u64> = world
+        .sent
+        .iter()
+        .map(|s| s.sent.as_nanos() / 1_000_000)
+        .collect();
+    let expected: Vec<u64> = (0..50).map(|number| number / 2 * 2).collect();
+    assert_eq!(bursts, expected);
+}
+
+#[test]
+fn the_receive_window_is_respected() {
+    let mut world = World::new(Window::new(100), direct, direct);
+    world.receiver = crate::Receiver::new(crate::ReceiverConfig {
+        window: 3500,
+        ..crate::ReceiverConfig::default()
+    });
+    // The first flight does not know the window yet.
+    world.sender.write(at(0), 1000);
+    assert!(world.run(at(1000)));
+    world.sender.write(world.now, 50_000);
+    world.send();
+    assert_eq!(world.sender.in_flight(), Bytes::new(3000));
+    assert!(world.run(at(100_000)));
+    assert_eq!(world.receiver.delivered(), 51_000);
+    assert_eq!(world.sender.stats().packets_lost, 0);
+}
+
+#[test]
+fn congestion_marks_reach_the_controller_in_bytes() {
+    let mut world = World::new(Window::new(10), direct, direct);
+    world.sender.write(at(0), 10_000);
+    world.send();
+    let ack = Acknowledgment {
+        ack: 4000,
+        ce_packets: 2,
+        ce_bytes: 2000,
+        window: 1 << 20,
+        ..Acknowledgment::default()
+    };
+    world.sender.on_ack(at(40), &ack);
+    let told = world
+        .sender
+        .controller()
+        .acks
+        .last()
+        .map(|ack| (ack.newly_acked, ack.newly_marked));
+    assert_eq!(told, Some((Bytes::new(4000), Bytes::new(2000))));
+    // The same count again marks nothing; an absurd one no more than what is delivered.
+    world
+        .sender
+        .on_ack(at(41), &Acknowledgment { ack: 5000, ..ack });
+    world.sender.on_ack(
+        at(42),
+        &Acknowledgment {
+            ack: 7000,
+            ce_bytes: u64::MAX,
+            ..ack
+        },
+    );
+    let marked: Vec<u64> = world
+        .sender
+        .controller()
+        .acks
+        .iter()
+        .map(|ack| ack.newly_marked.get())
+        .collect();
+    assert_eq!(marked, [2000, 0, 2000]);
+}
+
+#[test]
+fn an_application_that_runs_dry_marks_the_samples() {
+    let mut world = World::new(Window::new(10), direct, direct);
+    world.sender.write(at(0), 2000);
+    assert!(world.run(at(1000)));
+    world.sender.write(at(1000), 2000);
+    world.now = at(1000);
+    assert!(world.run(at(2000)));
+    assert!(world.sender.last_sample().app_limited);
+    assert!(
+        world
+            .sender
+            .controller()
+            .acks
+            .iter()
+            .all(|ack| !ack.cwnd_limited)
+    );
+    let mut world = World::new(Window::new(10), direct, direct);
+    run(&mut world, 100);
+    // The first flight follows upon a write to a sender that had nothing to do.
+    let acks = &world.sender.controller().acks;
+    assert!(
+        acks.iter()
+            .skip(10)
+            .take(30)
+            .all(|ack| ack.cwnd_limited && !ack.sample.app_limited)
+    );
+}
+
+#[test]
+fn the_samples_give_the_rate_of_the_window() {
+    // A window of ten segments each 40 ms is 250 kB/s.
+    let mut world = World::new(Window::new(10), direct, direct);
+    run(&mut world, 200);
+    let rates = world
+        .sender
+        .controller()
+        .acks
+        .iter()
+        .map(|ack| ack.sample.delivery_rate());
+    let expected = Rate::from_delivery(Bytes::new(10_000), Duration::from_millis(40));
+    assert_eq!(rates.max(), Some(expected));
+}
+
+#[test]
+fn what_was_unlimited_can_end() {
+    let mut world = World::new(Window::new(10), direct, direct);
+    world.sender.write_unlimited(at(0));
+    world.run(at(1000));
+    world.sender.stop_unlimited(world.now);
+    world.sender.close();
+    assert!(world.run(at(2000)));
+    assert!(world.sender.is_finished());
+}

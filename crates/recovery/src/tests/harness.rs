@@ -1,0 +1,233 @@
+//! A closed loop of a sender and a receiver with a scripted network between them.
+
+use std::collections::BTreeMap;
+
+use paceline_congestion::{Ack, CaState, Controller, Ecn, Loss, RecoveryWindow, Sent, Value};
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
+
+pub(super) const MSS: u32 = 1000;
+
+pub(super) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(super) const fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+/// What a controller was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Loss { starts_range: bool, again: bool },
+    Enter,
+    Exit,
+    Timeout,
+    Spurious,
+    Ack(CaState),
+}
+
+/// A window that halves in recovery and falls to one segment on a timeout,
+/// until the end of the episode.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    full: u64,
+    pub cwnd: u64,
+    pub rate: Option<Rate>,
+    pub quantum: Bytes,
+    pub recovery: RecoveryWindow,
+    pub told: Vec<Told>,
+    pub acks: Vec<Ack>,
+}
+
+impl Window {
+    pub(super) fn new(segments: u64) -> Self {
+        Self {
+            full: segments * u64::from(MSS),
+            cwnd: segments * u64::from(MSS),
+            rate: None,
+            quantum: Bytes::INFINITE,
+            recovery: RecoveryWindow::Prr,
+            told: Vec::new(),
+            acks: Vec::new(),
+        }
+    }
+
+    /// What it was told, without the acknowledgments of undisturbed times.
+    pub(super) fn story(&self) -> Vec<Told> {
+        let quiet = |told: &Told| matches!(told, Told::Ack(_));
+        self.told
+            .iter()
+            .copied()
+            .filter(|told| !quiet(told))
+            .collect()
+    }
+}
+
+impl Controller for Window {
+    fn name(&self) -> &'static str {
+        "window"
+    }
+    fn on_send(&mut self, _sent: &Sent) {}
+    fn on_loss(&mut self, loss: &Loss) {
+        self.told.push(Told::Loss {
+            starts_range: loss.starts_range,
+            again: loss.retransmission,
+        });
+    }
+    fn on_ack(&mut self, ack: &Ack) {
+        self.told.push(Told::Ack(ack.ca_state));
+        self.acks.push(*ack);
+    }
+    fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
+        self.told.push(Told::Enter);
+        self.cwnd = self.full / 2;
+    }
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.told.push(Told::Exit);
+        self.cwnd = self.full;
+    }
+    fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        self.told.push(Told::Timeout);
+        self.cwnd = u64::from(MSS);
+    }
+    fn on_spurious(&mut self, _now: Instant) {
+        self.told.push(Told::Spurious);
+        self.cwnd = self.full;
+    }
+    fn cwnd(&self) -> Bytes {
+        Bytes::new(self.cwnd)
+    }
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.rate
+    }
+    fn send_quantum(&self) -> Bytes {
+        self.quantum
+    }
+    fn recovery_window(&self) -> RecoveryWindow {
+        self.recovery
+    }
+    fn ecn(&self) -> Ecn {
+        Ecn::Ect1
+    }
+    fn phase(&self) -> &'static str {
+        "Fixed"
+    }
+    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
+}
+
+enum Packet {
+    Data(Segment),
+    Answer(Acknowledgment),
+}
+
+/// The delays after which copies of a packet arrive; none: it is lost.
+pub(super) type Fate = Vec<Duration>;
+
+pub(super) struct World<D, A> {
+    pub sender: Sender<Window>,
+    pub receiver: Receiver,
+    pub now: Instant,
+    pub sent: Vec<Segment>,
+    data: D,
+    answers: A,
+    wire: BTreeMap<(Instant, u64), Packet>,
+    count: u64,
+    answered: u64,
+}
+
+impl<D, A> World<D, A>
+where
+    D: FnMut(u64, &Segment) -> Fate,
+    A: FnMut(u64, &Acknowledgment) -> Fate,
+{
+    /// `data` and `answers` are told the number of each packet sent, from 0.
+    pub(super) fn new(controller: Window, data: D, answers: A) -> Self {
+        let config = SenderConfig {
+            mss: MSS,
+            ..SenderConfig::default()
+        };
+        Self {
+            sender: Sender::new(config, controller, Instant::ZERO, None),
+            receiver: Receiver::new(ReceiverConfig::default()),
+            now: Instant::ZERO,
+            sent: Vec::new(),
+            data,
+            answers,
+            wire: BTreeMap::new(),
+            count: 0,
+            answered: 0,
+        }
+    }
+
+    fn carry(&mut self, fate: Fate, packet: impl Fn() -> Packet) {
+        for delay in fate {
+            self.wire.insert((self.now + delay, self.count), packet());
+            self.count += 1;
+        }
+    }
+
+    fn answer(&mut self, answer: Option<Acknowledgment>) {
+        if let Some(answer) = answer {
+            let fate = (self.answers)(self.answered, &answer);
+            self.answered += 1;
+            self.carry(fate, || Packet::Answer(answer));
+        }
+    }
+
+    pub(super) fn send(&mut self) {
+        while let Some(segment) = self.sender.poll_transmit(self.now) {
+            assert_eq!(self.sender.audit(), Ok(()));
+            let fate = (self.data)(self.sent.len() as u64, &segment);
+            self.sent.push(segment);
+            self.carry(fate, || Packet::Data(segment));
+        }
+    }
+
+    /// Runs until nothing is left to happen by `end`; false if something is.
+    pub(super) fn run(&mut self, end: Instant) -> bool {
+        self.send();
+        loop {
+            let timers = [
+                self.sender.next_timer(),
+                self.receiver.next_timer(),
+                self.wire.keys().next().map(|(time, _)| *time),
+            ];
+            let Some(next) = timers.into_iter().flatten().min() else {
+                return true;
+            };
+            if next > end {
+                return false;
+            }
+            // A timer in the past would stand for time running backwards.
+            assert!(next >= self.now, "{next:?} before {:?}", self.now);
+            self.now = next;
+            let delivered = self.receiver.delivered();
+            while let Some(entry) = self
+                .wire
+                .first_entry()
+                .filter(|entry| entry.key().0 <= next)
+            {
+                match entry.remove() {
+                    Packet::Data(segment) => {
+                        let answer = self.receiver.on_segment(next, &segment);
+                        self.answer(answer);
+                    }
+                    Packet::Answer(answer) => self.sender.on_ack(next, &answer),
+                }
+                assert_eq!(self.sender.audit(), Ok(()));
+            }
+            let answer = self.receiver.on_timer(next);
+            self.answer(answer);
+            if self.sender.next_timer().is_some_and(|timer| timer <= next) {
+                self.sender.on_timer(next);
+                assert_eq!(self.sender.audit(), Ok(()));
+            }
+            self.send();
+            assert!(self.receiver.delivered() >= delivered);
+            assert!(self.sender.una() <= self.receiver.delivered());
+            assert!(self.receiver.delivered() <= self.sender.snd_nxt());
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Sender and receiver together, in memory.
+
+mod adversary;
+mod end_to_end;
+mod harness;

@@ -1,0 +1,125 @@
+//! Whether a recovery episode was spurious: DSACK (RFC 3708, counted as in
+//! Linux) and the Eifel detection algorithm (RFC 3522).
+
+use paceline_units::Instant;
+
+use crate::Block;
+
+/// What is known of the latest episode. It outlives recovery: duplicates may
+/// be reported after it has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Undo {
+    active: bool,
+    /// The first unacknowledged byte when it began (Linux's `undo_marker`).
+    marker: u64,
+    /// Retransmissions not yet reported as duplicates (`undo_retrans`).
+    unreported: u64,
+    first_retransmission: Option<Instant>,
+}
+
+impl Undo {
+    /// An episode begins with `una` outstanding; one that follows upon another
+    /// before the first was over cannot be undone.
+    pub(crate) fn begin(&mut self, una: u64, undoable: bool) {
+        *self = Self {
+            active: undoable,
+            marker: una,
+            ..Self::default()
+        };
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.active = false;
+    }
+
+    pub(crate) fn on_retransmit(&mut self, now: Instant) {
+        self.unreported = self.unreported.saturating_add(1);
+        self.first_retransmission.get_or_insert(now);
+    }
+
+    /// A duplicate was reported. Returns whether it is one of the episode's, and
+    /// how many segments it stands for.
+    pub(crate) fn on_duplicate(&mut self, duplicate: Block, mss: u32) -> u64 {
+        if !self.active || duplicate.start < self.marker || self.unreported == 0 {
+            return 0;
+        }
+        let segments = (duplicate.end - duplicate.start) / u64::from(mss.max(1));
+        let segments = segments.clamp(1, self.unreported);
+        self.unreported -= segments;
+        segments
+    }
+
+    /// Every retransmission was needless.
+    pub(crate) fn all_duplicate(&self) -> bool {
+        self.active && self.unreported == 0 && self.first_retransmission.is_some()
+    }
+
+    /// RFC 3522: the first segment was sent again, and the acknowledgment that
+    /// covers it answers something sent before.
+    pub(crate) fn is_eifel(&self, echo: Instant) -> bool {
+        self.active && self.first_retransmission.is_some_and(|first| echo < first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Instant = Instant::from_nanos(7);
+
+    #[test]
+    fn undone_when_every_retransmission_was_a_duplicate() {
+        let mut undo = Undo::default();
+        undo.begin(1000, true);
+        assert!(!undo.all_duplicate());
+        for _ in 0..3 {
+            undo.on_retransmit(AT);
+        }
+        // Two segments in one block, one from before the episode, one more.
+        assert_eq!(
+            undo.on_duplicate(
+                Block {
+                    start: 1000,
+                    end: 1200
+                },
+                100
+            ),
+            2
+        );
+        assert_eq!(
+            undo.on_duplicate(
+                Block {
+                    start: 900,
+                    end: 1000
+                },
+                100
+            ),
+            0
+        );
+        assert!(!undo.all_duplicate());
+        assert_eq!(
+            undo.on_duplicate(
+                Block {
+                    start: 1500,
+                    end: 1550
+                },
+                100
+            ),
+            1
+        );
+        assert!(undo.all_duplicate());
+    }
+
+    #[test]
+    fn eifel_compares_with_the_first_retransmission() {
+        let mut undo = Undo::default();
+        undo.begin(0, true);
+        assert!(!undo.is_eifel(Instant::ZERO));
+        undo.on_retransmit(AT);
+        assert!(undo.is_eifel(Instant::from_nanos(6)));
+        assert!(!undo.is_eifel(AT));
+        undo.begin(0, false);
+        undo.on_retransmit(AT);
+        assert!(!undo.is_eifel(Instant::ZERO));
+    }
+}

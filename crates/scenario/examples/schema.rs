@@ -1,0 +1,5 @@
+//! Prints the JSON Schema of the scenario format.
+
+fn main() {
+    print!("{}", paceline_scenario::schema_json());
+}

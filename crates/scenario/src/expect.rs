@@ -1,0 +1,139 @@
+//! `[expect]`: what good looks like.
+
+use std::collections::BTreeMap;
+
+use paceline_units::{Bytes, Duration, Rate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+
+use crate::document::{Node, Value};
+use crate::reader::{Read, Reader, join};
+
+/// A bound on a metric, such as ">= 0.95", "<= 100 ms" or ">= 80 %".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// How the metric compares.
+    pub op: Op,
+    /// With what: a ratio for "%", nanoseconds, bits per second, bytes, or a bare number.
+    pub value: f64,
+    /// The bound as written.
+    pub text: String,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// At least, `>=`.
+    Ge,
+    /// More than, `>`.
+    Gt,
+    /// At most, `<=`.
+    Le,
+    /// Less than, `<`.
+    Lt,
+    /// Equal, `==`.
+    Eq,
+}
+
+impl Bound {
+    /// Whether `measured`, in the same unit as [`Self::value`], keeps the bound. NaN never does.
+    pub fn holds(&self, measured: f64) -> bool {
+        match self.op {
+            Op::Ge => measured >= self.value,
+            Op::Gt => measured > self.value,
+            Op::Le => measured <= self.value,
+            Op::Lt => measured < self.value,
+            Op::Eq => measured == self.value,
+        }
+    }
+}
+
+impl Serialize for Bound {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl JsonSchema for Bound {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Bound".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A bound on a metric: a comparison and a number, with its unit if the metric has one",
+            "pattern": "^\\s*(>=|<=|==|>|<)\\s*[-+]?[0-9].*$",
+            "examples": [">= 0.95", "<= 100 ms", ">= 80 %"],
+        })
+    }
+}
+
+impl Bound {
+    /// Reads a bound; the error says what would be right.
+    fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let ops = [
+            (">=", Op::Ge),
+            ("<=", Op::Le),
+            ("==", Op::Eq),
+            (">", Op::Gt),
+            ("<", Op::Lt),
+        ];
+        let Some((op, rest)) = ops
+            .into_iter()
+            .find_map(|(symbol, op)| Some((op, text.strip_prefix(symbol)?.trim())))
+        else {
+            return Err("it starts with one of >=, >, <=, <, ==".to_owned());
+        };
+        // Without this, "inf" and "nan" would be numbers.
+        let number = |text: &str| {
+            let digits = text.trim_start_matches(['-', '+']);
+            text.parse::<f64>().ok().filter(|value| {
+                value.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit())
+            })
+        };
+        let value = number(rest)
+            .or_else(|| Some(number(rest.strip_suffix('%')?.trim_end())? / 100.0))
+            .or_else(|| Some(Duration::parse(rest).ok()?.as_nanos() as f64))
+            .or_else(|| Some(Rate::parse(rest).ok()?.bps() as f64))
+            .or_else(|| Some(Bytes::parse(rest).ok()?.get() as f64));
+        match value {
+            Some(value) => Ok(Self {
+                op,
+                value,
+                text: text.to_owned(),
+            }),
+            None => Err(
+                "after it stands a number, a share, a time, a rate or a volume with its unit"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl Read for Bound {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "a bound such as \">= 0.95\" or \"<= 100 ms\"";
+        let text = reader.text(node, key, wanted)?;
+        match Self::parse(text) {
+            Ok(bound) => Some(bound),
+            Err(hint) => reader.bad_value(node, key, wanted, hint),
+        }
+    }
+}
+
+impl Read for BTreeMap<String, Bound> {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            return reader.wrong_type(node, key, "a table of metrics and bounds");
+        };
+        let mut bounds = Self::new();
+        for (metric, entry) in entries {
+            if let Some(bound) = Bound::read(&entry.node, &join(key, metric), reader) {
+                bounds.insert(metric.clone(), bound);
+            }
+        }
+        Some(bounds)
+    }
+}

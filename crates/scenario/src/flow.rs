@@ -1,0 +1,496 @@
+//! `[[flows]]`: who sends.
+
+use std::collections::BTreeMap;
+
+use paceline_units::{Bytes, Duration, Rate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::document::{Node, Value};
+use crate::reader::{Read, Reader, describe, join};
+
+/// One flow, or several alike.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FlowGroup {
+    /// The congestion controller, by name, with options if it is a table.
+    pub cc: ControllerChoice,
+    /// How many flows. Flows are numbered from 0 in the order of the groups.
+    #[schemars(default = "default_count")]
+    pub count: u32,
+    /// When the first of them starts.
+    #[schemars(default = "zero")]
+    pub start: Duration,
+    /// Each flow starts later by a random time up to this, uniform and seeded.
+    #[schemars(default = "zero")]
+    pub start_jitter: Duration,
+    /// Each flow starts later than the one before it by this.
+    #[schemars(default = "zero")]
+    pub stagger: Duration,
+    /// When they stop, in time of the run. Unset: at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Duration>,
+    /// Round-trip propagation delay of these flows. Unset: that of the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<Duration>,
+    /// What the application sends.
+    #[schemars(default)]
+    pub app: App,
+    /// The congestion window at the start.
+    #[serde(serialize_with = "write_packets")]
+    #[schemars(with = "PacketCount", default = "default_initial_window_text")]
+    pub initial_window: u32,
+    /// When the receiver acknowledges.
+    #[schemars(default)]
+    pub ack: AckPolicy,
+    /// How the sender recovers from loss.
+    #[schemars(default)]
+    pub recovery: RecoverySection,
+    /// How much the receiver is willing to hold.
+    #[schemars(default = "default_receive_window")]
+    pub receive_window: Bytes,
+    /// IP and TCP headers of a packet: its payload is the path's `mtu` less this.
+    #[schemars(default = "default_header")]
+    pub header: Bytes,
+    /// The most that is sent at once. Unset: what the controller asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_burst: Option<Bytes>,
+    /// A name for plots and tables.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// A controller and its options. Which names and options exist is not known here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ControllerChoice {
+    /// The controller's name.
+    pub name: String,
+    /// Its options, as written.
+    pub options: BTreeMap<String, OptionInput>,
+}
+
+/// The value of a controller's option, before the controller has judged it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionInput {
+    /// A yes or no.
+    Flag(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A number with a fraction, rounded to millionths.
+    Millionths(i64),
+    /// A text, such as a quantity with its unit.
+    Text(String),
+}
+
+/// What an application sends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum App {
+    /// As much as it can, for ever: "bulk".
+    #[default]
+    Bulk,
+    /// A number of bytes: `{ size = "10 MB" }`.
+    Sized {
+        /// How many.
+        size: Bytes,
+    },
+    /// At most so fast, for ever: `{ rate = "5 Mbit/s" }`.
+    Limited {
+        /// How fast.
+        rate: Rate,
+    },
+    /// By turns active and silent: `{ on = "1 s", off = "2 s" }`.
+    OnOff {
+        /// How long it is active.
+        on: Duration,
+        /// How long it is silent.
+        off: Duration,
+        /// How fast while active. Unset: as much as it can.
+        rate: Option<Rate>,
+    },
+}
+
+/// When the receiver acknowledges.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct AckPolicy {
+    /// One ACK for so many packets.
+    #[serde(serialize_with = "write_packets")]
+    #[schemars(with = "PacketCount", default = "default_ack_every_text")]
+    pub every: u32,
+    /// The longest that an ACK is held back.
+    #[schemars(default = "default_ack_delay")]
+    pub delay: Duration,
+    /// So many packets at the start are acknowledged at once, one by one.
+    #[serde(serialize_with = "write_packets")]
+    #[schemars(with = "PacketCount", default = "default_ack_quick_text")]
+    pub quick: u32,
+}
+
+/// How the sender recovers from loss.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RecoverySection {
+    /// The shortest retransmission timeout.
+    #[schemars(default = "default_min_rto")]
+    pub min_rto: Duration,
+    /// Whether a tail loss probe is sent (RFC 8985 section 7).
+    #[schemars(default = "yes")]
+    pub tlp: bool,
+}
+
+impl Default for AckPolicy {
+    fn default() -> Self {
+        Self {
+            every: 2,
+            delay: default_ack_delay(),
+            quick: 16,
+        }
+    }
+}
+
+impl Default for RecoverySection {
+    fn default() -> Self {
+        Self {
+            min_rto: default_min_rto(),
+            tlp: yes(),
+        }
+    }
+}
+
+pub(crate) const DEFAULT_INITIAL_WINDOW: u32 = 10;
+
+pub(crate) fn default_count() -> u32 {
+    1
+}
+
+pub(crate) fn zero() -> Duration {
+    Duration::ZERO
+}
+
+pub(crate) fn yes() -> bool {
+    true
+}
+
+pub(crate) fn default_ack_delay() -> Duration {
+    Duration::from_millis(40)
+}
+
+pub(crate) fn default_min_rto() -> Duration {
+    Duration::from_millis(200)
+}
+
+pub(crate) fn default_receive_window() -> Bytes {
+    Bytes::new(1 << 30)
+}
+
+/// 20 bytes of IPv4, 20 of TCP, 12 of timestamps.
+pub(crate) fn default_header() -> Bytes {
+    Bytes::new(52)
+}
+
+fn default_initial_window_text() -> String {
+    packets(DEFAULT_INITIAL_WINDOW)
+}
+
+fn default_ack_every_text() -> String {
+    packets(AckPolicy::default().every)
+}
+
+fn default_ack_quick_text() -> String {
+    packets(AckPolicy::default().quick)
+}
+
+pub(crate) fn packets(count: u32) -> String {
+    format!("{count} packet{}", if count == 1 { "" } else { "s" })
+}
+
+pub(crate) fn write_packets<S: Serializer>(count: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&packets(*count))
+}
+
+/// How a number of packets is written: "10 packets".
+pub(crate) struct PacketCount(pub(crate) u32);
+
+impl JsonSchema for PacketCount {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Packets".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A number of packets such as \"10 packets\"",
+            "pattern": "^\\s*[0-9]+\\s*packets?\\s*$",
+            "examples": ["10 packets"],
+        })
+    }
+}
+
+impl Serialize for OptionInput {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Integer(number) => serializer.serialize_i64(*number),
+            Self::Millionths(millionths) => serializer.serialize_f64(*millionths as f64 / 1e6),
+            Self::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl Serialize for ControllerChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.options.is_empty() {
+            return serializer.serialize_str(&self.name);
+        }
+        let mut map = serializer.serialize_map(Some(1 + self.options.len()))?;
+        map.serialize_entry("name", &self.name)?;
+        for (key, value) in &self.options {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for ControllerChoice {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Controller".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A congestion controller: its name, or a table of its name and options",
+            "examples": ["bbr3"],
+            "anyOf": [
+                { "type": "string" },
+                {
+                    "type": "object",
+                    "properties": { "name": { "type": "string" } },
+                    "required": ["name"],
+                    "additionalProperties": { "type": ["boolean", "number", "string"] },
+                },
+            ],
+        })
+    }
+}
+
+impl Serialize for App {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Self::Bulk {
+            return serializer.serialize_str("bulk");
+        }
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Bulk => {}
+            Self::Sized { size } => map.serialize_entry("size", size)?,
+            Self::Limited { rate } => map.serialize_entry("rate", rate)?,
+            Self::OnOff { on, off, rate } => {
+                map.serialize_entry("on", on)?;
+                map.serialize_entry("off", off)?;
+                if let Some(rate) = rate {
+                    map.serialize_entry("rate", rate)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for App {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "App".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let size = generator.subschema_for::<Bytes>();
+        let rate = generator.subschema_for::<Rate>();
+        let time = generator.subschema_for::<Duration>();
+        json_schema!({
+            "description": "What an application sends",
+            "examples": ["bulk"],
+            "anyOf": [
+                { "const": "bulk" },
+                {
+                    "type": "object",
+                    "properties": { "size": size },
+                    "required": ["size"],
+                    "additionalProperties": false,
+                },
+                {
+                    "type": "object",
+                    "properties": { "rate": rate },
+                    "required": ["rate"],
+                    "additionalProperties": false,
+                },
+                {
+                    "type": "object",
+                    "properties": { "on": time, "off": time, "rate": rate },
+                    "required": ["on", "off"],
+                    "additionalProperties": false,
+                },
+            ],
+        })
+    }
+}
+
+impl Read for FlowGroup {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table")?;
+        let cc = table.required("cc", "name the controller: cc = \"bbr3\"");
+        let group = Self {
+            cc: ControllerChoice {
+                name: String::new(),
+                options: BTreeMap::new(),
+            },
+            count: table.or("count", default_count()),
+            start: table.or("start", zero()),
+            start_jitter: table.or("start_jitter", zero()),
+            stagger: table.or("stagger", zero()),
+            stop: table.optional("stop"),
+            rtt: table.optional("rtt"),
+            app: table.or("app", App::default()),
+            initial_window: table
+                .or("initial_window", PacketCount(DEFAULT_INITIAL_WINDOW))
+                .0,
+            ack: table.or("ack", AckPolicy::default()),
+            recovery: table.or("recovery", RecoverySection::default()),
+            receive_window: table.or("receive_window", default_receive_window()),
+            header: table.or("header", default_header()),
+            max_burst: table.optional("max_burst"),
+            label: table.optional("label"),
+        };
+        table.finish();
+        Some(Self { cc: cc?, ..group })
+    }
+}
+
+impl Read for ControllerChoice {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        if let Value::Text(name) = &node.value {
+            return Some(Self {
+                name: name.clone(),
+                options: BTreeMap::new(),
+            });
+        }
+        let wanted = "a controller: a name, or a table such as { name = \"bbr3\" }";
+        let mut table = reader.table(node, key, wanted)?;
+        let name = table.required("name", "name the controller: cc = { name = \"bbr3\" }");
+        let mut options = BTreeMap::new();
+        for (option, node) in table.others() {
+            let value = OptionInput::read(node, &join(key, option), table.reader)?;
+            options.insert(option.clone(), value);
+        }
+        Some(Self {
+            name: name?,
+            options,
+        })
+    }
+}
+
+impl Read for OptionInput {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        // Beyond this a double does not hold every millionth.
+        const MOST: f64 = 1e9;
+        match &node.value {
+            Value::Flag(flag) => Some(Self::Flag(*flag)),
+            Value::Text(text) => Some(Self::Text(text.clone())),
+            Value::Integer(number) => match i64::try_from(*number) {
+                Ok(number) => Some(Self::Integer(number)),
+                Err(_) => reader.bad_value(node, key, "a number", "of 64 bits at most".to_owned()),
+            },
+            Value::Float(number) if number.abs() <= MOST => {
+                Some(Self::Millionths((number * 1e6).round() as i64))
+            }
+            Value::Float(_) => {
+                let hint = format!("a finite number, at most {MOST}");
+                reader.bad_value(node, key, "an option's value", hint)
+            }
+            _ => reader.wrong_type(node, key, "an option's value: a number, a flag or a text"),
+        }
+    }
+}
+
+impl Read for App {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "\"bulk\", { size = \"10 MB\" }, { rate = \"5 Mbit/s\" } \
+                      or { on = \"1 s\", off = \"2 s\" }";
+        if !matches!(node.value, Value::Table(_)) {
+            return reader.word(node, key, wanted, &[("bulk", Self::Bulk)]);
+        }
+        let mut table = reader.table(node, key, wanted)?;
+        let size: Option<Bytes> = table.optional("size");
+        let on: Option<Duration> = table.optional("on");
+        let off: Option<Duration> = table.optional("off");
+        let rate: Option<Rate> = table.optional("rate");
+        let before = table.reader.problems.len();
+        let has = |name| matches!(&node.value, Value::Table(entries) if entries.contains_key(name));
+        let shape = ["size", "on", "off", "rate"].map(has);
+        table.finish();
+        match shape {
+            [true, false, false, false] => Some(Self::Sized { size: size? }),
+            [false, false, false, true] => Some(Self::Limited { rate: rate? }),
+            [false, true, true, with_rate] => Some(Self::OnOff {
+                on: on?,
+                off: off?,
+                rate: if with_rate { Some(rate?) } else { None },
+            }),
+            // An unknown key says enough about a table that has no other.
+            _ if reader.problems.len() > before => None,
+            _ => {
+                let message = format!("`{key}` takes {wanted}, found {}", describe(node));
+                let hint = "these keys do not make one of them".to_owned();
+                let kind = crate::Kind::BadValue;
+                reader.report(kind, &node.origin, key, message, Some(hint));
+                None
+            }
+        }
+    }
+}
+
+impl Read for AckPolicy {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let default = Self::default();
+        let mut table = reader.table(node, key, "a table")?;
+        let policy = Self {
+            every: table.or("every", PacketCount(default.every)).0,
+            delay: table.or("delay", default.delay),
+            quick: table.or("quick", PacketCount(default.quick)).0,
+        };
+        table.finish();
+        Some(policy)
+    }
+}
+
+impl Read for RecoverySection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let default = Self::default();
+        let mut table = reader.table(node, key, "a table")?;
+        let section = Self {
+            min_rto: table.or("min_rto", default.min_rto),
+            tlp: table.or("tlp", default.tlp),
+        };
+        table.finish();
+        Some(section)
+    }
+}
+
+impl Read for PacketCount {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "a number of packets such as \"10 packets\"";
+        let text = reader.text(node, key, wanted)?.trim();
+        let number = text
+            .strip_suffix("packets")
+            .or_else(|| text.strip_suffix("packet"));
+        match number.map(|number| number.trim().parse()) {
+            Some(Ok(count)) => Some(Self(count)),
+            Some(Err(_)) => {
+                let hint = format!("a whole number from 0 to {}", u32::MAX);
+                reader.bad_value(node, key, wanted, hint)
+            }
+            None => {
+                let hint = "the unit is \"packets\"".to_owned();
+                reader.bad_value(node, key, wanted, hint)
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a scenario may ask for. The bounds are far beyond any experiment that makes sense, and
+//! low enough that no file makes an engine run for ever or out of memory.
+
+use paceline_units::{Bytes, Duration, Rate};
+
+/// The longest run.
+pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The most repeats.
+pub const MAX_REPEATS: u32 = 100_000;
+/// The most flows, all groups together.
+pub const MAX_FLOWS: u64 = 100_000;
+/// The most controllers in a comparison.
+pub const MAX_COMPARED: usize = 100;
+/// The most problems that are reported of one scenario.
+pub const MAX_PROBLEMS: usize = 100;
+/// The most events.
+pub const MAX_EVENTS: usize = 100_000;
+/// The fastest bottleneck or application.
+pub const MAX_RATE: Rate = Rate::from_bps(10_000_000_000_000);
+/// The longest round-trip time.
+pub const MAX_RTT: Duration = Duration::from_secs(100);
+/// The largest queue.
+pub const MAX_QUEUE: Bytes = Bytes::new(1 << 40);
+/// The smallest MTU (RFC 791).
+pub const MIN_MTU: Bytes = Bytes::new(68);
+/// The largest MTU: that of an IP packet.
+pub const MAX_MTU: Bytes = Bytes::new(65_535);
+/// The smallest header: IPv4 and TCP without options.
+pub const MIN_HEADER: Bytes = Bytes::new(40);
+/// The shortest retransmission timeout.
+pub const MIN_RTO: Duration = Duration::from_micros(1);
+/// The longest retransmission timeout (RFC 6298 2.5 asks for no less than 60 s).
+pub const MAX_RTO: Duration = Duration::from_secs(120);
+/// The most packets that one run may push through the bottleneck, as estimated from its rate.
+pub const MAX_PACKETS: u64 = 200_000_000_000;
+/// The most on/off cycles of all flows in one run.
+pub const MAX_CYCLES: u64 = 1_000_000_000;
+/// The most rows of the samples table that an interval may ask for.
+pub const MAX_SAMPLES: u64 = 100_000_000;
+/// The most rows of the samples table when no interval is asked for.
+pub const DEFAULT_SAMPLES: u64 = 1_000_000;

@@ -1,0 +1,375 @@
+//! From the tree to typed values, collecting every problem on the way.
+
+use std::path::{Path, PathBuf};
+
+use paceline_units::{Bytes, Duration, Gain, ParseError, ParseErrorKind, Rate};
+
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::document::{Document, Entries, Node, Origin, Value};
+use crate::limits;
+
+/// Collects what is wrong with a document.
+pub(crate) struct Reader<'d> {
+    document: &'d Document,
+    pub(crate) problems: Vec<Diagnostic>,
+}
+
+/// What can be read from a node. `None` means that a problem was reported.
+pub(crate) trait Read: Sized {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self>;
+}
+
+impl<'d> Reader<'d> {
+    pub(crate) fn new(document: &'d Document) -> Self {
+        Self {
+            document,
+            problems: Vec::new(),
+        }
+    }
+
+    /// The file's name without folder and ending.
+    pub(crate) fn file_stem(&self) -> String {
+        Path::new(&self.document.file).file_stem().map_or_else(
+            || "scenario".to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        )
+    }
+
+    pub(crate) fn report(
+        &mut self,
+        kind: Kind,
+        origin: &Origin,
+        key: &str,
+        message: String,
+        hint: Option<String>,
+    ) {
+        if self.problems.len() < limits::MAX_PROBLEMS {
+            let problem = self.document.at(kind, origin, key, message, hint);
+            self.problems.push(problem);
+        }
+    }
+
+    /// Reports a value of the wrong type.
+    pub(crate) fn wrong_type<T>(&mut self, node: &Node, key: &str, wanted: &str) -> Option<T> {
+        let found = describe(node);
+        let message = format!("`{key}` takes {wanted}, found {found}");
+        self.report(Kind::WrongType, &node.origin, key, message, None);
+        None
+    }
+
+    /// Reports a value of the right type that is not allowed.
+    pub(crate) fn bad_value<T>(
+        &mut self,
+        node: &Node,
+        key: &str,
+        wanted: &str,
+        hint: String,
+    ) -> Option<T> {
+        let found = describe(node);
+        let message = format!("`{key}` takes {wanted}, found {found}");
+        self.report(Kind::BadValue, &node.origin, key, message, Some(hint));
+        None
+    }
+
+    pub(crate) fn text<'n>(&mut self, node: &'n Node, key: &str, wanted: &str) -> Option<&'n str> {
+        match &node.value {
+            Value::Text(text) => Some(text),
+            _ => self.wrong_type(node, key, wanted),
+        }
+    }
+
+    pub(crate) fn table<'n, 'r>(
+        &'r mut self,
+        node: &'n Node,
+        key: &'n str,
+        wanted: &str,
+    ) -> Option<Table<'n, 'r, 'd>> {
+        match &node.value {
+            Value::Table(entries) => Some(Table {
+                reader: self,
+                origin: &node.origin,
+                entries,
+                key,
+                known: Vec::new(),
+            }),
+            _ => self.wrong_type(node, key, wanted),
+        }
+    }
+
+    /// One of a few words.
+    pub(crate) fn word<T: Clone>(
+        &mut self,
+        node: &Node,
+        key: &str,
+        wanted: &str,
+        words: &[(&str, T)],
+    ) -> Option<T> {
+        let text = self.text(node, key, wanted)?;
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+            return Some(value.clone());
+        }
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        self.bad_value(node, key, wanted, choices(text, &names, "\""))
+    }
+
+    fn quantity<T>(
+        &mut self,
+        node: &Node,
+        key: &str,
+        (name, example): (&str, &str),
+        parse: fn(&str) -> Result<T, ParseError>,
+    ) -> Option<T> {
+        let wanted = format!("a {name} such as \"{example}\"");
+        match &node.value {
+            Value::Text(text) => match parse(text) {
+                Ok(value) => Some(value),
+                Err(error) => self.bad_value(node, key, &wanted, unit_hint(text, &error)),
+            },
+            Value::Integer(_) | Value::Float(_) => {
+                let hint = "a number needs its unit and is written as text".to_owned();
+                let found = describe(node);
+                let message = format!("`{key}` takes {wanted}, found {found}");
+                self.report(Kind::WrongType, &node.origin, key, message, Some(hint));
+                None
+            }
+            _ => self.wrong_type(node, key, &wanted),
+        }
+    }
+}
+
+/// What would be right in place of the quantity `text`.
+pub(crate) fn unit_hint(text: &str, error: &ParseError) -> String {
+    let units: Vec<&str> = error.units().collect();
+    let allowed = format!("units: {}", units.join(", "));
+    match error.kind() {
+        ParseErrorKind::Empty => format!("nothing is written; {allowed}"),
+        ParseErrorKind::NotANumber => format!("it starts with a decimal number; {allowed}"),
+        ParseErrorKind::NoUnit => format!("the unit is missing; {allowed}"),
+        ParseErrorKind::UnknownUnit => {
+            let number = text.get(..error.offset()).unwrap_or("").trim();
+            match error.nearest() {
+                Some(unit) => format!("did you mean \"{number} {unit}\"? {allowed}"),
+                None => format!("no such unit; {allowed}"),
+            }
+        }
+        ParseErrorKind::Negative => format!("a {} is not negative", error.quantity()),
+        ParseErrorKind::TooFine => "finer than the smallest step that is kept".to_owned(),
+        _ => "too large to hold".to_owned(),
+    }
+}
+
+/// A table whose keys are asked for one by one; those that nobody asks for are unknown.
+pub(crate) struct Table<'n, 'r, 'd> {
+    pub(crate) reader: &'r mut Reader<'d>,
+    pub(crate) origin: &'n Origin,
+    entries: &'n Entries,
+    key: &'n str,
+    known: Vec<&'static str>,
+}
+
+impl<'n> Table<'n, '_, '_> {
+    /// The node at `name`, if it is there.
+    pub(crate) fn node(&mut self, name: &'static str) -> Option<&'n Node> {
+        self.known.push(name);
+        self.entries.get(name).map(|entry| &entry.node)
+    }
+
+    /// What stands at `name`: `None` if nothing, `Some(None)` if something wrong.
+    fn get<T: Read>(&mut self, name: &'static str) -> Option<Option<T>> {
+        let node = self.node(name)?;
+        Some(T::read(node, &join(self.key, name), self.reader))
+    }
+
+    /// A key that must be there.
+    pub(crate) fn required<T: Read>(&mut self, name: &'static str, why: &str) -> Option<T> {
+        self.get(name).unwrap_or_else(|| {
+            let key = join(self.key, name);
+            let message = format!("`{key}` is missing");
+            let hint = Some(why.to_owned());
+            self.reader
+                .report(Kind::MissingKey, self.origin, &key, message, hint);
+            None
+        })
+    }
+
+    /// A key with a default, which also stands in for a wrong value once that is reported.
+    pub(crate) fn or<T: Read>(&mut self, name: &'static str, default: T) -> T {
+        self.get(name).flatten().unwrap_or(default)
+    }
+
+    /// A key that may be left out.
+    pub(crate) fn optional<T: Read>(&mut self, name: &'static str) -> Option<T> {
+        self.get(name).flatten()
+    }
+
+    /// The keys that were not asked for, where they are of the writer's choice.
+    pub(crate) fn others(&self) -> Vec<(&'n String, &'n Node)> {
+        self.entries
+            .iter()
+            .filter(|(name, _)| !self.known.contains(&name.as_str()))
+            .map(|(name, entry)| (name, &entry.node))
+            .collect()
+    }
+
+    /// Reports the keys that nobody asked for.
+    pub(crate) fn finish(self) {
+        for (name, entry) in self.entries {
+            if self.known.contains(&name.as_str()) {
+                continue;
+            }
+            let key = join(self.key, name);
+            let place = match self.key {
+                "" => "at the top of a scenario".to_owned(),
+                key => format!("in `{key}`"),
+            };
+            let message = format!("unknown key `{name}` {place}");
+            let mut hint = choices(name, &self.known, "`");
+            if matches!(entry.key, Origin::Override(_)) {
+                hint.push_str("; --set KEY=VALUE names a key of the scenario file");
+            }
+            self.reader
+                .report(Kind::UnknownKey, &entry.key, &key, message, Some(hint));
+        }
+    }
+}
+
+/// "did you mean `duration`? allowed: `duration`, `seed`".
+pub(crate) fn choices(found: &str, allowed: &[&str], quote: &str) -> String {
+    let list: Vec<String> = allowed
+        .iter()
+        .map(|name| format!("{quote}{name}{quote}"))
+        .collect();
+    let list = format!("allowed: {}", list.join(", "));
+    match closest(found, allowed) {
+        Some(name) => format!("did you mean {quote}{name}{quote}? {list}"),
+        None => list,
+    }
+}
+
+/// The most similar name, if it is similar at all.
+fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
+    // What is longer than any name is like none of them, and slow to compare.
+    if found.len() > 64 {
+        return None;
+    }
+    allowed
+        .iter()
+        .map(|name| {
+            let (found, near) = (found.to_lowercase(), name.to_lowercase());
+            // The first likes a common beginning, the second letters swapped.
+            let begins = strsim::jaro_winkler(&found, &near);
+            let swaps = strsim::normalized_damerau_levenshtein(&found, &near);
+            (begins.max(swaps + 0.2), *name)
+        })
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+pub(crate) fn join(above: &str, name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name = if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    };
+    match above {
+        "" => name,
+        above => format!("{above}.{name}"),
+    }
+}
+
+/// A value as a message names it.
+pub(crate) fn describe(node: &Node) -> String {
+    match &node.value {
+        Value::Text(text) if text.chars().count() > 60 => {
+            format!("{:?}...", text.chars().take(60).collect::<String>())
+        }
+        Value::Text(text) => format!("{text:?}"),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Datetime(text) => text.clone(),
+        Value::Array(_) => "an array".to_owned(),
+        Value::Table(_) => "a table".to_owned(),
+    }
+}
+
+macro_rules! quantities {
+    ($($unit:ident: $name:literal, $example:literal;)*) => {$(
+        impl Read for $unit {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                reader.quantity(node, key, ($name, $example), $unit::parse)
+            }
+        }
+    )*};
+}
+quantities! {
+    Rate: "rate", "50 Mbit/s";
+    Duration: "time", "40 ms";
+    Bytes: "volume", "250 kB";
+    Gain: "share", "2 %";
+}
+
+impl Read for bool {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        match node.value {
+            Value::Flag(flag) => Some(flag),
+            _ => reader.wrong_type(node, key, "true or false"),
+        }
+    }
+}
+
+impl Read for String {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        reader.text(node, key, "text").map(str::to_owned)
+    }
+}
+
+impl Read for PathBuf {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let text = reader.text(node, key, "the name of a file")?;
+        if text.is_empty() {
+            let hint = "the name is empty".to_owned();
+            return reader.bad_value(node, key, "the name of a file", hint);
+        }
+        Some(text.into())
+    }
+}
+
+fn integer(node: &Node, key: &str, reader: &mut Reader<'_>, most: u64) -> Option<u64> {
+    match node.value {
+        Value::Integer(number) => match u64::try_from(number) {
+            Ok(number) if number <= most => Some(number),
+            _ => reader.bad_value(node, key, "a whole number", format!("from 0 to {most}")),
+        },
+        _ => reader.wrong_type(node, key, "a whole number"),
+    }
+}
+
+impl Read for u32 {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        integer(node, key, reader, u64::from(u32::MAX)).and_then(|n| n.try_into().ok())
+    }
+}
+
+/// Whole numbers end where TOML's do, so that any can be written back.
+impl Read for u64 {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        integer(node, key, reader, i64::MAX.unsigned_abs())
+    }
+}
+
+impl<T: Read> Read for Vec<T> {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let Value::Array(items) = &node.value else {
+            return reader.wrong_type(node, key, "an array");
+        };
+        let read: Vec<Option<T>> = items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| T::read(item, &format!("{key}[{index}]"), reader))
+            .collect();
+        read.into_iter().collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! `[run]`: how long, how often, what is kept.
+
+use paceline_units::Duration;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::document::Node;
+use crate::reader::{Read, Reader};
+
+/// How long the experiment lasts, how often it is repeated and what is kept of it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RunSection {
+    /// Length of one run.
+    pub duration: Duration,
+    /// Where the randomness starts: repeat n uses seed + n.
+    #[schemars(default = "one")]
+    pub seed: u64,
+    /// How many runs, each with the next seed.
+    #[schemars(default = "one")]
+    pub repeats: u32,
+    /// Time between rows of the samples table. Unset: 10 ms, and longer when that would make
+    /// more than a million rows; see [`crate::Scenario::sample_interval`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_interval: Option<Duration>,
+    /// Run the whole scenario once for each of these controllers, each time in place of the
+    /// `cc` of every flow. Empty: run it once as it is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub compare: Vec<String>,
+    /// What is kept beside the tables that are always kept.
+    #[schemars(default)]
+    pub record: RecordSection,
+}
+
+/// What is kept beside the tables that are always kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct RecordSection {
+    /// A row for every packet.
+    #[schemars(default)]
+    pub packets: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Read for RunSection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table")?;
+        let duration = table.required("duration", "say how long a run is: duration = \"60 s\"");
+        let seed = table.or("seed", u64::from(one()));
+        let repeats = table.or("repeats", one());
+        let sample_interval = table.optional("sample_interval");
+        let compare = table.or("compare", Vec::new());
+        let record = table.or("record", RecordSection::default());
+        table.finish();
+        Some(Self {
+            duration: duration?,
+            seed,
+            repeats,
+            sample_interval,
+            compare,
+            record,
+        })
+    }
+}
+
+impl Read for RecordSection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table")?;
+        let packets = table.or("packets", false);
+        table.finish();
+        Some(Self { packets })
+    }
+}

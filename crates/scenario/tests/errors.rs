@@ -1,0 +1,287 @@
+//! Every error, as it is shown. `PACELINE_UPDATE=1 cargo test -p paceline-scenario` rewrites
+//! `tests/errors.txt` with what is shown now; read the difference before keeping it.
+
+use std::fmt::Write;
+
+use paceline_scenario::{Scenario, limits};
+
+const VALID: &str = r#"schema = 1
+
+[run]
+duration = "60 s"
+
+[path]
+rate = "50 Mbit/s"
+rtt = "40 ms"
+queue = { kind = "droptail", size = "1 bdp" }
+
+[[flows]]
+cc = "bbr3"
+"#;
+
+/// What is done to the valid file: its lines from, to, and what is appended.
+struct Case {
+    name: &'static str,
+    replace: &'static [(&'static str, &'static str)],
+    append: &'static str,
+    set: &'static [(&'static str, &'static str)],
+}
+
+const PLAIN: Case = Case {
+    name: "",
+    replace: &[],
+    append: "",
+    set: &[],
+};
+
+macro_rules! replace {
+    ($name:literal, $($from:literal => $to:literal),+) => {
+        Case { name: $name, replace: &[$(($from, $to)),+], ..PLAIN }
+    };
+}
+
+macro_rules! append {
+    ($name:literal, $text:literal) => {
+        Case {
+            name: $name,
+            append: $text,
+            ..PLAIN
+        }
+    };
+}
+
+macro_rules! set {
+    ($name:literal, $($key:literal = $value:literal),+) => {
+        Case { name: $name, set: &[$(($key, $value)),+], ..PLAIN }
+    };
+}
+
+const CASES: &[Case] = &[
+    replace!("two syntax errors", "schema = 1" => "schema = = 1", "\"40 ms\"" => "\"40 ms"),
+    append!("a key twice", "cc = \"reno\"\n"),
+    replace!("an unknown key", "duration =" => "duraton ="),
+    replace!("an unknown table", "[run]\nduration" => "[rum]\nduration"),
+    append!("a key that is like none", "zzz = 1\n"),
+    append!(
+        "several problems at once",
+        "count = 0\nstart = \"5 sec\"\napp = \"bulky\"\nlabel = 5\n"
+    ),
+    replace!("no schema", "schema = 1\n" => ""),
+    replace!("another schema", "schema = 1" => "schema = 2"),
+    replace!("schema as text", "schema = 1" => "schema = \"1\""),
+    replace!("no run", "[run]\nduration = \"60 s\"\n" => ""),
+    replace!("no duration", "duration = \"60 s\"\n" => ""),
+    replace!("no flows", "[[flows]]\ncc = \"bbr3\"\n" => ""),
+    replace!("an empty list of flows", "schema = 1\n" => "schema = 1\nflows = []\n", "[[flows]]\ncc = \"bbr3\"\n" => ""),
+    replace!("no queue", "queue = { kind = \"droptail\", size = \"1 bdp\" }\n" => ""),
+    replace!("no queue size", ", size = \"1 bdp\"" => ""),
+    replace!("no controller", "cc = \"bbr3\"\n" => ""),
+    replace!("an empty controller", "cc = \"bbr3\"" => "cc = \"\""),
+    replace!("a controller without a name", "cc = \"bbr3\"" => "cc = { gain = 2.89 }"),
+    replace!("an option that is a table", "cc = \"bbr3\"" => "cc = { name = \"bbr3\", gain = { } }"),
+    replace!("an option that is no number", "cc = \"bbr3\"" => "cc = { name = \"bbr3\", gain = nan }"),
+    replace!("a rate without unit", "\"50 Mbit/s\"" => "\"50\""),
+    replace!("a rate as a number", "\"50 Mbit/s\"" => "50"),
+    replace!("an unknown unit", "\"50 Mbit/s\"" => "\"50 Mbps\""),
+    replace!("a negative rate", "\"50 Mbit/s\"" => "\"-50 Mbit/s\""),
+    replace!("not a number", "\"50 Mbit/s\"" => "\"fast\""),
+    replace!("an empty quantity", "\"50 Mbit/s\"" => "\"\""),
+    replace!("too large to hold", "\"50 Mbit/s\"" => "\"50000000000 Tbit/s\""),
+    replace!("too fine", "\"40 ms\"" => "\"0.5 ns\""),
+    replace!("a rate of zero", "\"50 Mbit/s\"" => "\"0 bit/s\""),
+    replace!("too fast", "\"50 Mbit/s\"" => "\"11 Tbit/s\""),
+    replace!("a trace without file", "\"50 Mbit/s\"" => "{ trace = \"\" }"),
+    replace!("a trace with another key", "\"50 Mbit/s\"" => "{ file = \"a\" }"),
+    replace!("a duration of zero", "\"60 s\"" => "\"0 s\""),
+    replace!("a duration too long", "\"60 s\"" => "\"31000000 s\""),
+    replace!("an rtt of zero", "\"40 ms\"" => "\"0 ms\""),
+    replace!("an rtt too long", "\"40 ms\"" => "\"101 s\""),
+    replace!("an unknown queue", "\"droptail\"" => "\"drop-tail\""),
+    replace!("a queue size without unit", "\"1 bdp\"" => "\"165\""),
+    replace!("a queue size in an unknown unit", "\"1 bdp\"" => "\"1 bdps\""),
+    replace!("half a packet", "\"1 bdp\"" => "\"0.5 packets\""),
+    replace!("no packets", "\"1 bdp\"" => "\"0 packets\""),
+    replace!("no bdp", "\"1 bdp\"" => "\"0 bdp\""),
+    replace!("less than a packet", "\"1 bdp\"" => "\"100 B\""),
+    replace!("too large a queue", "\"1 bdp\"" => "\"2000 GiB\""),
+    replace!("too small an mtu", "[path]\n" => "[path]\nmtu = \"67 B\"\n"),
+    replace!("too large an mtu", "[path]\n" => "[path]\nmtu = \"64 KiB\"\n"),
+    append!("a header larger than the mtu", "header = \"1500 B\"\n"),
+    append!("a header too small for TCP", "header = \"39 B\"\n"),
+    replace!("certain loss and more", "[path]\n" => "[path]\nloss = \"101 %\"\n"),
+    replace!("no repeats", "[run]\n" => "[run]\nrepeats = 0\n"),
+    replace!("too many repeats", "[run]\n" => "[run]\nrepeats = 100001\n"),
+    replace!("a negative seed", "[run]\n" => "[run]\nseed = -1\n"),
+    replace!("too many samples", "[run]\n" => "[run]\nsample_interval = \"1 ns\"\n"),
+    replace!("a comparison with itself", "[run]\n" => "[run]\ncompare = [\"bbr3\", \"cubic\", \"bbr3\"]\n"),
+    replace!("a comparison with nobody", "[run]\n" => "[run]\ncompare = \"bbr3\"\n"),
+    append!("no flow in a group", "count = 0\n"),
+    append!("too many flows in a group", "count = 100001\n"),
+    append!(
+        "too many flows in all",
+        "count = 60000\n[[flows]]\ncc = \"reno\"\ncount = 60000\n"
+    ),
+    append!("a start after the end", "start = \"60 s\"\n"),
+    append!(
+        "a last start after the end",
+        "count = 61\nstagger = \"1 s\"\n"
+    ),
+    append!(
+        "a stop before the start",
+        "start = \"2 s\"\nstop = \"1 s\"\n"
+    ),
+    append!("a window in bytes", "initial_window = \"15 kB\"\n"),
+    append!("no window", "initial_window = \"0 packets\"\n"),
+    append!(
+        "an application that is neither",
+        "app = { size = \"1 MB\", rate = \"1 Mbit/s\" }\n"
+    ),
+    append!(
+        "an application with half its cycle",
+        "app = { on = \"1 s\" }\n"
+    ),
+    append!(
+        "an application with an unknown key",
+        "app = { sise = \"1 MB\" }\n"
+    ),
+    append!(
+        "an application that cycles for ever",
+        "app = { on = \"1 ns\", off = \"1 ns\" }\n"
+    ),
+    append!("no timeout", "recovery.min_rto = \"0 s\"\n"),
+    append!("a receive window too small", "receive_window = \"100 B\"\n"),
+    append!(
+        "an event without a time",
+        "[[events]]\npath.loss = \"1 %\"\n"
+    ),
+    append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
+    append!(
+        "an event after the end",
+        "[[events]]\nwhen = \"60 s\"\npath.loss = \"1 %\"\n"
+    ),
+    append!(
+        "an event of no flow",
+        "[[events]]\nwhen = { flow = 1, enters = \"Drain\" }\npath.loss = \"1 %\"\n"
+    ),
+    append!(
+        "an event for no flow",
+        "[[events]]\nwhen = \"1 s\"\nflow = { flow = 7, app = \"pause\" }\n"
+    ),
+    append!(
+        "an unknown change of application",
+        "[[events]]\nwhen = \"1 s\"\nflow = { flow = 0, app = \"resum\" }\n"
+    ),
+    append!(
+        "an unknown change of path",
+        "[[events]]\nwhen = \"1 s\"\npath.rat = \"1 Mbit/s\"\n"
+    ),
+    append!(
+        "a change without sign",
+        "[[events]]\nwhen = \"1 s\"\npath.rate = \"10 %\"\n"
+    ),
+    append!(
+        "a change of more than all",
+        "[[events]]\nwhen = \"1 s\"\npath.rate = \"-101 %\"\n"
+    ),
+    append!(
+        "an entry counted from 0",
+        "[[events]]\nwhen = { flow = 0, enters = \"Drain\", nth = 0 }\npath.loss = \"1 %\"\n"
+    ),
+    append!(
+        "a bound without comparison",
+        "[expect]\njain_ratio = \"0.95\"\n"
+    ),
+    append!(
+        "a bound without number",
+        "[expect]\njain_ratio = \">= much\"\n"
+    ),
+    append!("a bound as a number", "[expect]\njain_ratio = 0.95\n"),
+    replace!("too many packets", "\"60 s\"" => "\"2000000 s\"", "\"50 Mbit/s\"" => "\"10 Gbit/s\""),
+    append!(
+        "a rise beyond what is allowed",
+        "[[events]]\nwhen = \"1 s\"\npath.rate = \"+4000 %\"\n[[events]]\nwhen = \"2 s\"\npath.rate = \"+4000 %\"\n[[events]]\nwhen = \"3 s\"\npath.rate = \"+4000 %\"\n[[events]]\nwhen = \"4 s\"\npath.rate = \"+4000 %\"\n"
+    ),
+    set!("an override of an unknown key", "run.durationn" = "5 s"),
+    set!("an override in an unknown table", "rnu.duration" = "5 s"),
+    set!("an override with a wrong value", "run.duration" = "5 sec"),
+    set!("an override of the wrong type", "run.duration" = "5"),
+    set!(
+        "an override of a flow that is not there",
+        "flows.1.cc" = "cubic"
+    ),
+    set!("an override that is no key", "run..duration" = "5 s"),
+    set!("an override with an open bracket", "flows[0.cc" = "cubic"),
+    set!(
+        "a percentage over a trace",
+        "path.rate.trace" = "a",
+        "events" = "[{ when = \"1 s\", path.rate = \"-10 %\" }]"
+    ),
+];
+
+fn shown(case: &Case) -> String {
+    let mut text = VALID.to_owned();
+    for (from, to) in case.replace {
+        assert!(text.contains(from), "{}: {from}", case.name);
+        text = text.replace(from, to);
+    }
+    text.push_str(case.append);
+    let set: Vec<_> = case
+        .set
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    let problems = Scenario::parse(&text, "dir/test.toml", &set).expect_err(case.name);
+    assert!(!problems.is_empty(), "{}", case.name);
+    let mut shown = format!("==== {}\n", case.name);
+    for problem in problems {
+        writeln!(shown, "[{}] {problem}\n", problem.kind.as_str()).expect("a string");
+    }
+    shown
+}
+
+#[test]
+fn every_error_is_shown_as_agreed() {
+    Scenario::parse(VALID, "test.toml", &[]).expect("the file that is spoiled is valid itself");
+    let shown: String = CASES.iter().map(shown).collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors.txt");
+    if std::env::var_os("PACELINE_UPDATE").is_some() {
+        std::fs::write(path, &shown).expect("tests/errors.txt");
+    }
+    let agreed = std::fs::read_to_string(path).expect("tests/errors.txt");
+    for (shown, agreed) in shown.split("==== ").zip(agreed.split("==== ")) {
+        assert_eq!(shown, agreed, "PACELINE_UPDATE=1 rewrites tests/errors.txt");
+    }
+    assert_eq!(shown, agreed);
+}
+
+/// A hostile file costs neither time nor a flood of messages.
+#[test]
+fn the_number_of_problems_is_bounded() {
+    let unknown: String = (0..100_000).map(|n| format!("k{n} = 1\n")).collect();
+    let names = "\"a\",".repeat(100_000);
+    let syntax = "= =\n".repeat(100_000);
+    let events = "[[events]]\nwhen = \"1 s\"\n".repeat(100_000);
+    for text in [
+        format!("{unknown}{VALID}"),
+        VALID.replace("[run]\n", &format!("[run]\ncompare = [{names}]\n")),
+        syntax,
+        format!("{VALID}{events}"),
+    ] {
+        let problems = Scenario::parse(&text, "test.toml", &[]).expect_err("hostile");
+        assert!((1..=limits::MAX_PROBLEMS).contains(&problems.len()));
+    }
+}
+
+/// A problem that another crate finds is shown like the ones found here.
+#[test]
+fn others_can_point_at_a_key() {
+    let text = VALID.replace("\"bbr3\"", "{ name = \"bbr3\", startup_gain = 2.89 }");
+    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("valid");
+    let problem = scenario.diagnostic("flows[0].cc.startup_gain", "no such option", None);
+    assert_eq!((problem.line, problem.column), (Some(12), Some(38)));
+    // A key that has its default: the table it would be in.
+    let problem = scenario.diagnostic("flows[0].ack.every", "why not", None);
+    assert_eq!(problem.line, Some(11));
+    let problem = scenario.diagnostic("expect.speed", "no such metric", None);
+    assert_eq!((problem.line, problem.column), (Some(1), Some(1)));
+}

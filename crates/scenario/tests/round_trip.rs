@@ -1,0 +1,458 @@
+//! Reading, writing, defaults, overrides.
+
+use std::path::Path;
+
+use paceline_scenario::*;
+use paceline_units::{Bytes, Duration, Gain, Rate};
+use proptest::prelude::*;
+
+const FULL: &str = include_str!("full.toml");
+
+fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect()
+}
+
+fn parse(text: &str, pairs: &[(&str, &str)]) -> Scenario {
+    Scenario::parse(text, "dir/full.toml", &set(pairs)).unwrap_or_else(|problems| {
+        let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        panic!("{}\n{text}", shown.join("\n"))
+    })
+}
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn reads_every_key() {
+    let scenario = parse(FULL, &[]);
+    assert_eq!(scenario.name, "everything");
+    assert_eq!(scenario.run.duration, Duration::from_secs(90));
+    assert_eq!(scenario.run.compare, ["bbr3", "cubic"]);
+    assert!(scenario.run.record.packets);
+    assert_eq!(scenario.path.loss, Gain::from_millionths(1_000));
+    assert_eq!(
+        scenario.path.queue.size,
+        QueueSize::Bdp {
+            millionths: 100_000
+        }
+    );
+    let flow = &scenario.flows[0];
+    assert_eq!(flow.cc.name, "bbr3");
+    let option = |name: &str| flow.cc.options[name].clone();
+    assert_eq!(
+        option("startup_pacing_gain"),
+        OptionInput::Millionths(2_890_000)
+    );
+    assert_eq!(option("ecn"), OptionInput::Flag(false));
+    assert_eq!(option("rounds"), OptionInput::Integer(-3));
+    assert_eq!(option("interval"), OptionInput::Text("5 s".to_owned()));
+    assert_eq!(
+        (flow.initial_window, flow.ack.every, flow.ack.quick),
+        (4, 1, 0)
+    );
+    assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
+    assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
+    assert!(!flow.recovery.tlp);
+    assert_eq!(
+        scenario.flows[1].app,
+        App::OnOff {
+            on: Duration::from_secs(1),
+            off: Duration::from_secs(2),
+            rate: None
+        }
+    );
+    let rate = |index: usize| scenario.events[index].path.as_ref().and_then(|p| p.rate);
+    assert_eq!(
+        rate(0),
+        Some(RateChange::Factor(Gain::from_millionths(900_000)))
+    );
+    assert_eq!(rate(1), Some(RateChange::Absolute(Rate::ZERO)));
+    assert_eq!(
+        rate(2),
+        Some(RateChange::Factor(Gain::from_millionths(1_500_000)))
+    );
+    assert_eq!(
+        scenario.events[1].path.as_ref().and_then(|p| p.drop),
+        Some(6)
+    );
+    assert_eq!(
+        scenario.events[0].when,
+        When::Enters {
+            flow: 0,
+            state: "Drain".to_owned(),
+            nth: 1,
+            delay: Duration::ZERO
+        }
+    );
+    let bound = |metric: &str| &scenario.expect[metric];
+    assert_eq!(
+        (bound("jain_ratio").op, bound("jain_ratio").value),
+        (Op::Ge, 0.95)
+    );
+    assert_eq!(
+        (bound("loss_ratio").op, bound("loss_ratio").value),
+        (Op::Lt, 0.01)
+    );
+    assert_eq!(bound("rtt_p95_ns").value, 1e8);
+    assert_eq!(bound("goodput_bps").value, 4e7);
+    assert_eq!(bound("queue_max_bytes").value, 250e3);
+    assert!(bound("loss_ratio").holds(0.009) && !bound("loss_ratio").holds(0.01));
+    assert!(!bound("jain_ratio").holds(f64::NAN));
+}
+
+#[test]
+fn fills_in_the_defaults() {
+    let text = "schema = 1\nrun.duration = \"60 s\"\n[path]\nrate = \"50 Mbit/s\"\nrtt = \"40 ms\"\n\
+                queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\n";
+    let scenario = parse(text, &[]);
+    assert_eq!(scenario.name, "full");
+    assert_eq!((scenario.run.seed, scenario.run.repeats), (1, 1));
+    assert_eq!(scenario.sample_interval(), Duration::from_millis(10));
+    assert_eq!(scenario.path.queue.kind, QueueKind::DropTail);
+    assert_eq!(scenario.path.mtu, Bytes::new(1500));
+    assert_eq!(scenario.path.loss, Gain::default());
+    let flow = &scenario.flows[0];
+    assert_eq!((flow.count, flow.initial_window), (1, 10));
+    assert_eq!(flow.app, App::Bulk);
+    assert_eq!((flow.ack.every, flow.ack.quick), (2, 16));
+    assert_eq!(flow.ack.delay, Duration::from_millis(40));
+    assert_eq!(flow.recovery.min_rto, Duration::from_millis(200));
+    assert!(flow.recovery.tlp);
+    assert_eq!(flow.receive_window, Bytes::new(1 << 30));
+    assert_eq!(flow.header, Bytes::new(52));
+    assert_eq!((flow.stop, flow.rtt, flow.max_burst), (None, None, None));
+    // A million rows are 10 000 s of one flow at 10 ms; more flows need a longer interval.
+    let many = parse(text, &[("flows[0].count", "500")]);
+    assert_eq!(many.sample_interval(), Duration::from_millis(30));
+    // The resolved file says all of it, and says the same.
+    let resolved = scenario.to_toml();
+    for line in [
+        "seed = 1",
+        "mtu = \"1500 B\"",
+        "initial_window = \"10 packets\"",
+        "every = \"2 packets\"",
+    ] {
+        assert!(resolved.contains(line), "{line}\n{resolved}");
+    }
+}
+
+#[test]
+fn a_queue_size_in_bytes() {
+    let (rate, rtt, mtu) = (
+        Rate::from_bps(50_000_000),
+        Duration::from_millis(40),
+        Bytes::new(1500),
+    );
+    let bytes = |size: QueueSize| size.to_bytes(rate, rtt, mtu).get();
+    assert_eq!(
+        bytes(QueueSize::Bdp {
+            millionths: 1_000_000
+        }),
+        250_000
+    );
+    assert_eq!(
+        bytes(QueueSize::Bdp {
+            millionths: 100_000
+        }),
+        25_000
+    );
+    assert_eq!(
+        bytes(QueueSize::Bdp {
+            millionths: 100_000_000
+        }),
+        25_000_000
+    );
+    assert_eq!(bytes(QueueSize::Packets(165)), 247_500);
+    assert_eq!(bytes(QueueSize::Time(Duration::from_millis(4))), 25_000);
+    assert_eq!(bytes(QueueSize::Bytes(Bytes::new(99_999))), 99_999);
+    // Never too small for a packet.
+    assert_eq!(bytes(QueueSize::Bdp { millionths: 1 }), 1500);
+}
+
+#[test]
+fn overrides_replace_values() {
+    let trace = parse(FULL, &[("path.rate.trace", "a.trace"), ("events", "[]")]);
+    // A trace given on the command line is where the command is; one in the file is beside it.
+    assert_eq!(trace.trace_path().as_deref(), Some(Path::new("a.trace")));
+    let text = FULL.replace("rate = \"50 Mbit/s\"", "rate = { trace = \"b.trace\" }");
+    let beside = parse(&text, &[("events", "[]")]);
+    assert_eq!(
+        beside.trace_path().as_deref(),
+        Some(Path::new("dir/b.trace"))
+    );
+    assert_eq!(parse(FULL, &[]).trace_path(), None);
+
+    let scenario = parse(
+        FULL,
+        &[
+            ("run.seed", "7"),
+            ("run.duration", "100 s"),
+            ("run.record.packets", "false"),
+            ("run.compare", "[]"),
+            ("flows.1.cc", "reno"),
+            ("flows[1].cc.paced", "true"),
+            ("flows[0].cc.startup_pacing_gain", "2.77"),
+            ("flows[0].ack", "{ every = \"3 packets\" }"),
+            ("flows[1].start", "\"2 s\""),
+            ("name", "another"),
+        ],
+    );
+    assert_eq!(
+        (scenario.run.seed, scenario.run.duration),
+        (7, Duration::from_secs(100))
+    );
+    assert!(!scenario.run.record.packets && scenario.run.compare.is_empty());
+    assert_eq!(scenario.flows[1].cc.name, "reno");
+    assert_eq!(
+        scenario.flows[1].cc.options["paced"],
+        OptionInput::Flag(true)
+    );
+    assert_eq!(
+        scenario.flows[0].cc.options["startup_pacing_gain"],
+        OptionInput::Millionths(2_770_000)
+    );
+    assert_eq!(scenario.flows[0].ack.every, 3);
+    assert_eq!(scenario.flows[0].ack.quick, 16);
+    assert_eq!(scenario.flows[1].start, Duration::from_secs(2));
+    assert_eq!(scenario.name, "another");
+}
+
+#[test]
+fn the_resolved_file_says_the_same() {
+    let scenario = parse(FULL, &[]);
+    assert_eq!(parse(&scenario.to_toml(), &[]), scenario);
+    // And what differs is seen to differ.
+    assert_ne!(parse(FULL, &[("run.seed", "9")]), scenario);
+}
+
+#[test]
+fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
+    let mut found = Vec::new();
+    files(
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios")),
+        &mut found,
+    );
+    assert!(found.len() >= 13, "{found:?}");
+    for path in found {
+        let text = std::fs::read_to_string(&path).expect("a file");
+        let scenario = Scenario::parse(&text, &path.to_string_lossy(), &[])
+            .unwrap_or_else(|problems| panic!("{problems:?}"));
+        assert!(
+            scenario
+                .about
+                .as_ref()
+                .is_some_and(|about| about.len() > 40),
+            "{path:?}"
+        );
+        assert_eq!(parse(&scenario.to_toml(), &[]), scenario, "{path:?}");
+        if let Some(trace) = scenario.trace_path() {
+            assert!(trace.is_file(), "{trace:?}");
+        }
+    }
+}
+
+#[test]
+fn the_committed_trace_follows_its_formula() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../scenarios/bbr3/traces/steps.trace"
+    );
+    let text = std::fs::read_to_string(path).expect("the trace");
+    let read: Vec<u64> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.parse().expect("milliseconds"))
+        .collect();
+    let formula: Vec<u64> = [1000_u64, 500, 2000, 250]
+        .into_iter()
+        .zip(0_u64..)
+        .flat_map(|(n, s)| (1..=n).map(move |k| 1000 * s + (1000 * k).div_ceil(n)))
+        .collect();
+    assert_eq!(read, formula);
+}
+
+#[test]
+fn the_committed_schema_is_the_types() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/scenario.schema.json"
+    );
+    let committed = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        committed == schema_json(),
+        "docs/reference/scenario.schema.json is stale; write it anew with\n  \
+         cargo run -p paceline-scenario --example schema > docs/reference/scenario.schema.json"
+    );
+}
+
+/// The schema and the reader know the same keys, need the same ones and have the same defaults.
+#[test]
+fn the_schema_agrees_with_the_reader() {
+    let schema: serde_json::Value = serde_json::from_str(&schema_json()).expect("JSON");
+    let defs = &schema["$defs"];
+    let minimal = "schema = 1\nrun.duration = \"60 s\"\n[path]\nrate = \"50 Mbit/s\"\nrtt = \"40 ms\"\n\
+                   queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\n";
+    let resolved: toml::Table = toml::from_str(&parse(minimal, &[]).to_toml()).expect("TOML");
+    let resolved = serde_json::to_value(resolved).expect("JSON");
+    for (section, value, prefix) in [
+        ("RunSection", &resolved["run"], "run"),
+        ("RecordSection", &resolved["run"]["record"], "run.record"),
+        ("PathSection", &resolved["path"], "path"),
+        ("Queue", &resolved["path"]["queue"], "path.queue"),
+        ("FlowGroup", &resolved["flows"][0], "flows[0]"),
+        ("AckPolicy", &resolved["flows"][0]["ack"], "flows[0].ack"),
+        (
+            "RecoverySection",
+            &resolved["flows"][0]["recovery"],
+            "flows[0].recovery",
+        ),
+    ] {
+        let properties = defs[section]["properties"].as_object().expect("properties");
+        let required = defs[section]["required"].as_array();
+        for (key, property) in properties {
+            let path = format!("{prefix}.{key}");
+            // The reader knows it: a value of the wrong type is not an unknown key.
+            let problems =
+                Scenario::parse(minimal, "x", &set(&[(&path, "{ zz = { } }")])).expect_err(&path);
+            let unknown = |p: &Diagnostic| p.kind == Kind::UnknownKey && p.key == path;
+            assert!(!problems.iter().any(unknown), "{path}");
+            let needed = required.is_some_and(|list| list.iter().any(|name| name == key));
+            if let Some(default) = property.get("default")
+                && let Some(written) = value.get(key)
+            {
+                assert_eq!(default, written, "{path}");
+                assert!(!needed, "{path}");
+            }
+        }
+        for key in value.as_object().expect("a table").keys() {
+            assert!(properties.contains_key(key), "{section}.{key}");
+        }
+    }
+}
+
+fn quantity() -> impl Strategy<Value = String> {
+    (
+        "[0-9]{1,6}(\\.[0-9]{1,3})?",
+        "ns|us|ms|s|B|kB|MiB|bit/s|Mbit/s|bdp|packets|%|x|",
+    )
+        .prop_map(|(number, unit)| format!("{number} {unit}"))
+}
+
+/// Plausible values for keys that take text, numbers or tables; most of them are right somewhere.
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof![
+        quantity(),
+        any::<i64>().prop_map(|number| number.to_string()),
+        any::<f64>().prop_map(|number| format!("{number:?}")),
+        Just("true".to_owned()),
+        Just("{ on = \"1 s\", off = \"300 ms\", rate = \"3 Mbit/s\" }".to_owned()),
+        Just("{ size = \"10 MB\" }".to_owned()),
+        Just("[\"a\", \"b\"]".to_owned()),
+        ".{0,20}",
+    ]
+}
+
+const KEYS: &[&str] = &[
+    "name",
+    "run.duration",
+    "run.seed",
+    "run.repeats",
+    "run.sample_interval",
+    "run.compare",
+    "run.record.packets",
+    "path.rate",
+    "path.rtt",
+    "path.queue.size",
+    "path.loss",
+    "path.mtu",
+    "flows[0].cc",
+    "flows[0].cc.option",
+    "flows[0].count",
+    "flows[0].start",
+    "flows[0].start_jitter",
+    "flows[0].stagger",
+    "flows[0].stop",
+    "flows[0].rtt",
+    "flows[0].app",
+    "flows[0].initial_window",
+    "flows[0].ack.every",
+    "flows[0].ack.delay",
+    "flows[0].recovery.min_rto",
+    "flows[0].receive_window",
+    "flows[0].header",
+    "flows[0].max_burst",
+    "flows[0].label",
+    "events[0].when.delay",
+    "events[1].path.rate",
+    "events[1].path.rtt",
+    "events[2].flow.app",
+    "expect.metric",
+    "about",
+    "source",
+    "schema",
+];
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text: String) {
+        if let Err(problems) = Scenario::parse(&text, "x.toml", &[]) {
+            prop_assert!(!problems.is_empty());
+            for problem in problems {
+                prop_assert!(!problem.to_string().is_empty());
+            }
+        }
+    }
+
+    /// A spoiled file is still read or shown as wrong, and what is read can be written.
+    #[test]
+    fn a_spoiled_file_does_not_make_it_panic(
+        at in any::<prop::sample::Index>(),
+        length in 0_usize..40,
+        insert in "[ -~\n\t\u{0}µ漢]{0,12}",
+    ) {
+        let places: Vec<usize> = FULL.char_indices().map(|(place, _)| place).collect();
+        let from = places[at.index(places.len())];
+        let to = FULL[from..].char_indices().map(|(i, _)| from + i).nth(length).unwrap_or(FULL.len());
+        let text = format!("{}{insert}{}", &FULL[..from], &FULL[to..]);
+        match Scenario::parse(&text, "full.toml", &[]) {
+            Ok(scenario) => {
+                let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[]);
+                prop_assert_eq!(again.map_err(|p| p.len()), Ok(scenario));
+            }
+            Err(problems) => {
+                prop_assert!(!problems.is_empty());
+                for problem in problems {
+                    prop_assert!(problem.to_string().contains("full.toml"));
+                }
+            }
+        }
+    }
+
+    /// Whatever is set, the resolved file says the same.
+    #[test]
+    fn what_is_set_survives_writing(
+        pairs in prop::collection::vec((prop::sample::select(KEYS), value()), 1..4),
+    ) {
+        let pairs: Vec<_> = pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        if let Ok(scenario) = Scenario::parse(FULL, "full.toml", &set(&pairs)) {
+            let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[]);
+            prop_assert_eq!(again.map_err(|p| p.len()), Ok(scenario));
+        }
+    }
+
+    #[test]
+    fn no_override_makes_it_panic(key in "[a-z0-9.\\[\\]]{0,30}", value: String) {
+        let _ = Scenario::parse(FULL, "full.toml", &[(key, value)]);
+    }
+}

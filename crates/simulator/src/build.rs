@@ -1,0 +1,305 @@
+//! From a scenario to a world: names become controllers, files become traces.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paceline_congestion::Recipe;
+use paceline_path::{CapacityTrace, Link, LinkConfig, QueueLimit, Service};
+use paceline_record::{FlowInfo, LinkInfo, RunInfo};
+use paceline_recovery::{Application, Receiver, ReceiverConfig, SenderConfig, Workload};
+use paceline_scenario::{
+    App, AppChange, Diagnostic, FlowGroup, QueueSize, RateChange, RateSource, Scenario, When,
+};
+use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
+
+use crate::controllers;
+use crate::flow::{Flow, FlowPlan, Seen, Stage};
+use crate::journal::Journal;
+use crate::script::{Change, Script, Trigger};
+use crate::world::{Lane, World, seed_of};
+
+/// Streams of random numbers that do not belong to one flow.
+const LOSS_STREAM: u64 = u64::MAX;
+const START_STREAM: u64 = u64::MAX - 1;
+
+/// Everything of a scenario that can be wrong beyond its own text, resolved:
+/// controllers by name, the capacity trace from its file.
+pub(crate) struct Parts {
+    recipes: Vec<Recipe>,
+    service: Service,
+}
+
+/// Resolves a scenario's names and files, or says all that is wrong with them.
+pub(crate) fn resolve(scenario: &Scenario) -> Result<Parts, Vec<Diagnostic>> {
+    let mut wrong = Vec::new();
+    let mut recipes = Vec::new();
+    for (index, group) in scenario.flows.iter().enumerate() {
+        match controllers::choose(&group.cc) {
+            Ok(recipe) => recipes.push(recipe),
+            Err(error) => {
+                let key = match error.key.as_str() {
+                    "" => format!("flows[{index}].cc"),
+                    option => format!("flows[{index}].cc.{option}"),
+                };
+                wrong.push(scenario.diagnostic(&key, error.message, error.hint));
+            }
+        }
+    }
+    for name in scenario.expect.keys() {
+        let names = || {
+            paceline_record::metrics::METRICS
+                .iter()
+                .map(|metric| metric.name)
+        };
+        if !names().any(|known| known == name) {
+            let hint = controllers::nearest(name, names())
+                .unwrap_or_else(|| "`paceline list metrics` lists them".into());
+            wrong.push(scenario.diagnostic(
+                &format!("expect.{name}"),
+                format!("no metric is called `{name}`"),
+                Some(hint),
+            ));
+        }
+    }
+    let service = match &scenario.path.rate {
+        RateSource::Fixed(rate) => Some(Service::Fixed(*rate)),
+        RateSource::Trace { .. } => match read_trace(&scenario.trace_path().unwrap_or_default()) {
+            Ok(trace) => Some(Service::Trace(trace)),
+            Err(message) => {
+                let hint = "a trace holds one whole number of milliseconds a line, each a \
+                            1500-byte delivery opportunity (mahimahi's format)";
+                wrong.push(scenario.diagnostic("path.rate.trace", message, Some(hint.into())));
+                None
+            }
+        },
+    };
+    match service {
+        Some(service) if wrong.is_empty() => Ok(Parts { recipes, service }),
+        _ => Err(wrong),
+    }
+}
+
+fn read_trace(path: &Path) -> Result<CapacityTrace, String> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("cannot read the trace {}: {error}", path.display()))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| format!("the trace {} is not text", path.display()))?;
+    CapacityTrace::parse(text).map_err(|error| format!("trace {}: {error}", path.display()))
+}
+
+/// The world at time zero.
+pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
+    let path = &scenario.path;
+    let rate = match &parts.service {
+        Service::Fixed(rate) => *rate,
+        Service::Trace(trace) => trace.mean_rate(),
+    };
+    let mut plans = Vec::new();
+    let mut starts = Rng::new(seed_of(seed, START_STREAM));
+    // Half of the shortest RTT lies before the receivers, the rest on each way back.
+    let shortest = scenario
+        .flows
+        .iter()
+        .map(|group| group.rtt.unwrap_or(path.rtt))
+        .fold(path.rtt, Duration::min);
+    let there = shortest / 2;
+    let mut lanes: BTreeMap<Duration, usize> = BTreeMap::new();
+    for (group, recipe) in scenario.flows.iter().zip(parts.recipes) {
+        for nth in 0..group.count {
+            let back = group.rtt.unwrap_or(path.rtt) - there;
+            let next = lanes.len();
+            let lane = *lanes.entry(back).or_insert(next);
+            plans.push(plan(scenario, group, &recipe, nth, lane, &mut starts));
+        }
+    }
+    let info = info(scenario, &plans, rate, seed);
+    let mut script = Script::default();
+    for event in &scenario.events {
+        let changes = changes(event, &plans);
+        match &event.when {
+            When::At(at) => script.at(Instant::ZERO + *at, changes),
+            When::Enters {
+                flow,
+                state,
+                nth,
+                delay,
+            } => script.upon(Trigger {
+                flow: *flow as usize,
+                phase: state.clone(),
+                nth: *nth,
+                delay: *delay,
+                changes,
+            }),
+        }
+    }
+    let link = Link::new(LinkConfig {
+        service: parts.service,
+        delay: there,
+        limit: queue_limit(scenario, rate),
+        loss: path.loss,
+        seed: seed_of(seed, LOSS_STREAM),
+    });
+    let mut ways = vec![Duration::ZERO; lanes.len()];
+    for (delay, lane) in lanes {
+        ways[lane] = delay;
+    }
+    let flows = (0..)
+        .zip(plans)
+        .map(|(id, (plan, workload))| Flow {
+            id,
+            stage: Stage::Waiting,
+            receiver: Receiver::new(plan.receiver),
+            application: Application::new(workload, plan.start),
+            plan,
+            finished: None,
+            seen: Seen::default(),
+        })
+        .collect();
+    World::new(
+        flows,
+        link,
+        ways.into_iter().map(Lane::new).collect(),
+        script,
+        Journal::new(info, scenario.run.record.packets),
+        path.rtt,
+        seed,
+    )
+}
+
+fn plan(
+    scenario: &Scenario,
+    group: &FlowGroup,
+    recipe: &Recipe,
+    nth: u32,
+    lane: usize,
+    starts: &mut Rng,
+) -> (FlowPlan, Workload) {
+    let jitter = Duration::from_nanos(starts.below(group.start_jitter.as_nanos()));
+    let header = u32::try_from(group.header.get()).unwrap_or(u32::MAX);
+    let mtu = u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX);
+    let mss = mtu.saturating_sub(header).max(1);
+    let plan = FlowPlan {
+        start: Instant::ZERO + group.start + group.stagger * u64::from(nth) + jitter,
+        stop: group.stop.map(|stop| Instant::ZERO + stop),
+        base_rtt: group.rtt.unwrap_or(scenario.path.rtt),
+        controller: recipe.clone(),
+        sender: SenderConfig {
+            mss,
+            initial_window: Bytes::new(u64::from(mss) * u64::from(group.initial_window)),
+            min_rto: group.recovery.min_rto,
+            tlp: group.recovery.tlp,
+            max_ack_delay: group.ack.delay,
+            max_burst: group.max_burst,
+            ..SenderConfig::default()
+        },
+        receiver: ReceiverConfig {
+            ack_every: group.ack.every,
+            max_ack_delay: group.ack.delay,
+            window: group.receive_window.get(),
+            quick_acks: group.ack.quick,
+        },
+        header,
+        lane,
+        label: group.label.clone().unwrap_or_default(),
+    };
+    let workload = workload(&group.app, mss);
+    (plan, workload)
+}
+
+fn workload(app: &App, mss: u32) -> Workload {
+    match app {
+        App::Bulk => Workload::Bulk,
+        App::Sized { size } => Workload::Sized { bytes: *size },
+        App::Limited { rate } => limited(*rate, mss),
+        App::OnOff { on, off, rate } => Workload::OnOff {
+            on: *on,
+            off: *off,
+            rate: *rate,
+        },
+    }
+}
+
+/// An application with a rate writes packet by packet, but no more often than every millisecond.
+fn limited(rate: Rate, mss: u32) -> Workload {
+    Workload::Limited {
+        rate,
+        chunk: rate
+            .volume_in(Duration::from_millis(1))
+            .max(Bytes::new(u64::from(mss))),
+    }
+}
+
+fn queue_limit(scenario: &Scenario, rate: Rate) -> QueueLimit {
+    match &scenario.path.queue.size {
+        QueueSize::Packets(packets) => QueueLimit::Packets(*packets),
+        size => QueueLimit::Bytes(
+            size.to_bytes(rate, scenario.path.rtt, scenario.path.mtu)
+                .get(),
+        ),
+    }
+}
+
+fn changes(event: &paceline_scenario::Event, plans: &[(FlowPlan, Workload)]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if let Some(path) = &event.path {
+        changes.extend(path.rate.as_ref().map(|rate| match rate {
+            RateChange::Absolute(rate) => Change::Rate(*rate),
+            RateChange::Factor(factor) => Change::RateBy(*factor),
+        }));
+        changes.extend(path.rtt.map(Change::Rtt));
+        changes.extend(path.loss.map(Change::Loss));
+        changes.extend(path.drop.map(|count| Change::Drop(u64::from(count))));
+    }
+    if let Some(change) = &event.flow {
+        let flow = change.flow as usize;
+        let mss = plans.get(flow).map_or(1, |(plan, _)| plan.sender.mss);
+        changes.push(match &change.app {
+            AppChange::Pause => Change::Pause(flow),
+            AppChange::Resume => Change::Resume(flow),
+            AppChange::Set(app) => Change::Workload(flow, workload(app, mss)),
+        });
+    }
+    changes
+}
+
+fn info(scenario: &Scenario, plans: &[(FlowPlan, Workload)], rate: Rate, seed: u64) -> RunInfo {
+    let path = &scenario.path;
+    let payload = plans
+        .iter()
+        .map(|(plan, _)| f64::from(plan.sender.mss) / f64::from(plan.sender.mss + plan.header))
+        .fold(0.0, f64::max);
+    RunInfo {
+        scenario: scenario.name.clone(),
+        scenario_toml: scenario.to_toml(),
+        seed,
+        backend: "sim".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        duration: scenario.run.duration,
+        sample_interval: scenario.sample_interval(),
+        payload_ratio: payload,
+        flows: (0..)
+            .zip(plans)
+            .map(|(flow, (plan, _))| FlowInfo {
+                flow,
+                cc: plan.controller.name().into(),
+                label: match plan.label.as_str() {
+                    "" => format!("{} {flow}", plan.controller.name()),
+                    label => label.to_owned(),
+                },
+                start: plan.start,
+                stop: plan.stop,
+                base_rtt: plan.base_rtt,
+                mss: plan.sender.mss,
+            })
+            .collect(),
+        links: vec![LinkInfo {
+            name: "bottleneck".into(),
+            capacity: rate,
+            limit: match queue_limit(scenario, rate) {
+                QueueLimit::Bytes(bytes) => Bytes::new(bytes),
+                QueueLimit::Packets(_) => Bytes::INFINITE,
+            },
+            flows: (0..).zip(plans).map(|(flow, _)| flow).collect(),
+        }],
+    }
+}

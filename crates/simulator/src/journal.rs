@@ -1,0 +1,236 @@
+//! What a world tells the record.
+
+use paceline_congestion::{CaState, Controller};
+use paceline_path::{Link, Verdict};
+use paceline_record::{
+    EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
+};
+use paceline_recovery::{Acknowledgment, Segment};
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+use crate::flow::{Flow, Packet, Seen, Stage, ca_state_name};
+use crate::script::Change;
+
+/// Rows on their way into a [`Recorder`].
+pub(crate) struct Journal {
+    recorder: Recorder,
+    interval: Duration,
+    /// Whether each packet is recorded.
+    packets: bool,
+}
+
+impl Journal {
+    pub fn new(info: RunInfo, packets: bool) -> Self {
+        Self {
+            interval: info.sample_interval,
+            recorder: Recorder::new(info),
+            packets,
+        }
+    }
+
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    pub fn started(&mut self, now: Instant, flow: u32) {
+        self.event(now, Some(flow), "start", "", "");
+    }
+
+    pub fn established(&mut self, now: Instant, flow: u32, phase: &str) {
+        self.event(now, Some(flow), "established", "", "");
+        self.event(now, Some(flow), STATE, "", phase);
+    }
+
+    /// All of a flow's data is delivered.
+    pub fn finished(&mut self, now: Instant, flow: &Flow) {
+        self.event(now, Some(flow.id), "finish", "", "");
+        self.sample_flow(now, flow);
+    }
+
+    /// The scenario ends a flow.
+    pub fn stopped(&mut self, now: Instant, flow: &Flow) {
+        self.event(now, Some(flow.id), "stop", "", "");
+        self.sample_flow(now, flow);
+    }
+
+    /// A sender's state is not what it was.
+    pub fn changed(&mut self, now: Instant, flow: u32, before: &Seen, seen: &Seen) {
+        if before.rto_count != seen.rto_count {
+            self.event(now, Some(flow), "rto", "", "");
+        }
+        if before.undo_count != seen.undo_count {
+            self.event(now, Some(flow), "undo", "", "");
+        }
+        if before.ca_state != seen.ca_state {
+            let (from, to) = (ca_state_name(before.ca_state), ca_state_name(seen.ca_state));
+            // Disorder comes and goes with every reordered packet: only episodes are told.
+            let told = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
+            if told(before.ca_state) || told(seen.ca_state) {
+                self.event(now, Some(flow), "recovery", from, to);
+            }
+        }
+        if before.phase != seen.phase {
+            self.event(now, Some(flow), STATE, before.phase, seen.phase);
+        }
+    }
+
+    /// A change that the scenario asked for; `rate` is the link's before it.
+    pub fn scripted(&mut self, now: Instant, change: &Change, rate: Rate) {
+        let before = format!("{} bit/s", rate.bps());
+        let (flow, kind, from, detail) = match change {
+            Change::Rate(rate) => (None, "rate", before, format!("{} bit/s", rate.bps())),
+            Change::RateBy(by) => {
+                let percent = f64::from(by.millionths()) / 1e4;
+                (None, "rate", before, format!("{percent} % of it"))
+            }
+            Change::Rtt(rtt) => (None, "rtt", String::new(), format!("{} ns", rtt.as_nanos())),
+            Change::Loss(loss) => {
+                let percent = f64::from(loss.millionths()) / 1e4;
+                (None, "loss", String::new(), format!("{percent} %"))
+            }
+            Change::Drop(count) => (None, "drop", String::new(), format!("{count} packets")),
+            Change::Pause(flow) => (Some(*flow), "app", String::new(), "pause".into()),
+            Change::Resume(flow) => (Some(*flow), "app", String::new(), "resume".into()),
+            Change::Workload(flow, workload) => {
+                (Some(*flow), "app", String::new(), format!("{workload:?}"))
+            }
+        };
+        self.event(now, flow.map(|flow| flow as u32), kind, &from, &detail);
+    }
+
+    pub fn sent(&mut self, now: Instant, flow: u32, segment: &Segment, verdict: Verdict) {
+        if !self.packets {
+            return;
+        }
+        let kind = if segment.retransmission {
+            "retransmit"
+        } else {
+            "send"
+        };
+        self.packet(now, flow, kind, segment.seq, segment.len, 0);
+        if let Verdict::Dropped(_) = verdict {
+            self.packet(now, flow, "drop", segment.seq, segment.len, 0);
+        }
+    }
+
+    pub fn delivered(&mut self, now: Instant, flow: u32, segment: &Segment) {
+        if self.packets {
+            self.packet(now, flow, "deliver", segment.seq, segment.len, 0);
+        }
+    }
+
+    pub fn acknowledged(&mut self, now: Instant, flow: u32, ack: &Acknowledgment) {
+        if !self.packets {
+            return;
+        }
+        self.packet(now, flow, "ack", ack.ack, 0, ack.window);
+        for block in ack.blocks.held() {
+            let len = u32::try_from(block.end.saturating_sub(block.start)).unwrap_or(u32::MAX);
+            self.packet(now, flow, "sack", block.start, len, ack.window);
+        }
+    }
+
+    /// A row for each flow that is open, and one for the link.
+    pub fn sample(&mut self, now: Instant, flows: &[Flow], link: &mut Link<Packet>) {
+        for flow in flows {
+            self.sample_flow(now, flow);
+        }
+        let backlog = link.backlog(now);
+        let counters = *link.counters();
+        self.recorder.queue(&QueueRow {
+            t: now,
+            link: 0,
+            backlog: backlog.bytes,
+            packets: backlog.packets,
+            delay: backlog.delay,
+            peak: link.take_peak(now),
+            rate: link.rate(),
+            capacity: link.capacity(now),
+            delivered: counters.delivered.bytes,
+            dropped_packets: counters.dropped().packets,
+            offered_packets: counters.offered.packets,
+        });
+    }
+
+    /// A row for a flow that is open; a closed one had its last at its end.
+    fn sample_flow(&mut self, now: Instant, flow: &Flow) {
+        let Stage::Open(sender) = &flow.stage else {
+            return;
+        };
+        let stats = sender.stats();
+        let row = SampleRow {
+            t: now,
+            flow: flow.id,
+            cwnd: sender.cwnd(),
+            in_flight: sender.in_flight(),
+            pacing_rate: sender.controller().pacing_rate(),
+            delivery_rate: sender.last_sample().delivery_rate(),
+            rtt: sender.latest_rtt(),
+            srtt: sender.srtt(),
+            min_rtt: sender.min_rtt(),
+            goodput: Bytes::new(flow.receiver.delivered()),
+            delivered: sender.delivery().delivered(),
+            sent_packets: stats.packets_sent,
+            lost_packets: stats.packets_lost,
+            retransmitted_packets: stats.packets_retransmitted,
+            phase: sender.controller().phase(),
+            ca_state: ca_state_name(sender.ca_state()),
+            app_limited: sender.app_limited(),
+        };
+        self.recorder
+            .sample(&row, &mut |visit| sender.controller().visit_state(visit));
+    }
+
+    pub fn finish(self, flows: &[Flow]) -> Run {
+        let totals: Vec<FlowTotals> = flows
+            .iter()
+            .map(|flow| {
+                let stats = flow
+                    .sender()
+                    .map(|sender| *sender.stats())
+                    .unwrap_or_default();
+                FlowTotals {
+                    flow: flow.id,
+                    packets_sent: stats.packets_sent,
+                    packets_retransmitted: stats.packets_retransmitted,
+                    packets_lost: stats.packets_lost,
+                    spurious_losses: stats.spurious_losses,
+                    rto_count: stats.rto_count,
+                    tlp_count: stats.tlp_count,
+                    goodput: Bytes::new(flow.receiver.delivered()),
+                    finished: flow.finished,
+                }
+            })
+            .collect();
+        self.recorder.finish(&totals)
+    }
+
+    fn event(&mut self, t: Instant, flow: Option<u32>, kind: &str, from: &str, detail: &str) {
+        self.recorder.event(&EventRow {
+            t,
+            flow,
+            kind,
+            from,
+            detail,
+        });
+    }
+
+    fn packet(
+        &mut self,
+        t: Instant,
+        flow: u32,
+        kind: &'static str,
+        seq: u64,
+        len: u32,
+        window: u64,
+    ) {
+        self.recorder.packet(&PacketRow {
+            t,
+            flow,
+            kind,
+            seq,
+            len,
+            window,
+        });
+    }
+}

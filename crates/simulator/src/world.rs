@@ -1,0 +1,480 @@
+//! One world in virtual time: flows, a bottleneck, the ways back, and what happens next.
+
+use std::collections::VecDeque;
+
+use paceline_congestion::{Config, Controller};
+use paceline_path::Link;
+use paceline_record::Run;
+use paceline_recovery::{Acknowledgment, Receiver, Sender};
+use paceline_units::{Duration, Instant};
+
+use crate::agenda::Agenda;
+use crate::flow::{Flow, Packet, Seen, Stage};
+use crate::journal::Journal;
+use crate::script::{Change, Script};
+
+/// What comes back to a sender.
+enum Reply {
+    SynAck,
+    Ack(Acknowledgment),
+}
+
+/// The way back of all flows with the same delay: uncongested, in order.
+pub(crate) struct Lane {
+    pub delay: Duration,
+    last_arrival: Instant,
+    queue: VecDeque<(Instant, u32, Reply)>,
+}
+
+impl Lane {
+    pub fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            last_arrival: Instant::ZERO,
+            queue: VecDeque::new(),
+        }
+    }
+
+    fn next_arrival(&self) -> Instant {
+        self.queue.front().map_or(Instant::MAX, |entry| entry.0)
+    }
+}
+
+/// Who may be due: the numbers order simultaneous events. What the scenario
+/// changes comes first, the sampler sees the state after everything else.
+struct Sources {
+    lanes: usize,
+    flows: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Source {
+    Script,
+    Link,
+    Lane(usize),
+    Sender(usize),
+    Receiver(usize),
+    Sampler,
+}
+
+impl Sources {
+    const SCRIPT: usize = 0;
+    const LINK: usize = 1;
+    const LANES: usize = 2;
+
+    fn count(&self) -> usize {
+        self.sampler() + 1
+    }
+
+    fn lane(&self, lane: usize) -> usize {
+        Self::LANES + lane
+    }
+
+    fn sender(&self, flow: usize) -> usize {
+        Self::LANES + self.lanes + 2 * flow
+    }
+
+    fn receiver(&self, flow: usize) -> usize {
+        self.sender(flow) + 1
+    }
+
+    fn sampler(&self) -> usize {
+        Self::LANES + self.lanes + 2 * self.flows
+    }
+
+    fn of(&self, number: usize) -> Source {
+        match number {
+            Self::SCRIPT => Source::Script,
+            Self::LINK => Source::Link,
+            _ if number < Self::LANES + self.lanes => Source::Lane(number - Self::LANES),
+            _ if number >= self.sampler() => Source::Sampler,
+            _ => {
+                let end = number - Self::LANES - self.lanes;
+                if end.is_multiple_of(2) {
+                    Source::Sender(end / 2)
+                } else {
+                    Source::Receiver(end / 2)
+                }
+            }
+        }
+    }
+}
+
+/// How far a world has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub events: u64,
+    /// Data packets offered to the bottleneck.
+    pub packets: u64,
+}
+
+/// Everything that moves.
+pub(crate) struct World {
+    pub now: Instant,
+    pub flows: Vec<Flow>,
+    pub link: Link<Packet>,
+    pub journal: Journal,
+    pub tally: Tally,
+    lanes: Vec<Lane>,
+    script: Script,
+    agenda: Agenda,
+    sources: Sources,
+    /// The path's base RTT, for changes of it.
+    rtt: Duration,
+    seed: u64,
+}
+
+/// Why a world stopped before its end.
+#[derive(Debug)]
+pub(crate) struct Stuck;
+
+impl World {
+    /// Events at one instant beyond which something must be wrong.
+    const MOST_AT_ONCE: u64 = 100_000_000;
+
+    pub fn new(
+        flows: Vec<Flow>,
+        link: Link<Packet>,
+        lanes: Vec<Lane>,
+        script: Script,
+        journal: Journal,
+        rtt: Duration,
+        seed: u64,
+    ) -> Self {
+        let sources = Sources {
+            lanes: lanes.len(),
+            flows: flows.len(),
+        };
+        let mut agenda = Agenda::new(sources.count());
+        agenda.set(Sources::SCRIPT, script.next());
+        agenda.set(sources.sampler(), Instant::ZERO);
+        for (index, flow) in flows.iter().enumerate() {
+            agenda.set(sources.sender(index), flow.next_timer());
+        }
+        Self {
+            now: Instant::ZERO,
+            flows,
+            link,
+            journal,
+            tally: Tally::default(),
+            lanes,
+            script,
+            agenda,
+            sources,
+            rtt,
+            seed,
+        }
+    }
+
+    /// Runs until `end` or for about `events` more events; true when `end` is reached.
+    pub fn run(&mut self, end: Instant, events: u64) -> Result<bool, Stuck> {
+        let pause = self.tally.events.saturating_add(events);
+        let mut at_once = 0;
+        while self.tally.events < pause {
+            let (due, number) = self.agenda.next();
+            if due > end {
+                self.now = end;
+                return Ok(true);
+            }
+            at_once = if due > self.now { 0 } else { at_once + 1 };
+            if at_once > Self::MOST_AT_ONCE {
+                return Err(Stuck);
+            }
+            self.now = due;
+            self.tally.events += 1;
+            match self.sources.of(number) {
+                Source::Script => self.follow_script(),
+                Source::Link => self.deliver(),
+                Source::Lane(lane) => self.reply_arrives(lane),
+                Source::Sender(flow) => self.sender_due(flow),
+                Source::Receiver(flow) => self.receiver_due(flow),
+                Source::Sampler => self.sample(),
+            }
+        }
+        Ok(false)
+    }
+
+    /// The link's head reaches its receiver.
+    fn deliver(&mut self) {
+        if let Some(packet) = self.link.arrive(self.now) {
+            let index = packet.flow as usize;
+            let reply = match &packet.segment {
+                None => Some(Reply::SynAck),
+                Some(segment) => {
+                    self.journal.delivered(self.now, packet.flow, segment);
+                    let flow = &mut self.flows[index];
+                    let reply = flow.receiver.on_segment(self.now, segment);
+                    let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
+                    self.agenda.set(self.sources.receiver(index), timer);
+                    reply.map(Reply::Ack)
+                }
+            };
+            if let Some(reply) = reply {
+                self.send_reply(index, reply);
+            }
+        }
+        self.link_due();
+    }
+
+    fn receiver_due(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let reply = flow.receiver.on_timer(self.now);
+        let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
+        self.agenda.set(self.sources.receiver(index), timer);
+        if let Some(ack) = reply {
+            self.send_reply(index, Reply::Ack(ack));
+        }
+    }
+
+    fn send_reply(&mut self, index: usize, reply: Reply) {
+        let number = self.flows[index].plan.lane;
+        let lane = &mut self.lanes[number];
+        lane.last_arrival = lane.last_arrival.max(self.now + lane.delay);
+        lane.queue
+            .push_back((lane.last_arrival, index as u32, reply));
+        if lane.queue.len() == 1 {
+            self.agenda
+                .set(self.sources.lane(number), lane.last_arrival);
+        }
+    }
+
+    fn reply_arrives(&mut self, number: usize) {
+        let lane = &mut self.lanes[number];
+        let Some((_, flow, reply)) = lane.queue.pop_front() else {
+            return;
+        };
+        self.agenda
+            .set(self.sources.lane(number), lane.next_arrival());
+        let index = flow as usize;
+        match reply {
+            Reply::SynAck => self.establish(index),
+            Reply::Ack(ack) => {
+                let Stage::Open(sender) = &mut self.flows[index].stage else {
+                    return;
+                };
+                self.journal.acknowledged(self.now, flow, &ack);
+                sender.on_ack(self.now, &ack);
+            }
+        }
+        self.transmit(index);
+    }
+
+    /// The handshake is complete.
+    fn establish(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let Stage::Opening { sent, tries } = flow.stage else {
+            return;
+        };
+        // Karn: a repeated SYN measures nothing.
+        let rtt = (tries == 1).then(|| self.now.since(sent));
+        let config = Config {
+            mss: flow.plan.sender.mss,
+            initial_window: flow.plan.sender.initial_window,
+            seed: seed_of(self.seed, index as u64),
+            now: self.now,
+            srtt: rtt,
+        };
+        let controller = flow.plan.controller.build(&config);
+        let sender = Sender::new(flow.plan.sender, controller, self.now, rtt);
+        flow.seen = Seen::of(&sender);
+        let phase = flow.seen.phase;
+        self.journal.established(self.now, flow.id, phase);
+        flow.stage = Stage::Open(Box::new(sender));
+        self.entered(index, phase);
+    }
+
+    /// A sender's timer, its application, its start or its stop.
+    fn sender_due(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        // Timers only move later between calls, so the agenda may be early.
+        let timer = flow.next_timer();
+        if timer > self.now {
+            self.agenda.set(self.sources.sender(index), timer);
+            return;
+        }
+        if flow.plan.stop.is_some_and(|stop| stop <= self.now) {
+            self.journal.stopped(self.now, flow);
+            flow.close();
+            self.agenda.set(self.sources.sender(index), Instant::MAX);
+            return;
+        }
+        match &mut flow.stage {
+            Stage::Waiting => {
+                self.journal.started(self.now, flow.id);
+                flow.receiver = Receiver::new(flow.plan.receiver);
+                self.send_syn(index, 1);
+            }
+            Stage::Opening { tries, .. } => {
+                let tries = *tries + 1;
+                self.send_syn(index, tries);
+            }
+            Stage::Open(sender) => {
+                if sender.next_timer().is_some_and(|timer| timer <= self.now) {
+                    sender.on_timer(self.now);
+                }
+            }
+            Stage::Closed(_) => {}
+        }
+        self.agenda.set(self.sources.sender(index), Instant::MAX);
+        self.transmit(index);
+    }
+
+    fn send_syn(&mut self, index: usize, tries: u32) {
+        let flow = &mut self.flows[index];
+        flow.stage = Stage::Opening {
+            sent: self.now,
+            tries,
+        };
+        let packet = Packet {
+            flow: flow.id,
+            size: flow.plan.header,
+            segment: None,
+        };
+        self.link.enqueue(self.now, packet);
+        self.link_due();
+    }
+
+    /// Lets a sender send what it may, and notes what has changed with it.
+    fn transmit(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        flow.write(self.now);
+        let (id, header) = (flow.id, flow.plan.header);
+        let Stage::Open(sender) = &mut flow.stage else {
+            self.reschedule(index);
+            return;
+        };
+        let mut sent = false;
+        while let Some(segment) = sender.poll_transmit(self.now) {
+            sent = true;
+            self.tally.packets += 1;
+            let verdict = self.link.enqueue(
+                self.now,
+                Packet {
+                    flow: id,
+                    size: header + segment.len,
+                    segment: Some(segment),
+                },
+            );
+            self.journal.sent(self.now, id, &segment, verdict);
+        }
+        let seen = Seen::of(sender);
+        let done = sender.is_finished();
+        if sent {
+            self.link_due();
+        }
+        self.observe(index, seen);
+        if done {
+            let flow = &mut self.flows[index];
+            flow.finished = Some(self.now);
+            self.journal.finished(self.now, flow);
+            flow.close();
+        }
+        self.reschedule(index);
+    }
+
+    fn link_due(&mut self) {
+        self.agenda.set(
+            Sources::LINK,
+            self.link.next_arrival().unwrap_or(Instant::MAX),
+        );
+    }
+
+    /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.
+    fn reschedule(&mut self, index: usize) {
+        let source = self.sources.sender(index);
+        let timer = self.flows[index].next_timer();
+        if timer < self.agenda.due(source) {
+            self.agenda.set(source, timer.max(self.now));
+        }
+    }
+
+    /// Notes changes of a sender's state, and wakes the events that wait for them.
+    fn observe(&mut self, index: usize, seen: Seen) {
+        let flow = &mut self.flows[index];
+        let before = std::mem::replace(&mut flow.seen, seen);
+        // Names are literals: the same address means the same name.
+        let same_phase = std::ptr::eq(before.phase, seen.phase) || before.phase == seen.phase;
+        if same_phase
+            && before.ca_state == seen.ca_state
+            && before.rto_count == seen.rto_count
+            && before.undo_count == seen.undo_count
+        {
+            return;
+        }
+        let id = flow.id;
+        self.journal.changed(self.now, id, &before, &seen);
+        if !same_phase {
+            self.entered(index, seen.phase);
+        }
+    }
+
+    fn entered(&mut self, index: usize, phase: &'static str) {
+        self.script.entered(self.now, index, phase);
+        self.agenda.set(Sources::SCRIPT, self.script.next());
+    }
+
+    fn follow_script(&mut self) {
+        while let Some(change) = self.script.pop(self.now) {
+            self.apply(&change);
+        }
+        self.agenda.set(Sources::SCRIPT, self.script.next());
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.journal.scripted(self.now, change, self.link.rate());
+        match *change {
+            Change::Rate(rate) => self.link.set_rate(self.now, rate),
+            Change::RateBy(factor) => self.link.set_rate(self.now, self.link.rate() * factor),
+            Change::Rtt(rtt) => self.set_rtt(rtt),
+            Change::Loss(loss) => self.link.set_loss(loss),
+            Change::Drop(count) => self.link.drop_next(count),
+            Change::Pause(flow) => {
+                self.flows[flow].application.pause(self.now);
+                self.transmit(flow);
+            }
+            Change::Resume(flow) => {
+                self.flows[flow].application.resume(self.now);
+                self.transmit(flow);
+            }
+            Change::Workload(flow, workload) => {
+                self.flows[flow]
+                    .application
+                    .set_workload(self.now, workload);
+                self.transmit(flow);
+            }
+        }
+        self.link_due();
+    }
+
+    /// Half of a change goes to the way there, half to the ways back.
+    fn set_rtt(&mut self, rtt: Duration) {
+        let (old_there, new_there) = (self.rtt / 2, rtt / 2);
+        let (old_back, new_back) = (self.rtt - old_there, rtt - new_there);
+        let there = self.link.delay() + new_there - old_there;
+        self.link.set_delay(self.now, there);
+        for lane in &mut self.lanes {
+            lane.delay = lane.delay + new_back - old_back;
+        }
+        self.rtt = rtt;
+    }
+
+    fn sample(&mut self) {
+        self.journal.sample(self.now, &self.flows, &mut self.link);
+        let next = self.now + self.journal.interval();
+        self.agenda.set(self.sources.sampler(), next);
+    }
+
+    /// The record, with a last row at the very end.
+    pub fn finish(mut self) -> Run {
+        if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
+            self.journal.sample(self.now, &self.flows, &mut self.link);
+        }
+        self.journal.finish(&self.flows)
+    }
+}
+
+/// Streams of one seed: each of the parts of a world draws from its own.
+pub(crate) fn seed_of(seed: u64, stream: u64) -> u64 {
+    let mut rng = paceline_units::Rng::new(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
+    rng.next_u64()
+}

@@ -1,0 +1,71 @@
+"""The extension module: scenarios in, runs out."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import TypedDict
+
+__version__: str
+
+_Overrides = Sequence[tuple[str, str]]
+
+class Option(TypedDict):
+    name: str
+    default: str
+    range: str
+    doc: str
+
+class Controller(TypedDict):
+    name: str
+    summary: str
+    source: str
+    options: list[Option]
+
+class MetricDefinition(TypedDict):
+    name: str
+    scope: str
+    better: str
+    formula: str
+    window: str
+
+class Outcome(TypedDict):
+    metric: str
+    bound: str
+    value: float | None
+    held: bool
+
+class Table:
+    columns: list[str]
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __len__(self) -> int: ...
+
+class Run:
+    scenario_toml: str
+    def table(self, name: str) -> Table | None: ...
+    def summary_json(self) -> str: ...
+    def write(self, folder: str | PathLike[str]) -> None: ...
+    @staticmethod
+    def read(folder: str | PathLike[str]) -> Run: ...
+
+class Plan:
+    name: str
+    seed: int
+    repeats: int
+    compare: list[str]
+    flow_groups: int
+    toml: str
+    about: str | None
+    def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
+
+def check(text: str, file: str, overrides: _Overrides = ()) -> Plan: ...
+def schema() -> str: ...
+def controllers() -> list[Controller]: ...
+def metrics() -> list[MetricDefinition]: ...
+def simulate(
+    text: str,
+    file: str,
+    jobs: Sequence[tuple[_Overrides, int]],
+    threads: int,
+    finished: Callable[[int, Run, tuple[int, int, int]], object],
+    progress: Callable[[int, int, int, int, int], object] | None = None,
+) -> None: ...
+def repeats_json(runs: Sequence[Run]) -> str: ...

@@ -1,0 +1,241 @@
+"""The command ``paceline``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+from cyclopts.exceptions import CycloptsError
+
+from paceline._paceline import __version__
+from paceline.cli import console, files, listing
+from paceline.cli.failure import Exit, Failure
+from paceline.errors import NotARunError
+
+app = App(
+    name="paceline",
+    version=__version__,
+    help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
+
+    Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
+    3 expectation failed, 130 interrupted.
+
+    Examples:
+
+        paceline run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
+
+        paceline list controllers bbr3
+
+        paceline report runs/four-flows-50M-40ms-1bdp-1
+    """,
+    help_format="markdown",
+    version_flags=["--version"],
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+    end_of_options_delimiter="--",
+)
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
+
+
+def _positive(_: object, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError("must be 1 or more.")
+
+
+def _seed(_: object, value: int | None) -> None:
+    if value is not None and not 0 <= value < 2**63:
+        raise ValueError("must be from 0 to 2^63 - 1.")
+
+
+@app.command
+def run(
+    file: Annotated[list[str], Parameter(negative="", help="Scenario files.")],
+    /,
+    *,
+    seed: Annotated[
+        int | None, Parameter(validator=_seed, help="Seed; the scenario's if not given.")
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        Parameter(validator=_positive, help="Run with this many seeds, from the seed on."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Parameter(help="Folder for the run. Default: runs/NAME-SEED. An earlier run is replaced."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+    ] = None,
+    report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False,
+    json: Json = False,
+    quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
+) -> Exit:
+    """Run scenarios, print what was measured, and keep every table.
+
+    With `--repeats` the seeds run side by side and each metric comes with its mean, median and
+    95 % interval. A scenario with `compare` in `[run]` is run once for each of those controllers.
+
+    Examples:
+
+        paceline run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report
+
+        paceline run FILE --repeats 10 --json
+
+        paceline run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic
+    """
+    from paceline.cli.run import Settings, run_files
+
+    settings = Settings(
+        seed=seed,
+        repeats=repeats,
+        out=out,
+        overrides=tuple(files.parse_overrides(set_ or [])),
+        as_json=json,
+        quiet=quiet,
+        report=report,
+        jobs=jobs,
+    )
+    return run_files(file, settings)
+
+
+@app.command
+def check(
+    file: Annotated[str, Parameter(help="A scenario file.")],
+    /,
+    *,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
+        ),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Check a scenario and print it with every default written.
+
+    Examples:
+
+        paceline check scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
+
+        paceline check FILE --set run.duration="5 s" > resolved.toml
+    """
+    plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_ or []))
+    if json:
+        import tomllib
+
+        value = {"name": plan.name, "file": file, "resolved": tomllib.loads(plan.toml)}
+        console.say_json({**value, "toml": plan.toml})
+    else:
+        sys.stdout.write(plan.toml)
+    return Exit.OK
+
+
+@app.command(name="list")
+def list_(
+    what: Annotated[
+        listing.What | None, Parameter(show_choices=False, help=" | ".join(listing.LISTS))
+    ] = None,
+    name: Annotated[str | None, Parameter(help="One of them, in detail.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> Exit:
+    """List what there is: scenarios, controllers and their options, metrics and their definitions.
+
+    Examples:
+
+        paceline list controllers
+
+        paceline list controllers bbr3
+
+        paceline list metrics convergence_ns
+    """
+    listing.show(what, name, as_json=json)
+    return Exit.OK
+
+
+@app.command
+def report(
+    run: Annotated[str, Parameter(help="A run's folder.")],
+    /,
+    *,
+    format: Annotated[  # noqa: A002
+        Literal["html", "png", "svg"], Parameter(help="One page, or figures for paper.")
+    ] = "html",
+    out: Annotated[
+        Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
+    ] = None,
+    flow: Annotated[
+        int | None, Parameter(help="The flow of the detailed panels of png and svg.")
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Write the report of a run: one self-contained HTML page, or the same plots as a figure.
+
+    The page opens from disk, without a network. Figures are the same bytes every time.
+
+    Examples:
+
+        paceline report runs/four-flows-50M-40ms-1bdp-1
+
+        paceline report runs/four-flows-50M-40ms-1bdp-1 --format svg --out figure-3.svg
+    """
+    from paceline.report import write
+
+    path = write(files.read_run(run), out or Path(run) / f"report.{format}", format, flow)
+    if json:
+        console.say_json({"report": str(path), "format": format})
+    else:
+        console.stdout().print(str(path), markup=False, soft_wrap=True)
+    return Exit.OK
+
+
+def _usage(error: CycloptsError) -> Failure:
+    # `str` gives the message as one text; the nearest name is part of it.
+    message = " ".join(str(error).split())
+    head, mean, tail = message.partition(" Did you mean ")
+    chain = [word for word in (error.command_chain or ()) if not word.startswith("-")]
+    command = " ".join(["paceline", *chain, "--help"])
+    hint = f"did you mean {tail}" if mean else f"`{command}` shows how it is used"
+    return Failure("usage", head, hint=hint)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in tokens
+    try:
+        if not tokens:
+            app.help_print([], console=console.stdout())
+            return Exit.OK
+        code = app(tokens, console=console.stdout())
+        sys.stdout.flush()
+    except CycloptsError as error:
+        failure = _usage(error)
+    except Failure as error:
+        failure = error
+    except NotARunError as error:
+        failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
+    except BrokenPipeError:
+        # The reader has gone; nothing more is said, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.RUN_FAILED
+    except KeyboardInterrupt:
+        failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
+    else:
+        return int(code) if isinstance(code, int) else Exit.OK
+    console.say_failure(failure, as_json=as_json)
+    return int(failure.code)

@@ -1,0 +1,132 @@
+"""Where text goes: data to stdout, messages to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from paceline.cli.failure import Failure
+from paceline.runs import Progress as Seen
+
+#: Version of what ``--json`` prints.
+SCHEMA = 1
+
+#: Seconds between two lines of progress where there is no terminal.
+PERIOD = 5.0
+
+#: Columns that a table may use when it does not go to a terminal.
+WIDTH = 120
+
+
+def stdout() -> Console:
+    """Return a console for data. Without a terminal the width is fixed, so that output is too."""
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    return console
+
+
+def stderr() -> Console:
+    """Return a console for messages."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def say_json(value: dict[str, Any]) -> None:
+    """Print one JSON object on stdout."""
+    print(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False))  # noqa: T201
+
+
+def say_failure(failure: Failure, *, as_json: bool) -> None:
+    """Print what went wrong, and what would be right."""
+    if as_json:
+        say_json({"error": failure.as_json()})
+        return
+    console = stderr()
+    if failure.rendered is not None:
+        console.print(failure.rendered, markup=False)
+        return
+    console.print(f"[bold red]error:[/] {escape(failure.message)}")
+    if failure.hint:
+        console.print(f"[bold]hint:[/] {escape(failure.hint)}")
+
+
+def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
+    """Return a table whose first `left` columns are names and whose others are numbers."""
+    result = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        result.add_column(column, justify="left" if index < left else "right", overflow="fold")
+    return result
+
+
+class Reporter:
+    """Tells how far a batch of runs has come."""
+
+    def __call__(self, seen: Seen) -> None:
+        """Hear of progress."""
+
+
+class _Bar(Reporter):
+    def __init__(self, bars: Progress, name: str, count: int) -> None:
+        self._bars = bars
+        self._count = count
+        self._task = bars.add_task(name, total=None, detail="")
+
+    def __call__(self, seen: Seen) -> None:
+        runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
+        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s simulated"
+        self._bars.update(
+            self._task,
+            total=seen.total_ns,
+            completed=seen.simulated_ns,
+            detail=f"{detail}, {seen.packets:,} packets",
+        )
+
+
+class _Lines(Reporter):
+    def __init__(self, console: Console, name: str) -> None:
+        self._console = console
+        self._name = name
+        self._last = time.monotonic()
+
+    def __call__(self, seen: Seen) -> None:
+        now = time.monotonic()
+        if now - self._last < PERIOD:
+            return
+        self._last = now
+        share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
+        self._console.print(
+            f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
+            f"{seen.total_ns / 1e9:g} s simulated, {seen.packets:,} packets",
+            markup=False,
+        )
+
+
+@contextmanager
+def progress(name: str, count: int, *, quiet: bool) -> Iterator[Reporter]:
+    """Show progress on stderr: a bar in a terminal, elsewhere a line every few seconds."""
+    console = stderr()
+    if quiet:
+        yield Reporter()
+    elif console.is_terminal:
+        with Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        ) as bars:
+            yield _Bar(bars, name, count)
+    else:
+        yield _Lines(console, name)

@@ -1,0 +1,51 @@
+"""What a command says when it cannot do its work, and the exit codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+
+class Exit(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    RUN_FAILED = 1
+    BAD_INPUT = 2
+    EXPECTATION_FAILED = 3
+    INTERRUPTED = 130
+
+
+@dataclass
+class Failure(Exception):
+    """A failure with all that a person, or a script, needs to mend it."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    code: Exit = Exit.BAD_INPUT
+    # The message as it should stand in a terminal, if it has its own form (source lines).
+    rendered: str | None = None
+    # Every problem of a scenario; `message` is the first of them.
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that ``--json`` prints."""
+        error: dict[str, Any] = {
+            "kind": self.kind,
+            "message": self.message,
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "hint": self.hint,
+        }
+        if len(self.diagnostics) > 1:
+            error["all"] = self.diagnostics
+        return error

@@ -1,0 +1,195 @@
+"""Files that commands read, and folders that they write."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+
+from paceline import _paceline
+from paceline.cli.failure import Exit, Failure
+from paceline.errors import NotARunError, ScenarioError
+from paceline.runs import Run
+
+#: Marks a folder of several runs, and holds what they say together.
+GROUP = "summary.json"
+
+#: What a run's folder has.
+RUN = "run.json"
+
+
+def read_scenario(path: str) -> str:
+    """Return the text of a scenario file; say plainly why it cannot be read."""
+    file = Path(path)
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Failure(
+            "not-found", f"no such file: {path}", hint=_nearest(file), file=path
+        ) from None
+    except IsADirectoryError:
+        inside = sorted(str(p) for p in file.glob("*.toml"))
+        hint = f"it has {inside[0]}" if inside else "name a scenario file (.toml)"
+        raise Failure("directory", f"{path} is a folder", hint=hint, file=path) from None
+    except UnicodeDecodeError:
+        raise Failure(
+            "not-text",
+            f"{path} is not a text file",
+            hint="a scenario is TOML in UTF-8; for a run's folder use `paceline report`",
+            file=path,
+        ) from None
+    except OSError as error:
+        raise Failure(
+            "unreadable", f"cannot read {path}: {error.strerror}", hint=_why(error), file=path
+        ) from None
+
+
+def _why(error: OSError) -> str | None:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "check its permissions and its owner"
+    if error.errno == errno.ENOSPC:
+        return "free some space, or choose another place with --out"
+    return None
+
+
+def _nearest(file: Path) -> str:
+    """Return a hint: the scenario whose name is nearest."""
+    known = {p.stem: p for p in scenario_files()}
+    found = difflib.get_close_matches(file.stem, known, n=1, cutoff=0.5)
+    if found:
+        return f"did you mean {known[found[0]]}?"
+    return "`paceline list scenarios` shows the scenarios under ./scenarios"
+
+
+def scenario_files() -> list[Path]:
+    """Return the scenarios below ``./scenarios``, sorted."""
+    return sorted(Path("scenarios").rglob("*.toml"))
+
+
+def parse_overrides(settings: list[str]) -> list[tuple[str, str]]:
+    """Return ``--set KEY=VALUE`` as pairs."""
+    pairs = []
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise Failure(
+                "override",
+                f"--set takes KEY=VALUE, not {setting!r}",
+                hint='for example --set path.queue.size="4 bdp"',
+            )
+        pairs.append((key.strip(), value.strip()))
+    return pairs
+
+
+def scenario_failure(error: ScenarioError) -> Failure:
+    """Return what to print when a scenario is wrong."""
+    first = error.diagnostics[0]
+    fields = ("kind", "message", "file", "line", "column", "key", "hint")
+    return Failure(
+        first.kind,
+        first.message,
+        hint=first.hint,
+        file=first.file,
+        line=first.line,
+        column=first.column,
+        rendered="\n\n".join(d.rendered for d in error.diagnostics),
+        diagnostics=[{name: getattr(d, name) for name in fields} for d in error.diagnostics],
+    )
+
+
+def plan(text: str, path: str, overrides: list[tuple[str, str]]) -> _paceline.Plan:
+    """Check a scenario."""
+    try:
+        return _paceline.check(text, path, overrides)
+    except ScenarioError as error:
+        raise scenario_failure(error) from None
+
+
+def folder_name(scenario: str, seed: int) -> str:
+    """Return the name of a run's folder, safe in every file system."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', scenario).strip('.-') or 'run'}-{seed}"
+
+
+def claim(out: Path) -> None:
+    """See, before any work is done, that results may be written to `out`."""
+    if out.exists() and not out.is_dir():
+        raise Failure(
+            "not-a-run", f"{out} is a file", hint="choose a folder with --out", file=str(out)
+        )
+    if out.is_dir() and any(out.iterdir()) and not _is_ours(out):
+        raise Failure(
+            "not-a-run",
+            f"{out} is not a run, and is left as it is",
+            hint="choose another folder with --out",
+            file=str(out),
+        )
+    parent = out
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise Failure(
+            "unwritable",
+            f"cannot write to {out}: {parent} is not a folder that you may write to",
+            hint="choose another folder with --out",
+            file=str(out),
+            code=Exit.RUN_FAILED,
+        )
+
+
+def _is_ours(folder: Path) -> bool:
+    return (folder / RUN).is_file() or (folder / GROUP).is_file()
+
+
+def clear(out: Path, *, group: bool) -> None:
+    """Remove the earlier run, or group of runs, in `out`; anything else in it stays."""
+    if not out.is_dir() or not _is_ours(out):
+        return
+    for entry in sorted(out.iterdir()):
+        if entry.is_dir() and not entry.is_symlink() and _is_ours(entry):
+            shutil.rmtree(entry)
+    (out / GROUP).unlink(missing_ok=True)
+    if group:
+        for name in (RUN, "scenario.toml", "report.html"):
+            (out / name).unlink(missing_ok=True)
+        for entry in out.glob("*.parquet"):
+            entry.unlink()
+
+
+def write_failure(out: Path, error: OSError | NotARunError) -> Failure:
+    """Return what to print when results cannot be written."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    hint = _why(error) if isinstance(error, OSError) else None
+    return Failure(
+        "write-failed",
+        f"cannot write {out}: {reason}",
+        hint=hint or "choose another folder with --out",
+        file=str(out),
+        code=Exit.RUN_FAILED,
+    )
+
+
+def read_run(folder: str) -> Run:
+    """Read a run from its folder; say plainly why it cannot be read."""
+    path = Path(folder)
+    if (path / GROUP).is_file() and not (path / RUN).is_file():
+        inside = sorted(str(p.parent) for p in path.rglob(RUN))
+        hint = f"name one of them, for example {inside[0]}" if inside else None
+        raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
+    if not path.exists():
+        known = [str(p.parent) for p in sorted(Path("runs").rglob(RUN))]
+        near = difflib.get_close_matches(folder, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else "`paceline run FILE` makes one"
+        raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
+    try:
+        return Run.read(path)
+    except NotARunError as error:
+        raise Failure(
+            "not-a-run", str(error), hint="name the folder that `paceline run` wrote", file=folder
+        ) from None
+    except OSError as error:
+        raise Failure(
+            "unreadable", f"cannot read {folder}: {error.strerror}", hint=_why(error), file=folder
+        ) from None

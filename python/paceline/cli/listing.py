@@ -1,0 +1,156 @@
+"""``paceline list``: what there is."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from rich.markup import escape
+
+from paceline import _paceline
+from paceline.cli import console, files
+from paceline.cli.failure import Failure
+
+What = Literal["controllers", "queues", "metrics", "scenarios", "claims", "exports"]
+
+QUEUES = [
+    {
+        "name": "droptail",
+        "summary": "first in, first out; what does not fit is dropped on arrival",
+        "sizes": '"1 bdp", "165 packets", "250 kB", "40 ms"',
+    }
+]
+
+EXPORTS = [
+    {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
+    {"name": "html", "summary": "one self-contained page", "command": "report"},
+    {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
+    {"name": "svg", "summary": "the plots as a figure", "command": "report --format svg"},
+]
+
+
+def _controllers() -> list[dict[str, Any]]:
+    return [dict(controller) for controller in _paceline.controllers()]
+
+
+def _queues() -> list[dict[str, Any]]:
+    return QUEUES
+
+
+def _metrics() -> list[dict[str, Any]]:
+    return [dict(metric) for metric in _paceline.metrics()]
+
+
+def _scenarios() -> list[dict[str, Any]]:
+    rows = []
+    for path in files.scenario_files():
+        head = _head(path)
+        rows.append({"name": str(path), **{k: head.get(k) for k in ("about", "source")}})
+    return rows
+
+
+def _claims() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for path in sorted(Path("claims").rglob("*.toml")):
+        entries = _head(path).get("claims", [])
+        rows += [
+            {"name": entry.get("id"), **{k: entry.get(k) for k in ("topic", "published")}}
+            for entry in entries
+            if isinstance(entry, dict)
+        ]
+    return rows
+
+
+def _exports() -> list[dict[str, Any]]:
+    return EXPORTS
+
+
+LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "controllers": _controllers,
+    "queues": _queues,
+    "metrics": _metrics,
+    "scenarios": _scenarios,
+    "claims": _claims,
+    "exports": _exports,
+}
+
+_TOPICS = {
+    "controllers": "congestion controllers, and the options of each",
+    "queues": "queues of a path",
+    "metrics": "what is measured, and how it is defined",
+    "scenarios": "scenarios below ./scenarios",
+    "claims": "published claims below ./claims",
+    "exports": "what a run can be turned into",
+}
+
+
+def _head(path: Path) -> dict[str, Any]:
+    """Return a TOML file; an empty one if it cannot be read, for a list is no place to fail."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return {}
+
+
+def show(what: str | None, name: str | None, *, as_json: bool) -> None:
+    """Print a list, or one of its entries."""
+    if what is None:
+        _show_topics(as_json=as_json)
+        return
+    rows = LISTS[what]()
+    if name is not None:
+        rows = _named(what, name, rows)
+    if as_json:
+        console.say_json({what: rows})
+    elif not rows:
+        console.stderr().print(f"no {what} here: looked below ./{what}", markup=False)
+    elif name is not None:
+        for row in rows:
+            _show_one(row)
+    else:
+        _show_rows(rows)
+
+
+def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = [row for row in rows if row["name"] == name]
+    if found:
+        return found
+    names = [str(row["name"]) for row in rows]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"`paceline list {what}` shows them all"
+    raise Failure("unknown-name", f"no {what.removesuffix('s')} is called {name!r}", hint=hint)
+
+
+def _show_topics(*, as_json: bool) -> None:
+    if as_json:
+        console.say_json({"lists": [{"name": n, "summary": s} for n, s in _TOPICS.items()]})
+        return
+    table = console.table("paceline list ...", "What it lists", left=2)
+    for name, summary in _TOPICS.items():
+        table.add_row(name, summary)
+    console.stdout().print(table)
+
+
+def _show_rows(rows: list[dict[str, Any]]) -> None:
+    names = [key for key in rows[0] if key != "options"]
+    table = console.table(*(n.capitalize() for n in names), left=len(names))
+    table.columns[0].no_wrap = True
+    for row in rows:
+        table.add_row(*(escape(str(row[n] or "")) for n in names))
+    console.stdout().print(table)
+
+
+def _show_one(row: dict[str, Any]) -> None:
+    out = console.stdout()
+    for key, value in row.items():
+        if key != "options":
+            out.print(f"{key:<8} {value}", markup=False)
+    if row.get("options"):
+        table = console.table("Option", "Default", "Takes", "What it does", left=4)
+        for option in row["options"]:
+            cells = (option["name"], option["default"], option["range"], option["doc"])
+            table.add_row(*map(escape, cells))
+        out.print(table)

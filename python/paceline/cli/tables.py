@@ -1,0 +1,132 @@
+"""Results as tables in a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.markup import escape
+
+from paceline.cli import console
+from paceline.quantities import number, quantity, scale_of
+
+#: The columns of the table of flows, of those that a run has.
+FLOW_COLUMNS = {
+    "goodput_bps": "Goodput",
+    "share_ratio": "Share",
+    "rtt_p50_ns": "RTT p50",
+    "rtt_p95_ns": "RTT p95",
+    "retransmit_ratio": "Retransmitted",
+    "rto_count": "RTOs",
+    "completion_ns": "Completed in",
+}
+
+_SUFFIXES = ("_ratio", "_bps", "_ns", "_bytes", "_count")
+
+
+def plain(name: str) -> str:
+    """Return a metric's name without its unit, in words: ``rtt_p50_ns`` is ``rtt p50``."""
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
+def middle(value: Any) -> float | None:
+    """Return a metric's value; of repeats, the median."""
+    result: float | None = value["median"] if isinstance(value, dict) else value
+    return result
+
+
+def show_result(result: dict[str, Any]) -> None:
+    """Print one run, or the repeats of one scenario."""
+    out = console.stdout()
+    repeats = result.get("repeats")
+    title = f"{result['scenario']}, seed {result['seed']}"
+    if repeats:
+        title += f", {len(repeats)} repeats"
+    out.print(_metrics(result["metrics"], title))
+    if result.get("flows"):
+        out.print(_flows(result["flows"]))
+    _show_engine(result)
+    _show_expect(result["expect"])
+    _show_places(result)
+
+
+def _metrics(metrics: dict[str, Any], title: str) -> Any:
+    if not any(isinstance(value, dict) for value in metrics.values()):
+        table = console.table("Metric", "Value", "Unit", title=title)
+        for name, value in metrics.items():
+            scale = scale_of(name, value)
+            table.add_row(plain(name), number(value, scale), scale.unit)
+        return table
+    table = console.table(
+        "Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit", title=title
+    )
+    for name, value in metrics.items():
+        scale = scale_of(name, middle(value) if value else None)
+        cells = [value and value[key] for key in ("mean", "median", "low", "high")]
+        table.add_row(plain(name), *(number(cell, scale) for cell in cells), scale.unit)
+    return table
+
+
+def _flows(flows: list[dict[str, Any]]) -> Any:
+    names = [n for n in FLOW_COLUMNS if any(middle(f.get(n)) is not None for f in flows)]
+    table = console.table("Flow", "Controller", *(FLOW_COLUMNS[n] for n in names), left=2)
+    for flow in flows:
+        cells = (quantity(name, middle(flow.get(name))) for name in names)
+        table.add_row(str(flow["flow"]), flow["cc"], *cells)
+    return table
+
+
+def show_comparison(result: dict[str, Any]) -> None:
+    """Print the cases of a comparison side by side."""
+    out = console.stdout()
+    cases = result["compare"]
+    title = f"{result['scenario']}, seed {result['seed']}"
+    table = console.table("Metric", *(case["cc"] for case in cases), "Unit", title=title)
+    for name in cases[0]["metrics"]:
+        values = [middle(case["metrics"][name]) for case in cases]
+        scale = scale_of(name, max((abs(v) for v in values if v is not None), default=None))
+        table.add_row(plain(name), *(number(value, scale) for value in values), scale.unit)
+    out.print(table)
+    for case in cases:
+        _show_expect(case["expect"], case["cc"])
+    engines = [case["engine"] for case in cases]
+    total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
+    reports = [path for case in cases for path in case.get("reports", [])]
+    _show_engine({"engine": total})
+    _show_places({**result, "reports": result.get("reports", reports)})
+
+
+def _show_engine(result: dict[str, Any]) -> None:
+    engine = result["engine"]
+    seconds = engine["wall_ns"] / 1e9
+    rate = engine["packets"] / seconds if seconds else 0.0
+    console.stdout().print(
+        f"Engine: {engine['packets']:,} packets, {rate:,.0f} packets/s, "
+        f"{engine['events']:,} events, {seconds:.2f} s wall",
+        markup=False,
+    )
+
+
+def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) -> None:
+    if not outcomes:
+        return
+    out = console.stdout()
+    short = [outcome for outcome in outcomes if not outcome["held"]]
+    whose = f" ({controller})" if controller else ""
+    if not short:
+        out.print(f"Expectations{whose}: all {len(outcomes)} held", markup=False)
+        return
+    title = f"[red]Fell short[/]{escape(whose)}: {len(short)} of {len(outcomes)} expectations"
+    table = console.table("Metric", "Expected", "Measured", title=title)
+    for outcome in short:
+        measured = quantity(outcome["metric"], outcome["value"])
+        table.add_row(outcome["metric"], outcome["bound"], measured)
+    out.print(table)
+
+
+def _show_places(result: dict[str, Any]) -> None:
+    out = console.stdout()
+    out.print(f"Run:    {result['out']}", markup=False, soft_wrap=True)
+    for path in result.get("reports", []):
+        out.print(f"Report: {path}", markup=False, soft_wrap=True)

@@ -1,0 +1,41 @@
+"""What can go wrong, as exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One thing that is wrong with a scenario, and where."""
+
+    kind: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    key: str | None
+    hint: str | None
+    #: The message with the line of the source that it speaks of.
+    rendered: str
+
+
+class PacelineError(Exception):
+    """Any error of this package."""
+
+
+class ScenarioError(PacelineError):
+    """A scenario that cannot be run; `diagnostics` has all that is wrong with it."""
+
+    def __init__(self, diagnostics: Sequence[Mapping[str, object]]) -> None:
+        self.diagnostics = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
+        super().__init__("\n".join(d.rendered for d in self.diagnostics))
+
+
+class RunError(PacelineError):
+    """A run that stopped before its end."""
+
+
+class NotARunError(PacelineError):
+    """A folder that is not a run."""

@@ -1,0 +1,34 @@
+"""Reports: one page, or figures for paper."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paceline.cli.failure import Exit, Failure
+
+if TYPE_CHECKING:
+    from paceline.runs import Run
+
+
+def write(run: Run, path: Path, format: str, flow: int | None = None) -> Path:  # noqa: A002
+    """Write the report of a run as `format`: ``html``, ``png`` or ``svg``."""
+    from paceline.report import figure, page
+
+    try:
+        if format == "html":
+            return page.write_page(run, path)
+        figure.save(run, path, format, flow)
+    except ValueError as error:
+        raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise Failure(
+            "write-failed",
+            f"cannot write {os.fspath(path)}: {reason}",
+            hint="choose another place with --out",
+            file=str(path),
+            code=Exit.RUN_FAILED,
+        ) from None
+    return path

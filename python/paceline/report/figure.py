@@ -1,0 +1,112 @@
+"""A run as a figure for paper: the page's plots, the same bytes every time."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from paceline.report.palette import Style, tints
+from paceline.report.panels import Band, Panel, Sketch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from paceline.runs import Run
+
+_SETTINGS = {
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "grid.color": "#e5e5e5",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 0.9,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    # Element ids of SVG come from this instead of from chance.
+    "svg.hashsalt": "paceline",
+}
+
+#: Entries of a legend, at most; the rest is counted.
+_LEGEND = 14
+
+
+def draw(run: Run, flow: int | None = None) -> Figure:
+    """Draw a run; `flow` chooses the flow of the detailed panels, the first if not given."""
+    sketch = Sketch(run)
+    numbers = [int(n) for n in sketch.flows["flow"]]
+    if flow is not None and flow not in numbers:
+        raise ValueError(f"the run has no flow {flow}; its flows are {numbers[0]} to {numbers[-1]}")
+    detail = sketch.detail(numbers[0] if flow is None else flow)
+    panels = [*sketch.overview(), *detail.panels]
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_SETTINGS)
+        figure = Figure(figsize=(9, 2.0 * len(panels) + 0.6), layout="constrained", dpi=150)
+        FigureCanvasAgg(figure)
+        figure.suptitle(f"{run.scenario}, seed {run.seed}", fontsize=10, x=0.01, ha="left")
+        axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+        for ax, panel in zip(axes, panels, strict=True):
+            _panel(ax, panel, detail.bands if panel in detail.panels else [])
+        axes[-1].set_xlabel("time (s)")
+        axes[-1].set_xlim(0, sketch.end_ns / 1e9)
+    return figure
+
+
+def save(run: Run, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
+    """Write the figure of a run as ``png`` or ``svg``."""
+    figure = draw(run, flow)
+    # No date, no version: nothing but the run.
+    metadata = {"Date": None} if format == "svg" else {"Software": None}
+    with mpl.rc_context({"svg.hashsalt": "paceline"}):
+        figure.savefig(path, format=format, metadata=metadata)
+
+
+def _line(style: Style) -> dict[str, object]:
+    dash = (0, style.dash) if style.dash else "solid"
+    return {"color": style.colour, "linestyle": dash}
+
+
+def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> None:
+    ax.set_title(panel.title)
+    ax.set_ylabel(panel.unit)
+    handles: list[Line2D | Patch] = []
+    if panel.stacked:
+        rows = [[v or 0.0 for v in s.values] for s in panel.series]
+        colours = [s.style.colour for s in panel.series]
+        if rows:
+            ax.stackplot(
+                panel.times, *rows, colors=colours, alpha=0.75, edgecolor="white", linewidth=0.3
+            )
+        handles += [Patch(color=s.style.colour, alpha=0.75, label=s.label) for s in panel.series]
+    else:
+        right = ax.twinx() if panel.unit_right else None
+        if right is not None:
+            right.set_ylabel(panel.unit_right or "")
+            right.grid(visible=False)
+        for series in panel.series:
+            target = right if series.right and right is not None else ax
+            values = [math.nan if v is None else v for v in series.values]
+            target.plot(panel.times, values, **_line(series.style))
+            handles.append(Line2D([], [], label=series.label, **_line(series.style)))
+        if right is not None:
+            right.set_ylim(bottom=0)
+    ax.set_ylim(bottom=0)
+    states = list(dict.fromkeys(band.state for band in bands))
+    colours_of = tints(states)
+    for band in bands:
+        ax.axvspan(band.start, band.end, color=colours_of[band.state], linewidth=0, zorder=0)
+    handles += [Patch(color=colours_of[state], label=state) for state in states]
+    if len(handles) > _LEGEND:
+        more = Line2D([], [], linestyle="none", label=f"and {len(handles) - _LEGEND} more")
+        handles = [*handles[:_LEGEND], more]
+    ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.06, 1.0), borderaxespad=0)

@@ -1,0 +1,113 @@
+"""The report of a run as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined
+
+from paceline._paceline import __version__, metrics
+from paceline.quantities import number, quantity, scale_of
+from paceline.report.palette import flow_style, tints
+from paceline.report.panels import DETAILED, Detail, Panel, Sketch
+
+if TYPE_CHECKING:
+    from paceline.runs import Run
+
+
+def write_page(run: Run, path: Path) -> Path:
+    """Write the report of a run and return its path."""
+    path.write_text(render(run), encoding="utf-8")
+    return path
+
+
+def render(run: Run) -> str:
+    """Return the page."""
+    sketch = Sketch(run)
+    numbers = [int(n) for n in sketch.flows["flow"]]
+    details = [sketch.detail(flow) for flow in numbers[:DETAILED]]
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    definitions = metrics()
+    return environment.from_string(_asset("report.html.j2")).render(
+        run=run,
+        version=__version__,
+        metrics=_rows(run.metrics),
+        flows=_flows(run),
+        flow_columns=[d["name"] for d in definitions if d["scope"] == "flow"],
+        definitions=definitions,
+        details=details,
+        left_out=len(numbers) - len(details),
+        style=_asset("uPlot.min.css") + _asset("report.css"),
+        library=_asset("uPlot.iife.min.js"),
+        licence=_asset("uPlot.LICENSE"),
+        script=_asset("report.js"),
+        data=_packed(sketch, details),
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("paceline") / "web" / name).read_text(encoding="utf-8")
+
+
+def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
+    rows = []
+    for name, value in values.items():
+        scale = scale_of(name, value)
+        rows.append({"name": name, "value": number(value, scale), "unit": scale.unit})
+    return rows
+
+
+def _flows(run: Run) -> list[dict[str, Any]]:
+    rows = []
+    for index, flow in enumerate(run.flow_metrics):
+        values = {k: quantity(k, v) for k, v in flow.items() if v is None or _is_number(v)}
+        rows.append({**flow, "values": values, "colour": flow_style(index).colour})
+    return rows
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _packed(sketch: Sketch, details: list[Detail]) -> str:
+    states = dict.fromkeys(band.state for detail in details for band in detail.bands)
+    data = {
+        "end": sketch.end_ns / 1e9,
+        "overview": [_panel(panel) for panel in sketch.overview()],
+        "details": [
+            {
+                "flow": detail.flow,
+                "panels": [_panel(panel) for panel in detail.panels],
+                "bands": [[band.start, band.end, band.state] for band in detail.bands],
+            }
+            for detail in details
+        ],
+        "tints": tints(list(states)),
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    return {
+        "title": panel.title,
+        "unit": panel.unit,
+        "unitRight": panel.unit_right,
+        "stacked": panel.stacked,
+        "times": [round(t, 6) for t in panel.times],
+        "series": [
+            {
+                "label": series.label,
+                "colour": series.style.colour,
+                "dash": list(series.style.dash),
+                "right": series.right,
+                "values": series.values,
+            }
+            for series in panel.series
+        ],
+    }

@@ -1,0 +1,245 @@
+"""Runs: made from scenarios, read from folders, looked at."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from paceline import _paceline
+from paceline.quantities import quantity
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Overrides = Mapping[str, object] | Iterable[tuple[str, object]]
+
+#: The metrics of a run's short forms, in their order.
+HEADLINES = ("utilisation_ratio", "jain_last_half_ratio", "queue_p95_ns", "retransmit_ratio")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a run cost."""
+
+    wall_ns: int
+    packets: int
+    events: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a batch of runs has come."""
+
+    simulated_ns: int
+    total_ns: int
+    packets: int
+    events: int
+    finished: int
+
+
+class Run:
+    """What a run left: its tables, its metrics, its scenario.
+
+    Tables are polars data frames over the engine's own memory: nothing is copied. For another
+    library, `table(name)` gives an object with the Arrow PyCapsule interface.
+    """
+
+    def __init__(self, inner: _paceline.Run, engine: Engine | None = None) -> None:
+        #: The extension module's object.
+        self.inner = inner
+        #: What the run cost; `None` for a run that was read from disk.
+        self.engine = engine
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Run:
+        """Read a run from its folder."""
+        return cls(_paceline.Run.read(os.fspath(folder)))
+
+    def write(self, folder: str | os.PathLike[str]) -> None:
+        """Write the run as a folder; it may replace a run, and nothing else."""
+        self.inner.write(os.fspath(folder))
+
+    def table(self, name: str) -> _paceline.Table:
+        """Return a table as an Arrow stream: `flows`, `samples`, `queue`, `events`, `packets`."""
+        table = self.inner.table(name)
+        if table is None:
+            raise KeyError(f"this run has no table {name!r}")
+        return table
+
+    @cached_property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+        return pl.DataFrame(self.table("flows"))
+
+    @cached_property
+    def samples(self) -> pl.DataFrame:
+        """Each flow over time."""
+        return pl.DataFrame(self.table("samples"))
+
+    @cached_property
+    def queue(self) -> pl.DataFrame:
+        """Each link over time."""
+        return pl.DataFrame(self.table("queue"))
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """What happened, in order."""
+        return pl.DataFrame(self.table("events"))
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What the run was and what was measured: the object that ``--json`` prints."""
+        summary: dict[str, Any] = json.loads(self.inner.summary_json())
+        return summary
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """The run's metrics by name; `None` where one is undefined."""
+        metrics: dict[str, float | None] = self.summary["metrics"]
+        return metrics
+
+    @property
+    def flow_metrics(self) -> list[dict[str, Any]]:
+        """The metrics of each flow."""
+        flows: list[dict[str, Any]] = self.summary["flows"]
+        return flows
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario."""
+        return str(self.summary["scenario"])
+
+    @property
+    def scenario_toml(self) -> str:
+        """The scenario with every default written."""
+        return self.inner.scenario_toml
+
+    @property
+    def seed(self) -> int:
+        """Seed of all randomness."""
+        return int(self.summary["seed"])
+
+    def plot(self, flow: int | None = None) -> Figure:
+        """Draw the run as the report does; `flow` chooses the flow of the detailed panels."""
+        from paceline.report.figure import draw
+
+        return draw(self, flow=flow)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report, one self-contained HTML file, and return its path."""
+        from paceline.report.page import write_page
+
+        return write_page(self, Path(path))
+
+    def _headlines(self) -> list[tuple[str, str]]:
+        metrics = self.metrics
+        return [(name, quantity(name, metrics[name])) for name in HEADLINES if name in metrics]
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value}" for name, value in self._headlines())
+        return f"<Run {self.scenario} seed {self.seed}: {figures}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{n}</td><td>{v}</td></tr>" for n, v in self._headlines())
+        title = html.escape(f"{self.scenario}, seed {self.seed}")
+        return f"<table><caption>{title}</caption>{rows}</table>"
+
+
+def _pairs(overrides: Overrides) -> list[tuple[str, str]]:
+    """Return overrides as the parser takes them: TOML values as text."""
+    items = overrides.items() if isinstance(overrides, Mapping) else overrides
+    return [(key, str(v).lower() if isinstance(v, bool) else str(v)) for key, v in items]
+
+
+def load(scenario: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the text of a scenario and the name for its errors.
+
+    A string with a line break or an ``=`` is the scenario itself, anything else a path.
+    """
+    if isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
+        return scenario, "scenario.toml"
+    path = Path(scenario)
+    return path.read_text(encoding="utf-8"), str(scenario)
+
+
+def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str:
+    """Check a scenario and return it as TOML with every default written.
+
+    Raises `ScenarioError` with everything that is wrong.
+    """
+    text, name = load(scenario)
+    return _paceline.check(text, name, _pairs(overrides)).toml
+
+
+def run_jobs(
+    scenario: str | os.PathLike[str],
+    jobs: Sequence[tuple[Overrides, int]],
+    *,
+    name: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    finished: Callable[[int, Run], object] | None = None,
+) -> list[Run]:
+    """Run a scenario once for each job (overrides, seed), side by side, in the jobs' order.
+
+    `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends. Ctrl-C raises `KeyboardInterrupt`; what
+    `finished` was given by then is whole.
+    """
+    text, file = load(scenario)
+    runs: dict[int, Run] = {}
+
+    def collect(index: int, inner: _paceline.Run, engine: tuple[int, int, int]) -> None:
+        runs[index] = Run(inner, Engine(*engine))
+        if finished is not None:
+            finished(index, runs[index])
+
+    _paceline.simulate(
+        text,
+        name or file,
+        [(_pairs(overrides), seed) for overrides, seed in jobs],
+        threads or os.cpu_count() or 1,
+        collect,
+        None if progress is None else lambda *seen: progress(Progress(*seen)),
+    )
+    return [runs[index] for index in range(len(jobs))]
+
+
+def run_many(
+    scenario: str | os.PathLike[str],
+    seeds: Iterable[int],
+    *,
+    overrides: Overrides = (),
+    threads: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> list[Run]:
+    """Run a scenario once for each seed, side by side; the runs come in the seeds' order."""
+    overrides = _pairs(overrides)
+    jobs = [(overrides, seed) for seed in seeds]
+    return run_jobs(scenario, jobs, threads=threads, progress=progress)
+
+
+def run(
+    scenario: str | os.PathLike[str],
+    *,
+    seed: int | None = None,
+    overrides: Overrides = (),
+    progress: Callable[[Progress], object] | None = None,
+) -> Run:
+    """Run a scenario, given as a path or as TOML text, once.
+
+    The seed is the scenario's unless another is given.
+
+    >>> run("scenarios/bbr3/one-flow.toml", seed=7)  # doctest: +SKIP
+    """
+    if seed is None:
+        text, name = load(scenario)
+        seed = _paceline.check(text, name, _pairs(overrides)).seed
+    return run_many(scenario, [seed], overrides=overrides, progress=progress)[0]
