@@ -13,6 +13,10 @@ from typing import NamedTuple
 _PERCENT = ("loss", "retransmit", "utilisation", "share", "spurious", "mark", "idle")
 
 
+#: What stands for a value that there is none of.
+NONE = "\N{EN DASH}"
+
+
 class Scale(NamedTuple):
     """A unit, and how many base units are in one of it."""
 
@@ -44,9 +48,9 @@ def scale_of(name: str, reference: float | None) -> Scale:
 
 
 def number(value: float | None, scale: Scale) -> str:
-    """Write `value` in `scale` with four significant digits; ``never``-like values are a dash."""
+    """Write `value` in `scale` with four significant digits, and what is undefined as a dash."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
+        return NONE
     scaled = value / scale.size
     if float(scaled).is_integer() and scale.size == 1.0:
         return f"{int(scaled):,}"
@@ -61,4 +65,4 @@ def quantity(name: str, value: float | None) -> str:
     """Write `value` with its unit: ``quantity("rtt_p50_ns", 40_000_000)`` is ``40.00 ms``."""
     scale = scale_of(name, value)
     text = number(value, scale)
-    return text if text == "–" or scale.unit in ("ratio", "count") else f"{text} {scale.unit}"
+    return text if text == NONE or scale.unit in ("ratio", "count") else f"{text} {scale.unit}"

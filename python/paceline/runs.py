@@ -190,8 +190,8 @@ def run_jobs(
 ) -> list[Run]:
     """Run a scenario once for each job (overrides, seed), side by side, in the jobs' order.
 
-    `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends. Ctrl-C raises `KeyboardInterrupt`; what
-    `finished` was given by then is whole.
+    `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends.
+    Ctrl-C raises `KeyboardInterrupt`; what `finished` was given by then is whole.
     """
     text, file = load(scenario)
     runs: dict[int, Run] = {}

@@ -15,8 +15,11 @@ pub struct ControllerSpec {
     pub source: &'static str,
     /// Its `index`-th option.
     pub option: fn(usize) -> Option<OptionInfo>,
-    recipe: fn(&[(&str, OptionValue)]) -> Result<Recipe, usize>,
+    recipe: MakeRecipe,
 }
+
+/// Checks options; the error is the index of the first that is refused.
+type MakeRecipe = fn(&[(&str, OptionValue)]) -> Result<Recipe, usize>;
 
 impl ControllerSpec {
     /// Its options, in order.
@@ -59,7 +62,7 @@ macro_rules! registry {
        $controller:ty, $parameters:ty, $size:expr;)*) => {
         /// Any of the controllers, dispatched statically.
         #[derive(Clone, Debug)]
-        #[expect(missing_docs, clippy::large_enum_variant, reason = "each variant is its controller; no allocation")]
+        #[expect(missing_docs, reason = "each variant is its controller")]
         pub enum AnyController { $($variant($controller)),* }
 
         /// A controller's checked parameters, from which any number of instances are made.

@@ -87,3 +87,43 @@ impl Counter<'_> {
         u64::try_from(grown).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_grows_evenly_between_what_is_known() {
+        // Rows 0 and 2 are its own; it was zero at 10, and stopped at 50 between its rows.
+        let counter = Counter {
+            times: &[20, 25, 60],
+            values: &[100, 7, 900],
+            rows: &[0, 2],
+            origin: 10,
+            end: Some((50, 700)),
+        };
+        let at: Vec<i64> = [0, 10, 15, 20, 35, 50, 55, 99]
+            .map(|t| counter.at(t))
+            .into();
+        assert_eq!(at, [0, 0, 50, 100, 400, 700, 700, 700]);
+        assert_eq!(counter.between(15, 35), 350);
+        let without_end = Counter {
+            end: None,
+            ..counter
+        };
+        let at: Vec<i64> = [20, 40, 60, 99].map(|t| without_end.at(t)).into();
+        assert_eq!(at, [100, 500, 900, 900]);
+    }
+
+    #[test]
+    fn two_rows_at_one_time_are_a_step() {
+        let counter = Counter {
+            times: &[5, 5],
+            values: &[1, 9],
+            rows: &[0, 1],
+            origin: 0,
+            end: None,
+        };
+        assert_eq!([4, 5, 6].map(|t| counter.at(t)), [0, 9, 9]);
+    }
+}

@@ -257,33 +257,32 @@ impl RunFile {
 }
 
 fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
-    let names = table.texts("cc")?.into_iter().zip(table.texts("label")?);
-    let times = table.values("start_ns")?.iter().zip(table.ints("stop_ns")?);
-    let rest = table
-        .values("base_rtt_ns")?
-        .iter()
-        .zip(table.values("mss_bytes")?);
+    let ids = table.ids("flow")?.values();
+    let (mut ccs, mut labels) = (
+        table.texts("cc")?.into_iter(),
+        table.texts("label")?.into_iter(),
+    );
+    let (starts, stops) = (table.values("start_ns")?, table.ints("stop_ns")?);
+    let (base_rtts, msses) = (table.values("base_rtt_ns")?, table.values("mss_bytes")?);
     let time = |ns: i64| Instant::from_nanos(u64::try_from(ns).unwrap_or(0));
-    let flows = table
-        .ids("flow")?
-        .values()
+    let mut flows = Vec::with_capacity(ids.len());
+    for (((flow, start), stop), (base_rtt, mss)) in ids
         .iter()
-        .zip(names)
-        .zip(times)
-        .zip(rest);
-    let flow = |(((flow, (cc, label)), (start, stop)), (base_rtt, mss)): (
-        ((&u32, (Option<&str>, Option<&str>)), (&i64, Option<i64>)),
-        (&i64, &i64),
-    )| FlowInfo {
-        flow: *flow,
-        cc: cc.unwrap_or_default().into(),
-        label: label.unwrap_or_default().into(),
-        start: time(*start),
-        stop: stop.map(time),
-        base_rtt: time(*base_rtt).since(Instant::ZERO),
-        mss: u32::try_from(*mss).unwrap_or(0),
-    };
-    Ok(flows.map(flow).collect())
+        .zip(starts)
+        .zip(stops)
+        .zip(base_rtts.iter().zip(msses))
+    {
+        flows.push(FlowInfo {
+            flow: *flow,
+            cc: ccs.next().flatten().unwrap_or_default().into(),
+            label: labels.next().flatten().unwrap_or_default().into(),
+            start: time(*start),
+            stop: stop.map(time),
+            base_rtt: time(*base_rtt).since(Instant::ZERO),
+            mss: u32::try_from(*mss).unwrap_or(0),
+        });
+    }
+    Ok(flows)
 }
 
 /// Whether a run may be written here: there is nothing, an empty folder, or a run of any version.

@@ -87,7 +87,7 @@ impl Path {
                 continue;
             };
             self.count += 1;
-            if self.loss > 0 && self.count % self.loss == 0 {
+            if self.loss > 0 && self.count.is_multiple_of(self.loss) {
                 continue;
             }
             if let Some(ack) = self.receiver.on_segment(self.now, &segment) {

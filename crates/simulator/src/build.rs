@@ -263,7 +263,6 @@ fn changes(event: &paceline_scenario::Event, plans: &[(FlowPlan, Workload)]) -> 
 }
 
 fn info(scenario: &Scenario, plans: &[(FlowPlan, Workload)], rate: Rate, seed: u64) -> RunInfo {
-    let path = &scenario.path;
     let payload = plans
         .iter()
         .map(|(plan, _)| f64::from(plan.sender.mss) / f64::from(plan.sender.mss + plan.header))

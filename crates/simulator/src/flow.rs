@@ -107,11 +107,13 @@ impl Flow {
             return;
         };
         let write = self.application.poll(now);
+        if write.stop {
+            sender.stop_unlimited(now);
+        }
         match write.amount {
             Amount::None => {}
             Amount::Bytes(bytes) => sender.write(now, bytes),
             Amount::Unlimited => sender.write_unlimited(now),
-            Amount::Stop => sender.stop_unlimited(now),
         }
         if write.close {
             sender.close();

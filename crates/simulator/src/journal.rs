@@ -178,7 +178,7 @@ impl Journal {
             app_limited: sender.app_limited(),
         };
         self.recorder
-            .sample(&row, &mut |visit| sender.controller().visit_state(visit));
+            .sample(&row, |visit| sender.controller().visit_state(visit));
     }
 
     pub fn finish(self, flows: &[Flow]) -> Run {

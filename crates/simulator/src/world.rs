@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use paceline_congestion::{Config, Controller};
+use paceline_congestion::Config;
 use paceline_path::Link;
 use paceline_record::Run;
 use paceline_recovery::{Acknowledgment, Receiver, Sender};

@@ -89,12 +89,12 @@ def run(
     95 % interval. A scenario with `compare` in `[run]` is run once for each of those controllers.
 
     Examples:
-
         paceline run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report
 
         paceline run FILE --repeats 10 --json
 
         paceline run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic
+
     """
     from paceline.cli.run import Settings, run_files
 
@@ -127,10 +127,10 @@ def check(
     """Check a scenario and print it with every default written.
 
     Examples:
-
         paceline check scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 
         paceline check FILE --set run.duration="5 s" > resolved.toml
+
     """
     plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_ or []))
     if json:
@@ -156,12 +156,12 @@ def list_(
     """List what there is: scenarios, controllers and their options, metrics and their definitions.
 
     Examples:
-
         paceline list controllers
 
         paceline list controllers bbr3
 
         paceline list metrics convergence_ns
+
     """
     listing.show(what, name, as_json=json)
     return Exit.OK
@@ -188,10 +188,10 @@ def report(
     The page opens from disk, without a network. Figures are the same bytes every time.
 
     Examples:
-
         paceline report runs/four-flows-50M-40ms-1bdp-1
 
         paceline report runs/four-flows-50M-40ms-1bdp-1 --format svg --out figure-3.svg
+
     """
     from paceline.report import write
 

@@ -122,17 +122,13 @@ class Batch:
             "seed": self.seed,
             "backend": "sim",
             "out": str(self.out),
-            "compare": [
-                {"cc": case.controller, **self._case_result(case)} for case in self.cases
-            ],
+            "compare": [{"cc": case.controller, **self._case_result(case)} for case in self.cases],
         }
 
     def _case_result(self, case: Case) -> dict[str, Any]:
         runs = [case.runs[seed] for seed in sorted(case.runs)]
         if self.repeats > 1:
-            result: dict[str, Any] = json.loads(
-                _paceline.repeats_json([run.inner for run in runs])
-            )
+            result: dict[str, Any] = json.loads(_paceline.repeats_json([run.inner for run in runs]))
             # The median is what a bound is held against: one odd repeat does not move it.
             values = {name: m and m["median"] for name, m in result["metrics"].items()}
         else:
@@ -227,9 +223,7 @@ def _distinct(batches: Sequence[Batch]) -> None:
         seen[batch.out] = batch.path
 
 
-def _tell_interrupted(
-    batch: Batch, results: list[dict[str, Any]], settings: Settings
-) -> None:
+def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], settings: Settings) -> None:
     kept = [
         {"seed": seed, "cc": case.controller, "out": str(batch._folder(case, seed))}
         for case in batch.cases

@@ -58,9 +58,7 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
             scale = scale_of(name, value)
             table.add_row(plain(name), number(value, scale), scale.unit)
         return table
-    table = console.table(
-        "Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit", title=title
-    )
+    table = console.table("Metric", "Mean", "Median", "Low 95 %", "High 95 %", "Unit", title=title)
     for name, value in metrics.items():
         scale = scale_of(name, middle(value) if value else None)
         cells = [value and value[key] for key in ("mean", "median", "low", "high")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from paceline.runs import Run
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
@@ -71,7 +71,7 @@ def save(run: Run, path: Path, format: str, flow: int | None = None) -> None:  #
         figure.savefig(path, format=format, metadata=metadata)
 
 
-def _line(style: Style) -> dict[str, object]:
+def _line(style: Style) -> dict[str, Any]:
     dash = (0, style.dash) if style.dash else "solid"
     return {"color": style.colour, "linestyle": dash}
 

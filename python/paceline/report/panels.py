@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from paceline.quantities import Scale, scale_of
-from paceline.report.palette import NEUTRAL, Style, flow_style, quantity_style
+from paceline.report.palette import Style, flow_style, quantity_style
 from paceline.runs import Run
 
 #: Buckets over a whole run.
@@ -127,9 +127,7 @@ class Sketch:
         """Goodput of each flow, one on the other."""
         width = max(BIN_NS, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        rates = {
-            flow: _rates(self._of_flow(flow), width, count) for flow, _, _ in self._flows()
-        }
+        rates = {flow: _rates(self._of_flow(flow), width, count) for flow, _, _ in self._flows()}
         total = max((sum(row) for row in zip(*rates.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
         top = float(capacity) if isinstance(capacity, int | float) else 0.0
@@ -151,7 +149,7 @@ class Sketch:
         return self._panel("Round-trip time", "_ns", series)
 
     def queue(self) -> Panel:
-        """The bottleneck's queue, in bytes and in time."""
+        """Backlog of the bottleneck, in bytes and in time."""
         peak = self._envelope(self._queue, "peak_bytes")
         delay = self._envelope(self._queue, "delay_ns")
         volume, time = scale_of("_bytes", _top(peak)), scale_of("_ns", _top(delay))
@@ -206,10 +204,10 @@ class Sketch:
         if frame.is_empty():
             return []
         changes = self._events.filter((pl.col("kind") == "state") & (pl.col("flow") == flow))
-        steps = [
-            (int(t), str(state)) for t, state in changes.select("t_ns", "detail").iter_rows()
-        ]
-        first = frame.filter(pl.col("phase").is_not_null() & (pl.col("phase").cast(pl.String) != ""))
+        steps = [(int(t), str(state)) for t, state in changes.select("t_ns", "detail").iter_rows()]
+        first = frame.filter(
+            pl.col("phase").is_not_null() & (pl.col("phase").cast(pl.String) != "")
+        )
         if not first.is_empty():
             began, state = int(first["t_ns"][0]), str(first["phase"][0])
             before = changes["from"][0] if changes.height else None

@@ -56,6 +56,13 @@ impl Bbr3 {
         if !self.full_bw_reached || self.adapt_long_term_model(ack) {
             return;
         }
+        if self.state == State::Up {
+            if self.is_time_to_go_down(ack, rate) {
+                self.prev_probe_too_high = false; // no high loss (yet)
+                self.start_probe_bw_down(ack.now);
+            }
+            return;
+        }
         match self.state {
             State::Down | State::Cruise if self.is_time_to_probe_bw(ack.now) => {
                 self.start_probe_bw_refill();
@@ -65,12 +72,6 @@ impl Bbr3 {
                 // After one round of REFILL, start UP.
                 self.is_bw_probe_sample = true;
                 self.start_probe_bw_up(rate);
-            }
-            State::Up => {
-                if self.is_time_to_go_down(ack, rate) {
-                    self.prev_probe_too_high = false; // no high loss (yet)
-                    self.start_probe_bw_down(ack.now);
-                }
             }
             _ => {}
         }

@@ -286,7 +286,7 @@ fn fields_are_null_where_a_row_has_none() {
             .value(0),
         2.772_589
     );
-    assert_eq!(column("filled_pipe").as_boolean().value(2), true);
+    assert!(column("filled_pipe").as_boolean().value(2));
     let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     assert_eq!(column("phase").data_type(), &text);
 }

@@ -131,6 +131,13 @@ fn percentiles_are_of_nearest_rank() {
 }
 
 #[test]
+fn means_are_rounded() {
+    assert_eq!(whole_mean(&[1, 2]), Some(2.0));
+    assert_eq!(whole_mean(&[1, 1, 2]), Some(1.0));
+    assert_eq!(whole_mean(&[]), None);
+}
+
+#[test]
 fn loss_and_retransmission_by_hand() {
     let run = two_flows();
     // 40 of 8000
@@ -204,6 +211,14 @@ fn a_flow_that_is_not_there_is_not_unfair() {
     assert_near(run.metric("jain_last_half_ratio"), 1.0);
     // Two flows for three bins are not two flows for five.
     assert_eq!(run.metric("convergence_ns"), None);
+}
+
+#[test]
+fn a_bin_that_a_flow_starts_in_is_not_its() {
+    // From 3 s on both have 400 kB/s; the second starts at 2.5 s.
+    let infos = vec![flow_info(0, 0), flow_info(1, 2_500)];
+    let flows: [(u64, &[u64]); 2] = [(0, &[400; 10]), (3, &[400; 7])];
+    assert_near(record(infos, &flows, &[]).metric("jain_bins_ratio"), 1.0);
 }
 
 #[test]

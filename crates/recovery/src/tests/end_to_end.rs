@@ -4,7 +4,7 @@ use paceline_congestion::{CaState, Ecn, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Rate};
 
 use super::harness::{Fate, MSS, Told, Window, World, at, ms};
-use crate::{Acknowledgment, Segment};
+use crate::{Acknowledgment, Segment, Sender, SenderConfig};
 
 const LOSS: Told = Told::Loss {
     starts_range: true,
@@ -285,7 +285,7 @@ fn needless_retransmissions_are_undone_by_duplicates() {
 #[test]
 fn acknowledgments_may_be_lost() {
     let answers = |number: u64, _: &Acknowledgment| {
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             vec![ms(20)]
         } else {
             vec![]
@@ -425,4 +425,38 @@ fn what_was_unlimited_can_end() {
     world.sender.close();
     assert!(world.run(at(2000)));
     assert!(world.sender.is_finished());
+}
+
+#[test]
+fn a_timeout_sends_the_first_segment_whatever_the_window() {
+    let config = SenderConfig {
+        mss: MSS,
+        tlp: false,
+        ..SenderConfig::default()
+    };
+    let mut sender = Sender::new(config, Window::new(10), at(0), Some(ms(40)));
+    for time in [0, 230] {
+        sender.write(at(time), u64::from(MSS));
+        assert!(sender.poll_transmit(at(time)).is_some());
+    }
+    // The handshake gave 40 ms, and the timeout is 200 ms more.
+    assert_eq!(sender.next_timer(), Some(at(240)));
+    // RACK has an RTT to judge by: at the timeout the third segment is too young to be lost.
+    let ack = Acknowledgment {
+        ack: u64::from(MSS),
+        ts_echo: at(0),
+        window: 1 << 20,
+        ..Acknowledgment::default()
+    };
+    sender.on_ack(at(235), &ack);
+    sender.write(at(400), u64::from(MSS));
+    assert!(sender.poll_transmit(at(400)).is_some());
+    let timeout = sender.next_timer().unwrap();
+    sender.on_timer(timeout);
+    assert_eq!(sender.controller().story(), [LOSS, Told::Timeout]);
+    assert_eq!(sender.in_flight(), Bytes::new(1000));
+    let again = sender.poll_transmit(timeout).unwrap();
+    assert_eq!((again.seq, again.retransmission), (1000, true));
+    // The window of one segment is full.
+    assert_eq!(sender.poll_transmit(timeout), None);
 }

@@ -1,0 +1,80 @@
+# Everything runs from a fresh clone with cargo, Python 3.11+, make and a C compiler. No activation
+# of .venv is needed. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
+
+RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
+PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
+
+.PHONY: help demo test bench schema clean tools test-rust test-python
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+tools:
+	@command -v cargo >/dev/null || { \
+	  echo "error: cargo is not on PATH" >&2; \
+	  echo "hint: install Rust 1.88 or newer, see https://rustup.rs" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "error: $(PYTHON) is not on PATH" >&2; \
+	  echo "hint: install Python 3.11 or newer, or name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1), and 3.11 or newer is needed" >&2; \
+	  echo "hint: name another: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "error: $(PYTHON) has no venv module" >&2; \
+	  echo "hint: on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+$(BIN)/python: | tools
+	@$(PYTHON) -m venv $(VENV)
+
+# The package, optimised, and its command. One wheel: an old one would be taken for the new.
+$(VENV)/.installed: $(BIN)/python $(RUST) $(PACKAGE) pyproject.toml | tools
+	@rm -rf $(VENV)/wheels
+	@echo "building paceline (the first time takes minutes)" >&2
+	$(PIP) 'maturin>=1.9,<2'
+	$(BIN)/maturin build --quiet --interpreter $(BIN)/python --out $(VENV)/wheels
+	$(PIP) $(VENV)/wheels/*.whl
+	$(PIP) --no-deps --force-reinstall $(VENV)/wheels/*.whl
+	@touch $@
+
+# The tools that tests need.
+$(VENV)/.developed: $(VENV)/.installed
+	$(PIP) "$$(echo $(VENV)/wheels/*.whl)[dev]"
+	@touch $@
+
+demo: $(VENV)/.installed ## Build, run four BBRv3 flows for 60 s, write a report
+	@$(BIN)/paceline run $(DEMO) --report
+
+test-rust: | tools
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test --workspace --quiet
+
+test-python: $(VENV)/.developed
+	$(BIN)/ruff format --check python tests
+	$(BIN)/ruff check python tests
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+test: test-rust test-python ## Format, lint, types and every test, in Rust and Python
+
+bench: | tools ## Measure the controllers and the simulator
+	cargo bench --workspace
+
+schema: $(VENV)/.installed ## Regenerate the JSON Schema of scenarios
+	@mkdir -p docs/reference
+	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json
+	@echo docs/reference/scenario.schema.json
+
+clean: ## Remove what the targets above made, runs excepted
+	rm -rf $(VENV) target .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,133 @@
+"""What the report draws, and that it needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from typing import Any
+
+import paceline
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+from paceline.report.page import render
+from paceline.report.palette import flow_style
+from paceline.report.panels import Sketch, envelope
+
+
+class Page(HTMLParser):
+    """Collects what a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outside: list[str] = []
+        self.links: set[str] = set()
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            if name in ("src", "href", "action", "data", "poster") and value:
+                if value.startswith("#"):
+                    self.links.add(value[1:])
+                elif value != "data:,":
+                    self.outside.append(value)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    found = re.search(r'id="data">([^<]*)<', page)
+    assert found is not None
+    data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found[1])))
+    return data
+
+
+def test_the_page_needs_nothing_else(run: paceline.Run) -> None:
+    text = render(run)
+    page = Page()
+    page.feed(text)
+    assert page.outside == []
+    assert page.links <= page.ids
+    # The only address is a comment in uPlot that names its origin.
+    assert re.findall(r"https?://[^\s\"')]+", text) == ["https://github.com/leeoniya/uPlot"]
+    assert "@import" not in text
+    assert "fetch(" not in text
+
+
+def test_every_number_leads_to_its_definition(run: paceline.Run) -> None:
+    page = Page()
+    page.feed(render(run))
+    assert {f"run-{name}" for name in run.metrics} <= page.links & page.ids
+
+
+def test_the_tables_stand_without_scripts(run: paceline.Run) -> None:
+    text = render(run).split("<script")[0]
+    for name in run.metrics:
+        assert name in text
+    assert "duration = " in text
+
+
+def test_text_is_escaped() -> None:
+    from conftest import SCENARIO
+
+    hostile = SCENARIO.replace("Two flows", "</pre><script>alert(1)</script>")
+    run = paceline.run(hostile, overrides={"run.duration": "300 ms"})
+    assert "<script>alert" not in render(run)
+
+
+def test_the_data_is_what_was_recorded(run: paceline.Run) -> None:
+    data = data_of(render(run))
+    goodput, rtt, queue = data["overview"]
+    assert goodput["unit"] == "Mbit/s"
+    assert rtt["unit"] == "ms"
+    assert (queue["unit"], queue["unitRight"]) == ("kB", "ms")
+    for panel in data["overview"]:
+        assert all(len(s["values"]) == len(panel["times"]) for s in panel["series"])
+    # The bins add up to what the receivers got.
+    for index, series in enumerate(goodput["series"]):
+        got = sum(series["values"]) * 1e6 * 0.1 / 8
+        assert abs(got - run.flows["goodput_bytes"][index]) < 0.01 * got + 2000
+    peak = max(v for v in queue["series"][0]["values"] if v is not None)
+    assert abs(peak * 1e3 - float(run.queue["peak_bytes"].max() or 0)) <= 0.001 * peak * 1e3  # type: ignore[arg-type]
+
+
+def test_bands_cover_a_flow_without_gaps(run: paceline.Run) -> None:
+    bands = Sketch(run).detail(0).bands
+    assert bands[0].state == "Startup"
+    assert len(bands) > 2
+    for band, following in pairwise(bands):
+        assert band.end == following.start
+        assert band.state != following.state
+    assert bands[-1].end == 2.0
+
+
+def test_a_flow_looks_the_same_everywhere(run: paceline.Run) -> None:
+    overview = Sketch(run).overview()
+    for index in range(2):
+        assert overview[0].series[index].style == overview[1].series[index].style
+    styles = [flow_style(index) for index in range(28)]
+    assert len(set(styles)) == 28
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 999), st.one_of(st.none(), st.integers(-(10**6), 10**6))),
+        max_size=60,
+    ),
+    count=st.integers(1, 20),
+)
+def test_no_peak_is_lost(rows: list[tuple[int, int | None]], count: int) -> None:
+    rows.sort(key=lambda row: row[0])
+    schema = {"t_ns": pl.Int64, "v": pl.Int64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    width = -(-1000 // count)
+    values = envelope(frame, "v", width, count)
+    assert len(values) == 2 * count
+    for bucket in range(count):
+        inside = [v for t, v in rows if v is not None and t // width == bucket]
+        kept = values[2 * bucket : 2 * bucket + 2]
+        assert kept == [None, None] if not inside else set(kept) == {min(inside), max(inside)}
