@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 import paceline
-import pytest
+from paceline.cli import main
 
 SCENARIO = """\
 schema = 1
@@ -32,7 +32,15 @@ cc = "reno"
 start = "200 ms"
 """
 
-Result = subprocess.CompletedProcess[str]
+
+class Result(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 Command = Callable[..., Result]
 
 
@@ -49,18 +57,16 @@ def run() -> paceline.Run:
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Command:
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
     """Run ``paceline`` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: object, **environment: str) -> Result:
-        return subprocess.run(
-            [sys.executable, "-m", "paceline", *map(str, arguments)],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "100", **environment},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+    def call(*arguments: object) -> Result:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Result(code, said.out, said.err)
 
     return call

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import paceline
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+
+import paceline
 from conftest import SCENARIO
 
 
@@ -90,7 +91,7 @@ def test_what_a_callback_raises_comes_out() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        paceline.run(SCENARIO, overrides={"run.duration": "1 h"}, progress=stop)
+        paceline.run(SCENARIO, overrides={"run.duration": "1000 s"}, progress=stop)
 
 
 def test_a_wrong_scenario_says_where() -> None:

@@ -6,8 +6,9 @@ import json
 import tomllib
 from pathlib import Path
 
-import paceline
 import pytest
+
+import paceline
 from conftest import Command
 
 

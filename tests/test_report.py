@@ -10,10 +10,11 @@ from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
-import paceline
 import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
+
+import paceline
 from paceline.report.page import render
 from paceline.report.palette import flow_style
 from paceline.report.panels import Sketch, envelope
@@ -81,16 +82,17 @@ def test_text_is_escaped() -> None:
 
 def test_the_data_is_what_was_recorded(run: paceline.Run) -> None:
     data = data_of(render(run))
-    goodput, rtt, queue = data["overview"]
-    assert goodput["unit"] == "Mbit/s"
+    throughput, rtt, queue = data["overview"]
+    assert throughput["unit"] == "Mbit/s"
     assert rtt["unit"] == "ms"
     assert (queue["unit"], queue["unitRight"]) == ("kB", "ms")
     for panel in data["overview"]:
         assert all(len(s["values"]) == len(panel["times"]) for s in panel["series"])
-    # The bins add up to what the receivers got.
-    for index, series in enumerate(goodput["series"]):
+    # The bins add up to what was delivered.
+    for index, series in enumerate(throughput["series"]):
         got = sum(series["values"]) * 1e6 * 0.1 / 8
-        assert abs(got - run.flows["goodput_bytes"][index]) < 0.01 * got + 2000
+        delivered = run.samples.filter(flow=index)["delivered_bytes"][-1]
+        assert abs(got - delivered) < 0.001 * delivered
     peak = max(v for v in queue["series"][0]["values"] if v is not None)
     assert abs(peak * 1e3 - float(run.queue["peak_bytes"].max() or 0)) <= 0.001 * peak * 1e3  # type: ignore[arg-type]
 
@@ -131,3 +133,17 @@ def test_no_peak_is_lost(rows: list[tuple[int, int | None]], count: int) -> None
         inside = [v for t, v in rows if v is not None and t // width == bucket]
         kept = values[2 * bucket : 2 * bucket + 2]
         assert kept == [None, None] if not inside else set(kept) == {min(inside), max(inside)}
+
+
+def test_many_flows_are_drawn_as_the_largest_and_the_rest() -> None:
+    from conftest import SCENARIO
+
+    changes = {"run.duration": "500 ms", "flows.0.count": 20}
+    run = paceline.run(SCENARIO, overrides=changes)
+    data = data_of(render(run))
+    throughput, rtt, _ = data["overview"]
+    assert len(data["details"]) == len(rtt["series"]) == 12
+    assert throughput["series"][-1]["label"] == "9 other flows"
+    total = sum(sum(series["values"]) for series in throughput["series"]) * 1e6 * 0.1 / 8
+    delivered = int(run.samples.filter(t_ns=500_000_000)["delivered_bytes"].sum())
+    assert abs(total - delivered) < 0.005 * delivered

@@ -2,8 +2,8 @@
 
 use paceline_congestion::controllers as registry;
 use paceline_congestion::options::OptionInfo;
-use paceline_simulator::{allowed, written};
 use paceline_record::metrics::{Better, Definition, FLOW_METRICS, METRICS};
+use paceline_simulator::{allowed, written};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -55,6 +55,8 @@ fn definition<'py, F>(
 #[pyfunction]
 pub fn metrics(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let runs = METRICS.iter().map(|metric| definition(py, "run", metric));
-    let flows = FLOW_METRICS.iter().map(|metric| definition(py, "flow", metric));
+    let flows = FLOW_METRICS
+        .iter()
+        .map(|metric| definition(py, "flow", metric));
     runs.chain(flows).collect()
 }

@@ -26,7 +26,8 @@ struct Seen {
 
 impl Seen {
     fn set(&self, progress: &Progress) {
-        self.simulated_ns.store(progress.simulated.as_nanos(), Relaxed);
+        self.simulated_ns
+            .store(progress.simulated.as_nanos(), Relaxed);
         self.packets.store(progress.packets, Relaxed);
         self.events.store(progress.events, Relaxed);
     }
@@ -130,7 +131,14 @@ impl Batch {
                 }
             });
             let wall = begin.elapsed();
-            if sender.send(Ended { index, outcome, wall }).is_err() {
+            if sender
+                .send(Ended {
+                    index,
+                    outcome,
+                    wall,
+                })
+                .is_err()
+            {
                 return;
             }
         }

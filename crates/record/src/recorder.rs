@@ -38,6 +38,14 @@ impl FieldKey {
         Self { name, suffix, kind }
     }
 
+    /// Equal down to the addresses of its texts: what a controller's code says again is, and this
+    /// runs for every field of every row.
+    fn is_literally(&self, other: &Self) -> bool {
+        std::ptr::eq(self.name, other.name)
+            && std::ptr::eq(self.suffix, other.suffix)
+            && self.kind == other.kind
+    }
+
     /// The name of its column; one that is taken gets `cc_` in front (`cc_min_rtt_ns` is the
     /// controller's, `min_rtt_ns` the transport's).
     fn column(self, table: &TableBuilder) -> String {
@@ -96,7 +104,7 @@ impl Recorder {
         let mut next = 0;
         fields(&mut |name, value| {
             let key = FieldKey::new(name, value);
-            let column = if self.fields.get(next) == Some(&key) {
+            let column = if self.fields.get(next).is_some_and(|k| k.is_literally(&key)) {
                 next
             } else if let Some(found) = self.fields.iter().position(|k| *k == key) {
                 found

@@ -46,13 +46,11 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Parts, Vec<Diagnostic>> {
         }
     }
     for name in scenario.expect.keys() {
-        let names = || {
-            paceline_record::metrics::METRICS
+        if paceline_record::metrics::find(name).is_none() {
+            let names = paceline_record::metrics::METRICS
                 .iter()
-                .map(|metric| metric.name)
-        };
-        if !names().any(|known| known == name) {
-            let hint = controllers::nearest(name, names())
+                .map(|metric| metric.name);
+            let hint = controllers::nearest(name, names)
                 .unwrap_or_else(|| "`paceline list metrics` lists them".into());
             wrong.push(scenario.diagnostic(
                 &format!("expect.{name}"),

@@ -16,6 +16,13 @@ from paceline.cli import console, files, listing
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError
 
+_DEMO = "scenarios/bbr3/four-flows-50M-40ms-1bdp.toml"
+
+
+def _examples(*lines: str) -> str:
+    return "Examples:\n\n" + "\n".join(f"    paceline {line}" for line in lines)
+
+
 app = App(
     name="paceline",
     version=__version__,
@@ -23,15 +30,12 @@ app = App(
 
     Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
     3 expectation failed, 130 interrupted.
-
-    Examples:
-
-        paceline run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
-
-        paceline list controllers bbr3
-
-        paceline report runs/four-flows-50M-40ms-1bdp-1
     """,
+    help_epilogue=_examples(
+        f"run {_DEMO}",
+        "list controllers bbr3",
+        "report runs/four-flows-50M-40ms-1bdp-1",
+    ),
     help_format="markdown",
     version_flags=["--version"],
     exit_on_error=False,
@@ -54,7 +58,13 @@ def _seed(_: object, value: int | None) -> None:
         raise ValueError("must be from 0 to 2^63 - 1.")
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report",
+        "run FILE --repeats 10 --json",
+        'run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic',
+    )
+)
 def run(
     file: Annotated[list[str], Parameter(negative="", help="Scenario files.")],
     /,
@@ -87,14 +97,6 @@ def run(
 
     With `--repeats` the seeds run side by side and each metric comes with its mean, median and
     95 % interval. A scenario with `compare` in `[run]` is run once for each of those controllers.
-
-    Examples:
-        paceline run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report
-
-        paceline run FILE --repeats 10 --json
-
-        paceline run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic
-
     """
     from paceline.cli.run import Settings, run_files
 
@@ -111,7 +113,12 @@ def run(
     return run_files(file, settings)
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "check scenarios/bbr3/four-flows-50M-40ms-1bdp.toml",
+        'check FILE --set run.duration="5 s" > resolved.toml',
+    )
+)
 def check(
     file: Annotated[str, Parameter(help="A scenario file.")],
     /,
@@ -124,14 +131,7 @@ def check(
     ] = None,
     json: Json = False,
 ) -> Exit:
-    """Check a scenario and print it with every default written.
-
-    Examples:
-        paceline check scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
-
-        paceline check FILE --set run.duration="5 s" > resolved.toml
-
-    """
+    """Check a scenario and print it with every default written."""
     plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_ or []))
     if json:
         import tomllib
@@ -143,7 +143,14 @@ def check(
     return Exit.OK
 
 
-@app.command(name="list")
+@app.command(
+    name="list",
+    help_epilogue=_examples(
+        "list controllers",
+        "list controllers bbr3",
+        "list metrics convergence_ns",
+    ),
+)
 def list_(
     what: Annotated[
         listing.What | None, Parameter(show_choices=False, help=" | ".join(listing.LISTS))
@@ -153,21 +160,17 @@ def list_(
     *,
     json: Json = False,
 ) -> Exit:
-    """List what there is: scenarios, controllers and their options, metrics and their definitions.
-
-    Examples:
-        paceline list controllers
-
-        paceline list controllers bbr3
-
-        paceline list metrics convergence_ns
-
-    """
+    """List what there is: controllers and their options, metrics and their definitions, ..."""
     listing.show(what, name, as_json=json)
     return Exit.OK
 
 
-@app.command
+@app.command(
+    help_epilogue=_examples(
+        "report runs/four-flows-50M-40ms-1bdp-1",
+        "report runs/four-flows-50M-40ms-1bdp-1 --format svg --out figure-3.svg",
+    )
+)
 def report(
     run: Annotated[str, Parameter(help="A run's folder.")],
     /,
@@ -186,12 +189,6 @@ def report(
     """Write the report of a run: one self-contained HTML page, or the same plots as a figure.
 
     The page opens from disk, without a network. Figures are the same bytes every time.
-
-    Examples:
-        paceline report runs/four-flows-50M-40ms-1bdp-1
-
-        paceline report runs/four-flows-50M-40ms-1bdp-1 --format svg --out figure-3.svg
-
     """
     from paceline.report import write
 
@@ -209,7 +206,11 @@ def _usage(error: CycloptsError) -> Failure:
     head, mean, tail = message.partition(" Did you mean ")
     chain = [word for word in (error.command_chain or ()) if not word.startswith("-")]
     command = " ".join(["paceline", *chain, "--help"])
-    hint = f"did you mean {tail}" if mean else f"`{command}` shows how it is used"
+    hint = (
+        "did you mean {}".format(tail.replace('"', ""))
+        if mean
+        else f"`{command}` shows how it is used"
+    )
     return Failure("usage", head, hint=hint)
 
 

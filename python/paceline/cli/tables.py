@@ -42,7 +42,7 @@ def show_result(result: dict[str, Any]) -> None:
     repeats = result.get("repeats")
     title = f"{result['scenario']}, seed {result['seed']}"
     if repeats:
-        title += f", {len(repeats)} repeats"
+        title += f", {len(repeats['seed'])} repeats"
     out.print(_metrics(result["metrics"], title))
     if result.get("flows"):
         out.print(_flows(result["flows"]))

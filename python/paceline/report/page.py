@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined
 from paceline._paceline import __version__, metrics
 from paceline.quantities import number, quantity, scale_of
 from paceline.report.palette import flow_style, tints
-from paceline.report.panels import DETAILED, Detail, Panel, Sketch
+from paceline.report.panels import Detail, Panel, Sketch
 
 if TYPE_CHECKING:
     from paceline.runs import Run
@@ -29,8 +29,7 @@ def write_page(run: Run, path: Path) -> Path:
 def render(run: Run) -> str:
     """Return the page."""
     sketch = Sketch(run)
-    numbers = [int(n) for n in sketch.flows["flow"]]
-    details = [sketch.detail(flow) for flow in numbers[:DETAILED]]
+    details = [sketch.detail(flow) for flow in sketch.drawn]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     definitions = metrics()
     return environment.from_string(_asset("report.html.j2")).render(
@@ -41,7 +40,7 @@ def render(run: Run) -> str:
         flow_columns=[d["name"] for d in definitions if d["scope"] == "flow"],
         definitions=definitions,
         details=details,
-        left_out=len(numbers) - len(details),
+        left_out=sketch.flows.height - len(details),
         style=_asset("uPlot.min.css") + _asset("report.css"),
         library=_asset("uPlot.iife.min.js"),
         licence=_asset("uPlot.LICENSE"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from paceline.quantities import Scale, scale_of
-from paceline.report.palette import Style, flow_style, quantity_style
+from paceline.report.palette import NEUTRAL, Style, flow_style, quantity_style
 from paceline.runs import Run
 
 #: Buckets over a whole run.
@@ -21,8 +21,11 @@ BUCKETS = 1000
 BIN_NS = 100_000_000
 BINS = 1200
 
-#: The flows that have detailed panels in a page, so that it stays light.
-DETAILED = 12
+#: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
+DRAWN = 12
+
+# A controller's notes to itself, which would crowd its estimates.
+_INNER = ("undo_", "full_", "prior_")
 
 Values = list[float | None]
 
@@ -110,11 +113,16 @@ class Sketch:
         # Two values in a bucket stand at its first and its third quarter.
         self._times = [(i + 0.5) * self._width / 2 / 1e9 for i in range(2 * self._count)]
 
-    def _flows(self) -> list[tuple[int, str, Style]]:
-        return [
-            (int(row["flow"]), str(row["label"]), flow_style(i))
-            for i, row in enumerate(self.flows.iter_rows(named=True))
-        ]
+    def _chosen(self) -> list[tuple[int, str, Style]]:
+        """Return the flows that are drawn one by one, in their order, with their labels."""
+        rows = list(enumerate(self.flows.iter_rows(named=True)))
+        largest = sorted(rows, key=lambda row: -int(row[1]["goodput_bytes"]))[:DRAWN]
+        return [(int(row["flow"]), str(row["label"]), flow_style(i)) for i, row in sorted(largest)]
+
+    @property
+    def drawn(self) -> list[int]:
+        """The flows that are drawn one by one."""
+        return [flow for flow, _, _ in self._chosen()]
 
     def _of_flow(self, flow: int) -> pl.DataFrame:
         return self._by_flow.get(flow, self._samples.clear())
@@ -124,29 +132,41 @@ class Sketch:
         return [self.throughput(), self.rtt(), self.queue()]
 
     def throughput(self) -> Panel:
-        """Goodput of each flow, one on the other."""
-        width = max(BIN_NS, -(-self.end_ns // BINS))
+        """Throughput of each flow, one on the other.
+
+        It counts what arrived, in whatever order: what the receiver hands over in order comes in
+        bursts after a loss, beyond what the link can carry.
+        """
+        interval = self.end_ns // max(self._queue.height - 1, 1)
+        width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        rates = {flow: _rates(self._of_flow(flow), width, count) for flow, _, _ in self._flows()}
+        rates = {int(f): _rates(self._of_flow(int(f)), width, count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*rates.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
         top = float(capacity) if isinstance(capacity, int | float) else 0.0
         scale = scale_of("_bps", max(total, top))
         series = [
-            Series(label, style, _scaled(list(rates[flow]), scale))
-            for flow, label, style in self._flows()
+            Series(label, style, _scaled(list(rates.pop(flow)), scale))
+            for flow, label, style in self._chosen()
         ]
+        if rates:
+            others = [sum(row) for row in zip(*rates.values(), strict=True)]
+            label = f"{len(rates)} other flows"
+            series.append(Series(label, Style(NEUTRAL, ()), _scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
-        title = f"Goodput by flow, stacked, {width / 1e6:g} ms bins"
+        title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
         return Panel(title, scale.unit, times, series, stacked=True)
 
     def rtt(self) -> Panel:
         """Round-trip time of each flow."""
         series = [
             (label, style, self._envelope(self._of_flow(flow), "rtt_ns"))
-            for flow, label, style in self._flows()
+            for flow, label, style in self._chosen()
         ]
-        return self._panel("Round-trip time", "_ns", series)
+        title = "Round-trip time"
+        if len(series) < self.flows.height:
+            title += f" of the {len(series)} largest flows"
+        return self._panel(title, "_ns", series)
 
     def queue(self) -> Panel:
         """Backlog of the bottleneck, in bytes and in time."""
@@ -162,7 +182,8 @@ class Sketch:
 
     def detail(self, flow: int) -> Detail:
         """Return what is drawn of one flow."""
-        label = next((label for f, label, _ in self._flows() if f == flow), str(flow))
+        labels = self.flows.filter(pl.col("flow") == flow)["label"]
+        label = str(labels[0]) if labels.len() else str(flow)
         frame = self._of_flow(flow)
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         panels = [
@@ -176,7 +197,9 @@ class Sketch:
         own = [
             name
             for name in frame.columns
-            if name.endswith("_bps") and name not in ("pacing_bps", "delivery_bps")
+            if name.endswith("_bps")
+            and name not in ("pacing_bps", "delivery_bps")
+            and not name.startswith(_INNER)
         ]
         names = ["delivery_bps", "pacing_bps", *own]
         known = [n for n in names if n in frame.columns and frame[n].null_count() < frame.height]
@@ -222,22 +245,24 @@ class Sketch:
 
 
 def _rates(frame: pl.DataFrame, width: int, count: int) -> list[float]:
-    """Return the goodput of one flow in each bin, in bit/s.
+    """Return the throughput of one flow in each bin, in bit/s.
 
     The counter is read at the last sample of each bin.
     """
     rates = [0.0] * count
     ends = (
-        frame.select("t_ns", "goodput_bytes")
+        frame.select("t_ns", "delivered_bytes")
         .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
-        .agg(pl.col("t_ns").last(), pl.col("goodput_bytes").last())
+        .agg(pl.col("t_ns").last(), pl.col("delivered_bytes").last())
         .sort("bin")
     )
     before_t = before = 0
-    for bin_, t, goodput in ends.iter_rows():
+    for bin_, t, delivered in ends.iter_rows():
+        # A flow that starts in a bin has nothing before it.
+        before_t = max(before_t, bin_ * width)
         if t > before_t:
-            rates[bin_] = max(goodput - before, 0) * 8e9 / (t - before_t)
-        before_t, before = t, goodput
+            rates[bin_] = max(delivered - before, 0) * 8e9 / (t - before_t)
+        before_t, before = t, delivered
     return rates
 
 
