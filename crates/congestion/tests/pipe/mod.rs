@@ -1,0 +1,137 @@
+//! A full pipe that never loses: enough of a transport to drive a controller
+//! at a steady number of packets in flight, without allocating.
+
+use paceline_congestion::{
+    Ack, AnyController, CaState, Config, Controller, Delivery, Loss, PacketState, Sent, build,
+};
+use paceline_units::{Bytes, Duration, Instant};
+
+const MSS: u32 = 1448;
+
+pub struct Pipe {
+    controller: AnyController,
+    delivery: Delivery,
+    ring: Vec<PacketState>,
+    next: usize,
+    now: Instant,
+    gap: Duration,
+    rtt: Duration,
+}
+
+impl Pipe {
+    /// `flight` packets of round trip, 50 ms long.
+    pub fn new(name: &str, flight: usize) -> Self {
+        let rtt = Duration::from_millis(50);
+        let config = Config {
+            mss: MSS,
+            initial_window: Bytes::new(10 * u64::from(MSS)),
+            seed: 1,
+            now: Instant::ZERO,
+            srtt: Some(rtt),
+        };
+        let controller = build(name, &config, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+        let mut pipe = Self {
+            controller,
+            delivery: Delivery::default(),
+            ring: Vec::with_capacity(flight),
+            next: 0,
+            now: Instant::ZERO,
+            gap: rtt / flight as u64,
+            rtt,
+        };
+        pipe.delivery.on_rtt(rtt);
+        for sent in 0..flight {
+            let packet = pipe.send(sent as u64);
+            pipe.ring.push(packet);
+            pipe.now += pipe.gap;
+        }
+        pipe
+    }
+
+    fn send(&mut self, in_flight: u64) -> PacketState {
+        let in_flight = Bytes::new(in_flight * u64::from(MSS));
+        self.controller.on_send(&Sent {
+            now: self.now,
+            size: MSS,
+            in_flight,
+            app_limited: false,
+        });
+        self.delivery.on_send(self.now, MSS, in_flight)
+    }
+
+    /// One acknowledgment of `packets`, and as many sent in their place.
+    pub fn step(&mut self, packets: u32) {
+        let flight = self.ring.len() as u64;
+        self.now += self.gap * u64::from(packets);
+        let mut rtt = self.rtt;
+        for _ in 0..packets {
+            let packet = self.ring[self.next];
+            rtt = self.now.since(packet.send_time);
+            self.delivery.on_delivered(self.now, &packet, 0, false);
+            self.next = (self.next + 1) % self.ring.len();
+        }
+        let sample = self.delivery.sample();
+        self.acknowledge(sample, packets, rtt);
+        for back in (1..=packets as usize).rev() {
+            let slot = (self.next + self.ring.len() - back) % self.ring.len();
+            self.ring[slot] = self.send(flight - back as u64);
+        }
+    }
+
+    fn acknowledge(
+        &mut self,
+        sample: paceline_congestion::RateSample,
+        packets: u32,
+        rtt: Duration,
+    ) {
+        let mss = u64::from(MSS);
+        let flight = self.ring.len() as u64;
+        self.controller.on_ack(&Ack {
+            now: self.now,
+            sample,
+            newly_acked: Bytes::new(u64::from(packets) * mss),
+            newly_lost: Bytes::ZERO,
+            newly_marked: Bytes::ZERO,
+            prior_in_flight: Bytes::new(flight * mss),
+            in_flight: Bytes::new((flight - u64::from(packets)) * mss),
+            delivered: self.delivery.delivered(),
+            lost: self.delivery.lost(),
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: self.rtt,
+            cwnd_limited: true,
+            ca_state: CaState::Open,
+            una_advanced: true,
+            delayed: false,
+            one_way_delay: None,
+            receiver_delay: None,
+            ece: false,
+        });
+    }
+
+    #[allow(dead_code, reason = "the benchmark has no losses")]
+    pub fn lose(&mut self) {
+        let packet = self.ring[self.next];
+        self.delivery.on_lost(&packet);
+        self.controller.on_loss(&Loss {
+            now: self.now,
+            packet,
+            lost: self.delivery.lost(),
+            delivered: self.delivery.delivered(),
+            in_flight: packet.tx_in_flight,
+            starts_range: true,
+            retransmission: false,
+        });
+        self.controller
+            .on_recovery_enter(self.now, packet.tx_in_flight);
+        self.controller.on_recovery_exit(self.now);
+        self.controller.on_spurious(self.now);
+    }
+
+    #[allow(dead_code, reason = "the benchmark has no timeouts")]
+    pub fn time_out(&mut self) {
+        self.controller.on_timeout(self.now, Bytes::ZERO);
+        self.controller.on_recovery_exit(self.now);
+        self.controller.visit_state(&mut |_, _| {});
+    }
+}
