@@ -33,6 +33,26 @@ class Outcome(TypedDict):
     value: float | None
     held: bool
 
+class StartupRow(TypedDict):
+    growth: float
+    t: float
+    round: int
+    cwnd: int
+    pif: int
+    bw: float
+
+class StartupDerivation(TypedDict):
+    pacing_gain: float
+    cwnd_gain: float
+    drain_gain: float
+
+class Case(TypedDict):
+    id: str
+    suite: str
+    controller: str
+    verdict: str
+    evidence: str
+
 class Table:
     columns: list[str]
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -58,6 +78,10 @@ class Plan:
 
 def check(text: str, file: str, overrides: _Overrides = ()) -> Plan: ...
 def schema() -> str: ...
+def startup(gain: float, rounds: int) -> list[StartupRow]: ...
+def startup_derivation() -> StartupDerivation: ...
+def least_doubling_gain(tolerance: float) -> float: ...
+def golden_traces(folder: str | PathLike[str]) -> list[Case]: ...
 def controllers() -> list[Controller]: ...
 def metrics() -> list[MetricDefinition]: ...
 def simulate(

@@ -13,6 +13,8 @@ pub struct ControllerSpec {
     pub summary: &'static str,
     /// The document it implements.
     pub source: &'static str,
+    /// The states that its state machine can be in, by the names that [`Controller::phase`] gives.
+    pub phases: &'static [&'static str],
     /// Its `index`-th option.
     pub option: fn(usize) -> Option<OptionInfo>,
     recipe: MakeRecipe,
@@ -58,7 +60,7 @@ pub fn build(
 /// Declares the closed set of controllers: one line each makes it known to
 /// scenarios, to listings and to [`AnyController`].
 macro_rules! registry {
-    ($($variant:ident = $name:literal, $summary:literal, $source:literal;
+    ($($variant:ident = $name:literal, $summary:literal, $source:literal, $phases:expr;
        $controller:ty, $parameters:ty, $size:expr;)*) => {
         /// Any of the controllers, dispatched statically.
         #[derive(Clone, Debug)]
@@ -90,6 +92,7 @@ macro_rules! registry {
             name: $name,
             summary: $summary,
             source: $source,
+            phases: $phases,
             option: <$parameters as Parameters>::info,
             recipe: |options| <$parameters>::with(options).map(Recipe::$variant),
         }),*];
@@ -126,18 +129,45 @@ macro_rules! registry {
     };
 }
 
+const PHASES_V1: &[&str] = &["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"];
+const PHASES_V2: &[&str] = &[
+    "STARTUP",
+    "DRAIN",
+    "PROBE_BW_UP",
+    "PROBE_BW_DOWN",
+    "PROBE_BW_CRUISE",
+    "PROBE_BW_REFILL",
+    "PROBE_RTT",
+];
+const PHASES_DRAFT: &[&str] = &[
+    "Startup",
+    "Drain",
+    "ProbeBW_DOWN",
+    "ProbeBW_CRUISE",
+    "ProbeBW_REFILL",
+    "ProbeBW_UP",
+    "ProbeRTT",
+];
+const PHASES_WINDOW: &[&str] = &[
+    "SlowStart",
+    "CSS",
+    "CongestionAvoidance",
+    "Recovery",
+    "Loss",
+];
+
 registry! {
-    Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c";
+    Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c", PHASES_V1;
         crate::linux::bbr1::Bbr1, crate::linux::bbr1::Parameters, 512;
-    Bbr2 = "bbr2", "BBRv2 alpha as in Linux", "google/bbr v2alpha net/ipv4/tcp_bbr2.c";
+    Bbr2 = "bbr2", "BBRv2 alpha as in Linux", "google/bbr v2alpha net/ipv4/tcp_bbr2.c", PHASES_V2;
         crate::linux::bbr2::Bbr2, crate::linux::bbr2::Parameters, 512;
-    Bbr3 = "bbr3", "BBRv3 as the IETF draft says", "draft-ietf-ccwg-bbr-06";
+    Bbr3 = "bbr3", "BBRv3 as the IETF draft says", "draft-ietf-ccwg-bbr-06", PHASES_DRAFT;
         crate::bbr3::Bbr3, crate::bbr3::Parameters, 512;
-    Bbr3Linux = "bbr3-linux", "BBRv3 as in Linux", "google/bbr v3 net/ipv4/tcp_bbr.c";
+    Bbr3Linux = "bbr3-linux", "BBRv3 as in Linux", "google/bbr v3 net/ipv4/tcp_bbr.c", PHASES_V2;
         crate::linux::bbr3::Bbr3, crate::linux::bbr3::Parameters, 512;
-    Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406";
+    Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406", PHASES_WINDOW;
         crate::cubic::Cubic, crate::cubic::Parameters, 512;
-    Reno = "reno", "NewReno's window with appropriate byte counting", "RFC 5681, RFC 3465";
+    Reno = "reno", "NewReno's window with appropriate byte counting", "RFC 5681, RFC 3465", PHASES_WINDOW;
         crate::reno::Reno, crate::reno::Parameters, 512;
 }
 

@@ -2,10 +2,12 @@
 //! Python; this only hands over.
 
 mod catalog;
+mod conformance;
 mod error;
 mod run;
 mod scenario;
 mod simulate;
+mod startup;
 mod table;
 
 /// Scenarios in, runs out.
@@ -14,11 +16,15 @@ mod _paceline {
     #[pymodule_export]
     use crate::catalog::{controllers, metrics};
     #[pymodule_export]
+    use crate::conformance::golden_traces;
+    #[pymodule_export]
     use crate::run::{Run, repeats_json};
     #[pymodule_export]
     use crate::scenario::{Plan, check, schema};
     #[pymodule_export]
     use crate::simulate::simulate;
+    #[pymodule_export]
+    use crate::startup::{least_doubling_gain, startup, startup_derivation};
     #[pymodule_export]
     use crate::table::Table;
 

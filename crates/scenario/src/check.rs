@@ -265,7 +265,7 @@ impl Check<'_> {
             &key("initial_window"),
             u64::from(group.initial_window),
             1,
-            most,
+            limits::MAX_INITIAL_WINDOW,
         );
         self.within(&key("ack.every"), u64::from(group.ack.every), 1, most);
         let delay = group.ack.delay;

@@ -16,8 +16,25 @@ pub struct Bound {
     pub op: Op,
     /// With what: a ratio for "%", nanoseconds, bits per second, bytes, or a bare number.
     pub value: f64,
+    /// The unit that it was written with.
+    pub unit: BoundUnit,
     /// The bound as written.
     pub text: String,
+}
+
+/// The kind of quantity that a bound is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoundUnit {
+    /// A bare number.
+    Number,
+    /// A share: "80 %".
+    Share,
+    /// A time: "100 ms".
+    Time,
+    /// A rate: "5 Mbit/s".
+    Rate,
+    /// A volume: "250 kB".
+    Volume,
 }
 
 /// A comparison.
@@ -93,15 +110,21 @@ impl Bound {
                 value.is_finite() && digits.starts_with(|c: char| c.is_ascii_digit())
             })
         };
-        let value = number(rest)
-            .or_else(|| Some(number(rest.strip_suffix('%')?.trim_end())? / 100.0))
-            .or_else(|| Some(Duration::parse(rest).ok()?.as_nanos() as f64))
-            .or_else(|| Some(Rate::parse(rest).ok()?.bps() as f64))
-            .or_else(|| Some(Bytes::parse(rest).ok()?.get() as f64));
-        match value {
-            Some(value) => Ok(Self {
+        let share = |text: &str| number(text.strip_suffix('%')?.trim_end());
+        let time = |text: &str| Some(Duration::parse(text).ok()?.as_nanos() as f64);
+        let rate = |text: &str| Some(Rate::parse(text).ok()?.bps() as f64);
+        let volume = |text: &str| Some(Bytes::parse(text).ok()?.get() as f64);
+        let read = None
+            .or_else(|| Some((number(rest)?, BoundUnit::Number)))
+            .or_else(|| Some((share(rest)? / 100.0, BoundUnit::Share)))
+            .or_else(|| Some((time(rest)?, BoundUnit::Time)))
+            .or_else(|| Some((rate(rest)?, BoundUnit::Rate)))
+            .or_else(|| Some((volume(rest)?, BoundUnit::Volume)));
+        match read {
+            Some((value, unit)) => Ok(Self {
                 op,
                 value,
+                unit,
                 text: text.to_owned(),
             }),
             None => Err(

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use paceline_congestion::Recipe;
 use paceline_path::{CapacityTrace, Link, LinkConfig, QueueLimit, Service};
+use paceline_record::metrics::Unit;
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_recovery::{Application, Receiver, ReceiverConfig, SenderConfig, Workload};
 use paceline_scenario::{
-    App, AppChange, Diagnostic, FlowGroup, QueueSize, RateChange, RateSource, Scenario, When,
+    App, AppChange, BoundUnit, ControllerChoice, Diagnostic, FlowGroup, QueueSize, RateChange,
+    RateSource, Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -45,8 +47,31 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Parts, Vec<Diagnostic>> {
             }
         }
     }
-    for name in scenario.expect.keys() {
-        if paceline_record::metrics::find(name).is_none() {
+    for (index, name) in scenario.run.compare.iter().enumerate() {
+        let choice = ControllerChoice {
+            name: name.clone(),
+            options: BTreeMap::new(),
+        };
+        if let Err(error) = controllers::choose(&choice) {
+            let key = format!("run.compare[{index}]");
+            wrong.push(scenario.diagnostic(&key, error.message, error.hint));
+        }
+    }
+    check_triggers(scenario, &mut wrong);
+    for (name, bound) in &scenario.expect {
+        let metric = paceline_record::metrics::find(name);
+        if let Some(metric) = metric.filter(|metric| !fits(metric.unit, bound.unit)) {
+            wrong.push(scenario.diagnostic(
+                &format!("expect.{name}"),
+                format!(
+                    "`{name}` is {}, and `{}` is not",
+                    in_words(metric.unit),
+                    bound.text
+                ),
+                Some("write the bound in the metric's unit".into()),
+            ));
+        }
+        if metric.is_none() {
             let names = paceline_record::metrics::METRICS
                 .iter()
                 .map(|metric| metric.name);
@@ -74,6 +99,62 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Parts, Vec<Diagnostic>> {
     match service {
         Some(service) if wrong.is_empty() => Ok(Parts { recipes, service }),
         _ => Err(wrong),
+    }
+}
+
+/// Events wait for states that their flow's controller has.
+fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
+    let groups: Vec<&FlowGroup> = scenario
+        .flows
+        .iter()
+        .flat_map(|group| std::iter::repeat_n(group, group.count as usize))
+        .collect();
+    for (index, event) in scenario.events.iter().enumerate() {
+        let When::Enters { flow, state, .. } = &event.when else {
+            continue;
+        };
+        let spec = groups.get(*flow as usize).and_then(|group| {
+            paceline_congestion::controllers()
+                .iter()
+                .find(|spec| spec.name == group.cc.name)
+        });
+        // A controller that does not exist is told of elsewhere; a comparison has several.
+        let Some(spec) = spec.filter(|_| scenario.run.compare.is_empty()) else {
+            continue;
+        };
+        if !spec.phases.contains(&state.as_str()) {
+            let hint = controllers::nearest(state, spec.phases.iter().copied());
+            wrong.push(scenario.diagnostic(
+                &format!("events[{index}].when.enters"),
+                format!(
+                    "`{}` has no state `{state}`; it has {}",
+                    spec.name,
+                    controllers::list(spec.phases)
+                ),
+                hint,
+            ));
+        }
+    }
+}
+
+/// Whether a bound of this kind can hold a metric in this unit.
+fn fits(metric: Unit, bound: BoundUnit) -> bool {
+    match metric {
+        Unit::Nanoseconds => bound == BoundUnit::Time,
+        Unit::Bytes => bound == BoundUnit::Volume,
+        Unit::BitsPerSecond => bound == BoundUnit::Rate,
+        Unit::Count => bound == BoundUnit::Number,
+        Unit::Ratio => matches!(bound, BoundUnit::Number | BoundUnit::Share),
+    }
+}
+
+fn in_words(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "a time such as \"100 ms\"",
+        Unit::Bytes => "a volume such as \"250 kB\"",
+        Unit::BitsPerSecond => "a rate such as \"5 Mbit/s\"",
+        Unit::Count => "a number without a unit",
+        Unit::Ratio => "a ratio such as \"0.95\" or \"95 %\"",
     }
 }
 
@@ -149,6 +230,7 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
             receiver: Receiver::new(plan.receiver),
             application: Application::new(workload, plan.start),
             plan,
+            last_delivery: Instant::ZERO,
             finished: None,
             seen: Seen::default(),
         })

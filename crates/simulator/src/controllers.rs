@@ -145,7 +145,7 @@ fn shown(input: &OptionInput) -> String {
     }
 }
 
-fn list(words: &[&str]) -> String {
+pub(crate) fn list(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
 }

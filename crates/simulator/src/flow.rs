@@ -39,6 +39,9 @@ pub(crate) struct Flow {
     pub receiver: Receiver,
     pub application: Application,
     pub plan: FlowPlan,
+    /// When the receiver last handed data to its application.
+    pub last_delivery: Instant,
+    /// When it had all of it, once the sender knows.
     pub finished: Option<Instant>,
     /// What was last seen of the sender, to tell changes from.
     pub seen: Seen,

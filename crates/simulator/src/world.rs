@@ -203,7 +203,11 @@ impl World {
                 Some(segment) => {
                     self.journal.delivered(self.now, packet.flow, segment);
                     let flow = &mut self.flows[index];
+                    let before = flow.receiver.delivered();
                     let reply = flow.receiver.on_segment(self.now, segment);
+                    if flow.receiver.delivered() > before {
+                        flow.last_delivery = self.now;
+                    }
                     let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
                     self.agenda.set(self.sources.receiver(index), timer);
                     reply.map(Reply::Ack)
@@ -275,7 +279,12 @@ impl World {
             srtt: rtt,
         };
         let controller = flow.plan.controller.build(&config);
-        let sender = Sender::new(flow.plan.sender, controller, self.now, rtt);
+        let mut sender_config = flow.plan.sender;
+        if tries > 1 {
+            // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
+            sender_config.initial_rto = sender_config.initial_rto.max(Duration::from_secs(3));
+        }
+        let sender = Sender::new(sender_config, controller, self.now, rtt);
         flow.seen = Seen::of(&sender);
         let phase = flow.seen.phase;
         self.journal.established(self.now, flow.id, phase);
@@ -365,7 +374,7 @@ impl World {
         self.observe(index, seen);
         if done {
             let flow = &mut self.flows[index];
-            flow.finished = Some(self.now);
+            flow.finished = Some(flow.last_delivery);
             self.journal.finished(self.now, flow);
             flow.close();
         }

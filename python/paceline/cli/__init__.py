@@ -200,6 +200,85 @@ def report(
     return Exit.OK
 
 
+@app.command(
+    help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
+)
+def startup(
+    gain: Annotated[
+        float | None, Parameter(negative="", help="A pacing gain, such as 2.77.")
+    ] = None,
+    /,
+    *,
+    find: Annotated[
+        bool,
+        Parameter(negative="", help="Find the least gain that doubles in rounds 10 to 15."),
+    ] = False,
+    rounds: Annotated[int, Parameter(validator=_positive, help="Rounds, 20 at the most.")] = 15,
+    plot: Annotated[Path | None, Parameter(help="Draw it into this .png or .svg file.")] = None,
+    json: Json = False,
+) -> Exit:
+    """Simulate BBR's start-up for a pacing gain, and derive the gains of Startup and Drain.
+
+    The rows are those of Google's start-up simulator: the state at the first ACK of each round,
+    in an ideal pipe of 100 ms. Without a gain, only the derivation is printed.
+    """
+    from paceline.cli.startup import show
+
+    show(gain, find=find, rounds=rounds, plot=plot, as_json=json)
+    return Exit.OK
+
+
+@app.command(help_epilogue=_examples("conformance", "conformance --traces DIR --json"))
+def conformance(
+    *,
+    traces: Annotated[
+        Path,
+        Parameter(help="Folder of golden traces, with v1, v2 and v3 in it."),
+    ] = Path("conformance/linux-bbr"),
+    json: Json = False,
+) -> Exit:
+    """Replay golden traces of Linux's BBR: every state field, after every event, must be equal.
+
+    Exit code 3 if a trace differs; the evidence then shows the first event that does.
+    """
+    from paceline.cli.conformance import show
+
+    return show(traces, as_json=json)
+
+
+@app.command(help_epilogue=_examples("claims", "claims B1 startup --seeds 20", "claims --list"))
+def claims(
+    names: Annotated[
+        list[str] | None, Parameter(negative="", help="Ids or topics; all if none is given.")
+    ] = None,
+    /,
+    *,
+    list_: Annotated[
+        bool, Parameter(name="--list", negative="", help="Show them without running them.")
+    ] = False,
+    seeds: Annotated[
+        int | None, Parameter(validator=_positive, help="Seeds of each scenario, from 1 on.")
+    ] = None,
+    claims: Annotated[Path, Parameter(name="--claims", help="Folder of claims.")] = Path("claims"),
+    jobs: Annotated[
+        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+    ] = None,
+    json: Json = False,
+    quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
+) -> Exit:
+    """Re-run published claims and print published | measured | verdict.
+
+    Each figure comes with its 95 % interval over the seeds. Exit code 3 if a claim is not
+    reproduced.
+    """
+    from paceline.cli.claims import chosen, list_claims, run_claims
+
+    found = chosen(names or [], claims)
+    if list_:
+        return list_claims(found, as_json=json)
+    return run_claims(found, seeds=seeds, jobs=jobs, as_json=json, quiet=quiet)
+
+
 def _usage(error: CycloptsError) -> Failure:
     # `str` gives the message as one text; the nearest name is part of it.
     message = " ".join(str(error).split())
@@ -238,5 +317,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
     else:
         return int(code) if isinstance(code, int) else Exit.OK
-    console.say_failure(failure, as_json=as_json)
+    try:
+        console.say_failure(failure, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return int(failure.code)

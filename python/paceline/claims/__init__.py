@@ -1,0 +1,10 @@
+"""Published claims, re-run: what was published, what is measured, and the verdict.
+
+A claim is data: its scenarios, its published figure with the source, and its acceptance as
+expressions over what was measured. The files lie in ``claims/``.
+"""
+
+from paceline.claims.claim import Claim, ClaimError, find, load
+from paceline.claims.runner import Result, verify
+
+__all__ = ["Claim", "ClaimError", "Result", "find", "load", "verify"]

@@ -1,0 +1,96 @@
+"""``paceline startup``: the start-up gain simulator, and where the gains come from."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline import _paceline
+from paceline.cli import console
+from paceline.cli.failure import Exit, Failure
+
+if TYPE_CHECKING:
+    from paceline._paceline import StartupRow
+
+#: How closely `--find` searches.
+TOLERANCE = 1e-4
+MAX_ROUNDS = 20
+
+
+def show(gain: float | None, *, find: bool, rounds: int, plot: Path | None, as_json: bool) -> None:
+    """Print the derivation, the rows of a gain, the least doubling gain: what was asked for."""
+    if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
+        raise Failure("bad-value", f"a gain of {gain:g} makes no sense", hint="try 2.77")
+    if rounds > MAX_ROUNDS:
+        raise Failure("bad-value", f"--rounds is {MAX_ROUNDS} at the most: sending doubles in each")
+    if plot is not None and gain is None:
+        raise Failure("usage", "--plot needs a gain", hint="`paceline startup 2.77 --plot FILE`")
+    derived = _paceline.startup_derivation()
+    value: dict[str, Any] = {"derivation": dict(derived)}
+    rows: list[StartupRow] = []
+    if gain is not None:
+        rows = _paceline.startup(gain, rounds)
+        value |= {"gain": gain, "rows": rows}
+    if find:
+        value["least_doubling_gain"] = _paceline.least_doubling_gain(TOLERANCE)
+    if plot is not None:
+        _draw(rows, plot)
+        value["plot"] = str(plot)
+    if as_json:
+        console.say_json(value)
+        return
+    out = console.stdout()
+    if rows:
+        table = console.table(
+            "Round", "Growth", "t (s)", "cwnd (packets)", "In flight (packets)", "bw (packets/s)"
+        )
+        for row in rows:
+            table.add_row(
+                str(row["round"]),
+                f"{row['growth']:.3f}x",
+                f"{row['t']:.6f}",
+                str(row["cwnd"]),
+                str(row["pif"]),
+                f"{row['bw']:.6f}",
+            )
+        out.print(table)
+    if find:
+        least = value["least_doubling_gain"]
+        out.print(f"least gain that doubles in each of rounds 10 to 15: {least:.4f}", markup=False)
+    if not rows and not find:
+        out.print(f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)", markup=False)
+        out.print(f"window gain of Startup  {derived['cwnd_gain']:.9f}", markup=False)
+        out.print(f"pacing gain of Drain    {derived['drain_gain']:.9f}", markup=False)
+    if plot is not None:
+        out.print(str(plot), markup=False, soft_wrap=True)
+
+
+def _draw(rows: list[StartupRow], path: Path) -> None:
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if path.suffix not in {".png", ".svg"}:
+        raise Failure("bad-value", f"cannot draw a {path.suffix or 'nameless'} file", hint=".png")
+    with mpl.rc_context({"svg.hashsalt": "paceline", "font.size": 9}):
+        figure = Figure(figsize=(7, 5), layout="constrained", dpi=150)
+        FigureCanvasAgg(figure)
+        bandwidth, growth = figure.subplots(2, 1, sharex=True)
+        rounds = [row["round"] for row in rows]
+        bandwidth.semilogy(rounds, [row["bw"] for row in rows], "o-", color="#0072b2")
+        bandwidth.set_ylabel("bandwidth estimate (packets/s)")
+        growth.plot(rounds, [row["growth"] for row in rows], "s-", color="#d55e00")
+        growth.axhline(2, color="#777777", linewidth=0.8, linestyle="--")
+        growth.set_ylabel("growth over the round before")
+        growth.set_xlabel("round")
+        growth.set_ylim(bottom=1.5)
+        for axes in (bandwidth, growth):
+            axes.grid(color="#e5e5e5", linewidth=0.6)
+            axes.set_axisbelow(True)
+        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+        try:
+            figure.savefig(path, metadata=metadata)
+        except OSError as error:
+            message = f"cannot write {path}: {error.strerror}"
+            raise Failure("write", message, code=Exit.RUN_FAILED) from error
