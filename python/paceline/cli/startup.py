@@ -80,11 +80,13 @@ def _draw(rows: list[StartupRow], path: Path) -> None:
         rounds = [row["round"] for row in rows]
         bandwidth.semilogy(rounds, [row["bw"] for row in rows], "o-", color="#0072b2")
         bandwidth.set_ylabel("bandwidth estimate (packets/s)")
-        growth.plot(rounds, [row["growth"] for row in rows], "s-", color="#d55e00")
+        grown = [row for row in rows if row["growth"] > 0]
+        growth.plot(
+            [row["round"] for row in grown], [row["growth"] for row in grown], "s-", color="#d55e00"
+        )
         growth.axhline(2, color="#777777", linewidth=0.8, linestyle="--")
         growth.set_ylabel("growth over the round before")
         growth.set_xlabel("round")
-        growth.set_ylim(bottom=1.5)
         for axes in (bandwidth, growth):
             axes.grid(color="#e5e5e5", linewidth=0.6)
             axes.set_axisbelow(True)
