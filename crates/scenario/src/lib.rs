@@ -103,6 +103,7 @@ impl Scenario {
                 return Ok(scenario);
             }
         }
+        drop_misspelled(&mut problems);
         // Those in the file by place, then those of overrides.
         problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
         Err(problems)
@@ -169,6 +170,28 @@ impl Scenario {
             Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)).max(default)
         })
     }
+}
+
+/// A required key that is misspelled is one mistake, not two: what is told is the misspelled key.
+fn drop_misspelled(problems: &mut Vec<Diagnostic>) {
+    let table = |key: &str| {
+        key.rsplit_once('.')
+            .map_or("", |(table, _)| table)
+            .to_owned()
+    };
+    let misspelled: Vec<(String, String)> = problems
+        .iter()
+        .filter(|problem| problem.kind == Kind::UnknownKey)
+        .filter_map(|problem| Some((table(&problem.key), problem.hint.clone()?)))
+        .collect();
+    problems.retain(|problem| {
+        let name = problem.key.rsplit('.').next().unwrap_or_default();
+        let meant = format!("did you mean `{name}`?");
+        problem.kind != Kind::MissingKey
+            || !misspelled
+                .iter()
+                .any(|(place, hint)| *place == table(&problem.key) && hint.starts_with(&meant))
+    });
 }
 
 /// The JSON Schema of the format, for editors, with a final newline.
