@@ -189,8 +189,19 @@ def test_a_wrong_key_is_shown_in_its_line(cli: Command, scenario: Path) -> None:
     scenario.write_text(SCENARIO.replace("rate =", "rtae ="))
     error = bad(cli, "run", scenario)
     assert error["code"] == 2
-    places = {(e["kind"], e["line"], e["column"]) for e in error["all"]}
-    assert ("unknown-key", 9, 1) in places
+    # The misspelled key is the one mistake; that `rate` is missing follows from it.
+    assert (error["kind"], error["line"], error["column"]) == ("unknown-key", 9, 1)
+    assert error["hint"].startswith("did you mean `rate`?")
+    assert "all" not in error
+
+
+def test_every_mistake_is_told(cli: Command, scenario: Path) -> None:
+    scenario.write_text(SCENARIO.replace("rtt = ", "colour = ").replace("2 s", "2"))
+    error = bad(cli, "run", scenario)
+    places = [(e["kind"], e["line"]) for e in error["all"]]
+    assert ("bad-value", 5) in places
+    assert ("missing-key", 8) in places
+    assert ("unknown-key", 10) in places
 
 
 def test_a_wrong_controller_is_located(cli: Command, scenario: Path) -> None:
