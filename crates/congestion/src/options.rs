@@ -106,3 +106,57 @@ pub trait Parameters: Clone + Default + 'static {
         Ok(parameters)
     }
 }
+
+/// One row of a table of options: the name, the field that holds it, what it
+/// accepts, what it does. Gains are bounded in thousandths, spans in
+/// milliseconds; a count is a `u32` field.
+macro_rules! option {
+    ($name:ident, $p:ident . $($field:tt).+, Gain($low:expr, $high:expr), $doc:literal) => {
+        $crate::options::option!(@row $name, Gain, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Gain(
+                $crate::options::thousandths($low), $crate::options::thousandths($high)),
+            |v| v, |v| v)
+    };
+    ($name:ident, $p:ident . $($field:tt).+, Millis($low:expr, $high:expr), $doc:literal) => {
+        $crate::options::option!(@row $name, Duration, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Duration(
+                paceline_units::Duration::from_millis($low),
+                paceline_units::Duration::from_millis($high)),
+            |v| v, |v| v)
+    };
+    ($name:ident, $p:ident . $($field:tt).+, Count($low:expr, $high:expr), $doc:literal) => {
+        $crate::options::option!(@row $name, Count, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Count($low, $high),
+            u64::from, |v| u32::try_from(v).unwrap_or(u32::MAX))
+    };
+    ($name:ident, $p:ident . $($field:tt).+, AnyBytes, $doc:literal) => {
+        $crate::options::option!(@row $name, Bytes, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Bytes(
+                paceline_units::Bytes::ZERO, paceline_units::Bytes::INFINITE),
+            |v| v, |v| v)
+    };
+    ($name:ident, $p:ident . $($field:tt).+, Flag, $doc:literal) => {
+        $crate::options::option!(@row $name, Flag, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Flag, |v| v, |v| v)
+    };
+    (@row $name:ident, $variant:ident, $p:ident . $($field:tt).+, $doc:literal, $kind:expr,
+     $shown:expr, $stored:expr) => {
+        $crate::options::OptionSpec {
+            name: stringify!($name),
+            kind: $kind,
+            doc: $doc,
+            get: |$p| $crate::options::OptionValue::$variant(($shown)($p.$($field).+)),
+            set: |$p, value| {
+                if let $crate::options::OptionValue::$variant(value) = value {
+                    $p.$($field).+ = ($stored)(value);
+                }
+            },
+        }
+    };
+}
+pub(crate) use option;
+
+/// `n` thousandths as a gain.
+pub(crate) const fn thousandths(n: u32) -> Gain {
+    Gain::from_millionths(n * 1000)
+}

@@ -8,98 +8,69 @@
 
 use paceline_units::{Bytes, Gain, Instant, Rate};
 
-use crate::options::{OptionKind, OptionSpec, OptionValue};
+use crate::options::{OptionSpec, option};
 use crate::window::{Settings, Window};
 use crate::{Ack, CaState, Config, Controller, Ecn, Value};
 
 /// What a scenario may set; see [`OPTIONS`](crate::options::Parameters::OPTIONS).
 #[derive(Clone, Debug)]
-pub struct Parameters(Settings);
+pub struct Parameters {
+    settings: Settings,
+}
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self(Settings {
-            beta: Gain::from_millionths(500_000),
-            abc_limit: 2,
-            initial_ssthresh: Bytes::INFINITE,
-            hystart: false,
-            pacing: false,
-            ecn: false,
-        })
+        Self {
+            settings: Settings {
+                beta: Gain::from_millionths(500_000),
+                abc_limit: 2,
+                initial_ssthresh: Bytes::INFINITE,
+                hystart: false,
+                pacing: false,
+                ecn: false,
+            },
+        }
     }
 }
 
 impl crate::options::Parameters for Parameters {
     const OPTIONS: &'static [OptionSpec<Self>] = &[
-        OptionSpec {
-            name: "beta",
-            kind: OptionKind::Gain(
-                Gain::from_millionths(100_000),
-                Gain::from_millionths(990_000),
-            ),
-            doc: "What is left of the window after a congestion event (RFC 5681 3.1)",
-            get: |p| OptionValue::Gain(p.0.beta),
-            set: |p, value| {
-                if let OptionValue::Gain(v) = value {
-                    p.0.beta = v;
-                }
-            },
-        },
-        OptionSpec {
-            name: "abc_limit",
-            kind: OptionKind::Count(1, 1_000_000),
-            doc: "L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2)",
-            get: |p| OptionValue::Count(p.0.abc_limit),
-            set: |p, value| {
-                if let OptionValue::Count(v) = value {
-                    p.0.abc_limit = v;
-                }
-            },
-        },
-        OptionSpec {
-            name: "initial_ssthresh",
-            kind: OptionKind::Bytes(Bytes::ZERO, Bytes::INFINITE),
-            doc: "Slow-start threshold at the start (RFC 5681 3.1: arbitrarily high)",
-            get: |p| OptionValue::Bytes(p.0.initial_ssthresh),
-            set: |p, value| {
-                if let OptionValue::Bytes(v) = value {
-                    p.0.initial_ssthresh = v;
-                }
-            },
-        },
-        OptionSpec {
-            name: "hystart",
-            kind: OptionKind::Flag,
-            doc: "HyStart++ in the initial slow start (RFC 9406)",
-            get: |p| OptionValue::Flag(p.0.hystart),
-            set: |p, value| {
-                if let OptionValue::Flag(v) = value {
-                    p.0.hystart = v;
-                }
-            },
-        },
-        OptionSpec {
-            name: "pacing",
-            kind: OptionKind::Flag,
-            doc: "Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)",
-            get: |p| OptionValue::Flag(p.0.pacing),
-            set: |p, value| {
-                if let OptionValue::Flag(v) = value {
-                    p.0.pacing = v;
-                }
-            },
-        },
-        OptionSpec {
-            name: "ecn",
-            kind: OptionKind::Flag,
-            doc: "Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)",
-            get: |p| OptionValue::Flag(p.0.ecn),
-            set: |p, value| {
-                if let OptionValue::Flag(v) = value {
-                    p.0.ecn = v;
-                }
-            },
-        },
+        option!(
+            beta,
+            p.settings.beta,
+            Gain(100, 990),
+            "What is left of the window after a congestion event (RFC 5681 3.1)"
+        ),
+        option!(
+            abc_limit,
+            p.settings.abc_limit,
+            Count(1, 1_000_000),
+            "L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2)"
+        ),
+        option!(
+            initial_ssthresh,
+            p.settings.initial_ssthresh,
+            AnyBytes,
+            "Slow-start threshold at the start (RFC 5681 3.1: arbitrarily high)"
+        ),
+        option!(
+            hystart,
+            p.settings.hystart,
+            Flag,
+            "HyStart++ in the initial slow start (RFC 9406)"
+        ),
+        option!(
+            pacing,
+            p.settings.pacing,
+            Flag,
+            "Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)"
+        ),
+        option!(
+            ecn,
+            p.settings.ecn,
+            Flag,
+            "Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)"
+        ),
     ];
 }
 
@@ -115,7 +86,7 @@ impl Reno {
     /// Makes one.
     pub fn new(config: &Config, parameters: Parameters) -> Self {
         Self {
-            window: Window::new(config, parameters.0),
+            window: Window::new(config, parameters.settings),
             bytes_acked: Bytes::ZERO,
         }
     }

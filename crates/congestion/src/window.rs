@@ -18,7 +18,7 @@ const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) beta: Gain,
-    pub(crate) abc_limit: u64,
+    pub(crate) abc_limit: u32,
     pub(crate) initial_ssthresh: Bytes,
     pub(crate) hystart: bool,
     pub(crate) pacing: bool,
@@ -215,7 +215,7 @@ impl Window {
             (true, true) => u64::MAX,
             (true, false) => HYSTART_L,
             (false, _) if self.after_timeout => 1,
-            (false, _) => self.settings.abc_limit,
+            (false, _) => u64::from(self.settings.abc_limit),
         };
         let increase = self.hystart.growth(ack.newly_acked.min(self.mss * l));
         let room = self.ssthresh - self.cwnd;

@@ -2,7 +2,7 @@
 
 use paceline_units::{Duration, Gain};
 
-use crate::options::{OptionKind, OptionSpec, OptionValue};
+use crate::options::{OptionSpec, option, thousandths};
 
 /// What a scenario may set; the defaults are the draft's.
 #[derive(Clone, Debug)]
@@ -34,10 +34,6 @@ pub struct Parameters {
     pub probe_rtt_duration: Duration,
     pub probe_wait: Duration,
     pub probe_wait_random: Duration,
-}
-
-const fn thousandths(n: u32) -> Gain {
-    Gain::from_millionths(n * 1000)
 }
 
 impl Default for Parameters {
@@ -73,180 +69,163 @@ impl Default for Parameters {
     }
 }
 
-/// One row of the table: the field is the option's name.
-macro_rules! option {
-    ($field:ident, Gain($low:expr, $high:expr), $doc:literal) => {
-        OptionSpec {
-            name: stringify!($field),
-            kind: OptionKind::Gain(thousandths($low), thousandths($high)),
-            doc: $doc,
-            get: |p| OptionValue::Gain(p.$field),
-            set: |p, value| {
-                if let OptionValue::Gain(value) = value {
-                    p.$field = value;
-                }
-            },
-        }
-    };
-    ($field:ident, Count($low:expr, $high:expr), $doc:literal) => {
-        OptionSpec {
-            name: stringify!($field),
-            kind: OptionKind::Count($low, $high),
-            doc: $doc,
-            get: |p| OptionValue::Count(p.$field as u64),
-            set: |p, value| {
-                if let OptionValue::Count(value) = value {
-                    p.$field = u32::try_from(value).unwrap_or(u32::MAX);
-                }
-            },
-        }
-    };
-    ($field:ident, Millis($low:expr, $high:expr), $doc:literal) => {
-        OptionSpec {
-            name: stringify!($field),
-            kind: OptionKind::Duration(Duration::from_millis($low), Duration::from_millis($high)),
-            doc: $doc,
-            get: |p| OptionValue::Duration(p.$field),
-            set: |p, value| {
-                if let OptionValue::Duration(value) = value {
-                    p.$field = value;
-                }
-            },
-        }
-    };
-}
-
 const HOUR_MS: u64 = 3_600_000;
 
 impl crate::options::Parameters for Parameters {
     const OPTIONS: &'static [OptionSpec<Self>] = &[
         option!(
             startup_pacing_gain,
+            p.startup_pacing_gain,
             Gain(1001, 10_000),
             "StartupPacingGain: pacing gain in Startup, 4 ln 2 (2.4)"
         ),
         option!(
             startup_cwnd_gain,
+            p.startup_cwnd_gain,
             Gain(1000, 10_000),
             "cwnd gain in Startup (5.6.1)"
         ),
         option!(
             drain_pacing_gain,
+            p.drain_pacing_gain,
             Gain(10, 999),
             "DrainPacingGain: pacing gain in Drain (5.3.2)"
         ),
         option!(
             probe_down_pacing_gain,
+            p.probe_down_pacing_gain,
             Gain(10, 1000),
             "Pacing gain in ProbeBW_DOWN (5.3.3.1)"
         ),
         option!(
             probe_cruise_pacing_gain,
+            p.probe_cruise_pacing_gain,
             Gain(10, 2000),
             "Pacing gain in ProbeBW_CRUISE (5.3.3.2)"
         ),
         option!(
             probe_refill_pacing_gain,
+            p.probe_refill_pacing_gain,
             Gain(10, 2000),
             "Pacing gain in ProbeBW_REFILL (5.3.3.3)"
         ),
         option!(
             probe_up_pacing_gain,
+            p.probe_up_pacing_gain,
             Gain(1000, 10_000),
             "Pacing gain in ProbeBW_UP (5.3.3.4)"
         ),
         option!(
             cwnd_gain,
+            p.cwnd_gain,
             Gain(500, 10_000),
             "DefaultCwndGain: cwnd gain in Drain and ProbeBW but UP (5.6.1)"
         ),
         option!(
             probe_up_cwnd_gain,
+            p.probe_up_cwnd_gain,
             Gain(500, 10_000),
             "cwnd gain in ProbeBW_UP (5.6.1)"
         ),
         option!(
             probe_rtt_cwnd_gain,
+            p.probe_rtt_cwnd_gain,
             Gain(0, 2000),
             "ProbeRTTCwndGain: window in ProbeRTT over the estimated BDP (5.3.4)"
         ),
         option!(
             pacing_margin,
+            p.pacing_margin,
             Gain(0, 500),
             "PacingMarginPercent: how far below bw the flow paces on average (5.6.2)"
         ),
         option!(
             loss_threshold,
+            p.loss_threshold,
             Gain(1, 999),
             "LossThresh: loss rate of a round that is too high (5.5.10)"
         ),
         option!(
             beta,
+            p.beta,
             Gain(100, 1000),
             "Beta: what a bound keeps when it is cut (5.5.10)"
         ),
         option!(
             headroom,
+            p.headroom,
             Gain(0, 900),
             "Headroom: share of inflight_longterm left free in CRUISE and ProbeRTT (5.3.3)"
         ),
         option!(
             full_bw_growth,
+            p.full_bw_growth,
             Gain(1001, 10_000),
             "Growth of the delivery rate that shows a pipe not yet full (5.3.1.2)"
         ),
         option!(
             full_bw_rounds,
+            p.full_bw_rounds,
             Count(1, 100),
             "Rounds without that growth after which it is full (5.3.1.2)"
         ),
         option!(
             startup_full_loss_count,
+            p.startup_full_loss_count,
             Count(1, 10_000),
             "StartupFullLossCnt: lost ranges in a round that may end Startup (5.3.1.3)"
         ),
         option!(
             max_drain_rounds,
+            p.max_drain_rounds,
             Count(1, 1000),
             "Rounds after which Drain ends in any case (5.3.2)"
         ),
         option!(
             extra_acked_filter_rounds,
+            p.extra_acked_filter_rounds,
             Count(1, 1000),
             "ExtraAckedFilterLen in rounds, once the pipe is full (5.5.9)"
         ),
         option!(
             min_pipe_packets,
+            p.min_pipe_packets,
             Count(1, 1000),
             "MinPipeCwnd in packets: floor of the window (5.6.4.3)"
         ),
         option!(
             reno_rounds,
+            p.reno_rounds,
             Count(1, 1_000_000),
             "Most rounds between bandwidth probes (5.3.3.5)"
         ),
         option!(
             min_rtt_filter,
+            p.min_rtt_filter,
             Millis(1, HOUR_MS),
             "MinRTTFilterLen: life of min_rtt (5.5.7)"
         ),
         option!(
             probe_rtt_interval,
+            p.probe_rtt_interval,
             Millis(1, HOUR_MS),
             "ProbeRTTInterval: time between ProbeRTT states (5.3.4)"
         ),
         option!(
             probe_rtt_duration,
+            p.probe_rtt_duration,
             Millis(1, HOUR_MS),
             "ProbeRTTDuration: least time at the reduced window (5.3.4)"
         ),
         option!(
             probe_wait,
+            p.probe_wait,
             Millis(0, HOUR_MS),
             "Least wall-clock time between bandwidth probes (5.3.3.5)"
         ),
         option!(
             probe_wait_random,
+            p.probe_wait_random,
             Millis(0, HOUR_MS),
             "Random addition to it, uniform (5.3.3.5)"
         ),
