@@ -116,6 +116,7 @@ pub fn allowed(kind: &OptionKind) -> String {
         OptionKind::Duration(low, high) => {
             format!("a time from \"{low}\" to \"{high}\"")
         }
+        OptionKind::Bytes(low, high) if high.is_infinite() => format!("a volume from \"{low}\" on"),
         OptionKind::Bytes(low, high) => format!("a volume from \"{low}\" to \"{high}\""),
         OptionKind::Flag => "true or false".into(),
         OptionKind::Choice(words) => format!("one of {}", list(words)),
@@ -130,6 +131,7 @@ pub fn written(value: &OptionValue) -> String {
         }
         OptionValue::Count(count) => count.to_string(),
         OptionValue::Duration(duration) => duration.to_string(),
+        OptionValue::Bytes(bytes) if bytes.is_infinite() => "infinite".into(),
         OptionValue::Bytes(bytes) => bytes.to_string(),
         OptionValue::Flag(flag) => flag.to_string(),
         OptionValue::Choice(word) => (*word).to_owned(),
