@@ -14,6 +14,8 @@ mod model;
 mod parameters;
 mod probe_bw;
 mod probe_rtt;
+#[cfg(test)]
+mod rules;
 mod startup;
 #[cfg(test)]
 mod tests;
