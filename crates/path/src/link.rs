@@ -248,11 +248,6 @@ impl<P: Packet> Link<P> {
         self.loss = loss;
     }
 
-    /// Changes the queue's limit; what waits already stays.
-    pub fn set_limit(&mut self, limit: QueueLimit) {
-        self.limit = limit;
-    }
-
     /// Drops the next `count` packets offered.
     pub fn drop_next(&mut self, count: u64) {
         self.scripted_drops = self.scripted_drops.saturating_add(count);
