@@ -32,8 +32,8 @@ fn metric(run: &Run, name: &str) -> f64 {
 
 /// Goodput of all flows in bit/s between two times in seconds.
 fn goodput_between(run: &Run, from: i64, to: i64) -> f64 {
+    use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::Int64Type;
-    use paceline_record::arrow_array::{Array, cast::AsArray};
     let samples = run.table("samples").unwrap();
     let column = |name| {
         samples
