@@ -17,6 +17,10 @@ pub struct SenderConfig {
     pub max_rto: Duration,
     /// Whether tail loss probes are sent (RFC 8985 section 7).
     pub tlp: bool,
+    /// Whether a timeout is judged by what arrives after it (F-RTO, RFC 5682).
+    pub f_rto: bool,
+    /// Whether timestamps (RFC 3522) and DSACKs (RFC 3708) may show an episode to be spurious.
+    pub undo: bool,
     /// What the probe timeout allows for the receiver's delayed ACK when one segment is in flight.
     pub max_ack_delay: Duration,
     /// The most that one burst may hold, instead of the controller's quantum.
@@ -31,6 +35,8 @@ impl Default for SenderConfig {
             initial_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(120),
             tlp: true,
+            f_rto: true,
+            undo: true,
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
         }

@@ -4,8 +4,8 @@
 //! segments, acknowledgments and times go in and out as values. The sender
 //! detects losses by RACK-TLP (RFC 8985), reduces its window by PRR (RFC 9937)
 //! where the controller leaves that to it, times out by RFC 6298, and undoes
-//! episodes that DSACK (RFC 2883) or timestamps (RFC 3522) show to be
-//! spurious. An [`Application`] decides what there is to send.
+//! episodes that DSACK (RFC 2883), timestamps (RFC 3522) or F-RTO (RFC 5682)
+//! show to be spurious. An [`Application`] decides what there is to send.
 //!
 //! After every event (a write, an acknowledgment, a timer) call
 //! [`Sender::poll_transmit`] until it returns none, then look at
@@ -18,6 +18,7 @@
 
 mod application;
 mod config;
+mod frto;
 mod pacer;
 mod prr;
 mod rack;

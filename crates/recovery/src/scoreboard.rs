@@ -304,6 +304,21 @@ impl Scoreboard {
         self.waiting.peek().map(|Reverse(index)| *index)
     }
 
+    /// How many segments have been sent more than once. Visits all.
+    pub(crate) fn retransmitted_count(&self) -> u64 {
+        let again = self.segments.iter().filter(|segment| segment.retransmitted);
+        again.count() as u64
+    }
+
+    /// Whether a duplicate of the segment at `seq` can be a retransmission's:
+    /// it was sent more than once, or is acknowledged and no longer known.
+    pub(crate) fn may_be_duplicate(&self, seq: u64) -> bool {
+        seq < self.una
+            || self
+                .get(self.index_from(seq))
+                .is_some_and(|segment| segment.retransmitted)
+    }
+
     fn drop_stale_waiting(&mut self) {
         while let Some(&Reverse(index)) = self.waiting.peek() {
             if self.get(index).is_some_and(Outstanding::waits) {

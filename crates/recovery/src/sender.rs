@@ -7,6 +7,7 @@ mod recovery;
 use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent};
 use paceline_units::{Bytes, Duration, Instant};
 
+use crate::frto::FRto;
 use crate::pacer::Pacer;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -30,6 +31,7 @@ pub struct Sender<C> {
     rack: Rack,
     tlp: Tlp,
     undo: Undo,
+    frto: FRto,
     pacer: Pacer,
     usage: WindowUsage,
     /// Proportional rate reduction, while it sets the window.
@@ -103,6 +105,7 @@ impl<C: Controller> Sender<C> {
             rack: Rack::default(),
             tlp: Tlp::default(),
             undo: Undo::default(),
+            frto: FRto::default(),
             pacer: Pacer::default(),
             usage: WindowUsage::default(),
             prr: None,
@@ -184,9 +187,14 @@ impl<C: Controller> Sender<C> {
             .then(|| self.transmit(now, next, false))?
     }
 
-    /// Retransmissions first, lowest sequence first; then new data.
+    /// Retransmissions first, lowest sequence first; then new data. In step 2b
+    /// of F-RTO new data alone, if there still is any.
     fn next(&self) -> Option<Next> {
-        self.waiting().or_else(|| self.new_data())
+        match self.frto.new_segments() {
+            Some(0) => None,
+            Some(_) => self.new_data().or_else(|| self.waiting()),
+            None => self.waiting().or_else(|| self.new_data()),
+        }
     }
 
     fn waiting(&self) -> Option<Next> {
@@ -276,6 +284,8 @@ impl<C: Controller> Sender<C> {
             if self.recovering() {
                 self.undo.on_retransmit(now);
             }
+        } else {
+            self.frto.on_new_segment();
         }
         if let Some(prr) = &mut self.prr {
             prr.on_send(len);

@@ -25,6 +25,8 @@ pub struct SenderStats {
     pub recovery_count: u64,
     /// Episodes undone as spurious.
     pub undo_count: u64,
+    /// Those of them that F-RTO has found.
+    pub f_rto_count: u64,
     /// Packets acknowledged, cumulatively or selectively.
     pub packets_delivered: u64,
     /// Their payload bytes.

@@ -18,13 +18,15 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// An episode begins with `una` outstanding; one that follows upon another
-    /// before the first was over cannot be undone.
-    pub(crate) fn begin(&mut self, una: u64, undoable: bool) {
+    /// An episode begins with `una` the first unacknowledged byte. A duplicate
+    /// may also be that of one of the `retransmitted` segments (a probe's) that
+    /// are outstanding already. A timeout within an episode belongs to it.
+    pub(crate) fn begin(&mut self, una: u64, retransmitted: u64) {
         *self = Self {
-            active: undoable,
+            active: true,
             marker: una,
-            ..Self::default()
+            unreported: retransmitted,
+            first_retransmission: None,
         };
     }
 
@@ -54,10 +56,10 @@ impl Undo {
         self.active && self.unreported == 0 && self.first_retransmission.is_some()
     }
 
-    /// RFC 3522: the first segment was sent again, and the acknowledgment that
-    /// covers it answers something sent before.
+    /// RFC 3522: an acknowledgment that covers a segment taken for lost answers
+    /// something sent before the first retransmission, or nothing was sent again yet.
     pub(crate) fn is_eifel(&self, echo: Instant) -> bool {
-        self.active && self.first_retransmission.is_some_and(|first| echo < first)
+        self.active && self.first_retransmission.is_none_or(|first| echo < first)
     }
 }
 
@@ -70,7 +72,7 @@ mod tests {
     #[test]
     fn undone_when_every_retransmission_was_a_duplicate() {
         let mut undo = Undo::default();
-        undo.begin(1000, true);
+        undo.begin(1000, 0);
         assert!(!undo.all_duplicate());
         for _ in 0..3 {
             undo.on_retransmit(AT);
@@ -113,13 +115,28 @@ mod tests {
     #[test]
     fn eifel_compares_with_the_first_retransmission() {
         let mut undo = Undo::default();
-        undo.begin(0, true);
-        assert!(!undo.is_eifel(Instant::ZERO));
+        undo.begin(0, 0);
+        assert!(undo.is_eifel(AT));
         undo.on_retransmit(AT);
         assert!(undo.is_eifel(Instant::from_nanos(6)));
         assert!(!undo.is_eifel(AT));
-        undo.begin(0, false);
-        undo.on_retransmit(AT);
+        undo.end();
         assert!(!undo.is_eifel(Instant::ZERO));
+    }
+
+    /// A probe was out when the episode began: its duplicate says nothing of the episode's own.
+    #[test]
+    fn retransmissions_from_before_the_episode_are_to_be_reported_too() {
+        let mut undo = Undo::default();
+        undo.begin(0, 1);
+        undo.on_retransmit(AT);
+        let duplicate = |start| Block {
+            start,
+            end: start + 100,
+        };
+        undo.on_duplicate(duplicate(900), 100);
+        assert!(!undo.all_duplicate());
+        undo.on_duplicate(duplicate(0), 100);
+        assert!(undo.all_duplicate());
     }
 }

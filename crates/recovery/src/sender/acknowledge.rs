@@ -4,6 +4,7 @@ use paceline_congestion::{Ack, CaState, Controller};
 use paceline_units::{Bytes, Instant};
 
 use super::{Sender, Urgent};
+use crate::frto::Evidence;
 use crate::rack::Delivered;
 use crate::scoreboard::Outstanding;
 use crate::{Acknowledgment, Block, SackBlocks};
@@ -18,6 +19,10 @@ struct Progress {
     marked: u64,
     /// `RACK.fack` before it.
     fack: u64,
+    /// Data sent before the timeout, and never since, is among it.
+    original: bool,
+    /// Some of it was SACKed.
+    sacked: bool,
     /// The newest transmission: number, send time, whether its RTT is ambiguous.
     newest: Option<(u64, Instant, bool)>,
 }
@@ -72,7 +77,9 @@ impl<C: Controller> Sender<C> {
             self.tlp.on_rtt();
         }
 
-        let undone = self.undo_on_ack(now, eifel, duplicate);
+        let plain = !una_advanced && ack.ack == prior_una && ack.blocks.is_empty();
+        let spurious = self.judge_timeout(&progress, una_advanced, plain);
+        let undone = self.undo_on_ack(now, eifel, spurious, duplicate);
 
         // Losses (RFC 8985 6.2).
         let exiting = self.recovering() && self.board.una() >= self.recovery_point;
@@ -81,7 +88,6 @@ impl<C: Controller> Sender<C> {
             .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
         let lost = self.detect_losses(now);
 
-        let plain = !una_advanced && ack.ack == prior_una && ack.blocks.is_empty();
         let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
         if exiting {
             self.leave_recovery(now);
@@ -158,9 +164,9 @@ impl<C: Controller> Sender<C> {
             if segment.sacked {
                 continue;
             }
-            if index == first && segment.lost && segment.out {
-                eifel = self.undo.is_eifel(ack.ts_echo) && self.recovering();
-                if eifel {
+            if index == first && segment.lost {
+                eifel = self.config.undo && self.recovering() && self.undo.is_eifel(ack.ts_echo);
+                if eifel && segment.out {
                     self.count_spurious(&segment);
                 }
             }
@@ -189,6 +195,7 @@ impl<C: Controller> Sender<C> {
         fresh.sort_unstable_by_key(|part| part.start);
         for index in fresh.drain(..).flat_map(|part| part.start..part.end) {
             if let Some(segment) = self.board.mark_sacked(index) {
+                progress.sacked = true;
                 self.take(now, &segment, None, progress);
             }
         }
@@ -211,6 +218,7 @@ impl<C: Controller> Sender<C> {
         }
         progress.bytes += segment.len();
         progress.packets += 1;
+        progress.original |= !segment.retransmitted && segment.end() <= self.recovery_point;
         if segment.waits() {
             // Declared lost and never sent again: it was the first transmission that arrived.
             self.count_spurious(segment);
@@ -245,17 +253,41 @@ impl<C: Controller> Sender<C> {
         self.delivery.on_lost_undone(&segment.packet);
     }
 
+    /// F-RTO, after a timeout. `plain`: it repeats the last one without selective ranges.
+    fn judge_timeout(&mut self, progress: &Progress, advanced: bool, plain: bool) -> bool {
+        self.state == CaState::Loss
+            && self.frto.on_ack(Evidence {
+                original: progress.original,
+                advanced,
+                duplicate: plain || progress.sacked,
+                recovered: self.board.una() >= self.recovery_point,
+                new_sent: self.board.nxt() > self.recovery_point,
+                new_available: self.new_data().is_some(),
+            })
+    }
+
     /// Undoes the episode if it was spurious.
-    fn undo_on_ack(&mut self, now: Instant, eifel: bool, duplicate: Option<Block>) -> bool {
-        let duplicate = duplicate.filter(|duplicate| !self.tlp.is_duplicate(*duplicate));
+    fn undo_on_ack(
+        &mut self,
+        now: Instant,
+        eifel: bool,
+        f_rto: bool,
+        duplicate: Option<Block>,
+    ) -> bool {
+        let duplicate = duplicate.filter(|duplicate| {
+            !self.tlp.is_duplicate(*duplicate) && self.board.may_be_duplicate(duplicate.start)
+        });
         if let Some(duplicate) = duplicate {
             let segments = self.undo.on_duplicate(duplicate, self.config.mss);
             self.stats.spurious_losses += segments;
         }
-        if !eifel && (duplicate.is_none() || !self.undo.all_duplicate()) {
+        let dsack = duplicate.is_some() && self.undo.all_duplicate();
+        let shown = eifel || (self.config.undo && dsack);
+        if !shown && !f_rto {
             return false;
         }
         self.stats.undo_count += 1;
+        self.stats.f_rto_count += u64::from(!shown);
         self.undo.end();
         self.controller.on_spurious(now);
         let (delivery, stats) = (&mut self.delivery, &mut self.stats);

@@ -66,7 +66,8 @@ impl<C: Controller> Sender<C> {
         }
         self.state = CaState::Recovery;
         self.recovery_point = self.board.nxt();
-        self.undo.begin(self.board.una(), true);
+        self.undo
+            .begin(self.board.una(), self.board.retransmitted_count());
         self.tlp.reset();
         self.stats.recovery_count += 1;
         self.controller
@@ -84,6 +85,7 @@ impl<C: Controller> Sender<C> {
     pub(super) fn leave_recovery(&mut self, now: Instant) {
         self.state = CaState::Open;
         self.prr = None;
+        self.frto.end();
         self.controller.on_recovery_exit(now);
     }
 
@@ -130,11 +132,13 @@ impl<C: Controller> Sender<C> {
         }
         self.lose(now, first);
 
-        // A timeout that interrupts fast recovery is no mistake; one that
-        // repeats belongs to the same episode.
-        if self.state != CaState::Loss {
+        // As in Linux's tcp_enter_loss, a timeout in recovery continues the
+        // episode, and F-RTO leaves the first one in fast recovery alone.
+        self.frto
+            .begin(self.config.f_rto && self.state != CaState::Recovery);
+        if !self.recovering() {
             self.undo
-                .begin(self.board.una(), self.state != CaState::Recovery);
+                .begin(self.board.una(), self.board.retransmitted_count());
         }
         self.state = CaState::Loss;
         self.recovery_point = self.board.nxt();

@@ -37,6 +37,8 @@ pub(super) struct Window {
     pub rate: Option<Rate>,
     pub quantum: Bytes,
     pub recovery: RecoveryWindow,
+    /// Whether it grows after a timeout.
+    pub slow_start: bool,
     pub told: Vec<Told>,
     pub acks: Vec<Ack>,
 }
@@ -49,6 +51,7 @@ impl Window {
             rate: None,
             quantum: Bytes::INFINITE,
             recovery: RecoveryWindow::Prr,
+            slow_start: false,
             told: Vec::new(),
             acks: Vec::new(),
         }
@@ -79,6 +82,9 @@ impl Controller for Window {
     fn on_ack(&mut self, ack: &Ack) {
         self.told.push(Told::Ack(ack.ca_state));
         self.acks.push(*ack);
+        if self.slow_start && ack.ca_state == CaState::Loss && ack.una_advanced {
+            self.cwnd += ack.newly_acked.get().min(u64::from(MSS));
+        }
     }
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
         self.told.push(Told::Enter);
@@ -144,10 +150,11 @@ where
 {
     /// `data` and `answers` are told the number of each packet sent, from 0.
     pub(super) fn new(controller: Window, data: D, answers: A) -> Self {
-        let config = SenderConfig {
-            mss: MSS,
-            ..SenderConfig::default()
-        };
+        Self::with(SenderConfig::default(), controller, data, answers)
+    }
+
+    pub(super) fn with(config: SenderConfig, controller: Window, data: D, answers: A) -> Self {
+        let config = SenderConfig { mss: MSS, ..config };
         Self {
             sender: Sender::new(config, controller, Instant::ZERO, None),
             receiver: Receiver::new(ReceiverConfig::default()),

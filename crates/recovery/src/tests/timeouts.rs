@@ -1,0 +1,244 @@
+//! Timeouts that were right, wrong, and partly right.
+
+use paceline_units::{Bytes, Instant};
+
+use super::harness::{Fate, Told, Window, World, at, ms};
+use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, SenderConfig};
+
+/// No probes, and no help from timestamps and DSACKs.
+const F_RTO_ALONE: SenderConfig = SenderConfig {
+    tlp: false,
+    undo: false,
+    ..config()
+};
+
+const fn config() -> SenderConfig {
+    SenderConfig {
+        mss: super::harness::MSS,
+        initial_window: Bytes::new(10_000),
+        min_rto: ms(200),
+        initial_rto: ms(1000),
+        max_rto: ms(120_000),
+        tlp: true,
+        f_rto: true,
+        undo: true,
+        max_ack_delay: ms(200),
+        max_burst: None,
+    }
+}
+
+fn direct<T>(_: u64, _: &T) -> Fate {
+    vec![ms(20)]
+}
+
+/// What is sent from 100 ms until `until` waits for it, and then arrives one by
+/// one each 5 ms; of what is sent in that time, `lost` (by sequence, in segments) is lost once.
+fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
+    let mut free = Instant::ZERO;
+    move |_, segment| {
+        let held = segment.sent >= at(100) && segment.sent < until;
+        if held && !segment.retransmission && lost.contains(&(segment.seq / 1000)) {
+            return vec![];
+        }
+        let arrival = segment.sent + ms(20);
+        let arrival = if held { arrival.max(until) } else { arrival };
+        let arrival = arrival.max(free);
+        if segment.sent >= at(100) {
+            free = arrival + ms(5);
+        }
+        vec![arrival.since(segment.sent)]
+    }
+}
+
+/// Ten segments a window; after a timeout it grows as in slow start.
+fn world<D, A>(config: SenderConfig, data: D, answers: A) -> World<D, A>
+where
+    D: FnMut(u64, &Segment) -> Fate,
+    A: FnMut(u64, &Acknowledgment) -> Fate,
+{
+    let mut controller = Window::new(10);
+    controller.slow_start = true;
+    let mut world = World::with(config, controller, data, answers);
+    world.receiver = Receiver::new(ReceiverConfig {
+        ack_every: 1,
+        ..ReceiverConfig::default()
+    });
+    world.sender.write(world.now, 200_000);
+    world.sender.close();
+    world
+}
+
+fn finish<D, A>(world: &mut World<D, A>)
+where
+    D: FnMut(u64, &Segment) -> Fate,
+    A: FnMut(u64, &Acknowledgment) -> Fate,
+{
+    assert!(world.run(at(100_000)));
+    assert!(world.sender.is_finished());
+    assert_eq!(world.receiver.delivered(), 200_000);
+}
+
+/// What was sent from the timeout on, in segments.
+fn from_the_timeout(sent: &[Segment]) -> Vec<u64> {
+    sent.iter()
+        .skip_while(|segment| !segment.retransmission)
+        .map(|segment| segment.seq / 1000)
+        .collect()
+}
+
+/// Told until the first undo or the end of the episode.
+fn moves(told: &[Told]) -> Vec<Told> {
+    told.iter()
+        .copied()
+        .filter(|told| !matches!(told, Told::Loss { .. } | Told::Ack(_)))
+        .collect()
+}
+
+/// RFC 5682: a sudden delay. Segments 30 to 39 go at 120 ms and arrive from
+/// 400 ms on; the timeout is at 120 + 240 ms.
+#[test]
+fn a_delay_spike_is_found_by_two_new_segments() {
+    let mut world = world(F_RTO_ALONE, spike(at(400), &[]), direct);
+    finish(&mut world);
+    // The first again; upon its acknowledgment two new ones; upon the next the
+    // timeout is known to be spurious and the window is full again.
+    let sent = from_the_timeout(&world.sent);
+    assert_eq!(sent[..5], [30, 40, 41, 42, 43]);
+    assert_eq!(world.sent.iter().filter(|s| s.retransmission).count(), 1);
+    assert_eq!(
+        moves(&world.sender.controller().told),
+        [Told::Timeout, Told::Spurious, Told::Exit]
+    );
+    let stats = world.sender.stats();
+    assert_eq!(
+        (stats.rto_count, stats.undo_count, stats.f_rto_count),
+        (1, 1, 1)
+    );
+    // All but the first one were taken for lost wrongly, and are counted so no more.
+    assert_eq!(world.sender.delivery().lost(), Bytes::new(1000));
+}
+
+/// The same without F-RTO: the conventional recovery sends everything again.
+#[test]
+fn without_it_a_delay_spike_goes_back_over_the_whole_window() {
+    let config = SenderConfig {
+        f_rto: false,
+        ..F_RTO_ALONE
+    };
+    let mut world = world(config, spike(at(400), &[]), direct);
+    finish(&mut world);
+    assert_eq!(from_the_timeout(&world.sent)[..3], [30, 31, 32]);
+    assert_eq!(
+        moves(&world.sender.controller().told),
+        [Told::Timeout, Told::Exit]
+    );
+}
+
+/// RFC 5682: all of the window is lost. The new segments pass the gap.
+#[test]
+fn a_real_loss_is_recovered_after_the_new_segments() {
+    let all: Vec<u64> = (30..40).collect();
+    let mut world = world(F_RTO_ALONE, spike(at(360), &all), direct);
+    finish(&mut world);
+    let sent = from_the_timeout(&world.sent);
+    assert_eq!(sent[..6], [30, 40, 41, 31, 32, 33]);
+    let stats = world.sender.stats();
+    assert_eq!((stats.rto_count, stats.undo_count), (1, 0));
+    assert_eq!(
+        moves(&world.sender.controller().told),
+        [Told::Timeout, Told::Exit]
+    );
+}
+
+/// A delay, and two losses that it hides: the timeout is undone, and the losses
+/// are met by a fast recovery.
+#[test]
+fn a_partly_real_loss_becomes_fast_recovery() {
+    let mut world = world(F_RTO_ALONE, spike(at(400), &[33, 35]), direct);
+    finish(&mut world);
+    assert_eq!(
+        moves(&world.sender.controller().told),
+        [
+            Told::Timeout,
+            Told::Spurious,
+            Told::Exit,
+            Told::Enter,
+            Told::Exit
+        ]
+    );
+    let again: Vec<u64> = world
+        .sent
+        .iter()
+        .filter(|segment| segment.retransmission)
+        .map(|segment| segment.seq / 1000)
+        .collect();
+    assert_eq!(again, [30, 33, 35]);
+}
+
+/// With timestamps the first acknowledgment says it all (RFC 3522).
+#[test]
+fn the_echo_tells_before_f_rto_does() {
+    let config = SenderConfig {
+        tlp: false,
+        ..config()
+    };
+    let mut world = world(config, spike(at(400), &[]), direct);
+    finish(&mut world);
+    let stats = world.sender.stats();
+    assert_eq!((stats.undo_count, stats.f_rto_count), (1, 0));
+    assert_eq!(world.sender.delivery().lost(), Bytes::ZERO);
+}
+
+/// A single segment is late and the acknowledgment of the first copy is lost:
+/// the second copy's DSACK undoes the timeout.
+#[test]
+fn a_spurious_timeout_is_undone_by_the_duplicate() {
+    let config = SenderConfig {
+        tlp: false,
+        f_rto: false,
+        ..config()
+    };
+    let data = |number: u64, _: &Segment| match number {
+        9 => vec![ms(250)],
+        _ => vec![ms(20)],
+    };
+    let answers = |_: u64, ack: &Acknowledgment| {
+        let first_copy = ack.ack == 10_000 && ack.blocks.duplicate().is_none();
+        if first_copy { vec![] } else { vec![ms(20)] }
+    };
+    let mut controller = Window::new(10);
+    controller.slow_start = true;
+    let mut world = World::with(config, controller, data, answers);
+    world.sender.write(at(0), 10_000);
+    assert!(world.run(at(5000)));
+    let stats = world.sender.stats();
+    assert_eq!(
+        (stats.rto_count, stats.undo_count, stats.f_rto_count),
+        (1, 1, 0)
+    );
+    assert_eq!(
+        moves(&world.sender.controller().told),
+        [Told::Timeout, Told::Spurious, Told::Exit]
+    );
+}
+
+/// A timeout in fast recovery is judged with it: the only retransmission was
+/// needless, so both reductions were.
+#[test]
+fn a_timeout_within_fast_recovery_is_undone_with_it() {
+    // 12 is late by 300 ms; its retransmission and what follows wait behind it.
+    let data = |_: u64, segment: &Segment| {
+        let late = segment.seq == 12_000 || segment.sent >= at(75);
+        let arrival = segment.sent + ms(20);
+        let arrival = if late { arrival.max(at(380)) } else { arrival };
+        vec![arrival.since(segment.sent)]
+    };
+    let mut world = world(config(), data, direct);
+    finish(&mut world);
+    let story = moves(&world.sender.controller().told);
+    assert_eq!(
+        story,
+        [Told::Enter, Told::Timeout, Told::Spurious, Told::Exit]
+    );
+    assert_eq!(world.sender.stats().f_rto_count, 0);
+}
