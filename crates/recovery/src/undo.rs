@@ -19,14 +19,16 @@ pub(crate) struct Undo {
 
 impl Undo {
     /// An episode begins with `una` the first unacknowledged byte. A duplicate
-    /// may also be that of one of the `retransmitted` segments (a probe's) that
-    /// are outstanding already. A timeout within an episode belongs to it.
+    /// may also be that of one of the `retransmitted` segments (a probe's, or
+    /// an earlier episode's) that are outstanding already, and an answer to one
+    /// of them proves nothing: its time still counts, as in Linux. A timeout
+    /// within an episode belongs to it.
     pub(crate) fn begin(&mut self, una: u64, retransmitted: u64) {
         *self = Self {
             active: true,
             marker: una,
             unreported: retransmitted,
-            first_retransmission: None,
+            first_retransmission: self.first_retransmission.filter(|_| retransmitted > 0),
         };
     }
 
@@ -122,6 +124,20 @@ mod tests {
         assert!(!undo.is_eifel(AT));
         undo.end();
         assert!(!undo.is_eifel(Instant::ZERO));
+    }
+
+    #[test]
+    fn the_time_of_a_retransmission_that_is_still_out_counts() {
+        let mut undo = Undo::default();
+        undo.begin(0, 0);
+        undo.on_retransmit(AT);
+        undo.begin(100, 1);
+        undo.on_retransmit(Instant::from_nanos(20));
+        assert!(!undo.is_eifel(Instant::from_nanos(8)));
+        assert!(undo.is_eifel(Instant::from_nanos(6)));
+        undo.begin(200, 0);
+        undo.on_retransmit(Instant::from_nanos(30));
+        assert!(undo.is_eifel(Instant::from_nanos(20)));
     }
 
     /// A probe was out when the episode began: its duplicate says nothing of the episode's own.

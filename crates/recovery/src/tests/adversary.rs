@@ -110,6 +110,28 @@ proptest! {
         prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
     }
 
+    /// Without reordering and late acknowledgments there is nothing to take back.
+    #[test]
+    fn losses_that_are_losses_are_never_undone(
+        segments in 2_u64..80,
+        lost in prop::collection::vec(prop::bool::weighted(0.15), 10..200),
+    ) {
+        let delay = || vec![Duration::from_millis(20)];
+        let mut world = World::new(
+            Window::new(segments),
+            |number, _: &_| match lost.get(number as usize) {
+                Some(true) => vec![],
+                _ => delay(),
+            },
+            |_, _: &_| delay(),
+        );
+        world.sender.write(Instant::ZERO, 400 * u64::from(MSS));
+        world.sender.close();
+        prop_assert!(world.run(at(10_000_000)));
+        prop_assert_eq!(world.sender.stats().undo_count, 0);
+        prop_assert_eq!(world.sender.stats().spurious_losses, 0);
+    }
+
     #[test]
     fn garbage_does_no_harm(
         controller in controller(),
