@@ -53,6 +53,13 @@ class Case(TypedDict):
     verdict: str
     evidence: str
 
+class Aggregate(TypedDict):
+    mean: float
+    median: float
+    low: float
+    high: float
+    count: int
+
 class Table:
     columns: list[str]
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -85,11 +92,11 @@ def golden_traces(folder: str | PathLike[str]) -> list[Case]: ...
 def controllers() -> list[Controller]: ...
 def metrics() -> list[MetricDefinition]: ...
 def simulate(
-    text: str,
-    file: str,
-    jobs: Sequence[tuple[_Overrides, int]],
+    jobs: Sequence[tuple[str, str, _Overrides, int]],
     threads: int,
     finished: Callable[[int, Run, tuple[int, int, int]], object],
     progress: Callable[[int, int, int, int, int], object] | None = None,
+    failed: Callable[[int, str], object] | None = None,
 ) -> None: ...
+def aggregate(values: Sequence[float]) -> Aggregate | None: ...
 def repeats_json(runs: Sequence[Run]) -> str: ...

@@ -201,15 +201,30 @@ def run_jobs(
         if finished is not None:
             finished(index, runs[index])
 
-    _paceline.simulate(
-        text,
-        name or file,
-        [(_pairs(overrides), seed) for overrides, seed in jobs],
-        threads or os.cpu_count() or 1,
-        collect,
-        None if progress is None else lambda *seen: progress(Progress(*seen)),
-    )
+    pool = [(text, name or file, _pairs(overrides), seed) for overrides, seed in jobs]
+    simulate(pool, collect, threads=threads, progress=progress)
     return [runs[index] for index in range(len(jobs))]
+
+
+def simulate(
+    jobs: Sequence[tuple[str, str, Sequence[tuple[str, str]], int]],
+    finished: Callable[[int, _paceline.Run, tuple[int, int, int]], object],
+    *,
+    threads: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    failed: Callable[[int, str], object] | None = None,
+) -> None:
+    """Run jobs (text, its name in errors, overrides, seed) side by side, and keep nothing.
+
+    A run that stops before its end stops the others, unless `failed` hears of it.
+    """
+    _paceline.simulate(
+        jobs,
+        threads or os.cpu_count() or 1,
+        finished,
+        None if progress is None else lambda *seen: progress(Progress(*seen)),
+        failed,
+    )
 
 
 def run_many(

@@ -18,7 +18,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::conformance::golden_traces;
     #[pymodule_export]
-    use crate::run::{Run, repeats_json};
+    use crate::run::{Run, aggregate, repeats_json};
     #[pymodule_export]
     use crate::scenario::{Plan, check, schema};
     #[pymodule_export]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use paceline_record as record;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error;
 use crate::table::Table;
@@ -58,4 +59,20 @@ impl Run {
 pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
     let runs: Vec<_> = runs.iter().map(|run| run.inner.clone()).collect();
     record::repeats_json(&runs).to_string()
+}
+
+/// What the values of repeats say together: `mean`, `median`, `low`, `high`, `count`; `None` of no
+/// values, or of what is not finite.
+#[pyfunction]
+pub fn aggregate(py: Python<'_>, values: Vec<f64>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(together) = record::aggregate(&values) else {
+        return Ok(None);
+    };
+    let dict = PyDict::new(py);
+    dict.set_item("mean", together.mean)?;
+    dict.set_item("median", together.median)?;
+    dict.set_item("low", together.low)?;
+    dict.set_item("high", together.high)?;
+    dict.set_item("count", together.count)?;
+    Ok(Some(dict))
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use paceline_scenario::Scenario;
 use paceline_simulator::{Progress, RunError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
 use crate::error;
 use crate::run::Run;
@@ -39,27 +40,29 @@ struct Ended {
     wall: Duration,
 }
 
-type Job = (Vec<(String, String)>, u64);
+/// The text of a scenario, what errors call it, overrides, seed.
+type Job = (PyBackedStr, PyBackedStr, Vec<(String, String)>, u64);
 
-/// Runs a scenario once for each of `jobs` (overrides, seed) on `threads` threads.
+/// Runs `jobs` (text, file, overrides, seed) on `threads` threads.
 ///
 /// `progress(simulated_ns, total_ns, packets, events, ended)` is called some times a second,
 /// `finished(index, run, engine)` once for each job, as they end, with `engine` being
-/// `(wall_ns, packets, events)`. What either raises, and Ctrl-C, stops the jobs that are left.
+/// `(wall_ns, packets, events)`. What any of them raises, and Ctrl-C, stops the jobs that are left.
+/// So does a run that stops before its end, unless `failed(index, message)` hears of it. Of runs
+/// that have ended, no more than `threads` wait to be handed over.
 #[pyfunction]
-#[pyo3(signature = (text, file, jobs, threads, finished, progress = None))]
+#[pyo3(signature = (jobs, threads, finished, progress = None, failed = None))]
 pub fn simulate(
     py: Python<'_>,
-    text: &str,
-    file: &str,
     jobs: Vec<Job>,
     threads: usize,
     finished: Py<PyAny>,
     progress: Option<Py<PyAny>>,
+    failed: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let jobs = jobs
         .into_iter()
-        .map(|(overrides, seed)| Ok((parse(py, text, file, &overrides)?, seed)))
+        .map(|(text, file, overrides, seed)| Ok((parse(py, &text, &file, &overrides)?, seed)))
         .collect::<PyResult<Vec<_>>>()?;
     let batch = Batch {
         seen: jobs.iter().map(|_| Seen::default()).collect(),
@@ -67,7 +70,14 @@ pub fn simulate(
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
-    py.detach(|| batch.run(threads.max(1), &finished, progress.as_ref()))
+    let listener = Listener { finished, failed };
+    py.detach(|| batch.run(threads.max(1), &listener, progress.as_ref()))
+}
+
+/// Who hears of jobs that have ended.
+struct Listener {
+    finished: Py<PyAny>,
+    failed: Option<Py<PyAny>>,
 }
 
 struct Batch {
@@ -81,10 +91,10 @@ impl Batch {
     fn run(
         &self,
         threads: usize,
-        finished: &Py<PyAny>,
+        listener: &Listener,
         progress: Option<&Py<PyAny>>,
     ) -> PyResult<()> {
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = mpsc::sync_channel(threads);
         std::thread::scope(|scope| {
             for _ in 0..threads.min(self.jobs.len()) {
                 let sender = sender.clone();
@@ -98,7 +108,7 @@ impl Batch {
                 let step = match receiver.recv_timeout(PERIOD) {
                     Ok(job) => {
                         ended += 1;
-                        self.hand_over(job, finished, result.is_err())
+                        self.hand_over(job, listener, result.is_err())
                     }
                     Err(RecvTimeoutError::Timeout) => self.report(progress, ended),
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -114,7 +124,7 @@ impl Batch {
     }
 
     /// What one thread does: job after job, until there is none or something stops the batch.
-    fn work(&self, sender: &mpsc::Sender<Ended>) {
+    fn work(&self, sender: &mpsc::SyncSender<Ended>) {
         while !self.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
             let (Some((scenario, seed)), Some(seen)) = (self.jobs.get(index), self.seen.get(index))
@@ -144,7 +154,7 @@ impl Batch {
         }
     }
 
-    fn hand_over(&self, job: Ended, finished: &Py<PyAny>, stopping: bool) -> PyResult<()> {
+    fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {
         Python::attach(|py| match job.outcome {
             Ok((run, last)) => {
                 if let Some(seen) = self.seen.get(job.index) {
@@ -152,12 +162,17 @@ impl Batch {
                 }
                 let wall_ns = u64::try_from(job.wall.as_nanos()).unwrap_or(u64::MAX);
                 let engine = (wall_ns, last.packets, last.events);
-                finished.call1(py, (job.index, Run::new(run), engine))?;
+                listener
+                    .finished
+                    .call1(py, (job.index, Run::new(run), engine))?;
                 Ok(())
             }
             // We stopped it ourselves.
             Err(_) if stopping => Ok(()),
-            Err(error) => Err(error::run(py, &error.to_string())),
+            Err(error) => match &listener.failed {
+                Some(failed) => failed.call1(py, (job.index, error.to_string())).map(drop),
+                None => Err(error::run(py, &error.to_string())),
+            },
         })
     }
 

@@ -1,24 +1,81 @@
-"""Claims as their files hold them."""
+"""Claims as their files hold them. `docs/reference/claims.md` describes the form."""
 
 from __future__ import annotations
 
+import difflib
+import itertools
+import json
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from paceline.claims.expressions import Expression, ExpressionError
+from paceline.claims.pictures import Picture, PictureError
+
+#: Seeds of a short form that does not say.
+QUICK_SEEDS = 2
 
 
 class ClaimError(ValueError):
     """A file of claims is wrong."""
 
 
+#: Keys of a scenario and what they are set to, as the parser takes them.
+Overrides = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place along an axis: its name, and what is set there."""
+
+    name: str
+    overrides: Overrides
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The points along one axis, and the keys that are set there."""
+
+    keys: tuple[str, ...]
+    points: tuple[Point, ...]
+
+
 @dataclass(frozen=True)
 class Case:
-    """One scenario of a claim, and what is set in it."""
+    """A scenario of a claim, what is set in it, and the points of its sweep."""
 
     scenario: Path
-    overrides: tuple[tuple[str, str], ...] = ()
+    overrides: Overrides = ()
+    sweep: tuple[Axis, ...] = ()
+    #: What changes with the seed besides, in turn.
+    vary: tuple[Axis, ...] = ()
+    #: Seeds 1 to this; the claim's if none.
+    seeds: int | None = None
+
+    @property
+    def axes(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the points along each axis."""
+        return tuple(tuple(point.name for point in axis.points) for axis in self.sweep)
+
+    def points(self) -> Iterator[Overrides]:
+        """Yield what is set at each point, the last axis running fastest."""
+        for places in itertools.product(*(axis.points for axis in self.sweep)):
+            yield self.overrides + tuple(pair for place in places for pair in place.overrides)
+
+    def varied(self, seed: int) -> Overrides:
+        """Return what is set with a seed besides."""
+        places = (axis.points[(seed - 1) % len(axis.points)] for axis in self.vary)
+        return tuple(pair for place in places for pair in place.overrides)
+
+
+@dataclass(frozen=True)
+class Quick:
+    """The short form of a claim."""
+
+    seeds: int = QUICK_SEEDS
+    overrides: Overrides = ()
 
 
 @dataclass(frozen=True)
@@ -31,18 +88,33 @@ class Claim:
     #: What was published, in words or figures.
     published: str
     #: The expression that is shown as measured.
-    measured: str
+    measured: Expression
     #: Expressions that must all hold.
-    accept: tuple[str, ...]
+    accept: tuple[Expression, ...]
+    #: Why it is measured thus.
+    about: str = ""
     #: Scenarios by the name that expressions use.
     cases: dict[str, Case] = field(default_factory=dict)
+    #: Queries by the name that expressions use.
+    values: dict[str, str] = field(default_factory=dict)
+    #: Published figures by the name that expressions use.
+    figures: dict[str, float | list[float]] = field(default_factory=dict)
+    #: Figures that are stated besides.
+    beside: dict[str, Expression] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
     #: Seeds 1 to this.
     seeds: int = 10
+    quick: Quick = Quick()
     #: Printed rows of the start-up simulator by gain: growth, t, round, cwnd, pif, bw.
     startup_rows: dict[str, list[list[str]]] = field(default_factory=dict)
     #: What is known of a claim that does not hold.
     why: str = ""
     file: Path = Path()
+
+    def expressions(self) -> list[Expression]:
+        """Return all of its expressions, those of its pictures included."""
+        drawn = [expression for picture in self.pictures for expression in picture.expressions()]
+        return [self.measured, *self.accept, *self.beside.values(), *drawn]
 
 
 _REQUIRED = ("id", "topic", "source", "published", "measured", "accept")
@@ -69,36 +141,139 @@ def find(claims: Iterable[Claim], names: Iterable[str]) -> list[Claim]:
     return [c for c in claims if not names or c.id in names or c.topic in names]
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a mistyped one is nearest to, if one is near."""
+    by_form = {form.casefold(): form for form in sorted(known)}
+    near = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=0.5)
+    return by_form[near[0]] if near else None
+
+
 def _read(path: Path) -> list[Claim]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ClaimError(f"{path}: {error}") from error
-    unknown = set(document) - {"claims"}
-    if unknown:
-        raise ClaimError(f"{path}: unknown key {sorted(unknown)[0]!r}; a file holds [[claims]]")
-    return [_claim(path, table) for table in document.get("claims", [])]
+    _no_others(f"{path}", document, ("claims",))
+    tables = document.get("claims", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ClaimError(f"{path}: a file holds [[claims]]")
+    return [_claim(path, table) for table in tables]
+
+
+def _no_others(where: str, table: dict[str, Any], known: Iterable[str]) -> None:
+    for key in sorted(set(table) - set(known)):
+        near = nearest(key, known)
+        mean = f"; did you mean {near!r}?" if near else f"; known are {', '.join(known)}"
+        raise ClaimError(f"{where}: unknown key {key!r}{mean}")
 
 
 def _claim(path: Path, table: dict[str, Any]) -> Claim:
-    name = table.get("id", "a claim without id")
-    missing = [key for key in _REQUIRED if key not in table]
-    if missing:
-        raise ClaimError(f"{path}: {name} has no {missing[0]!r}")
-    known = {*_REQUIRED, "cases", "seeds", "startup_rows", "why"}
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise ClaimError(f"{path}: {name}: unknown key {unknown[0]!r}")
-    cases = {key: _case(path, name, value) for key, value in table.get("cases", {}).items()}
-    plain = {key: value for key, value in table.items() if key not in {"cases", "accept"}}
-    return Claim(**plain, accept=tuple(table["accept"]), cases=cases, file=path)
+    where = f"{path}: {table.get('id', 'a claim without id')}"
+    for key in _REQUIRED:
+        if key not in table:
+            raise ClaimError(f"{where} has no {key!r}")
+    _no_others(where, table, [f.name for f in fields(Claim) if f.name != "file"])
+    read = dict(table)
+    for key in ("id", "topic", "source", "published", "why", "about"):
+        if not isinstance(table.get(key, ""), str):
+            raise ClaimError(f"{where}: {key!r} is a text")
+    for key in ("cases", "values", "figures", "beside", "startup_rows"):
+        if not isinstance(table.get(key, {}), dict):
+            raise ClaimError(f"{where}: {key!r} is a table")
+    try:
+        read["measured"] = Expression(_text(where, "measured", table["measured"]))
+        read["accept"] = tuple(Expression(_text(where, "accept", t)) for t in table["accept"])
+        read["beside"] = {
+            name: Expression(_text(where, name, text))
+            for name, text in table.get("beside", {}).items()
+        }
+        pictures = table.get("pictures", [])
+        read["pictures"] = tuple(Picture.read(picture) for picture in pictures)
+    except (ExpressionError, PictureError, TypeError) as error:
+        raise ClaimError(f"{where}: {error}") from error
+    cases = table.get("cases", {}).items()
+    read["cases"] = {name: _case(path, f"{where}: case {name}", value) for name, value in cases}
+    read["seeds"] = _seeds(where, table.get("seeds", Claim.seeds))
+    read["quick"] = _quick(where, table.get("quick", {}))
+    for name, query in table.get("values", {}).items():
+        start = _text(where, name, query).split(None, 1)
+        if not start or start[0].upper() not in ("SELECT", "WITH"):
+            raise ClaimError(f"{where}: the value {name!r} is a query: SELECT ... FROM ...")
+    for name, figure in table.get("figures", {}).items():
+        numbers = figure if isinstance(figure, list) else [figure]
+        if not numbers or not all(isinstance(n, int | float) for n in numbers):
+            raise ClaimError(f"{where}: the figure {name!r} is a number or a list of them")
+    return Claim(**read, file=path)
 
 
-def _case(path: Path, name: str, table: dict[str, Any]) -> Case:
-    unknown = sorted(set(table) - {"scenario", "set"})
-    if unknown or "scenario" not in table:
-        raise ClaimError(
-            f"{path}: {name}: a case is {{ scenario = FILE, set = {{ KEY = VALUE }} }}"
-        )
-    overrides = tuple((key, str(value)) for key, value in table.get("set", {}).items())
-    return Case(path.parent / table["scenario"], overrides)
+def _text(where: str, key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise ClaimError(f"{where}: {key!r} is a text, not {value!r}")
+    return value
+
+
+def _seeds(where: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ClaimError(f"{where}: 'seeds' is a number from 1 on, not {value!r}")
+    return value
+
+
+def _quick(where: str, table: dict[str, Any]) -> Quick:
+    _no_others(f"{where}: quick", table, ("seeds", "set"))
+    return Quick(_seeds(where, table.get("seeds", QUICK_SEEDS)), _set(table.get("set", {})))
+
+
+def _case(path: Path, where: str, table: dict[str, Any]) -> Case:
+    if not isinstance(table, dict) or "scenario" not in table:
+        raise ClaimError(f"{where} is {{ scenario = FILE, set = {{ KEY = VALUE }}, ... }}")
+    _no_others(where, table, ("scenario", "set", "sweep", "vary", "seeds"))
+    return Case(
+        path.parent / _text(where, "scenario", table["scenario"]),
+        _set(table.get("set", {})),
+        _axes(f"{where}: sweep", table.get("sweep", {})),
+        _axes(f"{where}: vary", table.get("vary", {})),
+        _seeds(where, table["seeds"]) if "seeds" in table else None,
+    )
+
+
+def _set(table: dict[str, Any]) -> Overrides:
+    return tuple((key, _toml(value)) for key, value in table.items())
+
+
+def _axes(where: str, table: dict[str, Any]) -> tuple[Axis, ...]:
+    return tuple(_axis(where, key, values) for key, values in table.items())
+
+
+def _axis(where: str, key: str, values: object) -> Axis:
+    keys = tuple(part.strip() for part in key.split(","))
+    if not isinstance(values, list) or not values:
+        raise ClaimError(f"{where}: {key!r} is a list of values")
+    points = []
+    for value in values:
+        several = value if isinstance(value, list) and len(keys) > 1 else [value] * len(keys)
+        if len(several) != len(keys):
+            raise ClaimError(f"{where}: {key!r} sets {len(keys)} keys, {value!r} does not")
+        name = ", ".join(map(_toml, value)) if isinstance(value, list) else _toml(value)
+        points.append(Point(name, tuple(zip(keys, map(_toml, several), strict=True))))
+    names = [point.name for point in points]
+    if len(set(names)) < len(names) and "sweep" in where:
+        raise ClaimError(f"{where}: {key!r} has a value twice")
+    return Axis(keys, tuple(points))
+
+
+def _toml(value: object, *, nested: bool = False) -> str:
+    """Return a value as an override takes it: TOML, but a plain text without its quotes."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return json.dumps(value, ensure_ascii=False) if nested else value
+        case list():
+            return f"[{', '.join(_toml(item, nested=True) for item in value)}]"
+        case dict():
+            entries = (
+                f"{json.dumps(k, ensure_ascii=False)} = {_toml(v, nested=True)}"
+                for k, v in value.items()
+            )
+            return f"{{ {', '.join(entries)} }}"
+    return str(value)

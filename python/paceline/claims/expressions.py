@@ -1,23 +1,63 @@
-"""Expressions over measurements: numbers, names, arithmetic, comparisons and a few functions.
+"""Expressions over what was measured: a small part of Python, of which nothing is executed.
 
-``median(v3.jain_ratio) >= 0.95``: a name before the point is a case of the claim, one after it a
-metric. Nothing else of Python is understood, and nothing is executed.
+``all(median(share.cc["bbr1"].share_ratio) >= 0.4)``: a name before the point is a case of the
+claim, the one after the last point a metric or a value of the claim. `docs/reference/claims.md`
+says what there is.
 """
 
 from __future__ import annotations
 
 import ast
+import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-#: What the metrics of a case have: mean, median, and the ends of the 95 % interval.
-Statistics = Mapping[str, float | None]
-Cases = Mapping[str, Mapping[str, Statistics]]
+from paceline.claims.quantity import (
+    Quantity,
+    QuantityError,
+    defined,
+    drops,
+    pointwise,
+    statistic,
+)
 
 
 class ExpressionError(ValueError):
     """An expression is not one, or names what is not there."""
 
+
+class Flows(NamedTuple):
+    """Which flows: by number, or by the text in a column (`cc`, `label`)."""
+
+    column: str
+    wanted: str | range
+
+
+class Place(NamedTuple):
+    """A case and, in brackets behind it, points of its sweep."""
+
+    case: str
+    points: tuple[slice | str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Place:
+        """Read one, as it stands in an expression."""
+        try:
+            return _place(ast.parse(text.strip(), mode="eval").body)
+        except (SyntaxError, QuantityError) as error:
+            raise ExpressionError(f"{text!r}: {error}") from error
+
+
+class Case(Protocol):
+    """What was measured of one case."""
+
+    def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
+        """Return a metric or value at the chosen points, of a run or of some of its flows."""
+
+
+#: Cases and plain values by name.
+Names = Mapping[str, "Case | Quantity"]
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -25,82 +65,279 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
 }
-_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+_COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[float, float], bool]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
 }
 _STATISTICS = ("mean", "median", "low", "high")
+_CONDITIONS: dict[str, Callable[[Sequence[float]], float]] = {"all": all, "any": any, "count": sum}
+_REDUCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "average": lambda values: sum(values) / len(values),
+    "spread": lambda values: max(values) - min(values),
+}
+_GROUPS = ("flows", "cc", "label")
 
 
-def evaluate(expression: str, cases: Cases, values: Mapping[str, float]) -> float | bool:
-    """Return the value of an expression over the cases' statistics and plain values."""
-    try:
-        tree = ast.parse(expression, mode="eval").body
-    except SyntaxError as error:
-        raise ExpressionError(f"{expression!r}: {error.msg}") from error
-    return _Evaluation(expression, cases, values).of(tree)
+class Expression:
+    """An expression that has been read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError) as error:
+            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+            raise ExpressionError(f"{text!r}: {reason}") from error
+
+    def uses(self) -> set[tuple[str, str | None, str]]:
+        """Return what it takes from cases: case, `flows`, `cc`, `label` or none, metric."""
+        found = set()
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Attribute) and node.attr not in _GROUPS:
+                group = None
+                inner: ast.expr = node.value
+                while isinstance(inner, ast.Subscript | ast.Attribute):
+                    if isinstance(inner, ast.Attribute):
+                        group = inner.attr
+                    inner = inner.value
+                if isinstance(inner, ast.Name):
+                    found.add((inner.id, group, node.attr))
+        return found
+
+    def names(self) -> set[str]:
+        """Return every name that is not a function."""
+        functions = {id(n.func) for n in ast.walk(self._tree) if isinstance(n, ast.Call)}
+        return {
+            node.id
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.Name) and id(node) not in functions
+        }
+
+    def of(self, names: Names) -> Quantity:
+        """Return its quantity."""
+        return self._guarded(self._tree, names)
+
+    def value(self, names: Names) -> float:
+        """Return its one number."""
+        return self._single(self._tree, names)
+
+    def interval(self, names: Names) -> tuple[float, float] | None:
+        """Return the interval, for one that is a mean or a median of the seeds."""
+        match self._tree:
+            case ast.Call(func=ast.Name(id="mean" | "median"), args=[argument], keywords=[]):
+                low, high = (
+                    self._single(ast.Call(ast.Name(end), [argument], []), names)
+                    for end in ("low", "high")
+                )
+                return low, high
+        return None
+
+    def holds(self, names: Names) -> bool:
+        """Return its one truth value."""
+        value = self._single(self._tree, names)
+        if not isinstance(value, bool):
+            raise ExpressionError(f"{self.text!r} is a number, not a condition")
+        return value
+
+    def found(self, names: Names) -> str:
+        """Return what its comparisons found, for people."""
+        return self._found(self._tree, names)
+
+    def _guarded(self, node: ast.expr, names: Names) -> Quantity:
+        try:
+            return _Evaluation(names).of(node)
+        except QuantityError as error:
+            raise ExpressionError(f"{self.text!r}: {error}") from error
+        except ZeroDivisionError as error:
+            raise ExpressionError(f"{self.text!r} divides by zero") from error
+        except (RecursionError, OverflowError) as error:
+            raise ExpressionError(f"{self.text!r}: {error}") from error
+
+    def _single(self, node: ast.expr, names: Names) -> float:
+        try:
+            return self._guarded(node, names).single()
+        except QuantityError as error:
+            raise ExpressionError(f"{self.text!r} {error}") from error
+
+    def _found(self, node: ast.expr, names: Names) -> str:
+        match node:
+            case ast.BoolOp(values=operands):
+                return "; ".join(filter(None, (self._found(o, names) for o in operands)))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self._found(operand, names)
+            case ast.Compare(left=left, comparators=rest) if not self._guarded(node, names).axes:
+                sides = [self._guarded(side, names) for side in [left, *rest]]
+                written = [f"{side.rows[0][0]:.4g}" for side in sides if not side.seeded]
+                constants = [isinstance(side, ast.Constant) for side in [left, *rest]]
+                return ", ".join(
+                    text for text, fixed in zip(written, constants, strict=False) if not fixed
+                )
+            case ast.Call(
+                func=ast.Name(id="all" | "any" | "count"), args=[ast.Compare() as inner]
+            ):
+                return self._misses(inner, names)
+            case ast.Call(func=ast.Name(id="rising" | "falling" as name), args=[argument, *rest]):
+                slack = self._single(rest[0], names) if rest else 0.0
+                quantity = self._guarded(argument, names)
+                sign = 1.0 if name == "rising" else -1.0
+                found = drops(pointwise(lambda v: v * sign, quantity), slack)
+                return ", ".join(
+                    f"{by * sign:+.3g} from {first!r} to {second!r}" for first, second, by in found
+                )
+        return ""
+
+    def _misses(self, node: ast.Compare, names: Names) -> str:
+        """Return the points at which a comparison does not hold, with the values on its left."""
+        held, left = self._guarded(node, names), self._guarded(node.left, names)
+        if held.seeded or len(left.rows) != len(held.rows):
+            return ""
+        missed = [
+            f"{value[0]:.4g} at {', '.join(point)!r}"
+            for point, value, holds in zip(held.points, left.rows, held.rows, strict=True)
+            if not holds[0]
+        ]
+        return f"not {', '.join(missed)}" if missed else ""
 
 
 class _Evaluation:
-    def __init__(self, text: str, cases: Cases, values: Mapping[str, float]) -> None:
-        self._text = text
-        self._cases = cases
-        self._values = values
+    def __init__(self, names: Names) -> None:
+        self._names = names
 
-    def of(self, node: ast.expr) -> float | bool:
+    def of(self, node: ast.expr) -> Quantity:
         match node:
+            case ast.Constant(value=bool()):
+                pass
             case ast.Constant(value=int() | float() as value):
+                return Quantity.number(float(value))
+            case ast.Name(id=name) if isinstance(self._names.get(name), Quantity):
+                value = self._names[name]
+                assert isinstance(value, Quantity)
                 return value
-            case ast.Name(id=name) if name in self._values:
-                return self._values[name]
+            case ast.List(elts=items) if items:
+                return Quantity.numbers([self.of(item).single() for item in items])
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.of(operand)
+                return pointwise(operator.neg, self._numbers(operand))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return pointwise(operator.not_, self._conditions(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                try:
-                    return _ARITHMETIC[type(op)](self.of(left), self.of(right))
-                except ZeroDivisionError as error:
-                    raise ExpressionError(f"{self._text!r} divides by zero") from error
+                return pointwise(
+                    _ARITHMETIC[type(op)], self._numbers(left), self._numbers(right)
+                )
+            case ast.BoolOp(op=op, values=operands):
+                together = all if isinstance(op, ast.And) else any
+                conditions = [self._conditions(operand) for operand in operands]
+                return pointwise(lambda *values: together(values), *conditions)
             case ast.Compare(left=left, ops=ops, comparators=rest):
-                return self._compare(left, ops, rest)
-            case ast.Call(func=ast.Name(id="abs"), args=[argument], keywords=[]):
-                return abs(self.of(argument))
-            case ast.Call(
-                func=ast.Name(id=statistic),
-                args=[ast.Attribute(value=ast.Name(id=case), attr=metric)],
-                keywords=[],
-            ) if statistic in _STATISTICS:
-                return self._statistic(statistic, case, metric)
-        raise ExpressionError(f"{self._text!r}: cannot read {ast.unparse(node)!r}")
+                return self._compare(node, [left, *rest], ops)
+            case ast.Call(func=ast.Name(id=function), args=arguments, keywords=[]):
+                return self._call(node, function, arguments)
+            case ast.Attribute(value=value, attr=metric):
+                return self._measured(value, metric)
+        raise QuantityError(f"cannot read {ast.unparse(node)!r}")
 
-    def _compare(self, left: ast.expr, ops: list[ast.cmpop], rest: list[ast.expr]) -> bool:
-        value = self.of(left)
-        for op, node in zip(ops, rest, strict=True):
+    def _numbers(self, node: ast.expr) -> Quantity:
+        quantity = self.of(node)
+        if isinstance(quantity.rows[0][0], bool):
+            raise QuantityError(f"{ast.unparse(node)!r} is a condition, not a number")
+        return quantity
+
+    def _conditions(self, node: ast.expr) -> Quantity:
+        quantity = self.of(node)
+        if not isinstance(quantity.rows[0][0], bool):
+            raise QuantityError(f"{ast.unparse(node)!r} is a number, not a condition")
+        return quantity
+
+    def _compare(
+        self, node: ast.expr, sides: Sequence[ast.expr], ops: Sequence[ast.cmpop]
+    ) -> Quantity:
+        for op in ops:
             if type(op) not in _COMPARISONS:
-                raise ExpressionError(f"{self._text!r}: compare with <, <=, > or >=")
-            other = self.of(node)
-            if not _COMPARISONS[type(op)](value, other):
-                return False
-            value = other
-        return True
+                raise QuantityError("compare with <, <=, > or >=")
+        steps = [_COMPARISONS[type(op)][1] for op in ops]
 
-    def _statistic(self, statistic: str, case: str, metric: str) -> float:
-        metrics = self._cases.get(case)
-        if metrics is None:
-            raise ExpressionError(f"{self._text!r}: the claim has no case {case!r}")
-        if metric not in metrics:
-            raise ExpressionError(f"{self._text!r}: no metric is called {metric!r}")
-        value = metrics[metric][statistic]
-        if value is None:
-            raise ExpressionError(f"{self._text!r}: {metric} of {case} is undefined")
-        return value
+        def chain(*values: float) -> bool:
+            if any(map(math.isnan, values)):
+                raise QuantityError(f"{ast.unparse(node)!r} compares what is undefined")
+            pairs = zip(steps, values, values[1:], strict=False)
+            return all(step(left, right) for step, left, right in pairs)
+
+        return pointwise(chain, *(self._numbers(side) for side in sides))
+
+    def _call(self, node: ast.expr, function: str, arguments: list[ast.expr]) -> Quantity:
+        match arguments:
+            case [argument] if function in _STATISTICS:
+                values = self.of(argument)
+                return values.over_seeds(lambda row: statistic(function, row))
+            case [argument] if function == "defined":
+                return self._numbers(argument).over_seeds(defined)
+            case [argument] if function == "abs":
+                return pointwise(abs, self._numbers(argument))
+            case [argument] if function in _CONDITIONS:
+                return self._conditions(argument).over_points(_CONDITIONS[function])
+            case [argument] if function in _REDUCTIONS:
+                return self._numbers(argument).over_points(_known(_REDUCTIONS[function]))
+            case [argument, *rest] if function in ("rising", "falling") and len(rest) < 2:
+                slack = self.of(rest[0]).single() if rest else 0.0
+                sign = 1.0 if function == "rising" else -1.0
+                quantity = pointwise(lambda value: value * sign, self._numbers(argument))
+                return Quantity((), ((not drops(quantity, slack),),), seeded=False)
+        raise QuantityError(f"cannot read {ast.unparse(node)!r}")
+
+    def _measured(self, node: ast.expr, metric: str) -> Quantity:
+        """Return ``CASE[POINT].GROUP[FLOWS].metric``; the brackets may be left out."""
+        flows = None
+        match node:
+            case ast.Subscript(value=ast.Attribute(value=inner, attr=group), slice=index) if (
+                group in _GROUPS
+            ):
+                flows = _flows(group, index)
+                node = inner
+        place = _place(node)
+        case = self._names.get(place.case)
+        if case is None or isinstance(case, Quantity):
+            raise QuantityError(f"the claim has no case {place.case!r}")
+        return case.quantity(place.points, flows, metric)
 
 
-def interval_of(expression: str) -> tuple[str, str] | None:
-    """Return the expressions of the interval's ends, for one that is a mean or a median alone."""
-    for statistic in ("median(", "mean("):
-        if expression.startswith(statistic) and expression.count("(") == 1:
-            rest = expression[len(statistic) :]
-            return f"low({rest}", f"high({rest}"
-    return None
+def _known(reduce: Callable[[Sequence[float]], float]) -> Callable[[Sequence[float]], float]:
+    """Make a reduction undefined where one of the values is."""
+    return lambda values: math.nan if any(map(math.isnan, values)) else reduce(values)
+
+
+def _flows(group: str, index: ast.expr) -> Flows:
+    match index:
+        case ast.Constant(value=str() as text) if group != "flows":
+            return Flows(group, text)
+        case ast.Constant(value=int() as number) if group == "flows":
+            return Flows(group, range(number, number + 1))
+        case ast.Slice(
+            lower=ast.Constant(value=int() as first), upper=ast.Constant(value=int() as end), step=None
+        ) if group == "flows" and first < end:
+            return Flows(group, range(first, end))
+    raise QuantityError(f"cannot read {group}[{ast.unparse(index)}]")
+
+
+def _place(node: ast.expr) -> Place:
+    match node:
+        case ast.Name(id=name):
+            return Place(name)
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=indices)):
+            return Place(name, tuple(_point(index) for index in indices))
+        case ast.Subscript(value=ast.Name(id=name), slice=index):
+            return Place(name, (_point(index),))
+    raise QuantityError(f"cannot read {ast.unparse(node)!r}")
+
+
+def _point(index: ast.expr) -> slice | str:
+    match index:
+        case ast.Constant(value=str() | int() | float() as name):
+            return str(name)
+        case ast.Slice(lower=lower, upper=upper, step=None):
+            ends = [None if end is None else _point(end) for end in (lower, upper)]
+            return slice(*ends)
+    raise QuantityError(f"cannot read the point {ast.unparse(index)!r}")

@@ -246,7 +246,7 @@ def conformance(
     return show(traces, as_json=json)
 
 
-@app.command(help_epilogue=_examples("claims", "claims B1 startup --seeds 20", "claims --list"))
+@app.command(help_epilogue=_examples("claims", "claims B1 startup --seeds 20", "claims --list", "claims B4 --out report"))
 def claims(
     names: Annotated[
         list[str] | None, Parameter(negative="", help="Ids or topics; all if none is given.")
@@ -259,6 +259,12 @@ def claims(
     seeds: Annotated[
         int | None, Parameter(validator=_positive, help="Seeds of each scenario, from 1 on.")
     ] = None,
+    quick: Annotated[
+        bool, Parameter(negative="", help="A short form of each: fewer seeds, shorter runs.")
+    ] = False,
+    out: Annotated[
+        Path | None, Parameter(help="Folder for a report: a page, its pictures and the figures.")
+    ] = None,
     claims: Annotated[Path, Parameter(name="--claims", help="Folder of claims.")] = Path("claims"),
     jobs: Annotated[
         int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
@@ -268,15 +274,15 @@ def claims(
 ) -> Exit:
     """Re-run published claims and print published | measured | verdict.
 
-    Each figure comes with its 95 % interval over the seeds. Exit code 3 if a claim is not
-    reproduced.
+    Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
+    by side. Exit code 3 if a claim is not reproduced.
     """
-    from paceline.cli.claims import chosen, list_claims, run_claims
+    from paceline.cli.claims import Settings, chosen, list_claims, run_claims
 
     found = chosen(names or [], claims)
     if list_:
         return list_claims(found, as_json=json)
-    return run_claims(found, seeds=seeds, jobs=jobs, as_json=json, quiet=quiet)
+    return run_claims(found, Settings(seeds, quick, jobs, out, as_json=json, silent=quiet))
 
 
 def _usage(error: CycloptsError) -> Failure:

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
-from paceline.claims import Claim, ClaimError, Result, find, load, verify
+from paceline.claims import Campaign, Claim, ClaimError, Result, find, load, nearest
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How claims are run, and what becomes of the results."""
+
+    seeds: int | None
+    quick: bool
+    jobs: int | None
+    out: Path | None
+    as_json: bool
+    silent: bool
 
 
 def chosen(names: Sequence[str], folder: Path) -> list[Claim]:
@@ -23,8 +37,11 @@ def chosen(names: Sequence[str], folder: Path) -> list[Claim]:
     try:
         return find(claims, names)
     except KeyError as error:
-        hint = "`paceline claims --list` shows ids and topics"
-        raise Failure("unknown-name", f"no claim or topic {error}", hint=hint) from error
+        name = str(error.args[0])
+        near = nearest(name, {claim.id for claim in claims} | {claim.topic for claim in claims})
+        shown = "`paceline claims --list` shows ids and topics"
+        hint = f"did you mean {near}? {shown}" if near else shown
+        raise Failure("unknown-name", f"no claim or topic {name!r}", hint=hint) from error
 
 
 def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
@@ -41,23 +58,43 @@ def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
     return Exit.OK
 
 
-def run_claims(
-    claims: Sequence[Claim], *, seeds: int | None, jobs: int | None, as_json: bool, quiet: bool
-) -> Exit:
+def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
     """Run claims and print a verdict for each; exit code 3 if one is not reproduced."""
-    results = []
-    for claim in claims:
-        with console.progress(claim.id, seeds or claim.seeds, quiet=quiet) as reporter:
-            results.append(verify(claim, seeds=seeds, threads=jobs, progress=reporter))
-    if as_json:
-        console.say_json({"claims": [result.as_json() for result in results]})
+    campaign = Campaign(claims, seeds=settings.seeds, quick=settings.quick)
+    with console.progress("claims", len(campaign), quiet=settings.silent) as reporter:
+        verdicts = campaign.verify(threads=settings.jobs, progress=reporter)
+    results = verdicts.results
+    value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
+    value["quick"] = settings.quick
+    if settings.out is not None:
+        value["report"] = str(_write(results, value, settings.out))
+    if settings.as_json:
+        console.say_json(value)
     else:
-        _show(results)
+        _show(results, quick=settings.quick)
+        if settings.out is not None:
+            console.stdout().print(value["report"], markup=False, soft_wrap=True)
+    if verdicts.unfinished:
+        left = ", ".join(claim.id for claim in verdicts.unfinished)
+        console.stderr().print(f"interrupted; without {left}", markup=False)
+        return Exit.INTERRUPTED
     held = all(result.verdict == "reproduced" for result in results)
     return Exit.OK if held else Exit.EXPECTATION_FAILED
 
 
-def _show(results: Sequence[Result]) -> None:
+def _write(results: Sequence[Result], value: dict[str, Any], folder: Path) -> Path:
+    from paceline.claims.page import write_page
+
+    try:
+        return write_page(results, value, folder)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"cannot write into {folder}: {reason}"
+        hint = "choose another place with --out"
+        raise Failure("write-failed", message, hint=hint, code=Exit.RUN_FAILED) from error
+
+
+def _show(results: Sequence[Result], *, quick: bool) -> None:
     out = console.stdout()
     table = console.table("Claim", "Published", "Measured", "Verdict", left=2)
     for result in results:
@@ -66,10 +103,14 @@ def _show(results: Sequence[Result]) -> None:
         )
     out.print(table)
     for result in results:
+        for figure in result.beside:
+            text = f"{result.claim.id}: {figure.name}: {figure.text()}"
+            out.print(text, markup=False, soft_wrap=True)
         if result.why:
             out.print(f"{result.claim.id}: {result.why}", markup=False, soft_wrap=True)
     reproduced = sum(result.verdict == "reproduced" for result in results)
-    out.print(f"{reproduced} of {len(results)} claims reproduced", markup=False)
+    form = ", short form" if quick else ""
+    out.print(f"{reproduced} of {len(results)} claims reproduced{form}", markup=False)
 
 
 def _measured(result: Result) -> str:

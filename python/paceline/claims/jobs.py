@@ -1,0 +1,103 @@
+"""The jobs of all chosen claims, as one pool: each is run once, and only answers are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from paceline import _paceline
+from paceline.runs import Progress, Run, load, simulate
+
+
+class Job(NamedTuple):
+    """One run: a scenario, what is set in it, and a seed."""
+
+    scenario: Path
+    overrides: tuple[tuple[str, str], ...]
+    seed: int
+
+
+@dataclass
+class Record:
+    """What is kept of a run."""
+
+    metrics: dict[str, float | None]
+    flows: list[dict[str, Any]]
+    #: The answers to queries over its tables; the message, where one failed.
+    answers: dict[str, pl.DataFrame | str]
+    #: The run, where it is drawn itself.
+    run: Run | None = None
+
+
+@dataclass
+class _Wanted:
+    #: The queries, in the order in which they were asked.
+    queries: dict[str, None] = field(default_factory=dict)
+    keep: bool = False
+
+
+class Pool:
+    """Jobs, what is asked of each, and in the end what they answered."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[Job, _Wanted] = {}
+        self._texts: dict[Path, str] = {}
+        self._checked: set[tuple[Path, tuple[tuple[str, str], ...]]] = set()
+        self.records: dict[Job, Record] = {}
+        self.failures: dict[Job, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def add(self, job: Job, queries: Sequence[str] = (), *, keep: bool = False) -> None:
+        """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
+        if job.scenario not in self._texts:
+            self._texts[job.scenario], _ = load(job.scenario)
+        if (job.scenario, job.overrides) not in self._checked:
+            _paceline.check(self._texts[job.scenario], str(job.scenario), job.overrides)
+            self._checked.add((job.scenario, job.overrides))
+        wanted = self._wanted.setdefault(job, _Wanted())
+        wanted.queries |= dict.fromkeys(queries)
+        wanted.keep |= keep
+
+    def run(
+        self, *, threads: int | None = None, progress: Callable[[Progress], object] | None = None
+    ) -> None:
+        """Run every job. After Ctrl-C, which raises, `records` has those that were finished."""
+        jobs = list(self._wanted)
+
+        def collect(index: int, inner: _paceline.Run, _: object) -> None:
+            self.records[jobs[index]] = _kept(Run(inner), self._wanted[jobs[index]])
+
+        def failed(index: int, message: str) -> None:
+            self.failures[jobs[index]] = message
+
+        simulate(
+            [(self._texts[j.scenario], str(j.scenario), j.overrides, j.seed) for j in jobs],
+            collect,
+            threads=threads,
+            progress=progress,
+            failed=failed,
+        )
+
+
+def _kept(run: Run, wanted: _Wanted) -> Record:
+    answers = {query: ask(run, query) for query in wanted.queries}
+    return Record(run.metrics, run.flow_metrics, answers, run if wanted.keep else None)
+
+
+def ask(run: Run, query: str) -> pl.DataFrame | str:
+    """Return what a query over the tables of a run answers, or why it does not."""
+    tables = {}
+    for name in ("flows", "samples", "queue", "events", "packets"):
+        table = run.inner.table(name)
+        if table is not None:
+            tables[name] = pl.DataFrame(table).lazy()
+    try:
+        return pl.SQLContext(frames=tables).execute(query, eager=True)
+    except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+        return " ".join(str(error).split())

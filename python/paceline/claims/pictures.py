@@ -1,0 +1,84 @@
+"""Pictures of claims, as data: what is drawn, not how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.claims.expressions import Expression, Place
+
+
+class PictureError(ValueError):
+    """A picture that cannot be drawn."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture of a claim."""
+
+    #: `sweep`, `bars`, `time`, `sequence` or `startup`.
+    kind: str
+    title: str = ""
+    xlabel: str = ""
+    ylabel: str = ""
+    #: Which axes are logarithmic: `x`, `y`, `xy` or none.
+    log: str = ""
+    #: By label, what is drawn of what was measured, and of what was published.
+    y: dict[str, Expression] = field(default_factory=dict)
+    published: dict[str, Expression] = field(default_factory=dict)
+    #: Whose run with seed 1 is drawn over time, and which queries over its tables.
+    cases: tuple[Place, ...] = ()
+    queries: tuple[str, ...] = ()
+    #: The gains of `startup`.
+    gains: tuple[float, ...] = ()
+
+    @classmethod
+    def read(cls, table: dict[str, Any]) -> Picture:
+        """Read one from its table."""
+        kind = table.get("kind")
+        if not isinstance(kind, str) or kind not in _KEYS:
+            raise PictureError(f"a picture's kind is one of {', '.join(_KEYS)}, not {kind!r}")
+        needed, more = _KEYS[kind]
+        for key in needed:
+            if not table.get(key):
+                raise PictureError(f"a picture of kind {kind!r} has {key!r}")
+        for key in sorted(set(table) - {"kind", *needed, *more}):
+            raise PictureError(f"unknown key {key!r} in a picture of kind {kind!r}")
+        if table.get("log", "") not in ("", "x", "y", "xy"):
+            raise PictureError("a picture's 'log' is 'x', 'y' or 'xy'")
+        try:
+            return cls(**{key: _READ.get(key, str)(value) for key, value in table.items()})
+        except (AttributeError, TypeError, ValueError) as error:
+            raise PictureError(f"a picture of kind {kind!r}: {error}") from error
+
+    def expressions(self) -> list[Expression]:
+        """Return the expressions that it draws."""
+        return [*self.y.values(), *self.published.values()]
+
+    @property
+    def sequence(self) -> bool:
+        """Whether it needs the whole run, with its packets."""
+        return self.kind == "sequence"
+
+
+def _expressions(table: dict[str, str]) -> dict[str, Expression]:
+    return {label: Expression(text) for label, text in table.items()}
+
+
+_LABELS = ("title", "xlabel", "ylabel", "log")
+#: By kind, the keys that are needed and those that may be there.
+_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "sweep": (("y",), (*_LABELS, "published")),
+    "bars": (("y",), (*_LABELS, "published")),
+    "time": (("cases", "queries"), ("title", "log")),
+    "sequence": (("cases",), ("title",)),
+    "startup": (("gains",), ("title",)),
+}
+_READ: dict[str, Callable[[Any], Any]] = {
+    "y": _expressions,
+    "published": _expressions,
+    "cases": lambda texts: tuple(Place.read(text) for text in texts),
+    "queries": tuple,
+    "gains": lambda gains: tuple(float(gain) for gain in gains),
+}

@@ -1,0 +1,143 @@
+"""Quantities: a value for each point of a sweep and for each seed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from paceline import _paceline
+
+
+class QuantityError(ValueError):
+    """Quantities that do not go together, or a reduction of what is not there."""
+
+
+#: The names of the points along one axis; empty ones fit any names.
+Axis = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Values by point and by seed. What is undefined is not a number."""
+
+    #: The axes of the sweep; none for a single point.
+    axes: tuple[Axis, ...]
+    #: For each point, the last axis running fastest, the values of the seeds, or one value.
+    rows: tuple[tuple[float, ...], ...]
+    #: Whether the rows hold seeds.
+    seeded: bool
+
+    @classmethod
+    def number(cls, value: float) -> Quantity:
+        """Return a single number."""
+        return cls((), ((value,),), seeded=False)
+
+    @classmethod
+    def numbers(cls, values: Sequence[float]) -> Quantity:
+        """Return a number for each point of a sweep along one axis, whatever its points' names."""
+        return cls((("",) * len(values),), tuple((value,) for value in values), seeded=False)
+
+    @property
+    def points(self) -> list[tuple[str, ...]]:
+        """The names of the points, in the order of the rows."""
+        return list(itertools.product(*self.axes))
+
+    def single(self) -> float:
+        """Return the only value."""
+        if self.axes:
+            hint = "say all(), count(), max(), ..."
+            raise QuantityError(f"has a value for each of {len(self.rows)} points: {hint}")
+        if self.seeded:
+            raise QuantityError("has a value for each seed: say median(), low(), ...")
+        return self.rows[0][0]
+
+    def over_seeds(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
+        """Return one value for each point."""
+        if not self.seeded:
+            raise QuantityError("has no seeds left to take a statistic of")
+        return Quantity(self.axes, tuple((reduce(row),) for row in self.rows), seeded=False)
+
+    def over_points(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
+        """Return one value of all points, for each seed if there are seeds."""
+        if not self.axes:
+            raise QuantityError("has one point only: it is of no sweep")
+        row = tuple(reduce(column) for column in zip(*self.rows, strict=True))
+        return Quantity((), (row,), self.seeded)
+
+
+def pointwise(apply: Callable[..., float], *operands: Quantity) -> Quantity:
+    """Apply a function point by point and seed by seed; a single number goes with everything."""
+    axes: tuple[Axis, ...] = ()
+    for operand in operands:
+        axes = _common(axes, operand.axes)
+    points = math.prod(map(len, axes))
+    seeds = {len(operand.rows[0]) for operand in operands if operand.seeded}
+    if len(seeds) > 1:
+        raise QuantityError(f"{' and '.join(map(str, sorted(seeds)))} seeds cannot be paired")
+    width = seeds.pop() if seeds else 1
+    columns = [_stretched(operand, points, width) for operand in operands]
+    rows = tuple(
+        tuple(apply(*values) for values in zip(*row, strict=True))
+        for row in zip(*columns, strict=True)
+    )
+    return Quantity(axes, rows, any(operand.seeded for operand in operands))
+
+
+def _stretched(operand: Quantity, points: int, width: int) -> Iterator[tuple[float, ...]]:
+    rows = operand.rows if operand.axes else operand.rows * points
+    return (row if operand.seeded else row * width for row in rows)
+
+
+def _common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    if not left or not right:
+        return left or right
+    if [len(axis) for axis in left] == [len(axis) for axis in right]:
+        if left == right or not any(map(any, right)):
+            return left
+        if not any(map(any, left)):
+            return right
+    raise QuantityError(f"the points {_names(left)} are not those of {_names(right)}")
+
+
+def _names(axes: tuple[Axis, ...]) -> str:
+    return " x ".join(
+        f"({', '.join(axis)})" if any(axis) else f"of a list of {len(axis)}" for axis in axes
+    )
+
+
+def statistic(name: str, values: Sequence[float]) -> float:
+    """Return `mean`, `median`, `low` or `high` of the values that are defined."""
+    found = _paceline.aggregate([float(value) for value in values if not math.isnan(value)])
+    if found is None:
+        return math.nan
+    return {key: float(found[key]) for key in ("mean", "median", "low", "high")}[name]  # type: ignore[literal-required]
+
+
+def defined(values: Sequence[float]) -> float:
+    """Return the share of values that are defined."""
+    return sum(not math.isnan(value) for value in values) / len(values)
+
+
+def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
+    """Return each pair of points of which the later lies lower by more than noise and `slack`.
+
+    Noise is the 95 % interval of the mean of the difference, paired by seed. With each pair comes
+    the mean of the difference.
+    """
+    if len(quantity.axes) != 1:
+        raise QuantityError("is of no sweep along one axis")
+    if not quantity.seeded:
+        raise QuantityError("has no seeds left to tell noise from")
+    found = []
+    for (first, early), (second, late) in itertools.combinations(
+        zip(quantity.axes[0], quantity.rows, strict=True), 2
+    ):
+        differences = [b - a for a, b in zip(early, late, strict=True)]
+        high = statistic("high", differences)
+        if math.isnan(high):
+            raise QuantityError(f"is undefined from {first!r} to {second!r}")
+        if high < -slack:
+            found.append((first, second, statistic("mean", differences)))
+    return found

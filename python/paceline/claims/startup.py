@@ -1,0 +1,46 @@
+"""What claims about the start-up gain are stated in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from paceline import _paceline
+
+#: How closely the least doubling gain is searched.
+_TOLERANCE = 1e-4
+
+
+def startup_values(
+    rows: Mapping[str, Sequence[Sequence[str]]], used: Collection[str]
+) -> dict[str, float]:
+    """Return those of the names used that are about the start-up gain, with their values."""
+    values: dict[str, float] = {}
+    derived = _paceline.startup_derivation()
+    values |= {
+        "pacing_gain": derived["pacing_gain"],
+        "cwnd_gain": derived["cwnd_gain"],
+        "drain_gain": derived["drain_gain"],
+    }
+    if "least_doubling_gain" in used:
+        values["least_doubling_gain"] = _paceline.least_doubling_gain(_TOLERANCE)
+    if rows:
+        values["rows_equal"], values["rows_published"] = _equal_rows(rows)
+    return values
+
+
+def _equal_rows(published: Mapping[str, Sequence[Sequence[str]]]) -> tuple[int, int]:
+    """Count the printed rows that the simulator gives figure by figure, and all of them."""
+    equal = 0
+    count = 0
+    for gain, rows in published.items():
+        simulated = _paceline.startup(float(gain), len(rows))
+        count += len(rows)
+        for row, (growth, t, number, cwnd, pif, bw) in zip(simulated, rows, strict=False):
+            equal += (
+                f"{row['growth']:.3f}" == growth
+                and f"{row['t']:.6f}" == t
+                and (str(row["round"]), str(row["cwnd"]), str(row["pif"])) == (number, cwnd, pif)
+                # The published lines are cut at column 77, within the last figure.
+                and f"{row['bw']:.6f}".startswith(bw)
+            )
+    return equal, count
