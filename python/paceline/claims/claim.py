@@ -175,8 +175,8 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
     _no_others(where, table, [f.name for f in fields(Claim) if f.name != "file"])
     read = dict(table)
     for key in ("id", "topic", "source", "published", "why", "about"):
-        if not isinstance(table.get(key, ""), str):
-            raise ClaimError(f"{where}: {key!r} is a text")
+        # A text may run over lines; nobody wants its breaks.
+        read[key] = " ".join(_text(where, key, table.get(key, "")).split())
     for key in ("cases", "values", "figures", "beside", "startup_rows"):
         if not isinstance(table.get(key, {}), dict):
             raise ClaimError(f"{where}: {key!r} is a table")

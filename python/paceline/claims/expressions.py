@@ -90,8 +90,9 @@ class Expression:
         self.text = text
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            # Python's parser calls too deep a nesting a lack of memory.
+            reason = error.msg if isinstance(error, SyntaxError) else "cannot be read"
             raise ExpressionError(f"{text!r}: {reason}") from error
 
     def uses(self) -> set[tuple[str, str | None, str]]:
@@ -177,9 +178,7 @@ class Expression:
                 return ", ".join(
                     text for text, fixed in zip(written, constants, strict=False) if not fixed
                 )
-            case ast.Call(
-                func=ast.Name(id="all" | "any" | "count"), args=[ast.Compare() as inner]
-            ):
+            case ast.Call(func=ast.Name(id="all" | "any" | "count"), args=[ast.Compare() as inner]):
                 return self._misses(inner, names)
             case ast.Call(func=ast.Name(id="rising" | "falling" as name), args=[argument, *rest]):
                 slack = self._single(rest[0], names) if rest else 0.0
@@ -214,10 +213,12 @@ class _Evaluation:
                 pass
             case ast.Constant(value=int() | float() as value):
                 return Quantity.number(float(value))
-            case ast.Name(id=name) if isinstance(self._names.get(name), Quantity):
-                value = self._names[name]
-                assert isinstance(value, Quantity)
-                return value
+            case ast.Name(id=name):
+                plain = self._names.get(name)
+                if isinstance(plain, Quantity):
+                    return plain
+                what = "a case, not a number" if plain else "no case, figure or value"
+                raise QuantityError(f"{name!r} is {what}")
             case ast.List(elts=items) if items:
                 return Quantity.numbers([self.of(item).single() for item in items])
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -225,9 +226,7 @@ class _Evaluation:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return pointwise(operator.not_, self._conditions(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                return pointwise(
-                    _ARITHMETIC[type(op)], self._numbers(left), self._numbers(right)
-                )
+                return pointwise(_ARITHMETIC[type(op)], self._numbers(left), self._numbers(right))
             case ast.BoolOp(op=op, values=operands):
                 together = all if isinstance(op, ast.And) else any
                 conditions = [self._conditions(operand) for operand in operands]
@@ -316,7 +315,9 @@ def _flows(group: str, index: ast.expr) -> Flows:
         case ast.Constant(value=int() as number) if group == "flows":
             return Flows(group, range(number, number + 1))
         case ast.Slice(
-            lower=ast.Constant(value=int() as first), upper=ast.Constant(value=int() as end), step=None
+            lower=ast.Constant(value=int() as first),
+            upper=ast.Constant(value=int() as end),
+            step=None,
         ) if group == "flows" and first < end:
             return Flows(group, range(first, end))
     raise QuantityError(f"cannot read {group}[{ast.unparse(index)}]")

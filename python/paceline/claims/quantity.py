@@ -112,7 +112,7 @@ def statistic(name: str, values: Sequence[float]) -> float:
     found = _paceline.aggregate([float(value) for value in values if not math.isnan(value)])
     if found is None:
         return math.nan
-    return {key: float(found[key]) for key in ("mean", "median", "low", "high")}[name]  # type: ignore[literal-required]
+    return {key: float(value) for key, value in found.items() if isinstance(value, float)}[name]
 
 
 def defined(values: Sequence[float]) -> float:

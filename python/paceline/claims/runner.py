@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from paceline import _paceline
 from paceline.claims.claim import Case, Claim, nearest
 from paceline.claims.expressions import (
@@ -23,10 +21,15 @@ from paceline.claims.jobs import Job, Pool, Record
 from paceline.claims.quantity import Quantity, QuantityError
 from paceline.claims.startup import startup_values
 from paceline.errors import RunError, ScenarioError
+from paceline.quantities import NONE
 from paceline.runs import Progress
 
 #: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
 _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,9 @@ class Figure:
 
     def text(self) -> str:
         """Return it for people, with its interval."""
-        ends = "" if self.low is None or self.high is None else f" [{self.low:.4g}, {self.high:.4g}]"
-        return ("undefined" if self.measured is None else f"{self.measured:.4g}") + ends
+        if self.measured is None:
+            return "undefined"
+        return f"{self.measured:.4g}" + _interval(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,12 @@ class Result:
     beside: tuple[Figure, ...] = ()
     #: What its pictures are drawn from.
     names: Names = field(default_factory=dict, repr=False, compare=False)
+
+    def shown(self) -> str:
+        """Return what was measured for people, with its interval."""
+        if self.measured is None:
+            return NONE
+        return f"{self.measured:.7g}" + _interval(self.low, self.high)
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
@@ -99,26 +109,27 @@ class Measured:
 
     def records(self, points: Sequence[slice | str]) -> list[Sequence[Record]]:
         """Return the records of the seeds at each of the chosen points."""
-        return [self._records[row] for row in self._chosen(points)[1]]
+        return [self._records[row] for row in self.chosen(points)[1]]
 
     def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
         """Return a metric or value at the chosen points, of a run or of some of its flows."""
-        axes, rows = self._chosen(points)
+        axes, rows = self.chosen(points)
         return Quantity(
             axes,
             tuple(tuple(self._value(r, flows, name) for r in self._records[row]) for row in rows),
             seeded=True,
         )
 
-    def _chosen(
+    def chosen(
         self, points: Sequence[slice | str]
     ) -> tuple[tuple[tuple[str, ...], ...], list[int]]:
+        """Return the axes that are left and the rows of the chosen points."""
         if points and len(points) != len(self._axes):
             raise QuantityError(f"{len(points)} indices for {len(self._axes)} axes")
         indices: list[Sequence[int]] = []
         axes = []
-        for axis, point in itertools.zip_longest(self._axes, points, fillvalue=slice(None)):
-            assert isinstance(axis, tuple)
+        everything = [slice(None)] * len(self._axes)
+        for axis, point in zip(self._axes, points or everything, strict=True):
             if isinstance(point, slice):
                 first = 0 if point.start is None else _index(axis, point.start)
                 end = len(axis) if point.stop is None else _index(axis, point.stop) + 1
@@ -216,6 +227,10 @@ class Campaign:
         """Return how many runs there are."""
         return len(self._pool)
 
+    def errors(self) -> dict[str, str]:
+        """Return what is wrong with claims that cannot be run, by their ids."""
+        return {plan.claim.id: plan.error for plan in self._plans if plan.error}
+
     def verify(
         self,
         *,
@@ -234,7 +249,8 @@ class Campaign:
 
 def _parted(plans: list[_Plan], pool: Pool) -> tuple[list[_Plan], list[_Plan]]:
     done = pool.records.keys() | pool.failures.keys()
-    whole, cut = [], []
+    whole: list[_Plan] = []
+    cut: list[_Plan] = []
     for plan in plans:
         jobs = {job for rows in plan.jobs.values() for row in rows for job in row}
         (whole if jobs <= done else cut).append(plan)
@@ -272,7 +288,7 @@ def _drawn(claim: Claim, place: Place, jobs: list[list[Job]]) -> Job:
     """Return the job of seed 1 at a single point."""
     measured = Measured(claim.cases[place.case], [], {})
     try:
-        axes, rows = measured._chosen(place.points)
+        axes, rows = measured.chosen(place.points)
     except QuantityError as error:
         raise ExpressionError(f"a picture of {place.case}: {error}") from error
     if axes:
@@ -309,7 +325,10 @@ def _unknown(expression: Expression, what: str, name: str, known: Iterable[str])
 def _queries(claim: Claim, case: str) -> list[str]:
     """Return the queries whose values expressions take from a case."""
     used = {
-        name for expression in claim.expressions() for of, _, name in expression.uses() if of == case
+        name
+        for expression in claim.expressions()
+        for of, _, name in expression.uses()
+        if of == case
     }
     return [query for name, query in claim.values.items() if name in used]
 
@@ -332,9 +351,7 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
         return Result(claim, "error", why=f"{claim.measured.text!r} is undefined")
     missed = [condition for condition in accept if not condition.held]
     verdict = "not reproduced" if missed else "reproduced"
-    why = "; ".join(
-        f"not {c.expression}" + (f" ({c.found})" if c.found else "") for c in missed
-    )
+    why = "; ".join(f"not {c.expression}" + (f" ({c.found})" if c.found else "") for c in missed)
     if missed and claim.why:
         why = f"{why}. {claim.why}"
     return Result(claim, verdict, measured, low, high, why, accept, beside, names)
@@ -351,8 +368,10 @@ def _names(plan: _Plan, pool: Pool) -> Names:
     """Return what expressions may name."""
     names: dict[str, Any] = {}
     for name, figure in plan.claim.figures.items():
-        many = isinstance(figure, list)
-        names[name] = Quantity.numbers(figure) if many else Quantity.number(float(figure))
+        if isinstance(figure, list):
+            names[name] = Quantity.numbers([float(number) for number in figure])
+        else:
+            names[name] = Quantity.number(float(figure))
     used = {name for expression in plan.claim.expressions() for name in expression.names()}
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)

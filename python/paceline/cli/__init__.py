@@ -246,7 +246,11 @@ def conformance(
     return show(traces, as_json=json)
 
 
-@app.command(help_epilogue=_examples("claims", "claims B1 startup --seeds 20", "claims --list", "claims B4 --out report"))
+@app.command(
+    help_epilogue=_examples(
+        "claims", "claims B1 startup --seeds 20", "claims --list", "claims B4 --out report"
+    )
+)
 def claims(
     names: Annotated[
         list[str] | None, Parameter(negative="", help="Ids or topics; all if none is given.")

@@ -99,7 +99,10 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     table = console.table("Claim", "Published", "Measured", "Verdict", left=2)
     for result in results:
         table.add_row(
-            result.claim.id, escape(result.claim.published), _measured(result), result.verdict
+            result.claim.id,
+            escape(result.claim.published),
+            escape(result.shown().replace(" [", "\n[")),
+            result.verdict,
         )
     out.print(table)
     for result in results:
@@ -111,12 +114,3 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     reproduced = sum(result.verdict == "reproduced" for result in results)
     form = ", short form" if quick else ""
     out.print(f"{reproduced} of {len(results)} claims reproduced{form}", markup=False)
-
-
-def _measured(result: Result) -> str:
-    if result.measured is None:
-        return "-"
-    text = f"{result.measured:.7g}"
-    if result.low is not None and result.high is not None:
-        text += f"\n[{result.low:.4g}, {result.high:.4g}]".replace("[", "\\[")
-    return text

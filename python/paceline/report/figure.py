@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from paceline.runs import Run
 
-_SETTINGS: dict[Any, Any] = {
+#: How every figure looks.
+SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
@@ -50,7 +51,7 @@ def draw(run: Run, flow: int | None = None) -> Figure:
     panels = [*sketch.overview(), *detail.panels]
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(_SETTINGS)
+        mpl.rcParams.update(SETTINGS)
         figure = Figure(figsize=(9, 2.0 * len(panels) + 0.6), layout="constrained", dpi=150)
         FigureCanvasAgg(figure)
         figure.suptitle(f"{run.scenario}, seed {run.seed}", fontsize=10, x=0.01, ha="left")

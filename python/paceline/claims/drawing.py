@@ -1,0 +1,336 @@
+"""Pictures of claims, drawn: the same bytes every time."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from paceline import _paceline
+from paceline.claims.expressions import Expression, ExpressionError, Names
+from paceline.claims.pictures import Picture, PictureError
+from paceline.claims.quantity import statistic
+from paceline.claims.runner import Measured, Result
+from paceline.report.figure import SETTINGS
+from paceline.report.palette import NEUTRAL, QUANTITIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: An algorithm has the same colour in every picture.
+_COLOURS = {
+    "BBRv1": "#D55E00",
+    "BBRv2": "#CC79A7",
+    "BBRv3": "#0072B2",
+    "BBRv3 (Linux)": "#56B4E9",
+    "CUBIC": "#009E73",
+    "Reno": "#000000",
+    "LEDBAT++": "#E69F00",
+}
+_MARKS = "osD^v<>P*X"
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in a picture: the mean of the seeds and the ends of its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a sweep or the bars of a label: a value for each point."""
+
+    label: str
+    points: tuple[str, ...]
+    values: tuple[Value, ...]
+    published: bool = False
+
+
+def lines(picture: Picture, names: Names) -> list[Line]:
+    """Return what a picture draws of expressions, published lines after measured ones."""
+    found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
+    points = found[0].points if found else ()
+    for label, text in picture.published.items():
+        for line in _lines(label, text, names):
+            if len(line.points) == len(points):
+                found.append(Line(label, points, line.values, published=True))
+            else:
+                found.append(Line(label, line.points, line.values, published=True))
+    return found
+
+
+def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
+    quantity = expression.of(names)
+    values = [_value(row) for row in quantity.rows]
+    match quantity.axes:
+        case ():
+            yield Line(label, ("",), tuple(values))
+        case (axis,):
+            yield Line(label, axis, tuple(values))
+        case (axis, others):
+            for index, other in enumerate(others):
+                yield Line(f"{label}, {other}", axis, tuple(values[index :: len(others)]))
+        case _:
+            raise ExpressionError(f"{expression.text!r} has {len(quantity.axes)} axes, 2 at most")
+
+
+def _value(row: tuple[float, ...]) -> Value:
+    return Value(*(statistic(name, row) for name in ("mean", "low", "high")))
+
+
+def draw(result: Result, picture: Picture) -> Figure:
+    """Draw a picture of a claim."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        mpl.rcParams["lines.linewidth"] = 1.2
+        match picture.kind:
+            case "time":
+                return _time(result, picture)
+            case "sequence":
+                return _sequence(result, picture)
+        figure = _figure(7.2, 3.6, picture.title)
+        axes = figure.subplots()
+        match picture.kind:
+            case "sweep":
+                _sweep(axes, picture, lines(picture, result.names))
+            case "bars":
+                _bars(axes, picture, lines(picture, result.names))
+            case "startup":
+                _startup(axes, picture.gains)
+        axes.set_xlabel(picture.xlabel or axes.get_xlabel())
+        axes.set_ylabel(picture.ylabel or axes.get_ylabel())
+        if "y" in picture.log:
+            axes.set_yscale("log")
+    return figure
+
+
+def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
+    """Return a figure as ``png`` or ``svg``."""
+    # No date, no version: nothing but the claim.
+    metadata = {"Date": None} if format == "svg" else {"Software": None}
+    out = BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "paceline"}):
+        figure.savefig(out, format=format, metadata=metadata)
+    return out.getvalue()
+
+
+def _figure(width: float, height: float, title: str) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    if title:
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+    return figure
+
+
+def _styles(labels: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each label; what stands before a comma has the same colour throughout."""
+    colours: dict[str, str] = {}
+    spare = iter([c for c in QUANTITIES if c not in _COLOURS.values()] + list(QUANTITIES))
+    heads: dict[str, str] = {}
+    for label in labels:
+        head = label.partition(",")[0].strip()
+        if head not in heads:
+            heads[head] = _COLOURS.get(head) or next(spare, NEUTRAL)
+        colours[label] = heads[head]
+    return colours
+
+
+def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
+    colours = _styles(line.label for line in drawn)
+    places, unit = _places(drawn)
+    marks: dict[str, int] = {}
+    handles: list[Any] = []
+    for line in drawn:
+        head = line.label.partition(",")[0]
+        nth = marks[head] = marks.get(head, -1) + (0 if line.published else 1)
+        xs = [places[point] for point in line.points]
+        means = [value.mean for value in line.values]
+        mark = _MARKS[max(nth, 0) % len(_MARKS)]
+        if line.published:
+            look: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": "x", "alpha": 0.8}
+            colour = colours[line.label]
+            handles += axes.plot(xs, means, color=colour, label=line.label, markersize=5, **look)
+            continue
+        drawn_line = axes.errorbar(
+            xs,
+            means,
+            yerr=_whiskers(line.values),
+            color=colours[line.label],
+            label=line.label,
+            marker=mark,
+            markersize=3.5,
+            capsize=2.5,
+            elinewidth=0.9,
+            linestyle="solid" if nth == 0 else (0, (2, 1.5)),
+        )
+        handles.append(drawn_line)
+    if unit is None or "x" in picture.log:
+        if "x" in picture.log and unit is not None:
+            axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_xticks(list(places.values()), [_short(name, unit) for name in places])
+    axes.set_xlabel(unit or "")
+    if "y" not in picture.log:
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def _short(name: str, unit: str | None) -> str:
+    return name if unit is None else name.removesuffix(unit).strip()
+
+
+def _places(drawn: list[Line]) -> tuple[dict[str, float], str | None]:
+    """Return where each point stands, and the unit where the places are numbers of one unit."""
+    names = list(dict.fromkeys(point for line in drawn for point in line.points))
+    found = [_NUMBER.fullmatch(name) for name in names]
+    units = {match.group(2) if match else None for match in found}
+    if len(units) == 1 and None not in units:
+        numbers = [float(match.group(1)) for match in found if match]
+        return dict(zip(names, numbers, strict=True)), str(units.pop())
+    return {name: float(index) for index, name in enumerate(names)}, None
+
+
+def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:
+    """Return how far the interval reaches below and above each mean."""
+    return [
+        [max(value.mean - value.low, 0.0) for value in values],
+        [max(value.high - value.mean, 0.0) for value in values],
+    ]
+
+
+def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
+    """Draw a bar for each label; of a sweep, a group of bars for each point."""
+    measured = [line for line in drawn if not line.published]
+    published = {line.label: line for line in drawn if line.published}
+    colours = _styles(line.label for line in measured)
+    groups = list(dict.fromkeys(point for line in measured for point in line.points))
+    alone = groups == [""]
+    width = 0.6 if alone else 0.8 / len(measured)
+    for nth, line in enumerate(measured):
+        offset = 0.0 if alone else (nth - (len(measured) - 1) / 2) * width
+        xs = [(nth if alone else groups.index(point)) + offset for point in line.points]
+        axes.bar(
+            xs,
+            [value.mean for value in line.values],
+            width * 0.92,
+            yerr=_whiskers(line.values),
+            capsize=3,
+            color=colours[line.label],
+            label=line.label,
+            error_kw={"elinewidth": 0.9},
+        )
+        known = published.get(line.label)
+        if known is not None:
+            values = [value.mean for value in known.values]
+            look: dict[str, Any] = {"color": "black", "linestyle": "none", "marker": "_"}
+            axes.plot(xs, values, markersize=22, markeredgewidth=1.6, **look)
+    if published:
+        axes.plot([], [], color="black", linestyle="none", marker="_", label="published")
+    if alone:
+        axes.set_xticks(range(len(measured)), [line.label for line in measured])
+        axes.grid(visible=False, axis="x")
+        if published:
+            axes.legend(handles=axes.lines[-1:], loc="best")
+        return
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(visible=False, axis="x")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+
+
+def _time(result: Result, picture: Picture) -> Figure:
+    """Draw queries over time: a row of panels for each query, a column for each case."""
+    rows, columns = len(picture.queries), len(picture.cases)
+    figure = _figure(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
+    panels = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
+    for place, column in zip(picture.cases, panels.T, strict=True):
+        case = result.names[place.case]
+        assert isinstance(case, Measured)
+        answers = case.records(place.points)[0][0].answers
+        for query, axes in zip(picture.queries, column, strict=True):
+            frame = answers[query]
+            if isinstance(frame, str):
+                raise PictureError(f"{query!r}: {frame}")
+            _curves(axes, query, frame)
+            if "y" in picture.log:
+                axes.set_yscale("log")
+        name = ", ".join(map(str, place.points))
+        column[0].set_title(f"{place.case}, {name}" if name else place.case)
+        column[-1].set_xlabel(column[-1].get_xlabel(), visible=True)
+    for axes in panels.flat:
+        if "y" not in picture.log:
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.set_ylabel(axes.get_ylabel() if axes in panels[:, 0] else "")
+        axes.set_xlabel(axes.get_xlabel() if axes in panels[-1] else "")
+    return figure
+
+
+#: Points of a curve, at most: more than a picture can show.
+_POINTS = 4000
+
+
+def _curves(axes: Axes, query: str, frame: pl.DataFrame) -> None:
+    if frame.width not in (2, 3):
+        raise PictureError(f"{query!r} gives {frame.width} columns, not x, y and perhaps a name")
+    x, y, *split = frame.columns
+    parts = frame.partition_by(split, as_dict=True) if split else {("",): frame}
+    for index, (key, part) in enumerate(parts.items()):
+        thin = part.drop_nulls().gather_every(max(part.height // _POINTS, 1))
+        name = str(key[0])
+        label = f"{split[0]} {name}" if split and name.isdigit() else name
+        colour = QUANTITIES[index % len(QUANTITIES)]
+        axes.plot(thin[x].to_list(), thin[y].to_list(), color=colour, label=label, linewidth=0.8)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if split and len(parts) <= 2 * len(QUANTITIES):
+        axes.legend(loc="best", fontsize=6)
+
+
+def _sequence(result: Result, picture: Picture) -> Figure:
+    raise PictureError("time-sequence diagrams are not drawn yet")
+
+
+def _startup(axes: Axes, gains: tuple[float, ...]) -> None:
+    for gain, colour in zip(gains, QUANTITIES, strict=False):
+        rows = [row for row in _paceline.startup(gain, 15) if row["growth"] > 0]
+        rounds, growth = [row["round"] for row in rows], [row["growth"] for row in rows]
+        axes.plot(rounds, growth, marker="o", markersize=3.5, color=colour, label=f"gain {gain:g}")
+    axes.axhline(2, color=NEUTRAL, linewidth=0.8, linestyle="--")
+    axes.set_xlabel("round")
+    axes.set_ylabel("bandwidth over that of the round before")
+    axes.legend(loc="best")
+
+
+def series(picture: Picture, names: Names) -> dict[str, Any]:
+    """Return the figures behind a picture, as ``--json`` prints them."""
+    return {
+        "kind": picture.kind,
+        "title": picture.title,
+        "lines": [
+            {
+                "label": line.label,
+                "published": line.published,
+                "points": [
+                    {"point": point, **_finite(vars(value))}
+                    for point, value in zip(line.points, line.values, strict=True)
+                ],
+            }
+            for line in lines(picture, names)
+        ],
+    }
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -1,0 +1,61 @@
+"""The report of claims: one HTML file that needs nothing else, and its pictures beside it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from paceline._paceline import __version__
+from paceline.claims.drawing import draw, saved, series
+from paceline.claims.expressions import ExpressionError
+from paceline.claims.pictures import PictureError
+from paceline.claims.runner import Result
+
+FORMATS = ("png", "svg")
+
+
+def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -> Path:
+    """Write `claims.html`, `claims.json` and the pictures into a folder; return the page's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for result, entry in zip(results, value["claims"], strict=True):
+        pictures = result.claim.pictures if result.names else ()
+        drawn = []
+        for number, picture in enumerate(pictures, 1):
+            try:
+                figure = draw(result, picture)
+            except (ExpressionError, PictureError) as error:
+                drawn.append({"png": "", "text": f"not drawn: {error}"})
+                continue
+            name = result.claim.id + (f"-{number}" if len(pictures) > 1 else "")
+            images = {form: saved(figure, form) for form in FORMATS}
+            for form, image in images.items():
+                (folder / f"{name}.{form}").write_bytes(image)
+            text = picture.title or f"{result.claim.id}, picture {number}"
+            drawn.append({"png": base64.b64encode(images["png"]).decode(), "text": text})
+        entry["pictures"] = [series(p, result.names) for p in pictures if p.y]
+        rows.append({"claim": result.claim, "result": result, "pictures": drawn})
+    page = folder / "claims.html"
+    page.write_text(render(rows, quick=value["quick"]), encoding="utf-8")
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    (folder / "claims.json").write_text(text + "\n", encoding="utf-8")
+    return page
+
+
+def render(rows: list[dict[str, Any]], *, quick: bool) -> str:
+    """Return the page."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    held = sum(row["result"].verdict == "reproduced" for row in rows)
+    return environment.from_string(_asset("claims.html.j2")).render(
+        rows=rows, held=held, quick=quick, version=__version__, style=_asset("report.css")
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("paceline") / "web" / name).read_text(encoding="utf-8")
