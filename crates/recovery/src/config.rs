@@ -2,6 +2,8 @@
 
 use paceline_units::{Bytes, Duration};
 
+use crate::Recovery;
+
 /// How a sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
@@ -15,10 +17,14 @@ pub struct SenderConfig {
     pub initial_rto: Duration,
     /// Ceiling of the retransmission timeout.
     pub max_rto: Duration,
-    /// Whether tail loss probes are sent (RFC 8985 section 7).
+    /// How losses are found, and how the window falls.
+    pub recovery: Recovery,
+    /// Whether tail loss probes are sent, where there is RACK (RFC 8985 section 7).
     pub tlp: bool,
     /// Whether a timeout is judged by what arrives after it (F-RTO, RFC 5682).
     pub f_rto: bool,
+    /// Whether new data goes on the first duplicates (RFC 3042).
+    pub limited_transmit: bool,
     /// Whether timestamps (RFC 3522) and DSACKs (RFC 3708) may show an episode to be spurious.
     pub undo: bool,
     /// What the probe timeout allows for the receiver's delayed ACK when one segment is in flight.
@@ -34,8 +40,10 @@ impl Default for SenderConfig {
             min_rto: Duration::from_millis(200),
             initial_rto: Duration::from_secs(1),
             max_rto: Duration::from_secs(120),
+            recovery: Recovery::RackPrr,
             tlp: true,
             f_rto: true,
+            limited_transmit: true,
             undo: true,
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,

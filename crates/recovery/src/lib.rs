@@ -1,10 +1,10 @@
 //! Sans-IO loss recovery: what was delivered, what was lost.
 //!
 //! A TCP-like [`Sender`] and [`Receiver`] without sockets and without a clock:
-//! segments, acknowledgments and times go in and out as values. The sender
-//! detects losses by RACK-TLP (RFC 8985), reduces its window by PRR (RFC 9937)
-//! where the controller leaves that to it, times out by RFC 6298, and undoes
-//! episodes that DSACK (RFC 2883), timestamps (RFC 3522) or F-RTO (RFC 5682)
+//! segments, acknowledgments and times go in and out as values. Unless another
+//! [`Recovery`] is chosen, the sender detects losses by RACK-TLP (RFC 8985) and
+//! reduces its window by PRR (RFC 9937) where the controller leaves that to it.
+//! It times out by RFC 6298, and undoes episodes that DSACK (RFC 2883), timestamps (RFC 3522) or F-RTO (RFC 5682)
 //! show to be spurious. An [`Application`] decides what there is to send.
 //!
 //! After every event (a write, an acknowledgment, a timer) call
@@ -19,18 +19,21 @@
 mod application;
 mod config;
 mod frto;
+mod newreno;
 mod pacer;
 mod prr;
 mod rack;
 mod ranges;
 mod receiver;
 mod rtt;
+mod sack;
 mod scoreboard;
 mod sender;
 mod stats;
 mod tlp;
 mod undo;
 mod usage;
+mod variant;
 mod wire;
 
 #[cfg(test)]
@@ -41,4 +44,5 @@ pub use config::SenderConfig;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;
+pub use variant::Recovery;
 pub use wire::{Acknowledgment, Block, SackBlocks, Segment};

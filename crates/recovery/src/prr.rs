@@ -1,4 +1,15 @@
-//! Proportional rate reduction (RFC 9937).
+//! Proportional rate reduction (RFC 9937), also with the bounds of RFC 6937.
+
+/// What may be sent once less is in flight than the reduced window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// RFC 9937: packet conservation, and slow start on a safe acknowledgment.
+    SafeAck,
+    /// RFC 6937 PRR-CRB: packet conservation.
+    Conservative,
+    /// RFC 6937 PRR-SSRB: slow start.
+    SlowStart,
+}
 
 /// One episode of fast recovery. Volumes in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -14,12 +25,13 @@ pub(crate) struct Prr {
     /// `sndcnt`, less what was sent since it was computed.
     allowance: u64,
     mss: u64,
+    bound: Bound,
 }
 
 impl Prr {
     /// Enters recovery. `recover_fs` is `SND.NXT - SND.UNA` less what had been
     /// SACKed before the acknowledgment that enters, plus what that one acknowledged.
-    pub(crate) fn new(ssthresh: u64, recover_fs: u64, mss: u32) -> Self {
+    pub(crate) fn new(bound: Bound, ssthresh: u64, recover_fs: u64, mss: u32) -> Self {
         Self {
             ssthresh,
             recover_fs: recover_fs.max(1),
@@ -28,6 +40,7 @@ impl Prr {
             // The first fast retransmit goes at once, also when a timer found the loss.
             allowance: u64::from(mss),
             mss: u64::from(mss.max(1)),
+            bound,
         }
     }
 
@@ -48,11 +61,14 @@ impl Prr {
                 .saturating_mul(self.mss);
             share.saturating_sub(self.out)
         } else {
-            // Packet conservation, or slow start while the acknowledgments are safe.
-            let mut limit = self.delivered.saturating_sub(self.out).max(delivered);
-            if safe {
-                limit = limit.saturating_add(self.mss);
-            }
+            let conserved = self.delivered.saturating_sub(self.out);
+            let limit = match self.bound {
+                Bound::Conservative => conserved,
+                Bound::SafeAck if !safe => conserved.max(delivered),
+                Bound::SafeAck | Bound::SlowStart => {
+                    conserved.max(delivered).saturating_add(self.mss)
+                }
+            };
             limit.min(self.ssthresh - in_flight)
         };
         // Force a fast retransmit upon entering recovery.
@@ -101,7 +117,7 @@ mod tests {
     /// RFC 6937 section 3.1: 20 in flight, one lost, window halved.
     #[test]
     fn one_loss_of_twenty_sends_on_alternate_acks_and_ends_at_ten() {
-        let mut prr = Prr::new(10 * MSS, 20 * MSS, 1000);
+        let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
         // 19 segments are delivered; the loss leaves 19 in the pipe.
         let (sent, pipe) = replay(&mut prr, 19, 19, false);
         // At the 17th ACK the pipe is at its target of ten: from there one goes for each that leaves.
@@ -114,7 +130,7 @@ mod tests {
     /// RFC 6937 section 3.1: 20 in flight, the first 15 lost: the pipe falls to 5 at once.
     #[test]
     fn fifteen_losses_of_twenty_conserve_packets() {
-        let mut prr = Prr::new(10 * MSS, 20 * MSS, 1000);
+        let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
         let (sent, pipe) = replay(&mut prr, 5, 5, false);
         assert_eq!(sent, [1; 5]);
         assert_eq!(pipe, 5);
@@ -124,15 +140,43 @@ mod tests {
     /// two segments an ACK, up to the reduced window.
     #[test]
     fn fifteen_losses_of_twenty_slow_start_when_it_is_safe() {
-        let mut prr = Prr::new(10 * MSS, 20 * MSS, 1000);
+        let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
         let (sent, pipe) = replay(&mut prr, 5, 7, true);
         assert_eq!(sent, [2, 2, 2, 2, 2, 1, 1]);
         assert_eq!(pipe, 10);
     }
 
+    /// RFC 6937 section 3.1, the same burst: the conservative bound sends one
+    /// for each that was delivered, the slow-start bound two, safe or not.
+    #[test]
+    fn the_bounds_of_rfc_6937_after_fifteen_losses_of_twenty() {
+        for (bound, expected) in [(Bound::Conservative, 1), (Bound::SlowStart, 2)] {
+            let mut prr = Prr::new(bound, 10 * MSS, 20 * MSS, 1000);
+            let (sent, pipe) = replay(&mut prr, 5, 5, false);
+            assert_eq!(sent, [expected; 5]);
+            assert_eq!(pipe, 5 * expected);
+        }
+    }
+
+    /// RFC 6937 section 3.1 with one loss is the same for every bound: they hold
+    /// only where less is in flight than the reduced window.
+    #[test]
+    fn the_bounds_do_not_matter_above_the_reduced_window() {
+        let sent = |bound| {
+            replay(
+                &mut Prr::new(bound, 10 * MSS, 20 * MSS, 1000),
+                19,
+                16,
+                false,
+            )
+        };
+        assert_eq!(sent(Bound::Conservative), sent(Bound::SafeAck));
+        assert_eq!(sent(Bound::SlowStart), sent(Bound::SafeAck));
+    }
+
     #[test]
     fn an_ack_that_delivers_nothing_allows_nothing_new() {
-        let mut prr = Prr::new(10 * MSS, 20 * MSS, 1000);
+        let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
         prr.on_send(1000);
         prr.on_ack(0, 18 * MSS, true);
         assert_eq!(prr.window(18 * MSS), 18 * MSS);
@@ -140,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_first_retransmission_is_never_refused() {
-        let mut prr = Prr::new(MSS, 100 * MSS, 1000);
+        let mut prr = Prr::new(Bound::SafeAck, MSS, 100 * MSS, 1000);
         prr.on_ack(1, 99 * MSS, false);
         assert_eq!(prr.window(99 * MSS), 100 * MSS);
     }

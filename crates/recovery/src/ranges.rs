@@ -55,6 +55,20 @@ impl Ranges {
         merged
     }
 
+    /// The ranges, highest first.
+    pub(crate) fn descending(&self) -> impl Iterator<Item = &Block> {
+        self.ranges.iter().rev()
+    }
+
+    /// The lowest number from `from` on that is in no range.
+    pub(crate) fn first_gap(&self, from: u64) -> u64 {
+        let next = self.ranges.partition_point(|range| range.end <= from);
+        match self.ranges.get(next) {
+            Some(range) if range.start <= from => range.end,
+            _ => from,
+        }
+    }
+
     /// Takes the lowest range out.
     pub(crate) fn pop_first(&mut self) -> Option<Block> {
         self.ranges.pop_front()

@@ -52,6 +52,7 @@ pub(crate) struct LostTransmission {
     /// The segment before it in sequence is not marked lost.
     pub starts_range: bool,
     pub retransmission: bool,
+    pub number: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -289,6 +290,7 @@ impl Scoreboard {
             packet: segment.packet,
             starts_range,
             retransmission: segment.retransmitted,
+            number: segment.number,
         };
         self.in_flight -= u64::from(lost.packet.size);
         if !again {
@@ -302,6 +304,43 @@ impl Scoreboard {
     pub(crate) fn first_waiting(&self) -> Option<u64> {
         // The top is never stale: see drop_stale_waiting.
         self.waiting.peek().map(|Reverse(index)| *index)
+    }
+
+    /// `IsLost` (RFC 6675 section 4): the index below which everything not
+    /// SACKed is lost, as `ranges` SACKed ranges or more than `bytes` SACKed
+    /// bytes lie above it.
+    pub(crate) fn lost_below(&self, ranges: usize, bytes: u64) -> u64 {
+        let mut above = 0_u64;
+        for (count, range) in (1..).zip(self.sacked.descending()) {
+            let start = self.get(range.start).map_or(self.una, |first| first.seq);
+            let end = self.get(range.end - 1).map_or(start, Outstanding::end);
+            above = above.saturating_add(end.saturating_sub(start));
+            if count >= ranges || above > bytes {
+                return range.start;
+            }
+        }
+        self.first
+    }
+
+    /// The lowest segment from `from` on, below the highest SACKed one, that is not SACKed.
+    pub(crate) fn first_hole(&self, from: u64) -> Option<u64> {
+        let highest = self.sacked.descending().next()?.end;
+        Some(self.sacked.first_gap(from.max(self.first))).filter(|index| *index < highest)
+    }
+
+    /// The highest segment that is not SACKed.
+    pub(crate) fn last_hole(&self) -> Option<u64> {
+        let last = self.last_index()?;
+        match self.sacked.descending().next() {
+            Some(range) if range.end > last => range.start.checked_sub(1),
+            _ => Some(last),
+        }
+        .filter(|index| *index >= self.first)
+    }
+
+    /// The number that the next transmission gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// How many segments have been sent more than once. Visits all.
@@ -483,6 +522,40 @@ mod tests {
         // A segment already waiting is not lost twice.
         assert!(board.mark_lost(1).is_none());
         assert_eq!(board.audit(), Ok(()));
+    }
+
+    #[test]
+    fn lost_for_three_ranges_or_more_than_two_segments_above() {
+        let mut board = board(12);
+        let below = |board: &Scoreboard| board.lost_below(3, 200);
+        sack(&mut board, 1000, 1100);
+        assert_eq!(below(&board), 0);
+        sack(&mut board, 700, 800);
+        assert_eq!(below(&board), 0);
+        // A third range, a single segment: three segments lie above it.
+        sack(&mut board, 300, 400);
+        assert_eq!(below(&board), 3);
+        // Three segments in a row are enough by themselves.
+        sack(&mut board, 900, 1000);
+        assert_eq!(below(&board), 7);
+        sack(&mut board, 1100, 1200);
+        assert_eq!(below(&board), 9);
+        // Two of twice the size are not: `>` in bytes, `>=` in ranges.
+        assert_eq!(board.lost_below(3, 300), 7);
+        assert_eq!(board.lost_below(2, 300), 7);
+        assert_eq!(board.lost_below(1, 300), 9);
+    }
+
+    #[test]
+    fn holes_lie_between_what_was_sacked() {
+        let mut board = board(8);
+        assert_eq!((board.first_hole(0), board.last_hole()), (None, Some(7)));
+        sack(&mut board, 200, 400);
+        sack(&mut board, 600, 800);
+        assert_eq!(board.first_hole(0), Some(0));
+        assert_eq!(board.first_hole(2), Some(4));
+        assert_eq!(board.first_hole(6), None);
+        assert_eq!(board.last_hole(), Some(5));
     }
 
     #[test]

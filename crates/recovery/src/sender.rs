@@ -2,21 +2,24 @@
 //! process acknowledgments, and losses and timers.
 
 mod acknowledge;
+mod detect;
 mod recovery;
 
 use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent};
 use paceline_units::{Bytes, Duration, Instant};
 
 use crate::frto::FRto;
+use crate::newreno::NewReno;
 use crate::pacer::Pacer;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::rtt::RttEstimator;
+use crate::sack::Sack;
 use crate::scoreboard::Scoreboard;
 use crate::tlp::Tlp;
 use crate::undo::Undo;
 use crate::usage::WindowUsage;
-use crate::{Block, SackBlocks, Segment, SenderConfig, SenderStats};
+use crate::{Block, Recovery, SackBlocks, Segment, SenderConfig, SenderStats};
 
 /// The sending side of a connection, with controller `C`.
 #[derive(Clone, Debug)]
@@ -29,6 +32,8 @@ pub struct Sender<C> {
     board: Scoreboard,
     rtt: RttEstimator,
     rack: Rack,
+    sack: Sack,
+    newreno: NewReno,
     tlp: Tlp,
     undo: Undo,
     frto: FRto,
@@ -39,6 +44,10 @@ pub struct Sender<C> {
     state: CaState,
     /// Recovery ends when this is acknowledged.
     recovery_point: u64,
+    /// The number of the first transmission after the last reduction, and
+    /// whether a retransmission since then is declared lost.
+    reduced_at: u64,
+    is_again: bool,
     /// What goes next whatever window and pacer say.
     urgent: Urgent,
     /// Bytes that the application has written, the end of the stream so far.
@@ -62,21 +71,23 @@ enum Urgent {
     Nothing,
     /// A tail loss probe (RFC 8985 section 7.3).
     Probe,
-    /// The first segment after a timeout (RFC 6298 5.4).
-    FirstSegment,
+    /// The first lost segment: after a timeout (RFC 6298 5.4), a fast retransmit (RFC 5681 3.2).
+    FirstLost,
 }
 
 /// What would be sent next.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Again(u64, u32),
+    /// RFC 6675's rescue retransmission.
+    Rescue(u64, u32),
     New(u32),
 }
 
 impl Next {
     fn len(self) -> u32 {
         match self {
-            Self::Again(_, len) | Self::New(len) => len,
+            Self::Again(_, len) | Self::Rescue(_, len) | Self::New(len) => len,
         }
     }
 }
@@ -103,6 +114,8 @@ impl<C: Controller> Sender<C> {
             board: Scoreboard::default(),
             rtt: RttEstimator::new(config.initial_rto, config.min_rto, config.max_rto),
             rack: Rack::default(),
+            sack: Sack::default(),
+            newreno: NewReno::default(),
             tlp: Tlp::default(),
             undo: Undo::default(),
             frto: FRto::default(),
@@ -111,6 +124,8 @@ impl<C: Controller> Sender<C> {
             prr: None,
             state: CaState::Open,
             recovery_point: 0,
+            reduced_at: 0,
+            is_again: false,
             urgent: Urgent::Nothing,
             written: 0,
             unlimited: false,
@@ -175,16 +190,20 @@ impl<C: Controller> Sender<C> {
                     return self.transmit(now, next, true);
                 }
             }
-            Urgent::FirstSegment => {
+            Urgent::FirstLost => {
                 if let Some(next) = self.waiting() {
                     return self.transmit(now, next, false);
                 }
             }
         }
-        let next = self.next().filter(|next| self.window_allows(next.len()))?;
-        self.pacer
-            .allows(now, next.len(), self.quantum())
-            .then(|| self.transmit(now, next, false))?
+        let next = self.next().filter(|next| self.window_allows(*next))?;
+        if !self.pacer.allows(now, next.len(), self.quantum()) {
+            return None;
+        }
+        if matches!(next, Next::Rescue(..)) {
+            self.sack.on_rescue();
+        }
+        self.transmit(now, next, false)
     }
 
     /// Retransmissions first, lowest sequence first; then new data. In step 2b
@@ -193,7 +212,25 @@ impl<C: Controller> Sender<C> {
         match self.frto.new_segments() {
             Some(0) => None,
             Some(_) => self.new_data().or_else(|| self.waiting()),
-            None => self.waiting().or_else(|| self.new_data()),
+            None => self
+                .waiting()
+                .or_else(|| self.new_data())
+                .or_else(|| self.speculative()),
+        }
+    }
+
+    /// Rules 3 and 4 of RFC 6675's `NextSeg`: what may be lost, then the last segment, once.
+    fn speculative(&self) -> Option<Next> {
+        if self.config.recovery != Recovery::Sack || self.state != CaState::Recovery {
+            return None;
+        }
+        if let Some(index) = self.board.first_hole(self.sack.high_rxt()) {
+            return self.again(index);
+        }
+        let last = self.board.last_hole().filter(|_| self.sack.may_rescue())?;
+        match self.again(last)? {
+            Next::Again(index, len) => Some(Next::Rescue(index, len)),
+            next => Some(next),
         }
     }
 
@@ -237,16 +274,31 @@ impl<C: Controller> Sender<C> {
     }
 
     fn window(&self) -> u64 {
+        let cwnd = self.controller.cwnd().get();
         match &self.prr {
             Some(prr) => prr.window(self.board.in_flight()),
-            None => self.controller.cwnd().get(),
+            None if self.config.recovery == Recovery::NewReno => {
+                let limited = self.config.limited_transmit;
+                let recovering = self.state == CaState::Recovery;
+                self.newreno
+                    .window(cwnd, self.config.mss, recovering, limited)
+            }
+            None => cwnd,
         }
     }
 
-    /// One segment always fits into an empty pipe: a window below a segment is the pacer's business.
-    fn window_allows(&self, len: u32) -> bool {
+    /// One segment always fits into an empty pipe: a window below a segment is the pacer's
+    /// business. Without limited transmit (RFC 3042), what is SACKed leaves the pipe only when
+    /// something is declared lost.
+    fn window_allows(&self, next: Next) -> bool {
         let in_flight = self.board.in_flight();
-        in_flight == 0 || in_flight.saturating_add(u64::from(len)) <= self.window()
+        let held = if self.state == CaState::Disorder && !self.config.limited_transmit {
+            self.board.sacked_bytes()
+        } else {
+            0
+        };
+        let after = in_flight.saturating_add(u64::from(next.len()));
+        in_flight == 0 || after.saturating_add(held) <= self.window()
     }
 
     fn quantum(&self) -> Bytes {
@@ -266,15 +318,23 @@ impl<C: Controller> Sender<C> {
             app_limited: self.delivery.is_app_limited(),
         });
         let packet = self.delivery.on_send(now, len, in_flight);
-        let first = match next {
-            Next::Again(index, _) => index == self.board.first_index(),
-            Next::New(_) => false,
-        };
+        let mut first = false;
+        let mut retransmission = true;
         let seq = match next {
-            Next::Again(index, _) => self.board.send_again(index, packet)?,
-            Next::New(_) => self.board.send_new(packet),
+            Next::Again(index, _) => {
+                // RFC 6582 section 4, impatient: the timer runs on from the first partial ACK.
+                first = index == self.board.first_index()
+                    && (self.config.recovery != Recovery::NewReno
+                        || self.state != CaState::Recovery);
+                self.sack.on_retransmit(index);
+                self.board.send_again(index, packet)?
+            }
+            Next::Rescue(index, _) => self.board.send_again(index, packet)?,
+            Next::New(_) => {
+                retransmission = false;
+                self.board.send_new(packet)
+            }
         };
-        let retransmission = matches!(next, Next::Again(..));
 
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += u64::from(len);

@@ -45,7 +45,7 @@ pub struct FlowGroup {
     #[schemars(default)]
     pub ack: AckPolicy,
     /// How the sender recovers from loss.
-    #[schemars(default)]
+    #[schemars(with = "RecoveryChoice", default)]
     pub recovery: RecoverySection,
     /// How much the receiver is willing to hold.
     #[schemars(default = "default_receive_window")]
@@ -127,16 +127,67 @@ pub struct AckPolicy {
     pub quick: u32,
 }
 
-/// How the sender recovers from loss.
+/// How the sender recovers from loss. Also written as the `kind` alone.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RecoverySection {
+    /// How losses are found, and how the window falls.
+    #[schemars(default)]
+    pub kind: RecoveryKind,
     /// The shortest retransmission timeout.
     #[schemars(default = "default_min_rto")]
     pub min_rto: Duration,
     /// Whether a tail loss probe is sent (RFC 8985 section 7).
     #[schemars(default = "yes")]
     pub tlp: bool,
+    /// Whether what arrives after a timeout may show it to be spurious (F-RTO, RFC 5682).
+    #[schemars(default = "yes")]
+    pub f_rto: bool,
+    /// Whether timestamps (RFC 3522) and DSACKs may show losses to be spurious.
+    #[schemars(default = "yes")]
+    pub undo: bool,
+    /// Whether new data goes on the first duplicates (RFC 3042).
+    #[schemars(default = "yes")]
+    pub limited_transmit: bool,
+}
+
+/// How losses are found, and how the window falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoveryKind {
+    /// RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937).
+    #[default]
+    RackPrr,
+    /// The same with the conservative bound of RFC 6937.
+    RackPrrCrb,
+    /// The same with the slow-start bound of RFC 6937.
+    RackPrrSsrb,
+    /// RACK-TLP, the window falls at once, and again when retransmissions are lost (RFC 5681 4.3).
+    Rack,
+    /// SACK without RACK (RFC 6675): a lost retransmission waits for the timeout.
+    Sack,
+    /// No SACK (RFC 6582, impatient): one segment a round trip.
+    Newreno,
+}
+
+impl RecoveryKind {
+    const WORDS: [(&str, Self); 6] = [
+        ("rack-prr", Self::RackPrr),
+        ("rack-prr-crb", Self::RackPrrCrb),
+        ("rack-prr-ssrb", Self::RackPrrSsrb),
+        ("rack", Self::Rack),
+        ("sack", Self::Sack),
+        ("newreno", Self::Newreno),
+    ];
+}
+
+/// How the sender recovers from loss: a kind, or a table of its options.
+#[derive(JsonSchema)]
+#[schemars(untagged, rename = "Recovery")]
+#[expect(dead_code, reason = "describes what is read")]
+enum RecoveryChoice {
+    Kind(RecoveryKind),
+    Section(RecoverySection),
 }
 
 impl Default for AckPolicy {
@@ -152,8 +203,12 @@ impl Default for AckPolicy {
 impl Default for RecoverySection {
     fn default() -> Self {
         Self {
+            kind: RecoveryKind::default(),
             min_rto: default_min_rto(),
             tlp: yes(),
+            f_rto: yes(),
+            undo: yes(),
+            limited_transmit: yes(),
         }
     }
 }
@@ -464,13 +519,29 @@ impl Read for AckPolicy {
 impl Read for RecoverySection {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let default = Self::default();
-        let mut table = reader.table(node, key, "a table")?;
+        if matches!(node.value, Value::Text(_)) {
+            let kind = RecoveryKind::read(node, key, reader)?;
+            return Some(Self { kind, ..default });
+        }
+        let mut table = reader.table(node, key, "\"rack-prr\" or another kind, or a table")?;
         let section = Self {
+            kind: table.or("kind", default.kind),
             min_rto: table.or("min_rto", default.min_rto),
             tlp: table.or("tlp", default.tlp),
+            f_rto: table.or("f_rto", default.f_rto),
+            undo: table.or("undo", default.undo),
+            limited_transmit: table.or("limited_transmit", default.limited_transmit),
         };
         table.finish();
         Some(section)
+    }
+}
+
+impl Read for RecoveryKind {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \
+                      \"sack\" or \"newreno\"";
+        reader.word(node, key, wanted, &Self::WORDS)
     }
 }
 

@@ -29,7 +29,9 @@ use reader::{Read, Reader};
 pub use diagnostic::{Diagnostic, Kind};
 pub use event::{AppChange, Event, FlowChange, PathChange, RateChange, When};
 pub use expect::{Bound, BoundUnit, Op};
-pub use flow::{AckPolicy, App, ControllerChoice, FlowGroup, OptionInput, RecoverySection};
+pub use flow::{
+    AckPolicy, App, ControllerChoice, FlowGroup, OptionInput, RecoveryKind, RecoverySection,
+};
 pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};
 pub use run::{RecordSection, RunSection};
 

@@ -149,6 +149,12 @@ const CASES: &[Case] = &[
         "app = { on = \"1 ns\", off = \"1 ns\" }\n"
     ),
     append!("no timeout", "recovery.min_rto = \"0 s\"\n"),
+    append!("an unknown recovery", "recovery = \"rack-pr\"\n"),
+    append!("a recovery that is a number", "recovery = 3\n"),
+    append!(
+        "a recovery's option that is none",
+        "recovery = { kind = \"sack\", frto = false }\n"
+    ),
     append!("a receive window too small", "receive_window = \"100 B\"\n"),
     append!(
         "an event without a time",

@@ -64,6 +64,8 @@ fn reads_every_key() {
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
     assert!(!flow.recovery.tlp);
+    assert_eq!(flow.recovery.kind, RecoveryKind::RackPrrCrb);
+    assert!(!flow.recovery.f_rto && !flow.recovery.undo && !flow.recovery.limited_transmit);
     assert_eq!(
         scenario.flows[1].app,
         App::OnOff {
@@ -338,6 +340,30 @@ fn the_schema_agrees_with_the_reader() {
         for key in value.as_object().expect("a table").keys() {
             assert!(properties.contains_key(key), "{section}.{key}");
         }
+    }
+}
+
+#[test]
+fn a_recovery_is_its_kind_or_a_table() {
+    for kind in [
+        "rack-prr",
+        "rack-prr-crb",
+        "rack-prr-ssrb",
+        "rack",
+        "sack",
+        "newreno",
+    ] {
+        let text = format!("\"{kind}\"");
+        let table = format!("{{ kind = \"{kind}\" }}");
+        let recovery = |value: &str| {
+            let scenario = parse(FULL, &[("flows[0].recovery", value)]);
+            let again = parse(&scenario.to_toml(), &[]);
+            assert_eq!(again.flows[0].recovery, scenario.flows[0].recovery);
+            scenario.flows[0].recovery.clone()
+        };
+        assert_eq!(recovery(&text), recovery(&table));
+        let written = serde_json::to_value(recovery(&text).kind).expect("JSON");
+        assert_eq!(written, kind);
     }
 }
 

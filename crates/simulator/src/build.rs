@@ -7,10 +7,10 @@ use paceline_congestion::Recipe;
 use paceline_path::{CapacityTrace, Link, LinkConfig, QueueLimit, Service};
 use paceline_record::metrics::Unit;
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
-use paceline_recovery::{Application, Receiver, ReceiverConfig, SenderConfig, Workload};
+use paceline_recovery::{Application, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload};
 use paceline_scenario::{
     App, AppChange, BoundUnit, ControllerChoice, Diagnostic, FlowGroup, QueueSize, RateChange,
-    RateSource, Scenario, When,
+    RateSource, RecoveryKind, Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -267,7 +267,11 @@ fn plan(
             mss,
             initial_window: Bytes::new(u64::from(mss) * u64::from(group.initial_window)),
             min_rto: group.recovery.min_rto,
+            recovery: recovery(group.recovery.kind),
             tlp: group.recovery.tlp,
+            f_rto: group.recovery.f_rto,
+            limited_transmit: group.recovery.limited_transmit,
+            undo: group.recovery.undo,
             max_ack_delay: group.ack.delay,
             max_burst: group.max_burst,
             ..SenderConfig::default()
@@ -284,6 +288,17 @@ fn plan(
     };
     let workload = workload(&group.app, mss);
     (plan, workload)
+}
+
+fn recovery(kind: RecoveryKind) -> Recovery {
+    match kind {
+        RecoveryKind::RackPrr => Recovery::RackPrr,
+        RecoveryKind::RackPrrCrb => Recovery::RackPrrCrb,
+        RecoveryKind::RackPrrSsrb => Recovery::RackPrrSsrb,
+        RecoveryKind::Rack => Recovery::Rack,
+        RecoveryKind::Sack => Recovery::Sack,
+        RecoveryKind::Newreno => Recovery::NewReno,
+    }
 }
 
 fn workload(app: &App, mss: u32) -> Workload {

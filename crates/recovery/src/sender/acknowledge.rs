@@ -3,11 +3,12 @@
 use paceline_congestion::{Ack, CaState, Controller};
 use paceline_units::{Bytes, Instant};
 
+use super::detect::Signs;
 use super::{Sender, Urgent};
 use crate::frto::Evidence;
 use crate::rack::Delivered;
 use crate::scoreboard::Outstanding;
-use crate::{Acknowledgment, Block, SackBlocks};
+use crate::{Acknowledgment, Block, Recovery, SackBlocks};
 
 /// What one acknowledgment has newly delivered, while it is processed.
 #[derive(Default)]
@@ -23,6 +24,8 @@ struct Progress {
     original: bool,
     /// Some of it was SACKed.
     sacked: bool,
+    /// Data sent more than once is among it.
+    retransmitted: bool,
     /// The newest transmission: number, send time, whether its RTT is ambiguous.
     newest: Option<(u64, Instant, bool)>,
 }
@@ -39,6 +42,8 @@ impl<C: Controller> Sender<C> {
         let prior_in_flight = Bytes::new(self.board.in_flight());
         let prior_una = self.board.una();
         let prior_sacked = self.board.sacked_bytes();
+        let prior_end = self.window_end;
+        let outstanding = !self.board.is_empty();
         let old = ack.ack < prior_una;
         if !old {
             let end = ack.ack.saturating_add(ack.window);
@@ -49,7 +54,12 @@ impl<C: Controller> Sender<C> {
             };
         }
 
-        let duplicate = ack.blocks.duplicate().filter(|duplicate| {
+        let blocks = if self.config.recovery.has_sack() {
+            ack.blocks
+        } else {
+            SackBlocks::default()
+        };
+        let duplicate = blocks.duplicate().filter(|duplicate| {
             duplicate.start < duplicate.end && duplicate.end <= self.board.nxt()
         });
         let marks = ack.ce_bytes.saturating_sub(self.ce_bytes);
@@ -60,7 +70,7 @@ impl<C: Controller> Sender<C> {
             ..Progress::default()
         };
         let eifel = self.take_acked(now, ack, &mut progress);
-        self.take_sacked(now, ack, &mut progress);
+        self.take_sacked(now, &blocks, &mut progress);
         self.board.trim();
         self.stats.packets_delivered += progress.packets;
         self.stats.bytes_delivered += progress.bytes;
@@ -77,7 +87,7 @@ impl<C: Controller> Sender<C> {
             self.tlp.on_rtt();
         }
 
-        let plain = !una_advanced && ack.ack == prior_una && ack.blocks.is_empty();
+        let plain = !una_advanced && ack.ack == prior_una && blocks.is_empty();
         let spurious = self.judge_timeout(&progress, una_advanced, plain);
         let undone = self.undo_on_ack(now, eifel, spurious, duplicate);
 
@@ -86,7 +96,13 @@ impl<C: Controller> Sender<C> {
         let needless = duplicate.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
         self.rack
             .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
-        let lost = self.detect_losses(now);
+        let signs = Signs {
+            advanced: self.board.una() - prior_una,
+            sacks: progress.sacked,
+            duplicate: plain && outstanding && self.window_end == prior_end,
+            exiting,
+        };
+        let lost = self.detect_losses(now, signs);
 
         let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
         if exiting {
@@ -101,7 +117,7 @@ impl<C: Controller> Sender<C> {
             self.controller.on_recovery_exit(now);
         }
         if !self.recovering() {
-            let disorder = self.board.sacked_count() > 0;
+            let disorder = self.board.sacked_count() > 0 || self.newreno.is_disordered();
             self.state = if disorder {
                 CaState::Disorder
             } else {
@@ -142,10 +158,12 @@ impl<C: Controller> Sender<C> {
             }
         }
 
-        // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+        // Timers (RFC 6298 5.2, 5.3; RFC 6582 section 4; RFC 8985 7.2).
+        let impatient =
+            self.config.recovery == Recovery::NewReno && self.state == CaState::Recovery;
         if self.board.is_empty() {
             self.rto = None;
-        } else if una_advanced || undone {
+        } else if undone || (una_advanced && !impatient) {
             self.rto = Some(self.rtt.expiry(now));
         }
         if !self.can_probe() {
@@ -176,15 +194,15 @@ impl<C: Controller> Sender<C> {
     }
 
     /// The selective part.
-    fn take_sacked(&mut self, now: Instant, ack: &Acknowledgment, progress: &mut Progress) {
-        if ack.blocks.is_empty() {
+    fn take_sacked(&mut self, now: Instant, blocks: &SackBlocks, progress: &mut Progress) {
+        if blocks.is_empty() {
             return;
         }
         let mut fresh = std::mem::take(&mut self.fresh);
         let known = self.known;
         self.known = SackBlocks::default();
         let sent = self.board.nxt();
-        for block in ack.blocks.held().iter().filter(|block| block.end <= sent) {
+        for block in blocks.held().iter().filter(|block| block.end <= sent) {
             // Most of an option repeats the one before.
             if !known.as_slice().contains(block) {
                 self.board.sack(*block, &mut fresh);
@@ -218,6 +236,7 @@ impl<C: Controller> Sender<C> {
         }
         progress.bytes += segment.len();
         progress.packets += 1;
+        progress.retransmitted |= segment.retransmitted;
         progress.original |= !segment.retransmitted && segment.end() <= self.recovery_point;
         if segment.waits() {
             // Declared lost and never sent again: it was the first transmission that arrived.
@@ -257,7 +276,9 @@ impl<C: Controller> Sender<C> {
     fn judge_timeout(&mut self, progress: &Progress, advanced: bool, plain: bool) -> bool {
         self.state == CaState::Loss
             && self.frto.on_ack(Evidence {
-                original: progress.original,
+                // Without SACK a gap may have been filled by the retransmission (Linux).
+                original: progress.original
+                    && (self.config.recovery.has_sack() || !progress.retransmitted),
                 advanced,
                 duplicate: plain || progress.sacked,
                 recovered: self.board.una() >= self.recovery_point,
@@ -295,6 +316,7 @@ impl<C: Controller> Sender<C> {
             delivery.on_lost_undone(packet);
             stats.spurious_losses += 1;
         });
+        self.sack.forget();
         self.urgent = Urgent::Nothing;
         if self.recovering() {
             self.leave_recovery(now);

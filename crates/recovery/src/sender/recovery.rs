@@ -1,59 +1,13 @@
-//! Declaring losses, entering and leaving recovery, and the timers.
+//! Entering and leaving recovery, and the timers.
 
-use paceline_congestion::{CaState, Controller, Loss, RecoveryWindow};
-use paceline_units::{Bytes, Duration, Instant};
+use paceline_congestion::{CaState, Controller, RecoveryWindow};
+use paceline_units::{Bytes, Instant};
 
 use super::{Sender, Urgent};
 use crate::SackBlocks;
 use crate::prr::Prr;
 
 impl<C: Controller> Sender<C> {
-    /// RFC 8985 6.2 step 5. Returns the bytes newly lost. The timer waits for
-    /// the oldest transmission in doubt (the RFC's for the youngest, to have
-    /// fewer expiries): each is declared lost when it is due.
-    pub(super) fn detect_losses(&mut self, now: Instant) -> u64 {
-        self.reorder = None;
-        let reo_wnd = self.reo_wnd();
-        let mut lost = 0;
-        while let Some((index, segment)) = self.board.oldest() {
-            let sent = segment.packet.send_time;
-            let Some(deadline) = self.rack.deadline(segment.number, sent, reo_wnd) else {
-                break;
-            };
-            if deadline > now {
-                self.reorder = Some(deadline);
-                break;
-            }
-            lost += self.lose(now, index);
-        }
-        lost
-    }
-
-    pub(super) fn reo_wnd(&self) -> Duration {
-        let (min, srtt) = (self.rtt.min(), self.rtt.srtt());
-        self.rack
-            .reo_wnd(self.recovering(), self.board.sacked_count(), min, srtt)
-    }
-
-    pub(super) fn lose(&mut self, now: Instant, index: u64) -> u64 {
-        let Some(lost) = self.board.mark_lost(index) else {
-            return 0;
-        };
-        self.delivery.on_lost(&lost.packet);
-        self.stats.packets_lost += 1;
-        self.stats.bytes_lost += u64::from(lost.packet.size);
-        self.controller.on_loss(&Loss {
-            now,
-            packet: lost.packet,
-            lost: self.delivery.lost(),
-            delivered: self.delivery.delivered(),
-            in_flight: Bytes::new(self.board.in_flight()),
-            starts_range: lost.starts_range,
-            retransmission: lost.retransmission,
-        });
-        u64::from(lost.packet.size)
-    }
-
     pub(super) fn recovering(&self) -> bool {
         matches!(self.state, CaState::Recovery | CaState::Loss)
     }
@@ -72,12 +26,21 @@ impl<C: Controller> Sender<C> {
         self.stats.recovery_count += 1;
         self.controller
             .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
-        if self.controller.recovery_window() == RecoveryWindow::Prr {
-            self.prr = Some(Prr::new(
-                self.controller.cwnd().get(),
-                recover_fs,
-                self.config.mss,
-            ));
+        self.reduced_at = self.board.next_number();
+        self.sack.enter(self.board.first_index());
+        self.newreno.enter(self.board.nxt(), self.config.mss);
+        let transports = self.controller.recovery_window() == RecoveryWindow::Prr;
+        match self.config.recovery.bound() {
+            Some(bound) if transports => {
+                let ssthresh = self.controller.cwnd().get();
+                self.prr = Some(Prr::new(bound, ssthresh, recover_fs, self.config.mss));
+            }
+            Some(_) => {}
+            // The window may be full for a while: the fast retransmit goes all the same.
+            None if transports || !self.config.recovery.has_rack() => {
+                self.urgent = Urgent::FirstLost;
+            }
+            None => {}
         }
         true
     }
@@ -86,6 +49,7 @@ impl<C: Controller> Sender<C> {
         self.state = CaState::Open;
         self.prr = None;
         self.frto.end();
+        self.newreno.reset();
         self.controller.on_recovery_exit(now);
     }
 
@@ -95,7 +59,7 @@ impl<C: Controller> Sender<C> {
     pub fn on_timer(&mut self, now: Instant) {
         self.check_app_limited();
         if self.reorder.is_some_and(|deadline| deadline <= now) {
-            self.detect_losses(now);
+            self.detect_by_time(now);
             let recover_fs =
                 (self.board.nxt() - self.board.una()).saturating_sub(self.board.sacked_bytes());
             self.enter_recovery(now, recover_fs);
@@ -123,13 +87,7 @@ impl<C: Controller> Sender<C> {
             self.board.renege();
             self.known = SackBlocks::default();
         }
-        let reo_wnd = self.reo_wnd();
-        while let Some((index, segment)) = self.board.oldest() {
-            if self.rack.expiry(segment.packet.send_time, reo_wnd) > now {
-                break;
-            }
-            self.lose(now, index);
-        }
+        self.lose_at_timeout(now);
         self.lose(now, first);
 
         // As in Linux's tcp_enter_loss, a timeout in recovery continues the
@@ -144,18 +102,20 @@ impl<C: Controller> Sender<C> {
         self.recovery_point = self.board.nxt();
         self.prr = None;
         self.tlp.reset();
+        self.newreno.on_timeout(self.board.nxt());
         self.reorder = None;
         self.stats.rto_count += 1;
         self.controller
             .on_timeout(now, Bytes::new(self.board.in_flight()));
         self.rtt.back_off();
         self.rto = Some(self.rtt.expiry(now));
-        self.urgent = Urgent::FirstSegment;
+        self.urgent = Urgent::FirstLost;
     }
 
     /// RFC 8985 7.2: not in recovery, nothing SACKed, something to probe for.
     pub(super) fn can_probe(&self) -> bool {
         self.config.tlp
+            && self.config.recovery.has_rack()
             && !self.recovering()
             && self.board.sacked_count() == 0
             && !self.board.is_empty()
@@ -176,7 +136,7 @@ impl<C: Controller> Sender<C> {
         }
         let paced = self
             .next()
-            .is_some_and(|next| self.window_allows(next.len()))
+            .is_some_and(|next| self.window_allows(next))
             .then(|| self.pacer.release());
         let lossy = sooner(self.reorder, self.tlp.deadline());
         sooner(sooner(self.rto, lossy), paced)

@@ -4,8 +4,8 @@ use paceline_congestion::RecoveryWindow;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
-use super::harness::{Fate, MSS, Window, World, at};
-use crate::{Acknowledgment, Block};
+use super::harness::{Fate, MSS, Window, World, at, ms};
+use crate::{Acknowledgment, Block, Recovery, SenderConfig};
 
 /// What happens to one packet: copies that arrive, each after so many tenths of a millisecond.
 fn fate() -> impl Strategy<Value = Fate> {
@@ -36,6 +36,21 @@ fn controller() -> impl Strategy<Value = Window> {
             }
             window
         })
+}
+
+/// Every way to recover, with every option.
+fn config() -> impl Strategy<Value = SenderConfig> {
+    let recovery = prop::sample::select(Recovery::ALL.to_vec());
+    (recovery, any::<[bool; 4]>()).prop_map(|(recovery, [tlp, f_rto, undo, limited_transmit])| {
+        SenderConfig {
+            recovery,
+            tlp,
+            f_rto,
+            undo,
+            limited_transmit,
+            ..SenderConfig::default()
+        }
+    })
 }
 
 /// Any acknowledgment at all, sometimes one that makes sense.
@@ -74,10 +89,11 @@ fn garbage() -> impl Strategy<Value = Acknowledgment> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
     fn everything_arrives_once_and_in_order(
+        config in config(),
         controller in controller(),
         data in prop::collection::vec(fate(), 1..60),
         answers in prop::collection::vec(fate(), 1..60),
@@ -89,7 +105,8 @@ proptest! {
             move |number: u64| script[number as usize % script.len()].clone()
         };
         let (data, answers) = (script(data), script(answers));
-        let mut world = World::new(
+        let mut world = World::with(
+            config,
             controller,
             |number, _: &_| data(number),
             |number, _: &_| answers(number),
@@ -132,12 +149,53 @@ proptest! {
         prop_assert_eq!(world.sender.stats().spurious_losses, 0);
     }
 
+    /// However long and badly the network has failed: once it works, the flow
+    /// goes on within two of its timeouts, again and again until it is done.
+    #[test]
+    fn a_network_that_works_again_is_used_within_two_timeouts(
+        config in config(),
+        controller in controller(),
+        data in prop::collection::vec(fate(), 1..60),
+        heals in 50_u64..20_000,
+    ) {
+        let mut controller = controller;
+        controller.slow_start = true;
+        controller.rate = None;
+        let works = move |sent: Instant| sent >= at(heals);
+        let mut world = World::with(
+            config,
+            controller,
+            |number, segment: &crate::Segment| {
+                let script = data.get(number as usize % data.len());
+                let bad = script.filter(|_| !works(segment.sent)).cloned();
+                bad.unwrap_or_else(|| vec![ms(20)])
+            },
+            |_, _: &_| vec![ms(20)],
+        );
+        world.sender.write(world.now, 600_000);
+        world.sender.close();
+        world.run(at(heals));
+        world.now = world.now.max(at(heals));
+        while !world.sender.is_finished() {
+            let before = world.receiver.delivered();
+            let until = world.now + world.sender.rto() * 2 + ms(100);
+            world.run(until);
+            world.now = world.now.max(until);
+            prop_assert!(
+                world.receiver.delivered() > before || world.sender.is_finished(),
+                "{:?}",
+                world.sender
+            );
+        }
+    }
+
     #[test]
     fn garbage_does_no_harm(
+        config in config(),
         controller in controller(),
         steps in prop::collection::vec((garbage(), 0_u64..300), 1..80),
     ) {
-        let mut world = World::new(controller, |_, _: &_| vec![], |_, _: &_| vec![]);
+        let mut world = World::with(config, controller, |_, _: &_| vec![], |_, _: &_| vec![]);
         world.sender.write(Instant::ZERO, 100_500);
         for (ack, wait) in steps {
             world.send();

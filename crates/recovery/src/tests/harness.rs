@@ -33,6 +33,8 @@ pub(super) enum Told {
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     full: u64,
+    /// What a reduction leaves.
+    pub reduced: u64,
     pub cwnd: u64,
     pub rate: Option<Rate>,
     pub quantum: Bytes,
@@ -47,6 +49,7 @@ impl Window {
     pub(super) fn new(segments: u64) -> Self {
         Self {
             full: segments * u64::from(MSS),
+            reduced: segments * u64::from(MSS) / 2,
             cwnd: segments * u64::from(MSS),
             rate: None,
             quantum: Bytes::INFINITE,
@@ -88,7 +91,7 @@ impl Controller for Window {
     }
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
         self.told.push(Told::Enter);
-        self.cwnd = self.full / 2;
+        self.cwnd = self.reduced;
     }
     fn on_recovery_exit(&mut self, _now: Instant) {
         self.told.push(Told::Exit);

@@ -4,3 +4,4 @@ mod adversary;
 mod end_to_end;
 mod harness;
 mod timeouts;
+mod variants;

@@ -1,0 +1,162 @@
+//! Declaring losses: by time (RFC 8985), by what was SACKed (RFC 6675), by
+//! duplicates (RFC 6582), and by the timeout.
+
+use paceline_congestion::{CaState, Controller, Loss, RecoveryWindow};
+use paceline_units::{Bytes, Duration, Instant};
+
+use super::{Sender, Urgent};
+use crate::Recovery;
+use crate::sack::Sack;
+
+/// What an acknowledgment was, for the detection of losses.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Signs {
+    /// Bytes by which the cumulative point advanced.
+    pub advanced: u64,
+    /// It newly SACKs something.
+    pub sacks: bool,
+    /// It repeats the one before (RFC 5681 section 2).
+    pub duplicate: bool,
+    /// It ends the episode.
+    pub exiting: bool,
+}
+
+impl<C: Controller> Sender<C> {
+    /// What an acknowledgment reveals. Returns the bytes newly lost.
+    pub(super) fn detect_losses(&mut self, now: Instant, signs: Signs) -> u64 {
+        match self.config.recovery {
+            Recovery::Sack => self.detect_by_sacks(now, signs),
+            Recovery::NewReno => self.detect_by_duplicates(now, signs),
+            _ => self.detect_by_time(now),
+        }
+    }
+
+    /// RFC 8985 6.2 step 5. The timer waits for the oldest transmission in
+    /// doubt (the RFC's for the youngest, to have fewer expiries): each is
+    /// declared lost when it is due.
+    pub(super) fn detect_by_time(&mut self, now: Instant) -> u64 {
+        self.reorder = None;
+        let reo_wnd = self.reo_wnd();
+        let mut lost = 0;
+        while let Some((index, segment)) = self.board.oldest() {
+            let sent = segment.packet.send_time;
+            let Some(deadline) = self.rack.deadline(segment.number, sent, reo_wnd) else {
+                break;
+            };
+            if deadline > now {
+                self.reorder = Some(deadline);
+                break;
+            }
+            lost += self.lose(now, index);
+        }
+        self.reduce_again(now);
+        lost
+    }
+
+    fn reo_wnd(&self) -> Duration {
+        let (min, srtt) = (self.rtt.min(), self.rtt.srtt());
+        self.rack
+            .reo_wnd(self.recovering(), self.board.sacked_count(), min, srtt)
+    }
+
+    /// RFC 5681 section 4.3: the loss of a retransmission is a second sign of
+    /// congestion, here once for all that were sent since the last reduction.
+    fn reduce_again(&mut self, now: Instant) {
+        let again = std::mem::take(&mut self.is_again);
+        if again
+            && self.config.recovery == Recovery::Rack
+            && self.state == CaState::Recovery
+            && self.controller.recovery_window() == RecoveryWindow::Prr
+        {
+            self.reduced_at = self.board.next_number();
+            self.controller
+                .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
+        }
+    }
+
+    /// `Update` and `IsLost` (RFC 6675 section 4). What was sent again is never
+    /// lost again until the timeout.
+    fn detect_by_sacks(&mut self, now: Instant, signs: Signs) -> u64 {
+        self.sack.on_ack(signs.advanced > 0, signs.sacks);
+        let most = u64::from(self.config.mss) * (Sack::DUP_THRESH as u64 - 1);
+        let bound = self.board.lost_below(Sack::DUP_THRESH, most);
+        let first = self.board.first_index();
+        let mut lost = 0;
+        for index in self.sack.examine(first, bound) {
+            lost += self.lose_original(now, index);
+        }
+        if self.sack.is_first_lost() {
+            lost += self.lose_original(now, first);
+        }
+        lost
+    }
+
+    /// RFC 6582 section 3.2: the third duplicate, and each partial acknowledgment.
+    fn detect_by_duplicates(&mut self, now: Instant, signs: Signs) -> u64 {
+        let mss = self.config.mss;
+        let first = self.board.first_index();
+        match self.state {
+            _ if signs.exiting => 0,
+            CaState::Recovery if signs.advanced > 0 => {
+                if self.newreno.on_partial(signs.advanced, mss) {
+                    self.rto = Some(self.rtt.expiry(now));
+                }
+                self.urgent = Urgent::FirstLost;
+                self.lose(now, first)
+            }
+            CaState::Recovery if signs.duplicate => {
+                self.newreno.inflate(mss);
+                0
+            }
+            CaState::Recovery | CaState::Loss => 0,
+            _ if signs.advanced > 0 => {
+                self.newreno.reset();
+                0
+            }
+            _ if signs.duplicate && self.newreno.on_duplicate(self.board.una()) => {
+                self.lose(now, first)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The timer expired: RFC 8985 6.3 by RACK, everything without it (RFC 5681 section 3.1).
+    pub(super) fn lose_at_timeout(&mut self, now: Instant) {
+        let reo_wnd = self.reo_wnd();
+        while let Some((index, segment)) = self.board.oldest() {
+            let expiry = self.rack.expiry(segment.packet.send_time, reo_wnd);
+            if self.config.recovery.has_rack() && expiry > now {
+                break;
+            }
+            self.lose(now, index);
+        }
+    }
+
+    fn lose_original(&mut self, now: Instant, index: u64) -> u64 {
+        let segment = self.board.get(index);
+        if segment.is_none_or(|segment| segment.retransmitted) {
+            return 0;
+        }
+        self.lose(now, index)
+    }
+
+    pub(super) fn lose(&mut self, now: Instant, index: u64) -> u64 {
+        let Some(lost) = self.board.mark_lost(index) else {
+            return 0;
+        };
+        self.delivery.on_lost(&lost.packet);
+        self.stats.packets_lost += 1;
+        self.stats.bytes_lost += u64::from(lost.packet.size);
+        self.controller.on_loss(&Loss {
+            now,
+            packet: lost.packet,
+            lost: self.delivery.lost(),
+            delivered: self.delivery.delivered(),
+            in_flight: Bytes::new(self.board.in_flight()),
+            starts_range: lost.starts_range,
+            retransmission: lost.retransmission,
+        });
+        self.is_again |= lost.retransmission && lost.number >= self.reduced_at;
+        u64::from(lost.packet.size)
+    }
+}
