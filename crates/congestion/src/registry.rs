@@ -130,6 +130,14 @@ macro_rules! registry {
 }
 
 const PHASES_V1: &[&str] = &["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"];
+const PHASES_FAIR: &[&str] = &[
+    "STARTUP",
+    "DRAIN",
+    "PROBE_BW",
+    "PROBE_RTT",
+    "RECOVERY_HOLD",
+    "RECOVERY_FAST",
+];
 const PHASES_V2: &[&str] = &[
     "STARTUP",
     "DRAIN",
@@ -159,6 +167,9 @@ const PHASES_WINDOW: &[&str] = &[
 registry! {
     Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c", PHASES_V1;
         crate::linux::bbr1::Bbr1, crate::linux::bbr1::Parameters, 512;
+    Bbr1Fair = "bbr1-fair", "BBRv1 with strict packet conservation in recovery and a reseeded bandwidth filter",
+        "Pacing at the fair-share of the bottleneck bandwidth (trueux.net, 2021)", PHASES_FAIR;
+        crate::linux::bbr1::fair::Bbr1Fair, crate::linux::bbr1::fair::Parameters, 512;
     Bbr2 = "bbr2", "BBRv2 alpha as in Linux", "google/bbr v2alpha net/ipv4/tcp_bbr2.c", PHASES_V2;
         crate::linux::bbr2::Bbr2, crate::linux::bbr2::Parameters, 512;
     Bbr3 = "bbr3", "BBRv3 as the IETF draft says", "draft-ietf-ccwg-bbr-06", PHASES_DRAFT;

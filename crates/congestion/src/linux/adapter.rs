@@ -76,6 +76,10 @@ impl<A: Algorithm> Controller for Adapter<A> {
             core.tx_start(sk, &mut draw);
         }
         let departure = self.sk.wstamp_ns.max(sent.now.as_nanos());
+        if !self.core.is_paced() {
+            self.sk.wstamp_ns = departure;
+            return;
+        }
         let nanos = u64::from(sent.size) * Duration::NANOS_PER_SEC;
         let gap = nanos.checked_div(self.sk.pacing_rate).unwrap_or(0);
         self.sk.wstamp_ns = departure.saturating_add(gap);
@@ -176,7 +180,9 @@ impl<A: Algorithm> Controller for Adapter<A> {
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        Some(Rate::from_bps(self.sk.pacing_rate.saturating_mul(8)))
+        self.core
+            .is_paced()
+            .then(|| Rate::from_bps(self.sk.pacing_rate.saturating_mul(8)))
     }
 
     fn send_quantum(&self) -> Bytes {

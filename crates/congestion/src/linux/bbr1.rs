@@ -4,6 +4,8 @@
 //! aggregation, gain cycle, full pipe, drain, min RTT, gains; then pacing and
 //! the window.
 
+pub mod fair;
+
 use super::aggregation::AckAggregation;
 use super::arithmetic::{
     BBR_UNIT, BW_UNIT, MAX_BURST, UNSET, bdp, before, burst, bytes_per_sec, elapsed, initial_bw,
@@ -41,6 +43,8 @@ pub struct Parameters {
     pacing_margin_percent: u32,
     extra_acked_gain: FixedPoint,
     lt_bw: bool,
+    /// Window of PROBE_RTT in BDPs; zero, as in Linux, is `cwnd_min_target`.
+    probe_rtt_cwnd_gain: FixedPoint,
 }
 
 impl Default for Parameters {
@@ -59,6 +63,7 @@ impl Default for Parameters {
             pacing_margin_percent: 1,
             extra_acked_gain: BBR_UNIT,
             lt_bw: true,
+            probe_rtt_cwnd_gain: 0,
         }
     }
 }
@@ -173,6 +178,16 @@ impl Core {
         self.quantization_budget(sk, self.bdp(bw, gain))
     }
 
+    /// Packets in flight in PROBE_RTT.
+    fn probe_rtt_cwnd(&self) -> u32 {
+        match self.parameters.probe_rtt_cwnd_gain {
+            0 => self.parameters.cwnd_min_target,
+            gain => self
+                .bdp(self.bw(), gain)
+                .max(self.parameters.cwnd_min_target),
+        }
+    }
+
     fn packets_in_net_at_edt(&self, sk: &Socket, inflight_now: u32) -> u32 {
         let burst = if self.pacing_gain > BBR_UNIT {
             self.tso_segs_goal(sk)
@@ -239,7 +254,7 @@ impl Core {
             sk.cwnd = cwnd;
         }
         if self.mode == Mode::ProbeRtt {
-            sk.cwnd = sk.cwnd.min(self.parameters.cwnd_min_target);
+            sk.cwnd = sk.cwnd.min(self.probe_rtt_cwnd());
         }
     }
 
@@ -388,7 +403,7 @@ impl Core {
                 if self.probe_rtt_round_done {
                     self.check_probe_rtt_done(sk, random);
                 }
-            } else if sk.packets_in_flight <= self.parameters.cwnd_min_target {
+            } else if sk.packets_in_flight <= self.probe_rtt_cwnd() {
                 self.probe_rtt_done_stamp = Some(now.wrapping_add(dip));
                 self.probe_rtt_round_done = false;
                 self.next_rtt_delivered = sk.delivered;
@@ -397,6 +412,22 @@ impl Core {
         if rs.delivered > 0 {
             self.idle_restart = false;
         }
+    }
+
+    /// `bbr_update_model`.
+    fn update_model(&mut self, sk: &mut Socket, rs: &RateSample, random: &mut Random<'_>) {
+        self.update_bw(sk, rs, random);
+        if self.parameters.extra_acked_gain > 0 {
+            let bw = self.bw();
+            self.aggregation.update(sk, rs, bw, self.round_start, 5);
+        }
+        if self.mode == Mode::ProbeBw && self.is_next_cycle_phase(sk, rs) {
+            self.advance_cycle_phase(sk);
+        }
+        self.check_full_bw_reached(rs);
+        self.check_drain(sk, random);
+        self.update_min_rtt(sk, rs, random);
+        self.update_gains();
     }
 
     fn update_gains(&mut self) {
@@ -449,19 +480,7 @@ impl Algorithm for Core {
     }
 
     fn cong_control(&mut self, sk: &mut Socket, rs: &RateSample, random: &mut Random<'_>) {
-        self.update_bw(sk, rs, random);
-        if self.parameters.extra_acked_gain > 0 {
-            let bw = self.bw();
-            self.aggregation.update(sk, rs, bw, self.round_start, 5);
-        }
-        if self.mode == Mode::ProbeBw && self.is_next_cycle_phase(sk, rs) {
-            self.advance_cycle_phase(sk);
-        }
-        self.check_full_bw_reached(rs);
-        self.check_drain(sk, random);
-        self.update_min_rtt(sk, rs, random);
-        self.update_gains();
-
+        self.update_model(sk, rs, random);
         let bw = self.bw();
         self.set_pacing_rate(sk, bw, self.pacing_gain);
         self.set_cwnd(sk, rs, bw);

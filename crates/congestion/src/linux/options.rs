@@ -116,6 +116,7 @@ mod tests {
     #[test]
     fn defaults_survive_the_options() {
         defaults_are_their_own::<crate::linux::bbr1::Parameters>();
+        defaults_are_their_own::<crate::linux::bbr1::fair::Parameters>();
         defaults_are_their_own::<crate::linux::bbr2::Parameters>();
         defaults_are_their_own::<crate::linux::bbr3::Parameters>();
     }

@@ -148,7 +148,7 @@ pub trait Algorithm: Sized {
     fn cong_control(&mut self, sk: &mut Socket, rs: &RateSample, random: &mut Random<'_>);
 
     /// `skb_marked_lost`: a packet was marked lost.
-    fn skb_marked_lost(&mut self, _sk: &Socket, _skb: &LostPacket, _random: &mut Random<'_>) {}
+    fn skb_marked_lost(&mut self, _sk: &mut Socket, _skb: &LostPacket, _random: &mut Random<'_>) {}
 
     /// `ssthresh`: the stack is about to enter recovery.
     fn ssthresh(&mut self, sk: &Socket);
@@ -167,6 +167,11 @@ pub trait Algorithm: Sized {
 
     /// Packets in a burst (`tso_segs`).
     fn tso_segs(&self, sk: &Socket) -> u32;
+
+    /// Whether the pacing rate holds now; if not, the ACK clock alone lets packets go.
+    fn is_paced(&self) -> bool {
+        true
+    }
 
     /// Whether it wants its packets ECN-capable, given its parameters.
     fn wants_ecn(&self) -> bool {

@@ -74,7 +74,7 @@ fn torment<A: Algorithm>(seed: u64, events: usize) {
                     tx_lost: number(rng),
                     is_app_limited: flag(rng),
                 };
-                core.skb_marked_lost(&sk, &packet, &mut random);
+                core.skb_marked_lost(&mut sk, &packet, &mut random);
             }
             _ => {
                 let rs = RateSample {
@@ -119,6 +119,7 @@ proptest! {
     #[test]
     fn arbitrary_events_never_panic(seed in any::<u64>()) {
         torment::<bbr1::Core>(seed, 300);
+        torment::<bbr1::fair::Core>(seed, 300);
         torment::<bbr2::Core>(seed, 300);
         torment::<bbr3::Core>(seed, 300);
     }
@@ -171,7 +172,8 @@ impl<C: Controller> Path<C> {
                 self.phases.push(phase);
             }
             assert!(self.controller.cwnd() >= Bytes::new(u64::from(MSS)));
-            assert!(self.controller.pacing_rate() > Some(Rate::ZERO));
+            let rate = self.controller.pacing_rate().unwrap_or(Rate::INFINITE);
+            assert!(rate > Rate::ZERO);
         }
     }
 
@@ -344,6 +346,54 @@ fn in_a_shallow_buffer_v3_loses_least() {
         matches!(bound, Some(Value::Bytes(bound)) if !bound.is_infinite()),
         "{bound:?}"
     );
+}
+
+/// Everything visible of a controller on a path that loses.
+fn history(
+    name: &str,
+    options: &[(&str, crate::options::OptionValue)],
+) -> Vec<std::string::String> {
+    let controller = crate::build(name, &config(), options).unwrap_or_else(|e| panic!("{e:?}"));
+    let mut path = path(controller, Duration::from_millis(10));
+    let mut seen = Vec::new();
+    for tenth in 1..=150 {
+        path.run(Instant::from_nanos(tenth * Duration::NANOS_PER_SEC / 10));
+        let mut now = std::format!("{:?} {}", path.controller.cwnd(), path.controller.phase());
+        let mut fields = 0;
+        path.controller.visit_state(&mut |name, value| {
+            fields += 1;
+            // bbr1's own fields come first.
+            if fields <= 20 {
+                now += &std::format!(" {name}={value:?}");
+            }
+        });
+        seen.push(now);
+    }
+    assert!(path.lost > 100, "{}", path.lost);
+    seen
+}
+
+#[test]
+fn without_its_parts_fair_share_pacing_is_bbr1() {
+    use crate::options::OptionValue::{Count, Flag, Gain as Factor};
+    let off = [
+        ("conservation", Flag(false)),
+        ("restore_in_flight", Flag(false)),
+        ("reseed", Flag(false)),
+        ("pacing_margin_percent", Count(1)),
+        ("startup_margin_percent", Count(1)),
+        (
+            "probe_rtt_cwnd_gain",
+            Factor(paceline_units::Gain::from_millionths(0)),
+        ),
+    ];
+    let plain = history("bbr1", &[]);
+    assert_eq!(history("bbr1-fair", &off), plain);
+    for part in 0..off.len() {
+        let mut some = off.to_vec();
+        some.remove(part);
+        assert_ne!(history("bbr1-fair", &some), plain, "{}", off[part].0);
+    }
 }
 
 #[test]

@@ -351,7 +351,7 @@ where
         self.ecn_in_cycle |= rs.delivered_ce > 0;
     }
 
-    fn skb_marked_lost(&mut self, sk: &Socket, skb: &LostPacket, random: &mut Random<'_>) {
+    fn skb_marked_lost(&mut self, sk: &mut Socket, skb: &LostPacket, random: &mut Random<'_>) {
         self.note_loss(sk);
         if !self.bw_probe_samples {
             return;
