@@ -94,6 +94,7 @@ pub struct Ack {
     /// Data declared lost over the life of the connection (`C.lost`).
     pub lost: Bytes,
     /// RTT of the most recently sent packet that it newly acknowledges; none if ambiguous (Karn).
+    /// With ETS, in whole microseconds, that of the earliest it acknowledges in order.
     pub rtt: Option<Duration>,
     /// Smoothed RTT (RFC 6298), this sample included; zero before the first.
     pub srtt: Duration,
@@ -109,7 +110,7 @@ pub struct Ack {
     pub delayed: bool,
     /// One-way delay of the newest delivered packet, where the transport can measure it.
     pub one_way_delay: Option<Duration>,
-    /// Time the receiver held the acknowledged packet, where it says so (ETS).
+    /// Time of `rtt` for which the receiver held the packet, where it says so (ETS).
     pub receiver_delay: Option<Duration>,
     /// Whether a receiver's classic ECN echo (ECE) is set.
     pub ece: bool,

@@ -31,7 +31,11 @@ pub struct SenderConfig {
     pub max_ack_delay: Duration,
     /// The most that one burst may hold, instead of the controller's quantum.
     pub max_burst: Option<Bytes>,
+    /// Whether round trips and the receiver's delay come by the [ETS option](crate::ets). Without
+    /// it the receiver's delay is not known.
+    pub ets: bool,
 }
+
 impl Default for SenderConfig {
     fn default() -> Self {
         Self {
@@ -47,6 +51,7 @@ impl Default for SenderConfig {
             undo: true,
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
+            ets: false,
         }
     }
 }

@@ -18,6 +18,7 @@
 
 mod application;
 mod config;
+pub mod ets;
 mod frto;
 mod newreno;
 mod pacer;

@@ -18,6 +18,9 @@ pub struct ReceiverConfig {
     /// Segments at the start of the connection that are acknowledged one by
     /// one, so that delayed ACKs do not slow the first rounds (as Linux does).
     pub quick_acks: u32,
+    /// The most SACK ranges in one acknowledgment: what the other options leave
+    /// room for ([`crate::ets::SACK_BLOCKS`] with that option).
+    pub sack_blocks: usize,
 }
 
 impl Default for ReceiverConfig {
@@ -27,6 +30,7 @@ impl Default for ReceiverConfig {
             max_ack_delay: Duration::from_millis(40),
             window: 1 << 30,
             quick_acks: 16,
+            sack_blocks: SackBlocks::CAPACITY,
         }
     }
 }
@@ -172,6 +176,7 @@ impl Receiver {
                 blocks.push(*block);
             }
         }
+        blocks.truncate(self.config.sack_blocks);
         let free = self.config.window.saturating_sub(self.held_bytes);
         self.edge = self.edge.max(self.next.saturating_add(free));
         let delay = if self.pending > 0 {
@@ -313,6 +318,23 @@ mod tests {
         let ack = arrive(&mut receiver, 3, 31).unwrap();
         assert_eq!((ack.ack, receiver.held()), (700, 200));
         assert_eq!(ranges(&ack), [(1000, 1100), (800, 900)]);
+    }
+
+    #[test]
+    fn other_options_leave_room_for_fewer_ranges() {
+        let mut receiver = Receiver::new(ReceiverConfig {
+            quick_acks: 0,
+            sack_blocks: crate::ets::SACK_BLOCKS,
+            ..ReceiverConfig::default()
+        });
+        for number in [2, 4, 6] {
+            arrive(&mut receiver, number, 20);
+        }
+        let ack = arrive(&mut receiver, 8, 20).unwrap();
+        assert_eq!(ranges(&ack), [(800, 900), (600, 700)]);
+        // A duplicate takes the first place, the range that holds it the second.
+        let ack = arrive(&mut receiver, 2, 20).unwrap();
+        assert_eq!(ranges(&ack), [(200, 300), (200, 300)]);
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl SackBlocks {
         }
     }
 
+    /// Keeps the first `len` ranges.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(u8::try_from(len).unwrap_or(u8::MAX));
+    }
+
     /// All ranges, a leading duplicate included.
     pub fn iter(&self) -> impl Iterator<Item = Block> + '_ {
         self.as_slice().iter().copied()

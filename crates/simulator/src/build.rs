@@ -281,6 +281,7 @@ fn plan(
             max_ack_delay: group.ack.delay,
             window: group.receive_window.get(),
             quick_acks: group.ack.quick,
+            ..ReceiverConfig::default()
         },
         header,
         lane,

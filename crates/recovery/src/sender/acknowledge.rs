@@ -8,7 +8,7 @@ use super::{Sender, Urgent};
 use crate::frto::Evidence;
 use crate::rack::Delivered;
 use crate::scoreboard::Outstanding;
-use crate::{Acknowledgment, Block, Recovery, SackBlocks};
+use crate::{Acknowledgment, Block, Recovery, SackBlocks, ets};
 
 /// What one acknowledgment has newly delivered, while it is processed.
 #[derive(Default)]
@@ -130,6 +130,10 @@ impl<C: Controller> Sender<C> {
             let safe = una_advanced && lost == 0;
             prr.on_ack(progress.bytes, in_flight.get(), safe);
         }
+        // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
+        let echo = (self.config.ets && una_advanced)
+            .then(|| ets::over_the_wire(now, ack))
+            .flatten();
         if !old || progress.bytes > 0 {
             self.sample = self.delivery.sample();
             self.controller.on_ack(&Ack {
@@ -142,7 +146,7 @@ impl<C: Controller> Sender<C> {
                 in_flight,
                 delivered: self.delivery.delivered(),
                 lost: self.delivery.lost(),
-                rtt,
+                rtt: echo.map(|echo| echo.total_rtt).or(rtt),
                 srtt: self.rtt.srtt().unwrap_or_default(),
                 min_rtt: self.rtt.min().unwrap_or_default(),
                 cwnd_limited,
@@ -150,7 +154,7 @@ impl<C: Controller> Sender<C> {
                 una_advanced,
                 delayed: ack.delayed,
                 one_way_delay: una_advanced.then(|| (ack.sent - ack.delay).since(ack.ts_echo)),
-                receiver_delay: Some(ack.delay),
+                receiver_delay: echo.and_then(|echo| echo.receiver_delay),
                 ece: ack.ece,
             });
             if self.controller.marks_app_limited() {

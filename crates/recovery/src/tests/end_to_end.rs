@@ -460,3 +460,91 @@ fn a_timeout_sends_the_first_segment_whatever_the_window() {
     // The window of one segment is full.
     assert_eq!(sender.poll_transmit(timeout), None);
 }
+
+#[test]
+fn a_window_below_a_segment_is_carried_by_the_pacer() {
+    let mut controller = Window::new(1);
+    controller.cwnd = 100; // a tenth of a segment
+    controller.rate = Some(Rate::from_bps(20_000)); // over an RTT of 40 ms
+    controller.quantum = Bytes::new(u64::from(MSS));
+    let mut world = World::new(controller, direct, direct);
+    run(&mut world, 20);
+    let sent: Vec<u64> = world
+        .sent
+        .iter()
+        .map(|s| s.sent.as_nanos() / 1_000_000)
+        .collect();
+    let expected: Vec<u64> = (0..20).map(|number| number * 400).collect();
+    assert_eq!(sent, expected);
+    assert_eq!(world.sender.stats().rto_count, 0);
+}
+
+/// What the controller sees of each acknowledgment: RTT and the receiver's delay, in microseconds.
+fn round_trips(ets: bool) -> Vec<(Option<u64>, Option<u64>)> {
+    let mut world = World::new(Window::new(2), direct, direct);
+    world.sender = Sender::new(
+        SenderConfig {
+            mss: MSS,
+            ets,
+            ..SenderConfig::default()
+        },
+        Window::new(2),
+        at(0),
+        None,
+    );
+    world.receiver = crate::Receiver::new(crate::ReceiverConfig {
+        quick_acks: 0,
+        max_ack_delay: Duration::from_nanos(15_400_999),
+        ..crate::ReceiverConfig::default()
+    });
+    // Two together, then one alone.
+    run(&mut world, 3);
+    let micros = |span: Duration| span.as_micros();
+    world
+        .sender
+        .controller()
+        .acks
+        .iter()
+        .map(|ack| (ack.rtt.map(micros), ack.receiver_delay.map(micros)))
+        .collect()
+}
+
+#[test]
+fn the_ets_option_tells_the_receivers_delay_as_its_units_hold_it() {
+    let plain = [(Some(40_000), None), (Some(55_400), None)];
+    assert_eq!(round_trips(false), plain);
+    // 15.4 ms do not fit into 13 bits of microseconds: 16 ms.
+    let told = [(Some(40_000), Some(0)), (Some(55_400), Some(16_000))];
+    assert_eq!(round_trips(true), told);
+}
+
+#[test]
+fn the_ets_option_speaks_of_the_earliest_segment_and_of_advances_only() {
+    let mut controller = Window::new(100);
+    controller.rate = Some(Rate::from_bps(8_000_000)); // a segment a millisecond
+    controller.quantum = Bytes::new(u64::from(MSS));
+    let config = SenderConfig {
+        mss: MSS,
+        ets: true,
+        ..SenderConfig::default()
+    };
+    let mut world = World::new(controller.clone(), losing(&[4]), direct);
+    world.sender = Sender::new(config, controller, at(0), None);
+    world.receiver = crate::Receiver::new(crate::ReceiverConfig {
+        quick_acks: 0,
+        ..crate::ReceiverConfig::default()
+    });
+    run(&mut world, 8);
+    let seen: Vec<_> = world
+        .sender
+        .controller()
+        .acks
+        .iter()
+        .take(3)
+        .map(|ack| (ack.una_advanced, ack.rtt, ack.receiver_delay))
+        .collect();
+    // Each second segment is acknowledged at once, the one before it a millisecond late.
+    assert_eq!(seen[..2], [(true, Some(ms(41)), Some(ms(1))); 2]);
+    // A selective acknowledgment echoes a segment of long ago.
+    assert_eq!(seen[2], (false, Some(ms(40)), None));
+}
