@@ -195,7 +195,7 @@ impl Ets {
     }
 
     /// Octets that it takes.
-    pub const fn len(&self) -> usize {
+    pub const fn wire_len(&self) -> usize {
         match self.max_ack_delay {
             Some(_) => Self::SYN_LEN,
             None => Self::LEN,
@@ -205,7 +205,7 @@ impl Ets {
     /// Writes it to the start of `out`; how many octets that took, or none if
     /// there is no room.
     pub fn encode(&self, out: &mut [u8]) -> Option<usize> {
-        let len = self.len();
+        let len = self.wire_len();
         let mut octets = [0; Self::SYN_LEN];
         let fields = [
             &[KIND, len as u8][..],

@@ -144,7 +144,7 @@ fn what_is_no_option_is_told_apart() {
 #[test]
 fn both_ends_agree_in_the_handshake() {
     let syn = Ets::syn(us(100), Duration::from_millis(40));
-    assert_eq!((syn.len(), syn.max_ack_delay), (16, Some(40_000)));
+    assert_eq!((syn.wire_len(), syn.max_ack_delay), (16, Some(40_000)));
     assert_eq!((syn.tsecr, syn.delay), (Timestamp(0), EchoDelay::Invalid));
     let held = Duration::from_micros(30);
     let answer = Ets::syn_ack(Some(&syn), us(200), held, Duration::from_millis(70)).unwrap();
@@ -158,7 +158,7 @@ fn both_ends_agree_in_the_handshake() {
     );
     assert_eq!(Ets::syn_ack(None, us(200), held, held), None);
     // Beside MSS (4), SACK-permitted (2) and window scale (3).
-    assert!(4 + 2 + 3 + syn.len() <= OPTION_SPACE);
+    assert!(4 + 2 + 3 + syn.wire_len() <= OPTION_SPACE);
 }
 
 #[test]
@@ -251,7 +251,7 @@ proptest! {
             max_ack_delay: max,
         };
         let octets = encoded(&option);
-        prop_assert_eq!(octets.len(), option.len());
+        prop_assert_eq!(octets.len(), option.wire_len());
         prop_assert_eq!(Ets::decode(&octets), Ok(option));
     }
 
