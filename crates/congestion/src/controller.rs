@@ -211,6 +211,11 @@ pub trait Controller {
     /// The state of its state machine, by the source's name (`ProbeBW_UP`, `SlowStart`).
     fn phase(&self) -> &'static str;
 
+    /// Packet-timed rounds so far, where the algorithm counts them.
+    fn round_count(&self) -> u64 {
+        0
+    }
+
     /// Shows everything a plot or a test wants to see, by the source's names
     /// without prefix or unit (`max_bw`, `inflight_longterm`).
     fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value));

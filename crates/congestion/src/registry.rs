@@ -122,6 +122,7 @@ macro_rules! registry {
             fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited()),* } }
             fn ecn(&self) -> Ecn { match self { $(Self::$variant(c) => c.ecn()),* } }
             fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase()),* } }
+            fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count()),* } }
             fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
                 match self { $(Self::$variant(c) => c.visit_state(visit)),* }
             }

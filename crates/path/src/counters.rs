@@ -37,6 +37,10 @@ pub struct Counters {
     pub offered: Tally,
     /// Handed over at the far end.
     pub delivered: Tally,
+    /// Copies that came up on the way, besides what was offered.
+    pub duplicated: Tally,
+    /// Refused by the policer.
+    pub dropped_policer: Tally,
     /// Refused by a full queue.
     pub dropped_queue: Tally,
     /// Lost at random after transmission.
@@ -50,13 +54,14 @@ pub struct Counters {
 impl Counters {
     /// All that was lost, whatever the cause.
     pub fn dropped(&self) -> Tally {
-        self.dropped_queue
+        self.dropped_policer
+            .plus(self.dropped_queue)
             .plus(self.dropped_random)
             .plus(self.dropped_scripted)
     }
 
-    /// Conservation: offered = delivered + dropped + held, in packets and in bytes.
+    /// Conservation: offered + duplicated = delivered + dropped + held, in packets and in bytes.
     pub fn balanced(&self) -> bool {
-        self.offered == self.delivered.plus(self.dropped()).plus(self.held)
+        self.offered.plus(self.duplicated) == self.delivered.plus(self.dropped()).plus(self.held)
     }
 }

@@ -2,8 +2,9 @@ use std::collections::VecDeque;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
 
+use crate::impair::{Chance, Late, Policer, next_slot};
 use crate::service::Server;
-use crate::{Counters, Service};
+use crate::{Counters, Policing, Service};
 
 /// What a link needs to know of a packet.
 pub trait Packet {
@@ -31,13 +32,15 @@ pub struct LinkConfig {
     pub limit: QueueLimit,
     /// Probability that a transmitted packet is lost on the way, independently of others.
     pub loss: Gain,
-    /// Seed of the random loss.
+    /// Seed of what is drawn; each kind of draw has its own stream.
     pub seed: u64,
 }
 
 /// Why a packet did not get through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
+    /// It found no tokens.
+    Policer,
     /// The queue was full.
     Queue,
     /// Lost at random on the way.
@@ -73,12 +76,23 @@ struct Entry<P> {
     departure: Instant,
     arrival: Instant,
     lost: bool,
+    /// It arrives so much later than in its turn.
+    hold: Duration,
+}
+
+/// The next packets accepted are held.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    packets: u64,
+    delay: Duration,
 }
 
 /// A link: queue, server and propagation in one FIFO.
 ///
 /// Departures are computed when a packet comes rather than scheduled, so a
-/// packet costs its user one event: the arrival at the far end.
+/// packet costs its user one event: the arrival at the far end. A packet that
+/// is held or copied costs one more: it goes through the FIFO in its turn, and
+/// waits beside it for what is left.
 pub struct Link<P> {
     /// What has departed and is on its way, then what waits.
     entries: VecDeque<Entry<P>>,
@@ -94,14 +108,28 @@ pub struct Link<P> {
     last_arrival: Instant,
     delay: Duration,
     limit: QueueLimit,
-    loss: Gain,
+    loss: Chance,
+    duplicate: Chance,
+    reorder: Chance,
+    reorder_delay: Duration,
+    jitter: Duration,
+    jitter_rng: Rng,
+    /// What departs waits for the next multiple of this.
+    slot: Duration,
+    policer: Option<Policer>,
     scripted_drops: u64,
-    rng: Rng,
+    scripted_holds: VecDeque<Hold>,
+    late: Late<P>,
     counters: Counters,
     peak: u64,
 }
 
-impl<P: Packet> Link<P> {
+/// Streams of a link's seed beside that of loss.
+const DUPLICATE_STREAM: u64 = 0x6475_706c_6963_6174;
+const REORDER_STREAM: u64 = 0x7265_6f72_6465_7269;
+const JITTER_STREAM: u64 = 0x6a69_7474_6572_696e;
+
+impl<P: Packet + Clone> Link<P> {
     /// An idle link.
     pub fn new(config: LinkConfig) -> Self {
         Self {
@@ -114,9 +142,17 @@ impl<P: Packet> Link<P> {
             last_arrival: Instant::ZERO,
             delay: config.delay,
             limit: config.limit,
-            loss: config.loss,
+            loss: Chance::new(config.loss, config.seed),
+            duplicate: Chance::new(Gain::default(), config.seed ^ DUPLICATE_STREAM),
+            reorder: Chance::new(Gain::default(), config.seed ^ REORDER_STREAM),
+            reorder_delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
+            slot: Duration::ZERO,
+            policer: None,
             scripted_drops: 0,
-            rng: Rng::new(config.seed),
+            scripted_holds: VecDeque::new(),
+            late: Late::new(),
             counters: Counters::default(),
             peak: 0,
         }
@@ -132,6 +168,12 @@ impl<P: Packet> Link<P> {
             self.counters.dropped_scripted.add(size);
             return Verdict::Dropped(DropCause::Scripted);
         }
+        if let Some(policer) = &mut self.policer
+            && !policer.passes(now, size)
+        {
+            self.counters.dropped_policer.add(size);
+            return Verdict::Dropped(DropCause::Policer);
+        }
         let idle = self.departed == self.entries.len();
         if !idle && !self.fits(size) {
             self.counters.dropped_queue.add(size);
@@ -142,8 +184,8 @@ impl<P: Packet> Link<P> {
         if idle && departure == Instant::MAX {
             self.stalled = Some(self.server.remaining(now, departure, size));
         }
-        let lost = self.loss > Gain::from_millionths(0)
-            && self.rng.below(u64::from(Gain::SCALE)) < u64::from(self.loss.millionths());
+        let lost = self.loss.strikes();
+        let hold = self.hold();
         let arrival = self.arrival_of(departure);
         self.busy_until = departure;
         self.entries.push_back(Entry {
@@ -151,6 +193,7 @@ impl<P: Packet> Link<P> {
             departure,
             arrival,
             lost,
+            hold,
         });
         self.counters.held.add(size);
         self.backlog += u64::from(size);
@@ -162,31 +205,53 @@ impl<P: Packet> Link<P> {
         }
     }
 
-    /// When the packet at the head reaches the far end; none while nothing moves.
-    /// A packet lost on the way counts: [`Self::arrive`] discards it then.
+    /// When the next packet reaches the far end; none while nothing moves. A packet
+    /// lost or held on the way counts: [`Self::arrive`] discards it or keeps it then.
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.entries
+        let head = self
+            .entries
             .front()
             .map(|entry| entry.arrival)
-            .filter(|&arrival| arrival < Instant::MAX)
+            .filter(|&arrival| arrival < Instant::MAX);
+        match self.late.next() {
+            None => head,
+            Some(late) => Some(head.map_or(late, |head| head.min(late))),
+        }
     }
 
     /// Takes the next packet that has reached the far end by `now`.
     pub fn arrive(&mut self, now: Instant) -> Option<P> {
-        while self.next_arrival().is_some_and(|arrival| arrival <= now) {
+        while let Some(next) = self.next_arrival().filter(|&next| next <= now) {
+            if let Some(packet) = self.late.take(next) {
+                return Some(self.deliver(packet));
+            }
             self.advance(now);
             let entry = self.entries.pop_front()?;
             self.departed -= 1;
             let size = entry.packet.size();
-            self.counters.held.remove(size);
             if entry.lost {
+                self.counters.held.remove(size);
                 self.counters.dropped_random.add(size);
                 continue;
             }
-            self.counters.delivered.add(size);
-            return Some(entry.packet);
+            if self.duplicate.strikes() {
+                self.counters.duplicated.add(size);
+                self.counters.held.add(size);
+                self.late.put(entry.arrival, entry.packet.clone());
+            }
+            if entry.hold > Duration::ZERO {
+                self.late.put(entry.arrival + entry.hold, entry.packet);
+                continue;
+            }
+            return Some(self.deliver(entry.packet));
         }
         None
+    }
+
+    fn deliver(&mut self, packet: P) -> P {
+        self.counters.held.remove(packet.size());
+        self.counters.delivered.add(packet.size());
+        packet
     }
 
     /// Changes the rate; what waits is served at the new one. Ends a trace.
@@ -231,8 +296,26 @@ impl<P: Packet> Link<P> {
     /// Changes the propagation delay of what departs from now on. Order is kept:
     /// after a cut, packets arrive together with the last one of the longer way.
     pub fn set_delay(&mut self, now: Instant, delay: Duration) {
-        self.advance(now);
         self.delay = delay;
+        self.plan_arrivals(now);
+    }
+
+    /// Delays what departs from now on by up to `jitter` more, uniformly. Order is kept.
+    pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
+        self.jitter = jitter;
+        self.plan_arrivals(now);
+    }
+
+    /// What departs from now on waits for the next multiple of `slot`, and leaves
+    /// with all that did so; zero ends it.
+    pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
+        self.slot = slot;
+        self.plan_arrivals(now);
+    }
+
+    /// Plans anew when those arrive that have not departed.
+    fn plan_arrivals(&mut self, now: Instant) {
+        self.advance(now);
         self.last_arrival = match self.departed.checked_sub(1) {
             Some(last) => self.entries[last].arrival,
             None => Instant::ZERO,
@@ -245,7 +328,34 @@ impl<P: Packet> Link<P> {
 
     /// Changes the probability of random loss.
     pub fn set_loss(&mut self, loss: Gain) {
-        self.loss = loss;
+        self.loss.probability = loss;
+    }
+
+    /// Changes the probability that a packet arrives twice. The copy comes up
+    /// behind the transmission and takes none of the capacity.
+    pub fn set_duplicate(&mut self, probability: Gain) {
+        self.duplicate.probability = probability;
+    }
+
+    /// Changes the probability that a packet arrives `delay` later than in its
+    /// turn, with those behind it not waiting.
+    pub fn set_reorder(&mut self, probability: Gain, delay: Duration) {
+        self.reorder.probability = probability;
+        self.reorder_delay = delay;
+    }
+
+    /// Polices what is offered from now on, beginning with a full bucket.
+    pub fn set_policer(&mut self, now: Instant, policing: Option<Policing>) {
+        self.policer = policing.map(|policing| Policer::new(policing, now));
+    }
+
+    /// The next `count` packets accepted arrive `delay` later than in their turn, in
+    /// their order; those behind them do not wait. Follows upon a hold under way.
+    pub fn hold_next(&mut self, count: u64, delay: Duration) {
+        if count > 0 {
+            let packets = count;
+            self.scripted_holds.push_back(Hold { packets, delay });
+        }
     }
 
     /// Drops the next `count` packets offered.
@@ -326,220 +436,35 @@ impl<P: Packet> Link<P> {
         if departure == Instant::MAX {
             return Instant::MAX;
         }
-        self.last_arrival = (departure + self.delay).max(self.last_arrival);
+        let mut arrival = departure + self.delay;
+        if self.slot > Duration::ZERO {
+            arrival = next_slot(departure, self.slot) + self.delay;
+        }
+        if self.jitter > Duration::ZERO {
+            // Both ends included.
+            let bound = self.jitter.as_nanos().saturating_add(1);
+            arrival += Duration::from_nanos(self.jitter_rng.below(bound));
+        }
+        self.last_arrival = arrival.max(self.last_arrival);
         self.last_arrival
+    }
+
+    /// How long the next packet is held on the way.
+    fn hold(&mut self) -> Duration {
+        let mut scripted = Duration::ZERO;
+        if let Some(hold) = self.scripted_holds.front_mut() {
+            scripted = hold.delay;
+            hold.packets -= 1;
+            if hold.packets == 0 {
+                self.scripted_holds.pop_front();
+            }
+        }
+        match self.reorder.strikes() {
+            true => scripted + self.reorder_delay,
+            false => scripted,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::CapacityTrace;
-    use proptest::prelude::*;
-
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    struct Sized(u32, u32);
-
-    impl Packet for Sized {
-        fn size(&self) -> u32 {
-            self.0
-        }
-    }
-
-    fn us(n: u64) -> Instant {
-        Instant::ZERO + Duration::from_micros(n)
-    }
-
-    fn link(service: Service, limit: QueueLimit) -> Link<Sized> {
-        Link::new(LinkConfig {
-            service,
-            delay: Duration::from_millis(20),
-            limit,
-            loss: Gain::default(),
-            seed: 1,
-        })
-    }
-
-    /// 1500 B at 50 Mbit/s take 240 us.
-    fn fifty(limit: QueueLimit) -> Link<Sized> {
-        link(Service::Fixed(Rate::from_bps(50_000_000)), limit)
-    }
-
-    fn arrivals(link: &mut Link<Sized>) -> Vec<u64> {
-        let mut times = Vec::new();
-        while let Some(at) = link.next_arrival() {
-            if link.arrive(at).is_some() {
-                times.push(at.as_nanos() / 1000);
-            }
-        }
-        times
-    }
-
-    #[test]
-    fn serves_in_turn_and_delays() {
-        let mut link = fifty(QueueLimit::Packets(10));
-        for n in 0..3 {
-            assert_eq!(link.enqueue(us(0), Sized(1500, n)), Verdict::Queued);
-        }
-        let backlog = link.backlog(us(100));
-        assert_eq!((backlog.packets, backlog.bytes.get()), (3, 4500));
-        assert_eq!(backlog.delay, Duration::from_micros(620));
-        assert_eq!(arrivals(&mut link), [20_240, 20_480, 20_720]);
-        assert!(link.counters().balanced());
-    }
-
-    #[test]
-    fn the_limit_counts_what_waits() {
-        // One in transmission, two may wait.
-        let mut link = fifty(QueueLimit::Packets(2));
-        let verdicts: Vec<bool> = (0..5)
-            .map(|n| link.enqueue(us(0), Sized(1500, n)) == Verdict::Queued)
-            .collect();
-        assert_eq!(verdicts, [true, true, true, false, false]);
-        assert_eq!(link.counters().dropped_queue.packets, 2);
-        // After one departure there is room again.
-        assert_eq!(link.enqueue(us(240), Sized(1500, 9)), Verdict::Queued);
-
-        let mut bytes = fifty(QueueLimit::Bytes(2999));
-        let verdicts: Vec<bool> = (0..4)
-            .map(|n| bytes.enqueue(us(0), Sized(1500, n)) == Verdict::Queued)
-            .collect();
-        assert_eq!(verdicts, [true, true, false, false]);
-        assert_eq!(bytes.enqueue(us(0), Sized(1499, 9)), Verdict::Queued);
-    }
-
-    #[test]
-    fn the_rate_holds_exactly_over_many_packets() {
-        // 1500 B at 7 Mbit/s are 1 714 285.714... ns; 7000 of them are 12 s.
-        let mut link = link(
-            Service::Fixed(Rate::from_bps(7_000_000)),
-            QueueLimit::Packets(u64::MAX),
-        );
-        for n in 0..7000 {
-            link.enqueue(us(0), Sized(1500, n));
-        }
-        assert_eq!(arrivals(&mut link).last(), Some(&12_020_000));
-    }
-
-    #[test]
-    fn a_new_rate_serves_what_waits() {
-        let mut link = fifty(QueueLimit::Packets(10));
-        for n in 0..3 {
-            link.enqueue(us(0), Sized(1500, n));
-        }
-        // Half of the first is sent; the rest goes ten times slower.
-        link.set_rate(us(120), Rate::from_bps(5_000_000));
-        assert_eq!(arrivals(&mut link), [21_320, 23_720, 26_120]);
-    }
-
-    #[test]
-    fn a_stopped_link_keeps_its_packets_and_resumes() {
-        let mut link = fifty(QueueLimit::Packets(10));
-        link.enqueue(us(0), Sized(1500, 0));
-        link.set_rate(us(120), Rate::ZERO);
-        link.enqueue(us(200), Sized(1500, 1));
-        assert_eq!(link.next_arrival(), None);
-        assert_eq!(link.backlog(us(300)).delay, Duration::MAX);
-        // A second stop must not forget the half already sent.
-        link.set_rate(us(400), Rate::ZERO);
-        link.set_rate(us(1000), Rate::from_bps(50_000_000));
-        assert_eq!(arrivals(&mut link), [21_120, 21_360]);
-        // Stopped while idle.
-        link.set_rate(us(50_000), Rate::ZERO);
-        link.enqueue(us(50_000), Sized(1500, 2));
-        link.set_rate(us(51_000), Rate::from_bps(50_000_000));
-        assert_eq!(arrivals(&mut link), [71_240]);
-        assert!(link.counters().balanced());
-    }
-
-    #[test]
-    fn a_shorter_delay_keeps_order() {
-        let mut link = fifty(QueueLimit::Packets(10));
-        link.enqueue(us(0), Sized(1500, 0));
-        link.enqueue(us(0), Sized(1500, 1));
-        link.set_delay(us(300), Duration::from_millis(1));
-        // The first left with 20 ms to go; the second would arrive before it.
-        assert_eq!(arrivals(&mut link), [20_240, 20_240]);
-    }
-
-    #[test]
-    fn a_trace_gives_its_opportunities() {
-        let trace = CapacityTrace::parse("1\n2\n2\n10\n").unwrap();
-        let mut link = link(Service::Trace(trace), QueueLimit::Packets(100));
-        for n in 0..5 {
-            link.enqueue(us(0), Sized(1500, n));
-        }
-        // Arrival is 20 ms later; the fifth uses the next round's first.
-        assert_eq!(
-            arrivals(&mut link),
-            [21_000, 22_000, 22_000, 30_000, 31_000]
-        );
-        // Opportunities that pass unused are gone; two small packets share one.
-        link.enqueue(us(41_500), Sized(700, 5));
-        link.enqueue(us(41_500), Sized(700, 6));
-        link.enqueue(us(41_500), Sized(700, 7));
-        assert_eq!(arrivals(&mut link), [62_000, 62_000, 62_000]);
-        assert_eq!(link.capacity(us(10_500)).get(), 4 * 1500);
-    }
-
-    #[test]
-    fn scripted_and_random_loss_are_counted() {
-        let mut link = fifty(QueueLimit::Packets(2000));
-        link.drop_next(2);
-        link.set_loss(Gain::from_millionths(100_000));
-        for n in 0..1000 {
-            link.enqueue(us(0), Sized(1500, n));
-        }
-        let delivered = arrivals(&mut link).len() as u64;
-        let counters = link.counters();
-        assert_eq!(counters.dropped_scripted.packets, 2);
-        assert_eq!(counters.dropped_random.packets + delivered, 998);
-        // 10 % of 998, within five standard deviations.
-        assert!((52..148).contains(&counters.dropped_random.packets));
-        assert!(counters.balanced());
-    }
-
-    proptest! {
-        #[test]
-        fn conserves_and_orders_whatever_happens(
-            steps in prop::collection::vec((0u64..5000, 0u8..12, 40u32..3000), 1..300),
-            packets in any::<bool>(), limit in 0u64..30,
-        ) {
-            let limit = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(limit * 1000) };
-            let mut link = fifty(limit);
-            let mut now = Instant::ZERO;
-            let mut next = 0;
-            let mut seen = Vec::new();
-            for (gap, what, size) in steps {
-                let until = now + Duration::from_micros(gap);
-                while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
-                    prop_assert!(at >= now, "an arrival in the past");
-                    now = at;
-                    seen.extend(link.arrive(at).map(|p| p.1));
-                }
-                now = until;
-                match what {
-                    0 => link.set_rate(now, Rate::ZERO),
-                    1 => link.set_rate(now, Rate::from_bps(u64::from(size) * 10_000)),
-                    2 => link.set_delay(now, Duration::from_micros(u64::from(size))),
-                    3 => link.drop_next(1),
-                    _ => { link.enqueue(now, Sized(size, next)); next += 1; }
-                }
-                prop_assert!(link.counters().balanced());
-                let held: u64 = link.entries.iter().map(|e| u64::from(e.packet.size())).sum();
-                prop_assert_eq!(link.counters().held.bytes.get(), held);
-                let waiting: u64 = link.entries.iter().filter(|e| e.departure > now)
-                    .map(|e| u64::from(e.packet.size())).sum();
-                prop_assert_eq!(link.backlog(now).bytes.get(), waiting);
-                prop_assert!(link.entries.iter().is_sorted_by_key(|e| (e.departure, e.arrival)));
-            }
-            link.set_rate(now, Rate::from_bps(1_000_000));
-            while let Some(at) = link.next_arrival() {
-                seen.extend(link.arrive(at).map(|p| p.1));
-            }
-            prop_assert!(seen.is_sorted());
-            prop_assert_eq!(link.counters().held.packets, 0);
-            prop_assert!(link.counters().balanced());
-        }
-    }
-}
+mod tests;

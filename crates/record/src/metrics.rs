@@ -463,7 +463,7 @@ Every metric is a pure function over the tables of a run, defined in one place. 
 - The *window* runs from the first flow's start to the end of the last active time.
 - *Goodput* is payload that the receiver has handed over in order, each byte once. Between two rows a counter is taken to grow evenly.
 - The *bottleneck* is, of the links that carry data, the one that carried the greatest part of what it could have carried in the window; of two alike, the first.
-- Samples are taken at equal intervals, so that a percentile over them is weighted by time.
+- Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
 - A flow that is not active in a bin does not count in it: one that starts late or ends early does not look unfair.
 ";
 

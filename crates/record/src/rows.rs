@@ -58,7 +58,8 @@ pub struct LinkInfo {
 }
 
 /// A flow at one time. Counters run from the flow's start. Rows of a flow come in order of time, one
-/// every [`RunInfo::sample_interval`], the last one at the end of the run.
+/// every [`RunInfo::sample_interval`], the last one at the end of the run; there may be more between
+/// them, which metrics do not weigh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleRow {
     /// When.

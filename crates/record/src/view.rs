@@ -89,6 +89,8 @@ struct LinkRows {
 #[derive(Debug)]
 pub struct Rows<'a> {
     payload_ratio: f64,
+    /// Time between two regular rows of a flow.
+    interval: i64,
     pub(crate) flows: Vec<FlowRows>,
     links: Vec<LinkRows>,
     /// From the first flow's start to the last flow's end.
@@ -200,6 +202,7 @@ impl<'a> Rows<'a> {
             .max();
         Ok(Self {
             payload_ratio: info.payload_ratio,
+            interval: saturate(info.sample_interval.as_nanos()).max(1),
             links,
             window: from.zip(to).and_then(|(from, to)| Span::new(from, to)),
             flows: flow_rows,
@@ -245,7 +248,17 @@ impl<'a> Rows<'a> {
             let Some(active) = flow.active else {
                 return Vec::new();
             };
-            self.pick(&flow.rows, self.times, self.rtts, active)
+            // A row between the regular ones has no weight of its own.
+            let mut latest = None;
+            let regular = |row: &&usize| {
+                let Some(t) = self.times.get(**row) else {
+                    return false;
+                };
+                let before = latest.replace(t / self.interval);
+                before != latest || *t == active.to
+            };
+            let rows: Vec<usize> = flow.rows.iter().filter(regular).copied().collect();
+            self.pick(&rows, self.times, self.rtts, active)
         })
     }
 

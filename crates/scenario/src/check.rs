@@ -6,8 +6,9 @@ use paceline_units::{Bytes, Duration, Gain, Rate};
 
 use crate::Scenario;
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::event::{AppChange, Event, RateChange, When};
+use crate::event::{AppChange, Event, PathChange, RateChange, When};
 use crate::flow::{App, FlowGroup};
+use crate::impair::{Policer, PolicerChange, Reorder};
 use crate::limits;
 use crate::path::{QueueSize, RateSource};
 
@@ -147,7 +148,18 @@ impl Check<'_> {
             self.rate("path.rate", rate);
         }
         self.time("path.rtt", path.rtt, limits::MAX_RTT);
-        self.loss("path.loss", path.loss);
+        self.share("path.loss", path.loss);
+        if let Some(reorder) = path.reorder {
+            self.reorder("path.reorder", reorder);
+        }
+        self.share("path.duplicate", path.duplicate);
+        self.below("path.jitter", path.jitter, limits::MAX_RTT);
+        if let Some(policer) = path.policer {
+            self.policer("path.policer", policer);
+        }
+        self.below("path.aggregation", path.aggregation, limits::MAX_RTT);
+        let slot = path.ack_aggregation;
+        self.below("path.ack_aggregation", slot, limits::MAX_RTT);
         self.within("path.mtu", path.mtu, limits::MIN_MTU, limits::MAX_MTU);
         let (key, size) = ("path.queue.size", path.queue.size);
         match size {
@@ -197,8 +209,27 @@ impl Check<'_> {
         }
     }
 
-    fn loss(&mut self, key: &str, loss: Gain) {
-        self.within(key, loss, Gain::from_millionths(0), Gain::ONE);
+    fn share(&mut self, key: &str, share: Gain) {
+        self.within(key, share, Gain::from_millionths(0), Gain::ONE);
+    }
+
+    fn reorder(&mut self, key: &str, reorder: Reorder) {
+        self.share(&format!("{key}.probability"), reorder.probability);
+        self.time(&format!("{key}.delay"), reorder.delay, limits::MAX_RTT);
+    }
+
+    fn policer(&mut self, key: &str, policer: Policer) {
+        self.rate(&format!("{key}.rate"), policer.rate);
+        let (key, mtu) = (format!("{key}.burst"), self.scenario.path.mtu);
+        if policer.burst < mtu {
+            self.bad(
+                &key,
+                format!("`{key}` is {}, less than a packet of {mtu}", policer.burst),
+                "no packet of path.mtu would ever pass",
+            );
+        } else {
+            self.below(&key, policer.burst, limits::MAX_QUEUE);
+        }
     }
 
     fn flows(&mut self) {
@@ -388,19 +419,17 @@ impl Check<'_> {
             );
         }
         if let Some(change) = &event.path {
-            if *change == crate::PathChange::default() {
+            if *change == PathChange::default() {
                 self.bad(
                     &format!("{at}.path"),
                     format!("`{at}.path` changes nothing"),
-                    "allowed: `rate`, `rtt`, `loss`, `drop`",
+                    "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"",
                 );
             }
             if let Some(rtt) = change.rtt {
                 self.time(&format!("{at}.path.rtt"), rtt, limits::MAX_RTT);
             }
-            if let Some(loss) = change.loss {
-                self.loss(&format!("{at}.path.loss"), loss);
-            }
+            self.impairments(&format!("{at}.path"), change);
             let key = format!("{at}.path.rate");
             match (change.rate, &self.scenario.path.rate) {
                 (Some(RateChange::Absolute(rate)), _) => {
@@ -419,6 +448,34 @@ impl Check<'_> {
             if let AppChange::Set(app) = &change.app {
                 self.app(&format!("{at}.flow.app"), app, 1);
             }
+        }
+    }
+
+    fn impairments(&mut self, at: &str, change: &PathChange) {
+        let key = |name: &str| format!("{at}.{name}");
+        if let Some(loss) = change.loss {
+            self.share(&key("loss"), loss);
+        }
+        if let Some(hold) = change.hold {
+            let most = u64::from(u32::MAX);
+            self.within(&key("hold.packets"), u64::from(hold.packets), 1, most);
+            self.time(&key("hold.delay"), hold.delay, limits::MAX_RTT);
+        }
+        if let Some(reorder) = change.reorder {
+            self.reorder(&key("reorder"), reorder);
+        }
+        if let Some(share) = change.duplicate {
+            self.share(&key("duplicate"), share);
+        }
+        if let Some(PolicerChange::Set(policer)) = change.policer {
+            self.policer(&key("policer"), policer);
+        }
+        for (name, time) in [
+            ("jitter", change.jitter),
+            ("aggregation", change.aggregation),
+            ("ack_aggregation", change.ack_aggregation),
+        ] {
+            self.below(&key(name), time.unwrap_or_default(), limits::MAX_RTT);
         }
     }
 

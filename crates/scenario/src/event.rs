@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::document::{Node, Value};
 use crate::flow::{App, PacketCount};
+use crate::impair::{Hold, PolicerChange, Reorder};
 use crate::reader::{Read, Reader, choices};
 
 /// A change, and when it happens. Each event happens once.
@@ -61,6 +62,27 @@ pub struct PathChange {
     )]
     #[schemars(with = "Option<PacketCount>")]
     pub drop: Option<u32>,
+    /// Hold the next so many packets on the way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+    /// Which packets arrive later than in their turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate: Option<Gain>,
+    /// How much longer a packet may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Duration>,
+    /// The token bucket in front of the queue; "off" takes it away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerChange>,
+    /// The time between departures from the link; "0 ms" ends bundling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aggregation: Option<Duration>,
+    /// The time between arrivals of ACKs; "0 ms" ends bundling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_aggregation: Option<Duration>,
 }
 
 /// A new capacity.
@@ -278,6 +300,13 @@ impl Read for PathChange {
             rtt: table.optional("rtt"),
             loss: table.optional("loss"),
             drop: table.optional("drop").map(|PacketCount(count)| count),
+            hold: table.optional("hold"),
+            reorder: table.optional("reorder"),
+            duplicate: table.optional("duplicate"),
+            jitter: table.optional("jitter"),
+            policer: table.optional("policer"),
+            aggregation: table.optional("aggregation"),
+            ack_aggregation: table.optional("ack_aggregation"),
         };
         table.finish();
         Some(change)

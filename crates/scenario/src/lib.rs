@@ -11,6 +11,7 @@ mod document;
 mod event;
 mod expect;
 mod flow;
+mod impair;
 pub mod limits;
 mod path;
 mod reader;
@@ -32,6 +33,7 @@ pub use expect::{Bound, BoundUnit, Op};
 pub use flow::{
     AckPolicy, App, ControllerChoice, FlowGroup, OptionInput, RecoveryKind, RecoverySection,
 };
+pub use impair::{Hold, Policer, PolicerChange, Reorder};
 pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};
 pub use run::{RecordSection, RunSection};
 

@@ -7,6 +7,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use crate::document::{Node, Value};
+use crate::flow::zero;
+use crate::impair::{Policer, Reorder};
 use crate::reader::{Read, Reader, choices, unit_hint};
 
 /// The bottleneck that all flows share.
@@ -22,6 +24,24 @@ pub struct PathSection {
     /// The probability that a packet is lost on the way, independently of all others.
     #[schemars(default = "no_loss")]
     pub loss: Gain,
+    /// Some packets arrive later than in their turn. Unset: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Reorder>,
+    /// The probability that a packet arrives twice, independently of all others.
+    #[schemars(default = "no_loss")]
+    pub duplicate: Gain,
+    /// Each packet takes up to this longer, uniform and seeded, but overtakes none.
+    #[schemars(default = "zero")]
+    pub jitter: Duration,
+    /// A token bucket in front of the queue. Unset: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policer: Option<Policer>,
+    /// What has left the queue waits for the next multiple of this time, and goes on together.
+    #[schemars(default = "zero")]
+    pub aggregation: Duration,
+    /// ACKs wait for the next multiple of this time, and come back together.
+    #[schemars(default = "zero")]
+    pub ack_aggregation: Duration,
     /// The largest IP packet, headers included.
     #[schemars(default = "default_mtu")]
     pub mtu: Bytes,
@@ -171,6 +191,12 @@ impl Read for PathSection {
         let rtt = table.required("rtt", "say how long a round trip is: rtt = \"40 ms\"");
         let queue = table.required("queue", QUEUE_NEEDS_SIZE);
         let loss = table.or("loss", no_loss());
+        let reorder = table.optional("reorder");
+        let duplicate = table.or("duplicate", no_loss());
+        let jitter = table.or("jitter", zero());
+        let policer = table.optional("policer");
+        let aggregation = table.or("aggregation", zero());
+        let ack_aggregation = table.or("ack_aggregation", zero());
         let mtu = table.or("mtu", default_mtu());
         table.finish();
         Some(Self {
@@ -178,6 +204,12 @@ impl Read for PathSection {
             rtt: rtt?,
             queue: queue?,
             loss,
+            reorder,
+            duplicate,
+            jitter,
+            policer,
+            aggregation,
+            ack_aggregation,
             mtu,
         })
     }

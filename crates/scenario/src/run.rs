@@ -40,6 +40,10 @@ pub struct RecordSection {
     /// A row for every packet.
     #[schemars(default)]
     pub packets: bool,
+    /// Beside those at each interval, a row of the samples table whenever a flow's round, its
+    /// controller's state or its recovery state changes, and when a loss episode is undone.
+    #[schemars(default)]
+    pub rounds: bool,
 }
 
 fn one() -> u32 {
@@ -71,7 +75,8 @@ impl Read for RecordSection {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let mut table = reader.table(node, key, "a table")?;
         let packets = table.or("packets", false);
+        let rounds = table.or("rounds", false);
         table.finish();
-        Some(Self { packets })
+        Some(Self { packets, rounds })
     }
 }

@@ -160,6 +160,14 @@ const CASES: &[Case] = &[
         "an event without a time",
         "[[events]]\npath.loss = \"1 %\"\n"
     ),
+    replace!("an impairment beyond its bounds",
+        "[[flows]]" => "reorder = { probability = \"101 %\", delay = \"0 ms\" }\nduplicate = \"200 %\"\njitter = \"200 s\"\npolicer = { rate = \"0 bit/s\", burst = \"1 kB\" }\nack_aggregation = \"1 h\"\n[[flows]]"),
+    replace!("half an impairment",
+        "[[flows]]" => "reorder = { probability = \"1 %\" }\npolicer = \"10 Mbit/s\"\n[[flows]]"),
+    append!(
+        "an impairment by event that is wrong",
+        "[[events]]\nwhen = \"1 s\"\n[events.path]\nhold = { packets = 0, delay = \"0 ms\" }\npolicer = { rate = \"1 Mbit/s\", burst = \"1 kB\" }\nduplicate = \"2\"\n[[events]]\nwhen = \"2 s\"\npath = { policer = \"on\", hold = { packets = \"3 packets\" } }\n"
+    ),
     append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
     append!(
         "an event after the end",

@@ -9,16 +9,17 @@ use paceline_record::metrics::Unit;
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_recovery::{Application, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload};
 use paceline_scenario::{
-    App, AppChange, BoundUnit, ControllerChoice, Diagnostic, FlowGroup, QueueSize, RateChange,
-    RateSource, RecoveryKind, Scenario, When,
+    App, BoundUnit, ControllerChoice, Diagnostic, FlowGroup, QueueSize, RateSource, RecoveryKind,
+    Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
+use crate::change;
 use crate::controllers;
 use crate::flow::{Flow, FlowPlan, Seen, Stage};
 use crate::journal::Journal;
-use crate::script::{Change, Script, Trigger};
-use crate::world::{Lane, World, seed_of};
+use crate::script::{Script, Trigger};
+use crate::world::{Lane, Ways, World, seed_of};
 
 /// Streams of random numbers that do not belong to one flow.
 const LOSS_STREAM: u64 = u64::MAX;
@@ -194,7 +195,8 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     let info = info(scenario, &plans, rate, seed);
     let mut script = Script::default();
     for event in &scenario.events {
-        let changes = changes(event, &plans);
+        let mss = |flow: usize| plans.get(flow).map_or(1, |(plan, _)| plan.sender.mss);
+        let changes = change::of_event(event, mss);
         match &event.when {
             When::At(at) => script.at(Instant::ZERO + *at, changes),
             When::Enters {
@@ -211,17 +213,25 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
             }),
         }
     }
-    let link = Link::new(LinkConfig {
+    let mut link = Link::new(LinkConfig {
         service: parts.service,
         delay: there,
         limit: queue_limit(scenario, rate),
         loss: path.loss,
         seed: seed_of(seed, LOSS_STREAM),
     });
-    let mut ways = vec![Duration::ZERO; lanes.len()];
-    for (delay, lane) in lanes {
-        ways[lane] = delay;
+    for change in change::at_start(path) {
+        change.apply(Instant::ZERO, &mut link);
     }
+    let mut delays = vec![Duration::ZERO; lanes.len()];
+    for (delay, lane) in lanes {
+        delays[lane] = delay;
+    }
+    let ways = Ways {
+        lanes: delays.into_iter().map(Lane::new).collect(),
+        rtt: path.rtt,
+        slot: path.ack_aggregation,
+    };
     let flows = (0..)
         .zip(plans)
         .map(|(id, (plan, workload))| Flow {
@@ -238,10 +248,9 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     World::new(
         flows,
         link,
-        ways.into_iter().map(Lane::new).collect(),
+        ways,
         script,
-        Journal::new(info, scenario.run.record.packets),
-        path.rtt,
+        Journal::new(info, &scenario.run.record),
         seed,
     )
 }
@@ -302,7 +311,7 @@ fn recovery(kind: RecoveryKind) -> Recovery {
     }
 }
 
-fn workload(app: &App, mss: u32) -> Workload {
+pub(crate) fn workload(app: &App, mss: u32) -> Workload {
     match app {
         App::Bulk => Workload::Bulk,
         App::Sized { size } => Workload::Sized { bytes: *size },
@@ -333,29 +342,6 @@ fn queue_limit(scenario: &Scenario, rate: Rate) -> QueueLimit {
                 .get(),
         ),
     }
-}
-
-fn changes(event: &paceline_scenario::Event, plans: &[(FlowPlan, Workload)]) -> Vec<Change> {
-    let mut changes = Vec::new();
-    if let Some(path) = &event.path {
-        changes.extend(path.rate.as_ref().map(|rate| match rate {
-            RateChange::Absolute(rate) => Change::Rate(*rate),
-            RateChange::Factor(factor) => Change::RateBy(*factor),
-        }));
-        changes.extend(path.rtt.map(Change::Rtt));
-        changes.extend(path.loss.map(Change::Loss));
-        changes.extend(path.drop.map(|count| Change::Drop(u64::from(count))));
-    }
-    if let Some(change) = &event.flow {
-        let flow = change.flow as usize;
-        let mss = plans.get(flow).map_or(1, |(plan, _)| plan.sender.mss);
-        changes.push(match &change.app {
-            AppChange::Pause => Change::Pause(flow),
-            AppChange::Resume => Change::Resume(flow),
-            AppChange::Set(app) => Change::Workload(flow, workload(app, mss)),
-        });
-    }
-    changes
 }
 
 fn info(scenario: &Scenario, plans: &[(FlowPlan, Workload)], rate: Rate, seed: u64) -> RunInfo {

@@ -70,6 +70,7 @@ pub(crate) struct Seen {
     pub ca_state: CaState,
     pub rto_count: u64,
     pub undo_count: u64,
+    pub round_count: u64,
 }
 
 impl Flow {
@@ -152,6 +153,7 @@ impl Seen {
             ca_state: sender.ca_state(),
             rto_count: stats.rto_count,
             undo_count: stats.undo_count,
+            round_count: sender.controller().round_count(),
         }
     }
 }

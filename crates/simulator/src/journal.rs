@@ -6,10 +6,11 @@ use paceline_record::{
     EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment};
+use paceline_scenario::RecordSection;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
+use crate::change::Change;
 use crate::flow::{Flow, Packet, Seen, Stage, ca_state_name};
-use crate::script::Change;
 
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {
@@ -17,14 +18,17 @@ pub(crate) struct Journal {
     interval: Duration,
     /// Whether each packet is recorded.
     packets: bool,
+    /// Whether a flow has a row at each change.
+    rounds: bool,
 }
 
 impl Journal {
-    pub fn new(info: RunInfo, packets: bool) -> Self {
+    pub fn new(info: RunInfo, record: &RecordSection) -> Self {
         Self {
             interval: info.sample_interval,
             recorder: Recorder::new(info),
-            packets,
+            packets: record.packets,
+            rounds: record.rounds,
         }
     }
 
@@ -53,8 +57,13 @@ impl Journal {
         self.sample_flow(now, flow);
     }
 
-    /// A sender's state is not what it was.
-    pub fn changed(&mut self, now: Instant, flow: u32, before: &Seen, seen: &Seen) {
+    /// A flow's state is not what it was `before`.
+    pub fn changed(&mut self, now: Instant, flow: &Flow, before: &Seen) {
+        let seen = &flow.seen;
+        if self.rounds {
+            self.sample_flow(now, flow);
+        }
+        let flow = flow.id;
         if before.rto_count != seen.rto_count {
             self.event(now, Some(flow), "rto", "", "");
         }
@@ -76,26 +85,12 @@ impl Journal {
 
     /// A change that the scenario asked for; `rate` is the link's before it.
     pub fn scripted(&mut self, now: Instant, change: &Change, rate: Rate) {
-        let before = format!("{} bit/s", rate.bps());
-        let (flow, kind, from, detail) = match change {
-            Change::Rate(rate) => (None, "rate", before, format!("{} bit/s", rate.bps())),
-            Change::RateBy(by) => {
-                let percent = f64::from(by.millionths()) / 1e4;
-                (None, "rate", before, format!("{percent} % of it"))
-            }
-            Change::Rtt(rtt) => (None, "rtt", String::new(), format!("{} ns", rtt.as_nanos())),
-            Change::Loss(loss) => {
-                let percent = f64::from(loss.millionths()) / 1e4;
-                (None, "loss", String::new(), format!("{percent} %"))
-            }
-            Change::Drop(count) => (None, "drop", String::new(), format!("{count} packets")),
-            Change::Pause(flow) => (Some(*flow), "app", String::new(), "pause".into()),
-            Change::Resume(flow) => (Some(*flow), "app", String::new(), "resume".into()),
-            Change::Workload(flow, workload) => {
-                (Some(*flow), "app", String::new(), format!("{workload:?}"))
-            }
+        let (flow, kind, detail) = change.describe();
+        let before = match kind {
+            "rate" => format!("{} bit/s", rate.bps()),
+            _ => String::new(),
         };
-        self.event(now, flow.map(|flow| flow as u32), kind, &from, &detail);
+        self.event(now, flow.map(|flow| flow as u32), kind, &before, &detail);
     }
 
     pub fn sent(&mut self, now: Instant, flow: u32, segment: &Segment, verdict: Verdict) {
@@ -146,7 +141,8 @@ impl Journal {
             peak: link.take_peak(now),
             rate: link.rate(),
             capacity: link.capacity(now),
-            delivered: counters.delivered.bytes,
+            // A copy takes no capacity.
+            delivered: counters.delivered.bytes - counters.duplicated.bytes,
             dropped_packets: counters.dropped().packets,
             offered_packets: counters.offered.packets,
         });

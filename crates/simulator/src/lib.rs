@@ -10,6 +10,7 @@
 
 mod agenda;
 mod build;
+mod change;
 mod controllers;
 mod flow;
 mod journal;

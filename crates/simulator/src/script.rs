@@ -1,28 +1,8 @@
 use std::collections::BinaryHeap;
 
-use paceline_recovery::Workload;
-use paceline_units::{Duration, Gain, Instant, Rate};
+use paceline_units::{Duration, Instant};
 
-/// A change that the scenario asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Change {
-    /// The link's rate becomes this.
-    Rate(Rate),
-    /// The link's rate is multiplied by this.
-    RateBy(Gain),
-    /// The path's base RTT becomes this.
-    Rtt(Duration),
-    /// The probability of random loss becomes this.
-    Loss(Gain),
-    /// The next packets offered to the link are dropped.
-    Drop(u64),
-    /// A flow's application stops writing.
-    Pause(usize),
-    /// A flow's application goes on writing.
-    Resume(usize),
-    /// A flow's application becomes another.
-    Workload(usize, Workload),
-}
+use crate::change::Change;
 
 /// Changes upon a flow's entry into a state.
 #[derive(Clone, Debug)]
@@ -118,17 +98,22 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::LinkChange;
+
+    fn drop(packets: u64) -> Change {
+        Change::Link(LinkChange::Drop(packets))
+    }
 
     #[test]
     fn keeps_the_files_order_among_equals() {
         let mut script = Script::default();
         let t = Instant::from_nanos(5);
-        script.at(t, [Change::Drop(1), Change::Drop(2)]);
-        script.at(Instant::from_nanos(3), [Change::Drop(3)]);
+        script.at(t, [drop(1), drop(2)]);
+        script.at(Instant::from_nanos(3), [drop(3)]);
         assert_eq!(script.next(), Instant::from_nanos(3));
         assert_eq!(script.pop(Instant::from_nanos(2)), None);
         let order: Vec<_> = std::iter::from_fn(|| script.pop(t)).collect();
-        assert_eq!(order, [Change::Drop(3), Change::Drop(1), Change::Drop(2)]);
+        assert_eq!(order, [drop(3), drop(1), drop(2)]);
     }
 
     #[test]
@@ -139,7 +124,7 @@ mod tests {
             phase: "Drain".into(),
             nth: 2,
             delay: Duration::from_nanos(4),
-            changes: vec![Change::Drop(7)],
+            changes: vec![drop(7)],
         });
         let now = Instant::from_nanos(10);
         script.entered(now, 0, "Drain");
@@ -149,7 +134,7 @@ mod tests {
         script.entered(now, 1, "Drain");
         assert_eq!(script.next(), Instant::from_nanos(14));
         script.entered(now, 1, "Drain");
-        assert_eq!(script.pop(Instant::MAX), Some(Change::Drop(7)));
+        assert_eq!(script.pop(Instant::MAX), Some(drop(7)));
         assert_eq!(script.pop(Instant::MAX), None);
     }
 }

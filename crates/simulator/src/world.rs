@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 
 use paceline_congestion::Config;
-use paceline_path::Link;
+use paceline_path::{Link, next_slot};
 use paceline_record::Run;
 use paceline_recovery::{Acknowledgment, Receiver, Sender};
 use paceline_units::{Duration, Instant};
 
 use crate::agenda::Agenda;
+use crate::change::Change;
 use crate::flow::{Flow, Packet, Seen, Stage};
 use crate::journal::Journal;
-use crate::script::{Change, Script};
+use crate::script::Script;
 
 /// What comes back to a sender.
 enum Reply {
@@ -38,6 +39,15 @@ impl Lane {
     fn next_arrival(&self) -> Instant {
         self.queue.front().map_or(Instant::MAX, |entry| entry.0)
     }
+}
+
+/// The ways back of all flows.
+pub(crate) struct Ways {
+    pub lanes: Vec<Lane>,
+    /// The path's base RTT, for changes of it.
+    pub rtt: Duration,
+    /// Replies set out at multiples of this.
+    pub slot: Duration,
 }
 
 /// Who may be due: the numbers order simultaneous events. What the scenario
@@ -115,12 +125,10 @@ pub(crate) struct World {
     pub link: Link<Packet>,
     pub journal: Journal,
     pub tally: Tally,
-    lanes: Vec<Lane>,
+    ways: Ways,
     script: Script,
     agenda: Agenda,
     sources: Sources,
-    /// The path's base RTT, for changes of it.
-    rtt: Duration,
     seed: u64,
 }
 
@@ -135,14 +143,13 @@ impl World {
     pub fn new(
         flows: Vec<Flow>,
         link: Link<Packet>,
-        lanes: Vec<Lane>,
+        ways: Ways,
         script: Script,
         journal: Journal,
-        rtt: Duration,
         seed: u64,
     ) -> Self {
         let sources = Sources {
-            lanes: lanes.len(),
+            lanes: ways.lanes.len(),
             flows: flows.len(),
         };
         let mut agenda = Agenda::new(sources.count());
@@ -157,11 +164,10 @@ impl World {
             link,
             journal,
             tally: Tally::default(),
-            lanes,
+            ways,
             script,
             agenda,
             sources,
-            rtt,
             seed,
         }
     }
@@ -232,8 +238,9 @@ impl World {
 
     fn send_reply(&mut self, index: usize, reply: Reply) {
         let number = self.flows[index].plan.lane;
-        let lane = &mut self.lanes[number];
-        lane.last_arrival = lane.last_arrival.max(self.now + lane.delay);
+        let departure = next_slot(self.now, self.ways.slot);
+        let lane = &mut self.ways.lanes[number];
+        lane.last_arrival = lane.last_arrival.max(departure + lane.delay);
         lane.queue
             .push_back((lane.last_arrival, index as u32, reply));
         if lane.queue.len() == 1 {
@@ -243,7 +250,7 @@ impl World {
     }
 
     fn reply_arrives(&mut self, number: usize) {
-        let lane = &mut self.lanes[number];
+        let lane = &mut self.ways.lanes[number];
         let Some((_, flow, reply)) = lane.queue.pop_front() else {
             return;
         };
@@ -407,11 +414,11 @@ impl World {
             && before.ca_state == seen.ca_state
             && before.rto_count == seen.rto_count
             && before.undo_count == seen.undo_count
+            && before.round_count == seen.round_count
         {
             return;
         }
-        let id = flow.id;
-        self.journal.changed(self.now, id, &before, &seen);
+        self.journal.changed(self.now, flow, &before);
         if !same_phase {
             self.entered(index, seen.phase);
         }
@@ -432,11 +439,9 @@ impl World {
     fn apply(&mut self, change: &Change) {
         self.journal.scripted(self.now, change, self.link.rate());
         match *change {
-            Change::Rate(rate) => self.link.set_rate(self.now, rate),
-            Change::RateBy(factor) => self.link.set_rate(self.now, self.link.rate() * factor),
+            Change::Link(change) => change.apply(self.now, &mut self.link),
             Change::Rtt(rtt) => self.set_rtt(rtt),
-            Change::Loss(loss) => self.link.set_loss(loss),
-            Change::Drop(count) => self.link.drop_next(count),
+            Change::AckAggregation(slot) => self.ways.slot = slot,
             Change::Pause(flow) => {
                 self.flows[flow].application.pause(self.now);
                 self.transmit(flow);
@@ -457,14 +462,14 @@ impl World {
 
     /// Half of a change goes to the way there, half to the ways back.
     fn set_rtt(&mut self, rtt: Duration) {
-        let (old_there, new_there) = (self.rtt / 2, rtt / 2);
-        let (old_back, new_back) = (self.rtt - old_there, rtt - new_there);
+        let (old_there, new_there) = (self.ways.rtt / 2, rtt / 2);
+        let (old_back, new_back) = (self.ways.rtt - old_there, rtt - new_there);
         let there = self.link.delay() + new_there - old_there;
         self.link.set_delay(self.now, there);
-        for lane in &mut self.lanes {
+        for lane in &mut self.ways.lanes {
             lane.delay = lane.delay + new_back - old_back;
         }
-        self.rtt = rtt;
+        self.ways.rtt = rtt;
     }
 
     fn sample(&mut self) {

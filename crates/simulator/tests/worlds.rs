@@ -218,6 +218,170 @@ fn a_run_can_be_interrupted() {
     assert!(matches!(result, Err(paceline_simulator::RunError::Interrupted(p)) if p.events > 0));
 }
 
+/// A column of integers of the rows of `samples` or another table.
+fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
+    use paceline_record::arrow_array::cast::AsArray;
+    use paceline_record::arrow_array::types::Int64Type;
+    let table = run.table(table).unwrap();
+    let column = table
+        .column_by_name(column)
+        .unwrap_or_else(|| panic!("no {column}"));
+    column
+        .as_primitive::<Int64Type>()
+        .iter()
+        .flatten()
+        .collect()
+}
+
+/// The rows of a table whose `kind` is `kind`: the values of `column`.
+fn of_kind(run: &Run, table: &str, kind: &str, column: &str) -> Vec<i64> {
+    use paceline_record::arrow_array::cast::AsArray;
+    use paceline_record::arrow_array::types::Int32Type;
+    let kinds = run.table(table).unwrap().column_by_name("kind").unwrap();
+    let kinds = kinds.as_dictionary::<Int32Type>();
+    let names = kinds.values().as_string::<i32>();
+    let rows = kinds
+        .keys()
+        .iter()
+        .map(|key| names.value(key.unwrap() as usize) == kind);
+    let values = ints(run, table, column);
+    values
+        .into_iter()
+        .zip(rows)
+        .filter(|(_, is)| *is)
+        .map(|(value, _)| value)
+        .collect()
+}
+
+#[test]
+fn a_flight_held_beyond_the_timeout_is_sent_again_and_completes() {
+    for cc in ["bbr3", "cubic", "reno"] {
+        let text = one(cc, PLAIN, 20)
+            + "app = { size = \"5 MB\" }\n[[events]]\nwhen = \"500 ms\"\n\
+               path.hold = { packets = 400, delay = \"2 s\" }\n";
+        let run = run(&text, 1);
+        let flow = &run.summary_json()["flows"][0];
+        assert!(flow["rto_count"].as_u64() >= Some(1), "{cc}: {flow}");
+        assert!(flow["completion_ns"].is_number(), "{cc}: {flow}");
+        assert_eq!(ints(&run, "flows", "goodput_bytes"), [5_000_000], "{cc}");
+    }
+}
+
+#[test]
+fn a_few_packets_held_make_a_loss_that_was_none() {
+    let text = one("bbr3", PLAIN, 10)
+        + "[[events]]\nwhen = \"5 s\"\npath.hold = { packets = 3, delay = \"60 ms\" }\n";
+    let run = run(&text, 1);
+    assert_eq!(of_kind(&run, "events", "hold", "t_ns"), [5_000_000_000]);
+    let mut undone = of_kind(&run, "events", "undo", "t_ns");
+    undone.retain(|t| *t > 5_000_000_000);
+    assert_eq!(undone.len(), 1);
+    assert!(
+        (5_060_000_000..5_300_000_000).contains(&undone[0]),
+        "{undone:?}"
+    );
+    assert!(ints(&run, "flows", "spurious_packets")[0] >= 1);
+}
+
+#[test]
+fn reordering_jitter_and_copies_lose_nothing() {
+    let path = format!(
+        "reorder = {{ probability = \"1 %\", delay = \"5 ms\" }}\nduplicate = \"0.5 %\"\njitter = \"2 ms\"\n{}",
+        PLAIN.replace("1 bdp", "20 bdp")
+    );
+    for cc in ["bbr3", "cubic"] {
+        let run = run(&one(cc, &path, 10), 1);
+        assert_eq!(metric(&run, "loss_ratio"), 0.0, "{cc}");
+        assert_eq!(metric(&run, "rto_count"), 0.0, "{cc}");
+        assert!(metric(&run, "utilisation_ratio") > 0.8, "{cc}");
+    }
+}
+
+#[test]
+fn a_policer_holds_a_flow_to_its_rate() {
+    let path = format!("policer = {{ rate = \"10 Mbit/s\", burst = \"100 kB\" }}\n{PLAIN}");
+    let text = one("bbr3", &path, 20) + "[[events]]\nwhen = \"10 s\"\npath.policer = \"off\"\n";
+    let run = run(&text, 1);
+    let policed = goodput_between(&run, 2, 10);
+    assert!(policed < 10.1e6 * 1448.0 / 1500.0, "{policed}");
+    assert!(policed > 6e6, "{policed}");
+    let free = goodput_between(&run, 15, 20);
+    assert!(free > 17e6, "{free}");
+    assert!(metric(&run, "loss_ratio") > 0.0);
+}
+
+#[test]
+fn acks_come_back_in_slots_while_they_are_asked_for() {
+    let text = one("bbr3", PLAIN, 6).replace("[path]", "run.record.packets = true\n[path]")
+        + "[[events]]\nwhen = \"2 s\"\npath.ack_aggregation = \"20 ms\"\n\
+           [[events]]\nwhen = \"4 s\"\npath.ack_aggregation = \"0 ms\"\n";
+    let run = run(&text, 1);
+    // The way back takes 20 ms as well.
+    let acks = of_kind(&run, "packets", "ack", "t_ns");
+    let in_slot = |t: &&i64| **t % 20_000_000 == 0;
+    let between = |from: i64, to: i64| -> Vec<i64> {
+        let inside = |t: &&i64| (from..to).contains(&(**t / 1_000_000));
+        acks.iter().filter(inside).copied().collect()
+    };
+    let bundled = between(2_040, 4_020);
+    assert!(bundled.len() > 1000 && bundled.iter().filter(in_slot).count() == bundled.len());
+    let free = between(4_060, 6_000);
+    assert!(free.iter().filter(in_slot).count() < free.len() / 10);
+    assert!(metric(&run, "utilisation_ratio") > 0.8);
+}
+
+#[test]
+fn a_row_for_each_round_if_asked() {
+    let plain = one("bbr3", PLAIN, 8);
+    let asked = plain.replace("[path]", "run.record.rounds = true\n[path]");
+    let (plain, asked) = (run(&plain, 1), run(&asked, 1));
+    let rounds = ints(&asked, "samples", "round_count");
+    let last = *rounds.last().unwrap();
+    assert!(last > 50);
+    for round in 0..=last {
+        assert!(rounds.contains(&round), "no row of round {round}");
+    }
+    // A row at each change of state, at its time.
+    let times = ints(&asked, "samples", "t_ns");
+    for t in of_kind(&asked, "events", "state", "t_ns").iter().skip(1) {
+        assert!(times.contains(t), "no row at {t}");
+    }
+    // They show more of the same run, and weigh nothing.
+    assert!(times.len() > ints(&plain, "samples", "t_ns").len());
+    for name in [
+        "utilisation_ratio",
+        "goodput_bps",
+        "rtt_p50_ns",
+        "rtt_p95_ns",
+    ] {
+        assert_eq!(metric(&plain, name), metric(&asked, name), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    /// Whatever goes wrong on the way, a sized flow completes or the record says why not.
+    #[test]
+    fn impairments_end_in_balance(
+        cc in prop::sample::select(vec!["bbr3", "cubic", "reno", "bbr1"]),
+        (reorder, duplicate, loss) in (0u32..50, 0u32..50, 0u32..3),
+        (jitter, slot, ack_slot) in (0u32..30, 0u32..30, 0u32..50),
+        policer in any::<bool>(), (hold, delay) in (1u32..60, 1u32..3000), seed in 0u64..1000,
+    ) {
+        let policer = if policer { "policer = { rate = \"8 Mbit/s\", burst = \"30 kB\" }\n" } else { "" };
+        let path = format!(
+            "reorder = {{ probability = \"{reorder} %\", delay = \"15 ms\" }}\nduplicate = \"{duplicate} %\"\n\
+             loss = \"{loss} %\"\njitter = \"{jitter} ms\"\naggregation = \"{slot} ms\"\nack_aggregation = \"{ack_slot} ms\"\n{policer}{PLAIN}"
+        );
+        let text = one(cc, &path, 300).replace("[path]", "run.sample_interval = \"1 s\"\n[path]") + &format!(
+            "app = {{ size = \"200 kB\" }}\n[[events]]\nwhen = \"100 ms\"\npath.hold = {{ packets = {hold}, delay = \"{delay} ms\" }}\n"
+        );
+        let run = run(&text, seed);
+        prop_assert_eq!(ints(&run, "flows", "goodput_bytes"), [200_000]);
+        prop_assert!(run.metric("loss_ratio").is_some_and(|r| (0.0..=1.0).contains(&r)));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
     /// Odd paths end, balance their packets, and stay within physics.

@@ -209,6 +209,10 @@ impl<A: Algorithm> Controller for Adapter<A> {
         self.core.phase()
     }
 
+    fn round_count(&self) -> u64 {
+        self.core.round_count().into()
+    }
+
     fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
         let mss = self.sk.mss;
         self.core

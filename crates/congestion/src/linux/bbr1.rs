@@ -524,6 +524,10 @@ impl Algorithm for Core {
         self.tso_segs_goal(sk)
     }
 
+    fn round_count(&self) -> u32 {
+        self.rtt_cnt
+    }
+
     fn phase(&self) -> &'static str {
         match self.mode {
             Mode::Startup => "STARTUP",

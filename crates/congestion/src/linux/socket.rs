@@ -181,6 +181,11 @@ pub trait Algorithm: Sized {
     /// The state, by Linux's name.
     fn phase(&self) -> &'static str;
 
+    /// Rounds so far, where it counts them.
+    fn round_count(&self) -> u32 {
+        0
+    }
+
     /// Every field that a golden trace shows, in its order, by Linux's names.
     fn visit(&self, sk: &Socket, visit: &mut dyn FnMut(&'static str, Field));
 }

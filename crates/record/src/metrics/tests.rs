@@ -47,6 +47,23 @@ fn record(infos: Vec<FlowInfo>, flows: &[(u64, &[u64])], totals: &[FlowTotals]) 
 }
 
 #[test]
+fn rows_between_the_regular_ones_have_no_weight() {
+    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+    for second in 0..=10 {
+        recorder.sample(&sample(0, at_ms(second * 1_000), 0, Some(second)), |_| {});
+        for extra in 1..20 {
+            let row = sample(0, at_ms(second * 1_000 + extra), 0, Some(500));
+            if second < 10 {
+                recorder.sample(&row, |_| {});
+            }
+        }
+    }
+    let run = recorder.finish(&[]);
+    assert_near(run.metric("rtt_p50_ns"), 5e6);
+    assert_near(run.metric("rtt_mean_ns"), 5e6);
+}
+
+#[test]
 fn throughput_by_hand() {
     let run = two_flows();
     // 5.4 MB + 2.8 MB of 10 s x 1 MB/s x 0.9

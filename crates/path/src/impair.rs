@@ -1,0 +1,206 @@
+//! What may go wrong beside queueing: draws, policing, lateness.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
+
+/// Something that happens to each packet with the same probability, independently of others.
+#[derive(Clone, Debug)]
+pub(crate) struct Chance {
+    pub(crate) probability: Gain,
+    rng: Rng,
+}
+
+impl Chance {
+    pub(crate) fn new(probability: Gain, seed: u64) -> Self {
+        Self {
+            probability,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Whether it happens to the next packet; draws only where it can.
+    pub(crate) fn strikes(&mut self) -> bool {
+        self.probability > Gain::from_millionths(0)
+            && self.rng.below(u64::from(Gain::SCALE)) < u64::from(self.probability.millionths())
+    }
+}
+
+/// What a policer lets through: a token bucket's rate and depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policing {
+    /// How fast tokens come.
+    pub rate: Rate,
+    /// The most that the bucket holds.
+    pub burst: Bytes,
+}
+
+/// A token bucket: a packet passes if the bucket holds as many tokens as it has bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Policer {
+    policing: Policing,
+    /// In bit-nanoseconds per second, so that nothing is lost to rounding.
+    tokens: u128,
+    since: Instant,
+}
+
+impl Policer {
+    const PER_BYTE: u128 = 8 * Duration::NANOS_PER_SEC as u128;
+
+    /// A full bucket.
+    pub(crate) fn new(policing: Policing, now: Instant) -> Self {
+        Self {
+            policing,
+            tokens: u128::from(policing.burst.get()) * Self::PER_BYTE,
+            since: now,
+        }
+    }
+
+    pub(crate) fn passes(&mut self, now: Instant, size: u32) -> bool {
+        let Policing { rate, burst } = self.policing;
+        let gained = u128::from(rate.bps()) * u128::from(now.since(self.since).as_nanos());
+        let full = u128::from(burst.get()) * Self::PER_BYTE;
+        self.tokens = self.tokens.saturating_add(gained).min(full);
+        self.since = now;
+        let price = u128::from(size) * Self::PER_BYTE;
+        let passes = price <= self.tokens;
+        if passes {
+            self.tokens -= price;
+        }
+        passes
+    }
+}
+
+/// Packets that arrive outside the order of departure.
+pub(crate) struct Late<P> {
+    heap: BinaryHeap<Straggler<P>>,
+    order: u64,
+}
+
+struct Straggler<P> {
+    due: Instant,
+    order: u64,
+    packet: P,
+}
+
+impl<P> Late<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            heap: BinaryHeap::new(),
+            order: 0,
+        }
+    }
+
+    /// Of packets due together the one put here first is taken first.
+    pub(crate) fn put(&mut self, due: Instant, packet: P) {
+        self.order += 1;
+        self.heap.push(Straggler {
+            due,
+            order: self.order,
+            packet,
+        });
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.heap.peek().map(|straggler| straggler.due)
+    }
+
+    pub(crate) fn take(&mut self, now: Instant) -> Option<P> {
+        self.next().filter(|due| *due <= now)?;
+        self.heap.pop().map(|straggler| straggler.packet)
+    }
+}
+
+impl<P> Ord for Straggler<P> {
+    /// Reversed: the heap gives the greatest, we want the earliest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due, other.order).cmp(&(self.due, self.order))
+    }
+}
+
+impl<P> PartialOrd for Straggler<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> PartialEq for Straggler<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<P> Eq for Straggler<P> {}
+
+/// The first multiple of `slot` not before `at`; `at` itself without slots.
+pub fn next_slot(at: Instant, slot: Duration) -> Instant {
+    match at.as_nanos().checked_rem(slot.as_nanos()) {
+        None | Some(0) => at,
+        Some(past) => at + (slot - Duration::from_nanos(past)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    #[test]
+    fn a_bucket_holds_its_burst_and_fills_at_its_rate() {
+        // 3000 B at once, then 1000 B a millisecond.
+        let policing = Policing {
+            rate: Rate::from_bps(8_000_000),
+            burst: Bytes::new(3000),
+        };
+        let mut policer = Policer::new(policing, ms(0));
+        let passed: Vec<bool> = [(0, 1500), (0, 1500), (0, 1), (1, 1500), (2, 1500), (2, 501)]
+            .map(|(at, size)| policer.passes(ms(at), size))
+            .into();
+        assert_eq!(passed, [true, true, false, false, true, false]);
+        // It is full again after 3 ms, and no fuller after 100.
+        assert!(policer.passes(ms(100), 3000));
+        assert!(!policer.passes(ms(100), 1));
+    }
+
+    #[test]
+    fn slots_begin_at_their_multiples() {
+        let slot = Duration::from_millis(5);
+        assert_eq!(
+            [0, 1, 5, 6].map(|t| next_slot(ms(t), slot)),
+            [0, 5, 5, 10].map(ms)
+        );
+        assert_eq!(next_slot(ms(7), Duration::ZERO), ms(7));
+        assert_eq!(next_slot(Instant::MAX, slot), Instant::MAX);
+    }
+
+    proptest! {
+        /// Whatever is offered, no more passes than the burst and what came since.
+        #[test]
+        fn a_policer_passes_no_more_than_it_may(
+            rate in 1u64..1_000_000_000, burst in 0u64..100_000,
+            packets in prop::collection::vec((0u64..10_000_000, 40u32..3000), 1..200),
+        ) {
+            let policing = Policing { rate: Rate::from_bps(rate), burst: Bytes::new(burst) };
+            let mut policer = Policer::new(policing, Instant::ZERO);
+            let (mut now, mut passed) = (Instant::ZERO, 0);
+            for (gap, size) in packets {
+                now += Duration::from_nanos(gap);
+                if policer.passes(now, size) {
+                    passed += u64::from(size);
+                }
+                let most = burst + policing.rate.volume_in(now.since(Instant::ZERO)).get();
+                prop_assert!(passed <= most + 1, "{passed} of {most}");
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+use super::*;
+use crate::CapacityTrace;
+use proptest::prelude::*;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sized(u32, u32);
+
+impl Packet for Sized {
+    fn size(&self) -> u32 {
+        self.0
+    }
+}
+
+fn us(n: u64) -> Instant {
+    Instant::ZERO + Duration::from_micros(n)
+}
+
+fn link(service: Service, limit: QueueLimit) -> Link<Sized> {
+    Link::new(LinkConfig {
+        service,
+        delay: Duration::from_millis(20),
+        limit,
+        loss: Gain::default(),
+        seed: 1,
+    })
+}
+
+/// 1500 B at 50 Mbit/s take 240 us.
+fn fifty(limit: QueueLimit) -> Link<Sized> {
+    link(Service::Fixed(Rate::from_bps(50_000_000)), limit)
+}
+
+fn arrivals(link: &mut Link<Sized>) -> Vec<u64> {
+    let mut times = Vec::new();
+    while let Some(at) = link.next_arrival() {
+        if link.arrive(at).is_some() {
+            times.push(at.as_nanos() / 1000);
+        }
+    }
+    times
+}
+
+#[test]
+fn serves_in_turn_and_delays() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    for n in 0..3 {
+        assert_eq!(link.enqueue(us(0), Sized(1500, n)), Verdict::Queued);
+    }
+    let backlog = link.backlog(us(100));
+    assert_eq!((backlog.packets, backlog.bytes.get()), (3, 4500));
+    assert_eq!(backlog.delay, Duration::from_micros(620));
+    assert_eq!(arrivals(&mut link), [20_240, 20_480, 20_720]);
+    assert!(link.counters().balanced());
+}
+
+#[test]
+fn the_limit_counts_what_waits() {
+    // One in transmission, two may wait.
+    let mut link = fifty(QueueLimit::Packets(2));
+    let verdicts: Vec<bool> = (0..5)
+        .map(|n| link.enqueue(us(0), Sized(1500, n)) == Verdict::Queued)
+        .collect();
+    assert_eq!(verdicts, [true, true, true, false, false]);
+    assert_eq!(link.counters().dropped_queue.packets, 2);
+    // After one departure there is room again.
+    assert_eq!(link.enqueue(us(240), Sized(1500, 9)), Verdict::Queued);
+
+    let mut bytes = fifty(QueueLimit::Bytes(2999));
+    let verdicts: Vec<bool> = (0..4)
+        .map(|n| bytes.enqueue(us(0), Sized(1500, n)) == Verdict::Queued)
+        .collect();
+    assert_eq!(verdicts, [true, true, false, false]);
+    assert_eq!(bytes.enqueue(us(0), Sized(1499, 9)), Verdict::Queued);
+}
+
+#[test]
+fn the_rate_holds_exactly_over_many_packets() {
+    // 1500 B at 7 Mbit/s are 1 714 285.714... ns; 7000 of them are 12 s.
+    let mut link = link(
+        Service::Fixed(Rate::from_bps(7_000_000)),
+        QueueLimit::Packets(u64::MAX),
+    );
+    for n in 0..7000 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    assert_eq!(arrivals(&mut link).last(), Some(&12_020_000));
+}
+
+#[test]
+fn a_new_rate_serves_what_waits() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    for n in 0..3 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    // Half of the first is sent; the rest goes ten times slower.
+    link.set_rate(us(120), Rate::from_bps(5_000_000));
+    assert_eq!(arrivals(&mut link), [21_320, 23_720, 26_120]);
+}
+
+#[test]
+fn a_stopped_link_keeps_its_packets_and_resumes() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    link.enqueue(us(0), Sized(1500, 0));
+    link.set_rate(us(120), Rate::ZERO);
+    link.enqueue(us(200), Sized(1500, 1));
+    assert_eq!(link.next_arrival(), None);
+    assert_eq!(link.backlog(us(300)).delay, Duration::MAX);
+    // A second stop must not forget the half already sent.
+    link.set_rate(us(400), Rate::ZERO);
+    link.set_rate(us(1000), Rate::from_bps(50_000_000));
+    assert_eq!(arrivals(&mut link), [21_120, 21_360]);
+    // Stopped while idle.
+    link.set_rate(us(50_000), Rate::ZERO);
+    link.enqueue(us(50_000), Sized(1500, 2));
+    link.set_rate(us(51_000), Rate::from_bps(50_000_000));
+    assert_eq!(arrivals(&mut link), [71_240]);
+    assert!(link.counters().balanced());
+}
+
+#[test]
+fn a_shorter_delay_keeps_order() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    link.enqueue(us(0), Sized(1500, 0));
+    link.enqueue(us(0), Sized(1500, 1));
+    link.set_delay(us(300), Duration::from_millis(1));
+    // The first left with 20 ms to go; the second would arrive before it.
+    assert_eq!(arrivals(&mut link), [20_240, 20_240]);
+}
+
+#[test]
+fn a_trace_gives_its_opportunities() {
+    let trace = CapacityTrace::parse("1\n2\n2\n10\n").unwrap();
+    let mut link = link(Service::Trace(trace), QueueLimit::Packets(100));
+    for n in 0..5 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    // Arrival is 20 ms later; the fifth uses the next round's first.
+    assert_eq!(
+        arrivals(&mut link),
+        [21_000, 22_000, 22_000, 30_000, 31_000]
+    );
+    // Opportunities that pass unused are gone; two small packets share one.
+    link.enqueue(us(41_500), Sized(700, 5));
+    link.enqueue(us(41_500), Sized(700, 6));
+    link.enqueue(us(41_500), Sized(700, 7));
+    assert_eq!(arrivals(&mut link), [62_000, 62_000, 62_000]);
+    assert_eq!(link.capacity(us(10_500)).get(), 4 * 1500);
+}
+
+#[test]
+fn scripted_and_random_loss_are_counted() {
+    let mut link = fifty(QueueLimit::Packets(2000));
+    link.drop_next(2);
+    link.set_loss(Gain::from_millionths(100_000));
+    for n in 0..1000 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    let delivered = arrivals(&mut link).len() as u64;
+    let counters = link.counters();
+    assert_eq!(counters.dropped_scripted.packets, 2);
+    assert_eq!(counters.dropped_random.packets + delivered, 998);
+    // 10 % of 998, within five standard deviations.
+    assert!((52..148).contains(&counters.dropped_random.packets));
+    assert!(counters.balanced());
+}
+
+fn order(link: &mut Link<Sized>) -> Vec<(u64, u32)> {
+    let mut seen = Vec::new();
+    while let Some(at) = link.next_arrival() {
+        seen.extend(
+            link.arrive(at)
+                .map(|packet| (at.as_nanos() / 1000, packet.1)),
+        );
+    }
+    seen
+}
+
+#[test]
+fn held_packets_are_overtaken_and_keep_their_order() {
+    let mut link = fifty(QueueLimit::Packets(10));
+    link.hold_next(2, Duration::from_millis(1));
+    link.hold_next(1, Duration::from_micros(500));
+    for n in 0..6 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    let expected = [
+        (20_960, 3),
+        // The third's own turn, 20 720, and half a millisecond.
+        (21_200, 4),
+        (21_220, 2),
+        (21_240, 0),
+        (21_440, 5),
+        (21_480, 1),
+    ];
+    assert_eq!(order(&mut link), expected);
+    assert!(link.counters().balanced());
+}
+
+#[test]
+fn a_flight_held_beyond_what_follows_arrives_whole() {
+    let mut link = fifty(QueueLimit::Packets(1000));
+    link.hold_next(100, Duration::from_secs(3));
+    for n in 0..200 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    let seen = order(&mut link);
+    assert_eq!(seen.len(), 200);
+    assert!(seen[..100].iter().map(|(_, n)| *n).eq(100..200));
+    assert!(seen[100..].iter().map(|(_, n)| *n).eq(0..100));
+    assert_eq!(seen[100].0, 3_020_240);
+}
+
+#[test]
+fn reordering_and_duplication_come_as_often_as_said() {
+    let mut link = fifty(QueueLimit::Packets(2000));
+    link.set_reorder(Gain::from_millionths(100_000), Duration::from_millis(5));
+    link.set_duplicate(Gain::from_millionths(50_000));
+    for n in 0..1000 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    let seen = order(&mut link);
+    let turn = |n: u32| 20_000 + 240 * (u64::from(n) + 1);
+    let late = seen.iter().filter(|(at, n)| *at > turn(*n)).count();
+    assert!(
+        seen.iter()
+            .all(|(at, n)| *at == turn(*n) || *at == turn(*n) + 5_000)
+    );
+    // Within five standard deviations.
+    assert!((52..148).contains(&late), "{late}");
+    let copies = link.counters().duplicated.packets;
+    assert!((15..85).contains(&copies), "{copies}");
+    assert_eq!(seen.len() as u64, 1000 + copies);
+}
+
+#[test]
+fn jitter_stays_within_its_bound_and_in_order() {
+    let mut link = fifty(QueueLimit::Packets(2000));
+    link.set_jitter(us(0), Duration::from_millis(2));
+    for n in 0..1000 {
+        link.enqueue(us(u64::from(n) * 5_000), Sized(1500, n));
+    }
+    let late: Vec<u64> = order(&mut link)
+        .iter()
+        .map(|(at, n)| at - 20_240 - u64::from(*n) * 5_000)
+        .collect();
+    assert_eq!(late.len(), 1000);
+    assert!(late.iter().all(|late| *late <= 2_000));
+    // Uniform: mean 1000, standard deviation of the mean 18.
+    let mean = late.iter().sum::<u64>() / 1000;
+    assert!((910..1090).contains(&mean), "{mean}");
+    assert!(late.iter().any(|late| *late < 20) && late.iter().any(|late| *late > 1_980));
+}
+
+#[test]
+fn departures_are_bundled_in_slots() {
+    let mut link = fifty(QueueLimit::Packets(100));
+    link.set_aggregation(us(0), Duration::from_millis(1));
+    for n in 0..6 {
+        link.enqueue(us(0), Sized(1500, n));
+    }
+    // Four depart in the first millisecond.
+    assert_eq!(
+        arrivals(&mut link),
+        [21_000, 21_000, 21_000, 21_000, 22_000, 22_000]
+    );
+}
+
+#[test]
+fn a_policer_drops_at_once_and_does_not_queue() {
+    let mut link = fifty(QueueLimit::Packets(100));
+    let policing = Policing {
+        rate: Rate::from_bps(10_000_000),
+        burst: Bytes::new(3000),
+    };
+    link.set_policer(us(0), Some(policing));
+    let offer = |link: &mut Link<Sized>, at: u64| link.enqueue(us(at), Sized(1500, 0));
+    let refused = Verdict::Dropped(DropCause::Policer);
+    assert_eq!(offer(&mut link, 0), Verdict::Queued);
+    assert_eq!(offer(&mut link, 0), Verdict::Queued);
+    assert_eq!(offer(&mut link, 0), refused);
+    // 1500 B at 10 Mbit/s come in 1.2 ms.
+    assert_eq!(offer(&mut link, 1_199), refused);
+    assert_eq!(offer(&mut link, 1_200), Verdict::Queued);
+    link.set_policer(us(1_200), None);
+    assert_eq!(offer(&mut link, 1_200), Verdict::Queued);
+    assert_eq!(link.counters().dropped_policer.packets, 2);
+    assert!(link.counters().balanced());
+}
+
+proptest! {
+    #[test]
+    fn conserves_and_orders_whatever_happens(
+        steps in prop::collection::vec((0u64..5000, 0u8..20, 40u32..3000), 1..300),
+        packets in any::<bool>(), limit in 0u64..30,
+    ) {
+        let limit = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(limit * 1000) };
+        let mut link = fifty(limit);
+        let mut now = Instant::ZERO;
+        let mut next = 0;
+        let mut seen = Vec::new();
+        for (gap, what, size) in steps {
+            let until = now + Duration::from_micros(gap);
+            while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
+                prop_assert!(at >= now, "an arrival in the past");
+                now = at;
+                seen.extend(link.arrive(at).map(|p| p.1));
+            }
+            now = until;
+            match what {
+                0 => link.set_rate(now, Rate::ZERO),
+                1 => link.set_rate(now, Rate::from_bps(u64::from(size) * 10_000)),
+                2 => link.set_delay(now, Duration::from_micros(u64::from(size))),
+                3 => link.drop_next(1),
+                4 => link.set_jitter(now, Duration::from_micros(u64::from(size))),
+                5 => link.set_aggregation(now, Duration::from_micros(u64::from(size % 4) * 1000)),
+                6 => link.set_policer(now, Some(Policing {
+                    rate: Rate::from_bps(u64::from(size) * 10_000),
+                    burst: Bytes::new(gap),
+                })),
+                7 => link.set_policer(now, None),
+                _ => { link.enqueue(now, Sized(size, next)); next += 1; }
+            }
+            prop_assert!(link.counters().balanced());
+            let held = (link.entries.len() + link.late.len()) as u64;
+            prop_assert_eq!(link.counters().held.packets, held);
+            let waiting: u64 = link.entries.iter().filter(|e| e.departure > now)
+                .map(|e| u64::from(e.packet.size())).sum();
+            prop_assert_eq!(link.backlog(now).bytes.get(), waiting);
+            prop_assert!(link.entries.iter().is_sorted_by_key(|e| (e.departure, e.arrival)));
+        }
+        link.set_rate(now, Rate::from_bps(1_000_000));
+        while let Some(at) = link.next_arrival() {
+            seen.extend(link.arrive(at).map(|p| p.1));
+        }
+        prop_assert!(seen.is_sorted());
+        prop_assert_eq!(link.counters().held.packets, 0);
+        prop_assert!(link.counters().balanced());
+    }
+
+    #[test]
+    fn what_is_held_or_copied_is_accounted_for(
+        steps in prop::collection::vec((0u64..5000, 0u8..20, 40u32..3000), 1..300),
+    ) {
+        let mut link = fifty(QueueLimit::Packets(20));
+        let (mut now, mut accepted) = (Instant::ZERO, 0);
+        let mut seen = Vec::new();
+        let mut lost = 0;
+        for (gap, what, size) in steps {
+            let until = now + Duration::from_micros(gap);
+            while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
+                prop_assert!(at >= now, "an arrival in the past");
+                now = at;
+                seen.extend(link.arrive(at).map(|p| p.1));
+            }
+            now = until;
+            let share = Gain::from_millionths(size * 300);
+            match what {
+                0 => link.set_rate(now, Rate::from_bps(u64::from(size) * 10_000)),
+                1 => link.set_duplicate(share),
+                2 => link.set_reorder(share, Duration::from_micros(gap)),
+                3 => link.hold_next(u64::from(size % 5), Duration::from_micros(gap * 10)),
+                4 => link.set_loss(share),
+                _ => match link.enqueue(now, Sized(size, accepted)) {
+                    Verdict::Queued => accepted += 1,
+                    Verdict::Dropped(DropCause::Random) => { accepted += 1; lost += 1; }
+                    Verdict::Dropped(_) => {}
+                },
+            }
+            prop_assert!(link.counters().balanced());
+            let held = link.entries.len() + link.late.len();
+            prop_assert_eq!(link.counters().held.packets, held as u64);
+        }
+        while let Some(at) = link.next_arrival() {
+            seen.extend(link.arrive(at).map(|p| p.1));
+        }
+        let counters = *link.counters();
+        prop_assert_eq!(seen.len() as u64, counters.delivered.packets);
+        prop_assert_eq!(counters.held.packets, 0);
+        prop_assert_eq!(counters.dropped_random.packets, lost);
+        prop_assert!(counters.balanced());
+        // Each that was accepted and not lost arrives once or twice.
+        seen.sort_unstable();
+        let twice = seen.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        prop_assert_eq!(twice as u64, counters.duplicated.packets);
+        seen.dedup();
+        prop_assert_eq!(seen.len() as u64, u64::from(accepted) - lost);
+    }
+}
