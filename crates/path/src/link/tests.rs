@@ -254,14 +254,14 @@ fn jitter_stays_within_its_bound_and_in_order() {
 #[test]
 fn departures_are_bundled_in_slots() {
     let mut link = fifty(QueueLimit::Packets(100));
-    link.set_aggregation(us(0), Duration::from_millis(1));
+    link.set_aggregation(us(0), Duration::from_micros(700));
     for n in 0..6 {
         link.enqueue(us(0), Sized(1500, n));
     }
-    // Four depart in the first millisecond.
+    // They depart every 240 us and go on at 700, 1400 and 2100 us.
     assert_eq!(
         arrivals(&mut link),
-        [21_000, 21_000, 21_000, 21_000, 22_000, 22_000]
+        [20_700, 20_700, 21_400, 21_400, 21_400, 22_100]
     );
 }
 
