@@ -16,9 +16,10 @@ from matplotlib.figure import Figure
 
 from paceline import _paceline
 from paceline.claims.expressions import Expression, ExpressionError, Names
+from paceline.claims.measured import Measured
 from paceline.claims.pictures import Picture, PictureError
 from paceline.claims.quantity import statistic
-from paceline.claims.runner import Measured, Result
+from paceline.claims.runner import Result
 from paceline.report.figure import SETTINGS
 from paceline.report.palette import NEUTRAL, QUANTITIES
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import _paceline
-from paceline.claims.claim import Case, Claim, nearest
+from paceline.claims.claim import Claim, nearest
 from paceline.claims.expressions import (
     Expression,
     ExpressionError,
-    Flows,
     Names,
     Place,
 )
-from paceline.claims.jobs import Job, Pool, Record
+from paceline.claims.jobs import Job, Pool
+from paceline.claims.measured import Measured
 from paceline.claims.quantity import Quantity, QuantityError
 from paceline.claims.startup import startup_values
 from paceline.errors import RunError, ScenarioError
 from paceline.quantities import NONE
 from paceline.runs import Progress
-
-#: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
-_ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -77,7 +74,13 @@ class Result:
         """Return what was measured for people, with its interval."""
         if self.measured is None:
             return NONE
-        return f"{self.measured:.7g}" + _interval(self.low, self.high)
+        # What is computed and not simulated is known to all of its digits.
+        digits = 4 if self.claim.cases else 7
+        return f"{self.measured:.{digits}g}" + _interval(self.low, self.high)
+
+    def cause(self) -> str:
+        """Return why it is not reproduced, without the expressions where the cause is known."""
+        return self.claim.why if self.verdict == "not reproduced" and self.claim.why else self.why
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that ``--json`` prints."""
@@ -95,105 +98,6 @@ class Result:
             "accept": [vars(condition) for condition in self.accept],
             "beside": [vars(figure) for figure in self.beside],
         }
-
-
-class Measured:
-    """What was measured of a case: a record for each point and seed."""
-
-    def __init__(
-        self, case: Case, records: Sequence[Sequence[Record]], values: dict[str, str]
-    ) -> None:
-        self._axes = case.axes
-        self._records = records
-        self._values = values
-
-    def records(self, points: Sequence[slice | str]) -> list[Sequence[Record]]:
-        """Return the records of the seeds at each of the chosen points."""
-        return [self._records[row] for row in self.chosen(points)[1]]
-
-    def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
-        """Return a metric or value at the chosen points, of a run or of some of its flows."""
-        axes, rows = self.chosen(points)
-        return Quantity(
-            axes,
-            tuple(tuple(self._value(r, flows, name) for r in self._records[row]) for row in rows),
-            seeded=True,
-        )
-
-    def chosen(
-        self, points: Sequence[slice | str]
-    ) -> tuple[tuple[tuple[str, ...], ...], list[int]]:
-        """Return the axes that are left and the rows of the chosen points."""
-        if points and len(points) != len(self._axes):
-            raise QuantityError(f"{len(points)} indices for {len(self._axes)} axes")
-        indices: list[Sequence[int]] = []
-        axes = []
-        everything = [slice(None)] * len(self._axes)
-        for axis, point in zip(self._axes, points or everything, strict=True):
-            if isinstance(point, slice):
-                first = 0 if point.start is None else _index(axis, point.start)
-                end = len(axis) if point.stop is None else _index(axis, point.stop) + 1
-                if first >= end:
-                    raise QuantityError(f"there is no point from {point.start!r} to {point.stop!r}")
-                indices.append(range(first, end))
-                axes.append(axis[first:end])
-            else:
-                indices.append([_index(axis, str(point))])
-        rows = []
-        for place in itertools.product(*indices):
-            row = 0
-            for axis, index in zip(self._axes, place, strict=True):
-                row = row * len(axis) + index
-            rows.append(row)
-        return tuple(axes), rows
-
-    def _value(self, record: Record, flows: Flows | None, name: str) -> float:
-        if flows is not None:
-            return _of_flows(record.flows, flows, name)
-        if name in record.metrics:
-            value = record.metrics[name]
-            return math.nan if value is None else float(value)
-        if name not in self._values:
-            raise QuantityError(f"no metric is called {name!r}")
-        answer = record.answers[self._values[name]]
-        if isinstance(answer, str):
-            raise QuantityError(f"the value {name!r}: {answer}")
-        if answer.shape != (1, 1):
-            rows, columns = answer.shape
-            message = f"{rows} rows of {columns} columns, not one number"
-            raise QuantityError(f"the value {name!r} gives {message}")
-        found = answer.item()
-        if found is None:
-            return math.nan
-        if not isinstance(found, int | float):
-            raise QuantityError(f"the value {name!r} gives {found!r}, not a number")
-        return float(found)
-
-
-def _index(axis: tuple[str, ...], name: str) -> int:
-    if name not in axis:
-        raise QuantityError(f"there is no point {name!r}; there are {', '.join(axis)}")
-    return axis.index(name)
-
-
-def _of_flows(rows: list[dict[str, Any]], flows: Flows, name: str) -> float:
-    if isinstance(flows.wanted, range):
-        if flows.wanted.stop > len(rows):
-            raise QuantityError(f"there is no flow {flows.wanted.stop - 1} among {len(rows)}")
-        chosen = rows[flows.wanted.start : flows.wanted.stop]
-    else:
-        chosen = [row for row in rows if row.get(flows.column) == flows.wanted]
-        if not chosen:
-            there = sorted({str(row.get(flows.column)) for row in rows})
-            message = f"no flow has {flows.column} {flows.wanted!r}; there are {', '.join(there)}"
-            raise QuantityError(message)
-    values = [row.get(name) for row in chosen]
-    numbers = [float(v) for v in values if isinstance(v, int | float)]
-    if len(numbers) < len(values):
-        return math.nan
-    total = sum(numbers)
-    additive = name == "share_ratio" or name.endswith(_ADDITIVE)
-    return total if additive else total / len(numbers)
 
 
 @dataclass
@@ -339,7 +243,7 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
         if plan.error:
             raise RunError(plan.error)
         names = _names(plan, pool)
-        measured = claim.measured.value(names)
+        measured = float(claim.measured.value(names))
         low, high = claim.measured.interval(names) or (None, None)
         accept = tuple(
             Condition(text.text, text.holds(names), text.found(names)) for text in claim.accept

@@ -1,0 +1,115 @@
+"""What was measured of a case: its metrics and values at each point and for each seed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.claims.claim import Case
+from paceline.claims.expressions import Flows
+from paceline.claims.jobs import Record
+from paceline.claims.quantity import Quantity, QuantityError
+
+#: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
+_ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
+
+
+class Measured:
+    """What was measured of a case: a record for each point and seed."""
+
+    def __init__(
+        self, case: Case, records: Sequence[Sequence[Record]], values: dict[str, str]
+    ) -> None:
+        self._axes = case.axes
+        self._records = records
+        self._values = values
+
+    def records(self, points: Sequence[slice | str]) -> list[Sequence[Record]]:
+        """Return the records of the seeds at each of the chosen points."""
+        return [self._records[row] for row in self.chosen(points)[1]]
+
+    def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
+        """Return a metric or value at the chosen points, of a run or of some of its flows."""
+        axes, rows = self.chosen(points)
+        return Quantity(
+            axes,
+            tuple(tuple(self._value(r, flows, name) for r in self._records[row]) for row in rows),
+            seeded=True,
+        )
+
+    def chosen(
+        self, points: Sequence[slice | str]
+    ) -> tuple[tuple[tuple[str, ...], ...], list[int]]:
+        """Return the axes that are left and the rows of the chosen points."""
+        if points and len(points) != len(self._axes):
+            raise QuantityError(f"{len(points)} indices for {len(self._axes)} axes")
+        indices: list[Sequence[int]] = []
+        axes = []
+        everything = [slice(None)] * len(self._axes)
+        for axis, point in zip(self._axes, points or everything, strict=True):
+            if isinstance(point, slice):
+                first = 0 if point.start is None else _index(axis, point.start)
+                end = len(axis) if point.stop is None else _index(axis, point.stop) + 1
+                if first >= end:
+                    raise QuantityError(f"there is no point from {point.start!r} to {point.stop!r}")
+                indices.append(range(first, end))
+                axes.append(axis[first:end])
+            else:
+                indices.append([_index(axis, str(point))])
+        rows = []
+        for place in itertools.product(*indices):
+            row = 0
+            for axis, index in zip(self._axes, place, strict=True):
+                row = row * len(axis) + index
+            rows.append(row)
+        return tuple(axes), rows
+
+    def _value(self, record: Record, flows: Flows | None, name: str) -> float:
+        if flows is not None:
+            return _of_flows(record.flows, flows, name)
+        if name in record.metrics:
+            value = record.metrics[name]
+            return math.nan if value is None else float(value)
+        if name not in self._values:
+            raise QuantityError(f"no metric is called {name!r}")
+        answer = record.answers[self._values[name]]
+        if isinstance(answer, str):
+            raise QuantityError(f"the value {name!r}: {answer}")
+        if answer.shape != (1, 1):
+            rows, columns = answer.shape
+            message = f"{rows} rows of {columns} columns, not one number"
+            raise QuantityError(f"the value {name!r} gives {message}")
+        found = answer.item()
+        if found is None:
+            return math.nan
+        if not isinstance(found, int | float):
+            raise QuantityError(f"the value {name!r} gives {found!r}, not a number")
+        return float(found)
+
+
+def _index(axis: tuple[str, ...], name: str) -> int:
+    if name not in axis:
+        raise QuantityError(f"there is no point {name!r}; there are {', '.join(axis)}")
+    return axis.index(name)
+
+
+def _of_flows(rows: list[dict[str, Any]], flows: Flows, name: str) -> float:
+    if isinstance(flows.wanted, range):
+        if flows.wanted.stop > len(rows):
+            raise QuantityError(f"there is no flow {flows.wanted.stop - 1} among {len(rows)}")
+        chosen = rows[flows.wanted.start : flows.wanted.stop]
+    else:
+        chosen = [row for row in rows if row.get(flows.column) == flows.wanted]
+        if not chosen:
+            there = sorted({str(row.get(flows.column)) for row in rows})
+            message = f"no flow has {flows.column} {flows.wanted!r}; there are {', '.join(there)}"
+            raise QuantityError(message)
+    values = [row.get(name) for row in chosen]
+    numbers = [float(v) for v in values if isinstance(v, int | float)]
+    if len(numbers) < len(values):
+        return math.nan
+    total = sum(numbers)
+    additive = name == "share_ratio" or name.endswith(_ADDITIVE)
+    return total if additive else total / len(numbers)
