@@ -7,13 +7,16 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paceline
 from conftest import SCENARIO, Command
-from paceline.claims import Campaign, ClaimError, load
+from paceline import runs
+from paceline.claims import Campaign, ClaimError, jobs, load
 from paceline.claims.expressions import Expression, ExpressionError, Flows, Names
 from paceline.claims.quantity import Quantity
 from paceline.cli import console
@@ -52,6 +55,7 @@ NAMES: Names = {
         ("low(a['2'].x) >= 21 and not high(a['2'].x) > 22", True),
         ("gain > 3 or gain > 1", True),
         ("0.9 < gain <= 1.94", False),
+        ("gain > 1 and gain > 3", False),
         ("abs(-gain) / 2 + 1", 2.0),
         ("all(mean(a.x) > 11)", True),
         ("all(mean(a.x) > 12)", False),
@@ -260,6 +264,42 @@ def test_a_sweep_is_measured_and_drawn(cli: Command, claims: Path, tmp_path: Pat
     assert page.count("data:image/png") == 6
 
 
+def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path: Path) -> None:
+    measured = {
+        "P1": "mean(grid['40 ms', '5 Mbit/s, 1 bdp'].queue_mean_ns)",
+        "P2": "sum(mean(grid['20 ms':'20 ms', :].queue_mean_ns))",
+        "P3": "count(mean(deep['1 bdp':].queue_mean_ns) > 0)",
+        "P4": "count(mean(deep[:'1 bdp'].queue_mean_ns) > 0)",
+        "P5": "mean(deep['2 bdp'].queue_mean_ns)",
+    }
+    text = (claims / "s.toml").read_text().partition("[[claims.pictures]]")[0]
+    head, accept, rest = text.partition("accept = [")
+    rest = rest.partition("]\nseeds")[2]
+    for name, expression in measured.items():
+        own = head.replace("S1", name).replace("mean(deep['2 bdp'].early_bytes)", expression)
+        (claims / f"{name}.toml").write_text(f"{own}{accept}]\nseeds{rest}")
+    result = json.loads(cli("claims", *measured, "--json", "--quiet").stdout)
+    found = {claim["id"]: claim["measured"] for claim in result["claims"]}
+
+    def alone(seed: int, **overrides: str) -> float:
+        late = {f"flows.{2 - seed}.start": "1 s", f"flows.{seed - 1}.start": "0 s"}
+        if "path.rtt" not in overrides:
+            late = {}
+        run = paceline.run(tmp_path / "small.toml", seed=seed, overrides={**late, **overrides})
+        return float(run.metrics["queue_mean_ns"] or 0)
+
+    def grid(rtt: str, rate: str, size: str) -> float:
+        keys = {"path.loss": "0.1 %", "path.rtt": rtt, "path.rate": rate, "path.queue.size": size}
+        return (alone(1, **keys) + alone(2, **keys)) / 2
+
+    deep = [alone(seed, **{"path.queue.size": "2 bdp"}) for seed in (1, 2)]
+    assert found["P1"] == pytest.approx(grid("40 ms", "5 Mbit/s", "1 bdp"))
+    rows = grid("20 ms", "5 Mbit/s", "1 bdp") + grid("20 ms", "10 Mbit/s", "2 bdp")
+    assert found["P2"] == pytest.approx(rows)
+    assert (found["P3"], found["P4"]) == (2, 2)
+    assert found["P5"] == pytest.approx(sum(deep) / 2)
+
+
 def test_a_job_is_run_once_for_all_that_ask(claims: Path) -> None:
     both = load(claims)
     assert len(Campaign(both[:1])) == 3 * 2 + 4 * 2
@@ -295,6 +335,19 @@ def test_an_interrupt_keeps_what_is_finished(
     found = json.loads(result.stdout)["claims"]
     assert [(claim["id"], claim["verdict"]) for claim in found] == [("S2", "reproduced")]
     assert "without S3" in result.stderr
+
+
+def test_a_run_that_stops_is_its_claims_error(
+    claims: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def simulate(pool: Any, finished: Any, *, failed: Any, **_: Any) -> None:
+        runs.simulate(pool[:-1], finished)
+        failed(len(pool) - 1, "no time passes")
+
+    monkeypatch.setattr(jobs, "simulate", simulate)
+    results = Campaign(load(claims)[::-1]).verify().results
+    assert [result.verdict for result in results] == ["reproduced", "error"]
+    assert results[1].why == "small.toml, seed 2: no time passes"
 
 
 def test_an_error_stays_with_its_claim(cli: Command, claims: Path, tmp_path: Path) -> None:
