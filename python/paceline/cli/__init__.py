@@ -228,22 +228,57 @@ def startup(
     return Exit.OK
 
 
-@app.command(help_epilogue=_examples("conformance", "conformance --traces DIR --json"))
+@app.command(
+    help_epilogue=_examples(
+        "conformance",
+        "conformance 07b 16",
+        "conformance --controller bbr3-linux",
+        "conformance --traces DIR --json",
+    )
+)
 def conformance(
+    names: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Cases, by id or its beginning; all if none is given."),
+    ] = None,
+    /,
     *,
     traces: Annotated[
-        Path,
-        Parameter(help="Folder of golden traces, with v1, v2 and v3 in it."),
-    ] = Path("conformance/linux-bbr"),
+        Path | None,
+        Parameter(help="Replay the golden traces of this folder (v1, v2, v3 in it), and no more."),
+    ] = None,
+    cases: Annotated[
+        Path | None, Parameter(help="Run the draft's cases of this folder, and no more.")
+    ] = None,
+    controller: Annotated[
+        str | None, Parameter(help="Run the draft's cases with it. Default: bbr3.")
+    ] = None,
+    jobs: Annotated[
+        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+    ] = None,
     json: Json = False,
+    quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
 ) -> Exit:
-    """Replay golden traces of Linux's BBR: every state field, after every event, must be equal.
+    """Check the BBRs: golden traces of Linux, and the IETF draft's example test cases.
 
-    Exit code 3 if a trace differs; the evidence then shows the first event that does.
+    A trace passes when every state field equals Linux's after every event; a case of the draft when
+    each of its numbered steps holds in the record of its run, on every path it is tried on. What
+    cannot hold is an expected fail, with its reason. Exit code 3 if one fails.
     """
-    from paceline.cli.conformance import show
+    from paceline.cli.conformance import DRAFT, GOLDEN, Settings, show
 
-    return show(traces, as_json=json)
+    folder = Path("conformance")
+    only_draft = cases is not None or controller is not None
+    settings = Settings(
+        names=names or [],
+        traces=traces or (None if only_draft else folder / GOLDEN),
+        cases=cases or (None if traces and not only_draft else folder / DRAFT),
+        controller=controller or "bbr3",
+        jobs=jobs,
+        as_json=json,
+        quiet=quiet,
+    )
+    return show(settings)
 
 
 @app.command(

@@ -22,6 +22,7 @@ const fn config() -> SenderConfig {
         recovery: crate::Recovery::RackPrr,
         tlp: true,
         f_rto: true,
+        ets: false,
         limited_transmit: true,
         undo: true,
         max_ack_delay: ms(200),
