@@ -1,0 +1,10 @@
+"""The example test cases of the BBR draft.
+
+A case is two files side by side: ``NN-name.toml``, a scenario like any other, and
+``NN-name.steps.toml``, the draft's numbered steps, each with a query over what the run recorded.
+"""
+
+from paceline.conformance.case import Case, CaseError, Step, Variant, load
+from paceline.conformance.draft import Result, run_case
+
+__all__ = ["Case", "CaseError", "Result", "Step", "Variant", "load", "run_case"]

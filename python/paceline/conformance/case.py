@@ -1,0 +1,130 @@
+"""The draft's test cases as their files hold them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+#: The end of a file of steps; the scenario has the same name without it.
+STEPS = ".steps.toml"
+
+
+class CaseError(ValueError):
+    """A file of steps is wrong."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of the draft's numbered steps."""
+
+    number: int
+    #: What must hold, in words.
+    says: str
+    #: A query whose one row has `holds`; its other columns are the evidence.
+    query: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The case with other values in its scenario."""
+
+    #: What is different, in words; empty for the scenario as it is written.
+    name: str = ""
+    overrides: tuple[tuple[str, str], ...] = ()
+    #: Steps that cannot hold here, and why.
+    expected: dict[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of the draft's example test cases."""
+
+    id: str
+    title: str
+    scenario: Path
+    steps: tuple[Step, ...]
+    variants: tuple[Variant, ...]
+    #: By controller: steps that do not hold for it, and why.
+    expected: dict[str, dict[int, str]]
+
+
+def load(folder: Path) -> list[Case]:
+    """Return every case of a folder, in the order of their names."""
+    files = sorted(folder.glob(f"*{STEPS}"))
+    if not files:
+        raise CaseError(f"{folder} has no cases: no file ends in {STEPS}")
+    return [_read(path) for path in files]
+
+
+def _read(path: Path) -> Case:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise CaseError(f"{path}: {error}") from error
+    _known(path, "the file", document, {"title", "steps", "variants", "expected"})
+    name = path.name.removesuffix(STEPS)
+    steps = tuple(_step(path, table) for table in _list(path, document, "steps"))
+    if not steps:
+        raise CaseError(f"{path}: no [[steps]]")
+    numbers = {step.number for step in steps}
+    expected = {
+        controller: _reasons(path, numbers, table)
+        for controller, table in document.get("expected", {}).items()
+    }
+    variants = [_variant(path, numbers, table) for table in _list(path, document, "variants")]
+    return Case(
+        id=name,
+        title=_text(path, "the file", document, "title"),
+        scenario=path.with_name(f"{name}.toml"),
+        steps=steps,
+        variants=(Variant(), *variants),
+        expected=expected,
+    )
+
+
+def _step(path: Path, table: dict[str, Any]) -> Step:
+    _known(path, "a step", table, {"number", "says", "query"})
+    number = table.get("number")
+    if not isinstance(number, int):
+        raise CaseError(f"{path}: a step's number is the draft's, such as number = 1")
+    where = f"step {number}"
+    return Step(number, _text(path, where, table, "says"), _text(path, where, table, "query"))
+
+
+def _variant(path: Path, numbers: set[int], table: dict[str, Any]) -> Variant:
+    _known(path, "a variant", table, {"name", "set", "expected"})
+    name = _text(path, "a variant", table, "name")
+    overrides = tuple((key, str(value)) for key, value in table.get("set", {}).items())
+    return Variant(name, overrides, _reasons(path, numbers, table.get("expected", {})))
+
+
+def _reasons(path: Path, numbers: set[int], table: dict[str, Any]) -> dict[int, str]:
+    reasons = {}
+    for key, reason in table.items():
+        if not key.isdecimal() or int(key) not in numbers:
+            raise CaseError(f"{path}: {key!r} is expected to fail, and no step has that number")
+        reasons[int(key)] = str(reason)
+    return reasons
+
+
+def _list(path: Path, document: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise CaseError(f"{path}: write {key} as [[{key}]]")
+    return tables
+
+
+def _text(path: Path, where: str, table: dict[str, Any], key: str) -> str:
+    value = table.get(key)
+    if not isinstance(value, str):
+        raise CaseError(f"{path}: {where} needs {key!r}, a text")
+    return value
+
+
+def _known(path: Path, where: str, table: dict[str, Any], keys: set[str]) -> None:
+    unknown = sorted(set(table) - keys)
+    if unknown:
+        known = ", ".join(sorted(keys))
+        raise CaseError(f"{path}: {where} has an unknown key {unknown[0]!r}; known are {known}")

@@ -1,0 +1,58 @@
+"""What other implementations of BBRv3 call the draft's states and variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Names:
+    """A controller's own names, and the draft's."""
+
+    #: States, from the draft's name.
+    states: dict[str, str] = field(default_factory=dict)
+    #: Columns of the record, to the draft's name.
+    columns: dict[str, str] = field(default_factory=dict)
+    #: Columns of `bbr3` that it has nothing for, and what it does instead.
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+_LINUX = Names(
+    states={
+        "Startup": "STARTUP",
+        "Drain": "DRAIN",
+        "ProbeBW_DOWN": "PROBE_BW_DOWN",
+        "ProbeBW_CRUISE": "PROBE_BW_CRUISE",
+        "ProbeBW_REFILL": "PROBE_BW_REFILL",
+        "ProbeBW_UP": "PROBE_BW_UP",
+        "ProbeRTT": "PROBE_RTT",
+    },
+    columns={
+        "inflight_hi_bytes": "inflight_longterm_bytes",
+        "inflight_lo_bytes": "inflight_shortterm_bytes",
+        "bw_lo_bps": "bw_shortterm_bps",
+        "full_bw_cnt": "full_bw_count",
+        "loss_in_round": "is_loss_in_round",
+        "stopped_risky_probe": "prev_probe_precautionary",
+        "probe_wait_ns": "bw_probe_wait_ns",
+    },
+    absent={
+        "round_count": "Linux marks where rounds begin and does not count them",
+        "drain_start_round": "Linux's DRAIN ends by inflight alone",
+        "cycle_count": "Linux turns its max filter over without a count",
+        "bdp_bytes": "Linux computes the BDP where it needs it and keeps none",
+        "inflight_at_bw_bytes": "Linux computes the BDP where it needs it and keeps none",
+        "inflight_at_max_bw_bytes": "Linux computes the BDP where it needs it and keeps none",
+        "inflight_with_headroom_bytes": "Linux computes headroom where it needs it and keeps none",
+        "max_inflight_bytes": "Linux computes its target window and keeps none",
+        "probe_rtt_min_stamp_ns": "Linux's stamp is in jiffies and not in the record",
+        "probe_up_acked_per_inc_bytes": "Linux counts in packets: bw_probe_up_cnt",
+        "undo_bw_shortterm_bps": "Linux's undo_bw_lo is not in the record",
+        "undo_inflight_shortterm_bytes": "Linux's undo_inflight_lo is not in the record",
+        "undo_inflight_longterm_bytes": "Linux's undo_inflight_hi is not in the record",
+        "undo_state": "Linux undoes by the values alone, without the state of before",
+    },
+)
+
+#: By controller; one without an entry goes by the draft's names.
+NAMES = {"bbr3-linux": _LINUX}

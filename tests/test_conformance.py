@@ -1,0 +1,154 @@
+"""The draft's test cases: their files, their verdicts, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import SCENARIO, Command
+from paceline.conformance import CaseError, load, run_case
+
+ROOT = Path(__file__).parent.parent
+DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
+
+STEPS = """\
+title = "A flow starts"
+
+[[steps]]
+number = 1
+says = "it starts in STARTUP"
+query = "SELECT phase = 'Startup' AS holds, phase FROM visits WHERE visit = 0"
+"""
+
+
+def case_of(folder: Path, steps: str) -> Path:
+    (folder / "1-start.toml").write_text(SCENARIO)
+    (folder / "1-start.steps.toml").write_text(steps)
+    return folder
+
+
+def verdict_of(folder: Path, controller: str = "bbr3") -> tuple[str, tuple[str, ...]]:
+    [case] = load(folder)
+    result = run_case(case, controller)
+    return result.verdict, result.evidence
+
+
+def test_a_step_that_holds_passes_and_shows_what_was_found(tmp_path: Path) -> None:
+    verdict, [line] = verdict_of(case_of(tmp_path, STEPS))
+    assert verdict == "pass"
+    assert line == "step 1 holds: it starts in STARTUP; phase Startup"
+
+
+def test_a_step_that_does_not_hold_fails(tmp_path: Path) -> None:
+    verdict, [line] = verdict_of(case_of(tmp_path, STEPS), "reno")
+    assert verdict == "fail"
+    assert line == "step 1 does not hold: it starts in STARTUP; phase SlowStart"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT phase = 'Nowhere' AS holds FROM visits WHERE phase = 'Nowhere'", "never came"),
+        ("SELECT MIN(nothing_bps) > 0 AS holds FROM samples", "not recorded"),
+        ("SELECT NULL AS holds", "does not hold"),
+    ],
+)
+def test_what_is_not_there_does_not_hold(tmp_path: Path, query: str, found: str) -> None:
+    before, _, _ = STEPS.partition("query")
+    verdict, [line] = verdict_of(case_of(tmp_path, f'{before}query = "{query}"\n'))
+    assert verdict == "fail"
+    assert found in line
+
+
+def test_an_expected_failure_is_told_apart_and_has_to_happen(tmp_path: Path) -> None:
+    expected = '[expected.reno]\n1 = "it has slow start instead"\n'
+    folder = case_of(tmp_path, f"{STEPS}\n{expected}")
+    verdict, [line] = verdict_of(folder, "reno")
+    assert verdict == "expected fail"
+    assert line.endswith("[expected: it has slow start instead]")
+    assert verdict_of(folder, "bbr3")[0] == "pass"
+    case_of(tmp_path, f"{STEPS}\n{expected.replace('reno', 'bbr3')}")
+    verdict, [line] = verdict_of(folder, "bbr3")
+    assert verdict == "fail"
+    assert "expected to fail" in line
+
+
+def test_variants_set_values_and_are_judged_each(tmp_path: Path) -> None:
+    variant = """
+[[variants]]
+name = "slow"
+set = { "path.rate" = "1 Mbit/s" }
+expected = { 2 = "the path is slow" }
+"""
+    step = """
+[[steps]]
+number = 2
+says = "the path is fast"
+query = "SELECT link_bps = 10000000 AS holds, link_bps FROM path"
+"""
+    verdict, lines = verdict_of(case_of(tmp_path, STEPS + step + variant))
+    assert verdict == "expected fail"
+    assert [line.split(":")[0] for line in lines] == [
+        "step 1 holds",
+        "step 2 holds",
+        "step 1 (slow) holds",
+        "step 2 (slow) does not hold",
+    ]
+    assert "link_bps 1.000 Mbit/s" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("title = 'x'", "no [[steps]]"),
+        (STEPS.replace("title", "titel"), "unknown key 'titel'"),
+        (STEPS.replace("number = 1", "number = 'one'"), "number"),
+        (STEPS.replace("says", "say"), "unknown key 'say'"),
+        (f"{STEPS}[expected.bbr3]\n7 = 'x'\n", "no step has that number"),
+        ("title = ", "steps.toml"),
+    ],
+)
+def test_a_broken_file_of_steps_is_named(tmp_path: Path, steps: str, message: str) -> None:
+    with pytest.raises(CaseError, match="1-start") as error:
+        load(case_of(tmp_path, steps))
+    assert message in str(error.value)
+
+
+def test_a_query_that_cannot_be_asked_is_an_error(tmp_path: Path) -> None:
+    for query in ("SELEC", "SELECT 1 AS other", "SELECT t_ns > 0 AS holds FROM samples"):
+        before, _, _ = STEPS.partition("query")
+        [case] = load(case_of(tmp_path, f'{before}query = "{query}"\n'))
+        with pytest.raises(CaseError, match="1-start, step 1"):
+            run_case(case, "bbr3")
+
+
+def test_all_of_the_drafts_cases_are_there() -> None:
+    # Case 7 is of two states, and has two files.
+    numbers = {case.id.split("-")[0].rstrip("ab") for case in load(DRAFT)}
+    assert numbers == {f"{number:02}" for number in range(1, 23)}
+
+
+@pytest.mark.parametrize("controller", ["bbr3", "bbr3-linux"])
+def test_the_drafts_cases(cli: Command, controller: str) -> None:
+    result = cli("conformance", "--cases", DRAFT, "--controller", controller, "--json")
+    cases = json.loads(result.stdout)["cases"]
+    assert [case["id"] for case in cases if case["verdict"] == "fail"] == []
+    assert result.returncode == 0
+    assert {case["controller"] for case in cases} == {controller}
+
+
+def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -> None:
+    folder = case_of(tmp_path, STEPS)
+    result = cli("conformance", "--cases", folder, "--controller", "bbr4")
+    assert result.returncode == 2
+    assert "did you mean bbr" in result.stderr
+    result = cli("conformance", "2-start", "--cases", folder)
+    assert result.returncode == 2
+    assert "did you mean 1-start" in result.stderr
+    assert cli("conformance", "--cases", tmp_path / "nowhere").returncode == 2
+    result = cli("conformance", "1", "--cases", folder)
+    assert result.returncode == 0
+    assert "step 1 holds" in result.stdout
+    assert cli("conformance", "--cases", folder, "--controller", "reno").returncode == 3
