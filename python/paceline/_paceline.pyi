@@ -58,6 +58,8 @@ class Aggregate(TypedDict):
     median: float
     low: float
     high: float
+    median_low: float
+    median_high: float
     count: int
 
 class Table:

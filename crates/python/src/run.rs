@@ -61,8 +61,8 @@ pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
     record::repeats_json(&runs).to_string()
 }
 
-/// What the values of repeats say together: `mean`, `median`, `low`, `high`, `count`; `None` of no
-/// values, or of what is not finite.
+/// What the values of repeats say together: `mean`, `median`, `low`, `high`, `median_low`,
+/// `median_high`, `count`; `None` of no values, or of what is not finite.
 #[pyfunction]
 pub fn aggregate(py: Python<'_>, values: Vec<f64>) -> PyResult<Option<Bound<'_, PyDict>>> {
     let Some(together) = record::aggregate(&values) else {
@@ -73,6 +73,8 @@ pub fn aggregate(py: Python<'_>, values: Vec<f64>) -> PyResult<Option<Bound<'_, 
     dict.set_item("median", together.median)?;
     dict.set_item("low", together.low)?;
     dict.set_item("high", together.high)?;
+    dict.set_item("median_low", together.median_low)?;
+    dict.set_item("median_high", together.median_high)?;
     dict.set_item("count", together.count)?;
     Ok(Some(dict))
 }

@@ -20,29 +20,32 @@ pub struct Aggregate {
     pub low: f64,
     /// Upper end of the 95 % interval of the mean.
     pub high: f64,
+    /// Lower end of the 95 % interval of the median.
+    pub median_low: f64,
+    /// Upper end of the 95 % interval of the median.
+    pub median_high: f64,
     /// Number of values.
     pub count: usize,
 }
 
-/// Mean, median and 95 % interval of the mean; `None` of nothing, or of what is not finite.
+/// Mean, median and the 95 % interval of each; `None` of nothing, or of what is not finite.
 ///
-/// The interval is the percentile bootstrap (Efron 1979): 2000 times, as many values are drawn with
+/// The intervals are the percentile bootstrap (Efron 1979): 2000 times, as many values are drawn with
 /// replacement as there are, by a generator of a fixed seed; `low` and `high` are, by nearest rank,
-/// the 2.5th and 97.5th percentile of the means of the draws. Of one value it is the value itself;
-/// of fewer than some ten it is narrower than it should be.
+/// the 2.5th and 97.5th percentile of the means of the draws, `median_low` and `median_high` those
+/// of their medians. Of one value they are the value itself; of fewer than some ten they are
+/// narrower than they should be.
 pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     if values.iter().any(|value| !value.is_finite()) {
         return None;
     }
     let mean_of_all = mean(values)?;
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let upper = *sorted.get(sorted.len() / 2)?;
-    let lower = *sorted.get((sorted.len() - 1) / 2)?;
+    let median_of_all = median(&mut values.to_vec())?;
 
     let mut rng = Rng::new(SEED);
     let mut draw = Vec::with_capacity(values.len());
     let mut means = Vec::with_capacity(RESAMPLES);
+    let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         draw.clear();
         draw.extend((0..values.len()).filter_map(|_| {
@@ -50,15 +53,36 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
             values.get(index)
         }));
         means.push(mean(&draw)?);
+        medians.push(median(&mut draw)?);
     }
-    means.sort_unstable_by(f64::total_cmp);
+    let (low, high) = interval(&mut means)?;
+    let (median_low, median_high) = interval(&mut medians)?;
     Some(Aggregate {
         mean: mean_of_all,
-        median: lower + (upper - lower) / 2.0,
-        low: *means.get(RESAMPLES * 25 / 1000 - 1)?,
-        high: *means.get(RESAMPLES * 975 / 1000 - 1)?,
+        median: median_of_all,
+        low,
+        high,
+        median_low,
+        median_high,
         count: values.len(),
     })
+}
+
+/// The median, of an even number of values the mean of the middle two; sorts the values.
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_unstable_by(f64::total_cmp);
+    let upper = *values.get(values.len() / 2)?;
+    let lower = *values.get(values.len().checked_sub(1)? / 2)?;
+    Some(lower + (upper - lower) / 2.0)
+}
+
+/// The 2.5th and 97.5th percentile of a statistic of the draws.
+fn interval(draws: &mut [f64]) -> Option<(f64, f64)> {
+    draws.sort_unstable_by(f64::total_cmp);
+    Some((
+        *draws.get(RESAMPLES * 25 / 1000 - 1)?,
+        *draws.get(RESAMPLES * 975 / 1000 - 1)?,
+    ))
 }
 
 /// What `--json` says of repeats of one scenario: as [`Run::summary_json`] of the first, but each
@@ -114,6 +138,7 @@ fn together(metrics: &[&Metric]) -> Value {
             low,
             high,
             count,
+            ..
         }) => json!({
             "mean": mean, "median": median, "low": low, "high": high, "count": count,
         }),
@@ -139,6 +164,7 @@ mod tests {
     fn one_value_is_its_own_interval() {
         let one = aggregate(&[0.25]).unwrap();
         assert_eq!((one.low, one.high), (0.25, 0.25));
+        assert_eq!((one.median_low, one.median_high), (0.25, 0.25));
     }
 
     #[test]
@@ -150,6 +176,19 @@ mod tests {
         assert!((0.38..=0.42).contains(&all.low), "{all:?}");
         assert!((0.58..=0.62).contains(&all.high), "{all:?}");
         assert_eq!(aggregate(&values), Some(all), "not replayable");
+    }
+
+    #[test]
+    fn the_median_has_its_own_interval() {
+        // One value far off moves the mean and not the median: a draw's median is 5 only if 5 comes
+        // twice or more, with a chance of 1 - (2/3)^3 - 3 x 1/3 x (2/3)^2 = 7/27.
+        let all = aggregate(&[0.0, 0.0, 5.0]).unwrap();
+        assert_eq!((all.median_low, all.median_high), (0.0, 5.0));
+        // Of nine, five or more of nine draws must be it: 0.1 %.
+        let nine = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0];
+        let all = aggregate(&nine).unwrap();
+        assert_eq!((all.median_low, all.median_high), (0.0, 0.0));
+        assert!(all.high > 1.0, "{all:?}");
     }
 
     #[test]

@@ -100,8 +100,6 @@ def draw(result: Result, picture: Picture) -> Figure:
         match picture.kind:
             case "time":
                 return _time(result, picture)
-            case "sequence":
-                return _sequence(result, picture)
         figure = _figure(7.2, 3.6, picture.title)
         axes = figure.subplots()
         match picture.kind:
@@ -297,10 +295,6 @@ def _curves(axes: Axes, query: str, frame: pl.DataFrame) -> None:
     axes.set_ylabel(y)
     if split and len(parts) <= 2 * len(QUANTITIES):
         axes.legend(loc="best", fontsize=6)
-
-
-def _sequence(result: Result, picture: Picture) -> Figure:
-    raise PictureError("time-sequence diagrams are not drawn yet")
 
 
 def _startup(axes: Axes, gains: tuple[float, ...]) -> None:

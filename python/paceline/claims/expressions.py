@@ -71,7 +71,7 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[str, Callable[[float, float], bool]]] 
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
-_STATISTICS = ("mean", "median", "low", "high")
+_STATISTICS = ("mean", "median", "low", "high", "median_low", "median_high")
 _CONDITIONS: dict[str, Callable[[Sequence[float]], float]] = {"all": all, "any": any, "count": sum}
 _REDUCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
@@ -130,13 +130,14 @@ class Expression:
     def interval(self, names: Names) -> tuple[float, float] | None:
         """Return the interval, for one that is a mean or a median of the seeds."""
         match self._tree:
-            case ast.Call(func=ast.Name(id="mean" | "median"), args=[argument], keywords=[]):
-                low, high = (
-                    self._single(ast.Call(ast.Name(end), [argument], []), names)
-                    for end in ("low", "high")
-                )
-                return low, high
-        return None
+            case ast.Call(func=ast.Name(id="mean"), args=[argument], keywords=[]):
+                ends = ("low", "high")
+            case ast.Call(func=ast.Name(id="median"), args=[argument], keywords=[]):
+                ends = ("median_low", "median_high")
+            case _:
+                return None
+        low, high = (self._single(ast.Call(ast.Name(end), [argument], []), names) for end in ends)
+        return low, high
 
     def holds(self, names: Names) -> bool:
         """Return its one truth value."""

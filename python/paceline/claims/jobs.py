@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,49 +29,40 @@ class Record:
     flows: list[dict[str, Any]]
     #: The answers to queries over its tables; the message, where one failed.
     answers: dict[str, pl.DataFrame | str]
-    #: The run, where it is drawn itself.
-    run: Run | None = None
-
-
-@dataclass
-class _Wanted:
-    #: The queries, in the order in which they were asked.
-    queries: dict[str, None] = field(default_factory=dict)
-    keep: bool = False
 
 
 class Pool:
     """Jobs, what is asked of each, and in the end what they answered."""
 
     def __init__(self) -> None:
-        self._wanted: dict[Job, _Wanted] = {}
+        #: The queries of each job, in the order in which they were asked.
+        self._queries: dict[Job, dict[str, None]] = {}
         self._texts: dict[Path, str] = {}
         self._checked: set[tuple[Path, tuple[tuple[str, str], ...]]] = set()
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
 
     def __len__(self) -> int:
-        return len(self._wanted)
+        return len(self._queries)
 
-    def add(self, job: Job, queries: Sequence[str] = (), *, keep: bool = False) -> None:
+    def add(self, job: Job, queries: Sequence[str] = ()) -> None:
         """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
         if job.scenario not in self._texts:
             self._texts[job.scenario], _ = load(job.scenario)
         if (job.scenario, job.overrides) not in self._checked:
             _paceline.check(self._texts[job.scenario], str(job.scenario), job.overrides)
             self._checked.add((job.scenario, job.overrides))
-        wanted = self._wanted.setdefault(job, _Wanted())
-        wanted.queries |= dict.fromkeys(queries)
-        wanted.keep |= keep
+        asked = self._queries.setdefault(job, {})
+        asked |= dict.fromkeys(queries)
 
     def run(
         self, *, threads: int | None = None, progress: Callable[[Progress], object] | None = None
     ) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished."""
-        jobs = list(self._wanted)
+        jobs = list(self._queries)
 
         def collect(index: int, inner: _paceline.Run, _: object) -> None:
-            self.records[jobs[index]] = _kept(Run(inner), self._wanted[jobs[index]])
+            self.records[jobs[index]] = _kept(Run(inner), self._queries[jobs[index]])
 
         def failed(index: int, message: str) -> None:
             self.failures[jobs[index]] = message
@@ -85,9 +76,8 @@ class Pool:
         )
 
 
-def _kept(run: Run, wanted: _Wanted) -> Record:
-    answers = {query: ask(run, query) for query in wanted.queries}
-    return Record(run.metrics, run.flow_metrics, answers, run if wanted.keep else None)
+def _kept(run: Run, queries: Iterable[str]) -> Record:
+    return Record(run.metrics, run.flow_metrics, {query: ask(run, query) for query in queries})
 
 
 def ask(run: Run, query: str) -> pl.DataFrame | str:

@@ -17,7 +17,7 @@ class PictureError(ValueError):
 class Picture:
     """One picture of a claim."""
 
-    #: `sweep`, `bars`, `time`, `sequence` or `startup`.
+    #: `sweep`, `bars`, `time` or `startup`.
     kind: str
     title: str = ""
     xlabel: str = ""
@@ -56,11 +56,6 @@ class Picture:
         """Return the expressions that it draws."""
         return [*self.y.values(), *self.published.values()]
 
-    @property
-    def sequence(self) -> bool:
-        """Whether it needs the whole run, with its packets."""
-        return self.kind == "sequence"
-
 
 def _expressions(table: dict[str, str]) -> dict[str, Expression]:
     return {label: Expression(text) for label, text in table.items()}
@@ -72,7 +67,6 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": (("y",), (*_LABELS, "published")),
     "bars": (("y",), (*_LABELS, "published")),
     "time": (("cases", "queries"), ("title", "log")),
-    "sequence": (("cases",), ("title",)),
     "startup": (("gains",), ("title",)),
 }
 _READ: dict[str, Callable[[Any], Any]] = {

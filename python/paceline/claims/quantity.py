@@ -108,7 +108,11 @@ def _names(axes: tuple[Axis, ...]) -> str:
 
 
 def statistic(name: str, values: Sequence[float]) -> float:
-    """Return `mean`, `median`, `low` or `high` of the values that are defined."""
+    """Return a statistic of the values that are defined, by its name.
+
+    They are `mean` with the ends of its interval, `low` and `high`, and `median` with `median_low`
+    and `median_high`.
+    """
     found = _paceline.aggregate([float(value) for value in values if not math.isnan(value)])
     if found is None:
         return math.nan
