@@ -13,6 +13,7 @@ mod fairness;
 mod folder;
 pub mod metrics;
 mod recorder;
+mod rounds;
 mod rows;
 mod run;
 mod states;

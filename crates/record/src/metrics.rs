@@ -9,6 +9,7 @@ use crate::counter::Span;
 use crate::fairness::{
     converged, convergence, jain_in_bins, jain_over, last_half, mean, variation,
 };
+use crate::rounds::{heavy_loss_rounds, rate_recovery};
 use crate::view::FlowRows;
 use crate::{FlowMetrics, Metric, RecordError, Rows};
 
@@ -264,6 +265,22 @@ pub const METRICS: &[MetricSpec] = &[
             let sum = |sum: u64, flow: &FlowRows| sum.saturating_add(flow.rto_count);
             Some(rows.flows.iter().fold(0, sum) as f64)
         },
+    },
+    Definition {
+        name: "heavy_loss_rounds_count",
+        unit: Unit::Count,
+        better: Better::Lower,
+        formula: "rounds in a row in which more than 10 % of the packets offered to the bottleneck are dropped, those in which none is offered left out; a round lasts for the shortest of the flows' latest RTTs at its start, and until the next row of `queue`",
+        window: "from the first such round after the last change of the path's rate; absent without a change",
+        compute: heavy_loss_rounds,
+    },
+    Definition {
+        name: "rate_recovery_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "time from the last change of the path's rate to the first row of `queue` that begins five 1 s bins in a row, each with goodput of at least 90 % of what the bottleneck could have carried x payload / wire size of a full packet",
+        window: "rows from the change on with five bins left in the window; absent without a change or such a row",
+        compute: rate_recovery,
     },
 ];
 

@@ -367,6 +367,59 @@ impl<'a> Rows<'a> {
         }
         survived.map(|survived| 1.0 - survived)
     }
+
+    /// The times of the bottleneck's rows in the window.
+    pub(crate) fn bottleneck_times(&self) -> Option<impl Iterator<Item = i64> + '_> {
+        let (window, link) = self.window.zip(self.bottleneck())?;
+        let times = link.rows.iter().filter_map(|row| self.link_times.get(*row));
+        Some(times.copied().filter(move |t| window.contains(*t)))
+    }
+
+    /// Packets that the bottleneck was offered and dropped in a span, and the bytes
+    /// that it could have carried.
+    pub(crate) fn bottleneck_in(&self, span: Span) -> Option<(u64, u64, u64)> {
+        let link = self.bottleneck()?;
+        let grown = |values| {
+            Counter {
+                times: self.link_times,
+                values,
+                rows: &link.rows,
+                origin: 0,
+                end: None,
+            }
+            .between(span.from, span.to)
+        };
+        let (offered, dropped) = (grown(self.offered), grown(self.dropped));
+        Some((offered, dropped, grown(self.capacities)))
+    }
+
+    /// Payload bytes in so many bytes on the wire.
+    pub(crate) fn payload_of(&self, bytes: u64) -> f64 {
+        bytes as f64 * self.payload_ratio
+    }
+
+    /// The shortest of the flows' latest RTTs at a time.
+    pub(crate) fn shortest_rtt(&self, time: i64) -> Option<i64> {
+        let latest = |flow: &FlowRows| {
+            let after = flow
+                .rows
+                .partition_point(|row| self.times.get(*row).is_some_and(|t| *t <= time));
+            let row = *flow.rows.get(after.checked_sub(1)?)?;
+            self.rtts.is_valid(row).then(|| self.rtts.value(row))
+        };
+        let active = |flow: &&FlowRows| flow.active.is_some_and(|span| span.contains(time));
+        self.flows.iter().filter(active).filter_map(latest).min()
+    }
+
+    /// When something of a kind last happened.
+    pub(crate) fn last_event(&self, kind: &str) -> Option<i64> {
+        let (times, kinds) = (
+            self.events.values("t_ns").ok()?,
+            self.events.texts("kind").ok()?,
+        );
+        let happened = times.iter().zip(kinds).filter(|(_, k)| *k == Some(kind));
+        happened.map(|(t, _)| *t).max()
+    }
 }
 
 /// The rows of each of `count` things, which `position` finds by number.

@@ -530,3 +530,69 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn heavy_rounds_by_hand() {
+    let with = |changes: &[u64]| {
+        let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+        // Packets dropped and offered until each second.
+        let dropped = [50, 50, 61, 71, 82, 82, 82, 182, 192, 202, 302];
+        let offered = [50, 150, 250, 350, 450, 450, 450, 550, 650, 750, 850];
+        for (second, (dropped, offered)) in (0..).zip(dropped.into_iter().zip(offered)) {
+            let rtt = (second > 0).then_some(2_000);
+            recorder.sample(&sample(0, at_ms(second * 1_000), 0, rtt), |_| {});
+            recorder.queue(&QueueRow {
+                offered_packets: offered,
+                dropped_packets: dropped,
+                ..queue(0, second, 90)
+            });
+        }
+        for second in changes {
+            recorder.event(&EventRow {
+                t: at_ms(second * 1_000),
+                flow: None,
+                kind: "rate",
+                from: "",
+                detail: "",
+            });
+        }
+        recorder.finish(&[]).metric("heavy_loss_rounds_count")
+    };
+    // From 0 s: no RTT is known, so a round until 1 s, without a drop. Until 3 s 21 of 200, until
+    // 5 s 11 of 100, until 7 s 100 of 100, until 9 s 20 of 200: no more than a tenth, the end.
+    assert_near(with(&[0]), 3.0);
+    // From 2 s: 21 of 200; nothing until 6 s, left out; 110 of 200; 110 of 200.
+    assert_near(with(&[0, 2]), 3.0);
+    // From 8 s: 110 of 200.
+    assert_near(with(&[8]), 1.0);
+    assert_eq!(with(&[]), None);
+}
+
+#[test]
+fn rate_recovery_by_hand() {
+    let with = |kilobytes: &[u64], changes: &[u64]| {
+        let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+        push_flow(&mut recorder, 0, 0, kilobytes);
+        for second in 0..=10 {
+            recorder.queue(&queue(0, second, 90));
+        }
+        for second in changes {
+            recorder.event(&EventRow {
+                t: at_ms(second * 1_000),
+                flow: None,
+                kind: "rate",
+                from: "",
+                detail: "",
+            });
+        }
+        recorder.finish(&[]).metric("rate_recovery_ns")
+    };
+    // The link carries 900 kB of payload a second: 810 kB are nine tenths. After the change at 2 s
+    // the seconds from 4 s on hold them.
+    let kilobytes = [900, 900, 100, 809, 811, 900, 810, 900, 900, 0];
+    assert_near(with(&kilobytes, &[1, 2]), 2e9);
+    assert_near(with(&kilobytes, &[4]), 0.0);
+    // From 5 s on there are not five good seconds.
+    assert_eq!(with(&kilobytes, &[5]), None);
+    assert_eq!(with(&kilobytes, &[]), None);
+}

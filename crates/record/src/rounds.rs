@@ -1,0 +1,58 @@
+//! Loss round by round, and the return after a change of the path's rate.
+
+use crate::counter::Span;
+use crate::view::Rows;
+
+/// Length of a bin: 1 s.
+const BIN: i64 = 1_000_000_000;
+/// For how many bins the new rate must be held.
+const HOLD: i64 = 5;
+
+/// Rounds in a row, from the first one after the last change of the rate, in
+/// which the bottleneck drops more than a tenth of what it is offered. One in
+/// which it is offered nothing does not end the row.
+pub(crate) fn heavy_loss_rounds(rows: &Rows<'_>) -> Option<f64> {
+    let changed = rows.last_event("rate")?;
+    let mut times = rows.bottleneck_times()?.filter(|time| *time >= changed);
+    let mut start = times.next()?;
+    let mut rtt = rows.shortest_rtt(start);
+    let mut count = 0_u64;
+    for time in times {
+        if time - start < rtt.unwrap_or(0) {
+            continue;
+        }
+        let (offered, dropped, _) = rows.bottleneck_in(Span::new(start, time)?)?;
+        let heavy = u128::from(dropped) * 10 > u128::from(offered);
+        count += u64::from(heavy);
+        if count > 0 && !heavy && offered > 0 {
+            break;
+        }
+        start = time;
+        rtt = rows.shortest_rtt(start);
+    }
+    Some(count as f64)
+}
+
+/// Time from the last change of the rate to the start of five bins with 90 % of it.
+pub(crate) fn rate_recovery(rows: &Rows<'_>) -> Option<f64> {
+    let changed = rows.last_event("rate")?;
+    let window = rows.window?;
+    let holds = |from: i64| {
+        (0..HOLD).all(|bin| {
+            let start = from.saturating_add(bin * BIN);
+            let span = Span::new(start, start.saturating_add(BIN));
+            let Some((span, (_, _, capacity))) =
+                span.and_then(|span| Some((span, rows.bottleneck_in(span)?)))
+            else {
+                return false;
+            };
+            rows.total_goodput(span) as f64 >= 0.9 * rows.payload_of(capacity)
+        })
+    };
+    let mut times = rows.bottleneck_times()?;
+    times
+        .find(|time| {
+            *time >= changed && time.saturating_add(HOLD * BIN) <= window.to && holds(*time)
+        })
+        .map(|time| time.abs_diff(changed) as f64)
+}
