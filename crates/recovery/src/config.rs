@@ -2,7 +2,7 @@
 
 use paceline_units::{Bytes, Duration};
 
-use crate::Recovery;
+use crate::{EcnFeedback, Recovery};
 
 /// How a sender sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct SenderConfig {
     /// Whether round trips and the receiver's delay come by the [ETS option](crate::ets). Without
     /// it the receiver's delay is not known.
     pub ets: bool,
+    /// How the receiver reports congestion marks.
+    pub ecn: EcnFeedback,
 }
 
 impl Default for SenderConfig {
@@ -52,6 +54,7 @@ impl Default for SenderConfig {
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
             ets: false,
+            ecn: EcnFeedback::Accurate,
         }
     }
 }

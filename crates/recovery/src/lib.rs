@@ -18,6 +18,7 @@
 
 mod application;
 mod config;
+mod ecn;
 pub mod ets;
 mod frto;
 mod newreno;
@@ -42,6 +43,7 @@ mod tests;
 
 pub use application::{Amount, Application, Workload, Write};
 pub use config::SenderConfig;
+pub use ecn::EcnFeedback;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;

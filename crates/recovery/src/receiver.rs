@@ -1,10 +1,10 @@
 //! The receiver: reassembly and acknowledgments.
 
-use paceline_congestion::Ecn;
 use paceline_units::{Duration, Instant};
 
+use crate::ecn::Echo;
 use crate::ranges::Ranges;
-use crate::{Acknowledgment, Block, SackBlocks, Segment};
+use crate::{Acknowledgment, Block, EcnFeedback, SackBlocks, Segment};
 
 /// How a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct ReceiverConfig {
     /// The most SACK ranges in one acknowledgment: what the other options leave
     /// room for ([`crate::ets::SACK_BLOCKS`] with that option).
     pub sack_blocks: usize,
+    /// How it reports congestion marks.
+    pub ecn: EcnFeedback,
 }
 
 impl Default for ReceiverConfig {
@@ -31,6 +33,7 @@ impl Default for ReceiverConfig {
             window: 1 << 30,
             quick_acks: 16,
             sack_blocks: SackBlocks::CAPACITY,
+            ecn: EcnFeedback::Accurate,
         }
     }
 }
@@ -59,9 +62,7 @@ pub struct Receiver {
     quick_acks: u32,
     /// The highest byte that may be sent; it never moves back.
     edge: u64,
-    ce_packets: u64,
-    ce_bytes: u64,
-    ce_echo: bool,
+    marks: Echo,
     duplicate_bytes: u64,
 }
 
@@ -80,11 +81,16 @@ impl Receiver {
             pending_since: Instant::ZERO,
             quick_acks: config.quick_acks,
             edge: config.window,
-            ce_packets: 0,
-            ce_bytes: 0,
-            ce_echo: false,
+            marks: Echo::new(config.ecn),
             duplicate_bytes: 0,
         }
+    }
+
+    /// The acknowledgment to send before a segment that arrives is taken: where it ends a
+    /// run of marked or unmarked ones, those are acknowledged apart (RFC 8257 section 3.2).
+    pub fn before_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
+        let due = self.pending > 0 && segment.len > 0 && self.marks.turns(segment);
+        due.then(|| self.acknowledge(now, None))
     }
 
     /// A segment arrived. Returns the acknowledgment to send at once, if any.
@@ -93,11 +99,7 @@ impl Receiver {
         if segment.len == 0 {
             return None;
         }
-        if segment.ecn == Ecn::Ce {
-            self.ce_packets += 1;
-            self.ce_bytes += u64::from(segment.len);
-            self.ce_echo = true;
-        }
+        let told_at_once = self.marks.on_segment(segment);
         if segment.seq <= self.last_ack && segment.sent > self.ts_recent {
             self.ts_recent = segment.sent;
         }
@@ -122,7 +124,8 @@ impl Receiver {
                 self.pending_since = now;
             }
             self.pending += 1;
-            let due = quick || self.pending >= self.config.ack_every || overlap.is_some();
+            let due =
+                quick || told_at_once || self.pending >= self.config.ack_every || overlap.is_some();
             return due.then(|| self.acknowledge(now, overlap));
         }
         let mut fresh = 0;
@@ -186,18 +189,17 @@ impl Receiver {
         };
         self.pending = 0;
         self.last_ack = self.next;
-        Acknowledgment {
+        let mut ack = Acknowledgment {
             ack: self.next,
             blocks,
             ts_echo: self.ts_recent,
             sent: now,
-            ece: std::mem::take(&mut self.ce_echo),
-            ce_packets: self.ce_packets,
-            ce_bytes: self.ce_bytes,
             window: self.edge - self.next,
             delay,
-            delayed: false,
-        }
+            ..Acknowledgment::default()
+        };
+        self.marks.write(&mut ack);
+        ack
     }
 
     /// When the delayed-ACK timer expires.
@@ -233,6 +235,7 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paceline_congestion::Ecn;
 
     const fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -243,6 +246,7 @@ mod tests {
             seq: number * 100,
             len: 100,
             ecn: Ecn::NotEct,
+            cwr: false,
             sent: at(sent),
             retransmission: false,
         }

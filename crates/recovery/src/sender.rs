@@ -8,6 +8,7 @@ mod recovery;
 use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent};
 use paceline_units::{Bytes, Duration, Instant};
 
+use crate::ecn::Marks;
 use crate::frto::FRto;
 use crate::newreno::NewReno;
 use crate::pacer::Pacer;
@@ -56,8 +57,7 @@ pub struct Sender<C> {
     closed: bool,
     /// The receive window's right edge.
     window_end: u64,
-    /// The receiver's count of bytes marked CE.
-    ce_bytes: u64,
+    marks: Marks,
     rto: Option<Instant>,
     reorder: Option<Instant>,
     /// Parts of the scoreboard that an acknowledgment newly SACKs.
@@ -131,7 +131,7 @@ impl<C: Controller> Sender<C> {
             unlimited: false,
             closed: false,
             window_end: u64::MAX,
-            ce_bytes: 0,
+            marks: Marks::new(config.ecn),
             rto: None,
             reorder: None,
             fresh: Vec::new(),
@@ -373,7 +373,8 @@ impl<C: Controller> Sender<C> {
         Some(Segment {
             seq,
             len,
-            ecn: self.controller.ecn(),
+            ecn: self.marks.codepoint(self.controller.ecn(), retransmission),
+            cwr: !retransmission && self.marks.take_cwr(),
             sent: now,
             retransmission,
         })

@@ -12,6 +12,8 @@ pub struct Segment {
     pub len: u32,
     /// Its ECN codepoint; a link may change it to [`Ecn::Ce`].
     pub ecn: Ecn,
+    /// Whether the window was reduced (the CWR flag of RFC 3168).
+    pub cwr: bool,
     /// Departure time, the value of its timestamp option (RFC 7323 `TSval`).
     pub sent: Instant,
     /// Whether it repeats data sent before. For the record only: receivers do not look at it.
@@ -112,10 +114,11 @@ pub struct Acknowledgment {
     pub ts_echo: Instant,
     /// Departure time, the value of its own timestamp option. Both ends share one clock.
     pub sent: Instant,
-    /// Classic ECN echo (RFC 3168): a segment since the last acknowledgment carried CE.
-    /// It does not latch until a CWR; senders react once a round.
+    /// ECN echo; what it means depends on the [`EcnFeedback`](crate::EcnFeedback). With accurate
+    /// feedback: a segment since the last acknowledgment carried CE.
     pub ece: bool,
-    /// Packets that arrived with CE since the beginning (accurate ECN).
+    /// Packets that arrived with CE since the beginning (accurate ECN), or the last three bits of
+    /// their number (ACE).
     pub ce_packets: u64,
     /// Payload bytes that arrived with CE since the beginning (accurate ECN).
     pub ce_bytes: u64,

@@ -190,6 +190,7 @@ impl Path {
             seq: number * 100,
             len: 100,
             ecn: Ecn::NotEct,
+            cwr: false,
             sent: us(sent),
             retransmission: false,
         };

@@ -62,8 +62,13 @@ impl<C: Controller> Sender<C> {
         let duplicate = blocks.duplicate().filter(|duplicate| {
             duplicate.start < duplicate.end && duplicate.end <= self.board.nxt()
         });
-        let marks = ack.ce_bytes.saturating_sub(self.ce_bytes);
-        self.ce_bytes = self.ce_bytes.max(ack.ce_bytes);
+        let newly_acked = ack
+            .ack
+            .saturating_sub(prior_una.saturating_add(prior_sacked));
+        let newly_acked = newly_acked.div_ceil(u64::from(self.config.mss));
+        let marks = self
+            .marks
+            .on_ack(ack, self.board.nxt(), newly_acked, self.config.mss);
         let mut progress = Progress {
             marks,
             fack: self.rack.fack(),

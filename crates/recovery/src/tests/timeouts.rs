@@ -27,6 +27,8 @@ const fn config() -> SenderConfig {
         undo: true,
         max_ack_delay: ms(200),
         max_burst: None,
+        ets: false,
+        ecn: crate::EcnFeedback::Accurate,
     }
 }
 
