@@ -179,7 +179,9 @@ impl Window {
         }
         let signal = self.settings.ecn
             && (ack.ece || ack.newly_marked > Bytes::ZERO)
-            && resolved >= self.cwr_end
+            // Beyond, not at, its end: CWR, on the first segment sent after the reduction, has to
+            // reach the receiver before its echo can end (RFC 3168 section 6.1.2).
+            && resolved > self.cwr_end
             && !matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
         if signal {
             self.cwr_end = window_end;

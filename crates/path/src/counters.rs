@@ -41,6 +41,8 @@ pub struct Counters {
     pub duplicated: Tally,
     /// Refused by the policer.
     pub dropped_policer: Tally,
+    /// Dropped by the queue before it was full.
+    pub dropped_early: Tally,
     /// Refused by a full queue.
     pub dropped_queue: Tally,
     /// Lost at random after transmission.
@@ -49,12 +51,15 @@ pub struct Counters {
     pub dropped_scripted: Tally,
     /// In the queue or on the way.
     pub held: Tally,
+    /// Marked by the queue; these are among the others.
+    pub marked: Tally,
 }
 
 impl Counters {
     /// All that was lost, whatever the cause.
     pub fn dropped(&self) -> Tally {
         self.dropped_policer
+            .plus(self.dropped_early)
             .plus(self.dropped_queue)
             .plus(self.dropped_random)
             .plus(self.dropped_scripted)

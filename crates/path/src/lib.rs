@@ -1,17 +1,19 @@
 //! What the network does to a packet.
 //!
 //! A [`Link`] serves a drop-tail queue at a fixed rate or along a recorded
-//! [`CapacityTrace`], delays what it has served, and may police, lose, hold,
+//! [`CapacityTrace`], may mark or drop early ([`Aqm`]), delays what it has served, and may police, lose, hold,
 //! reorder, duplicate or bundle some of it.
 //! Virtual and real time ask it the same two questions: *enqueue at t* and
 //! *next arrival?* Every packet is accounted for (see [`Counters`]).
 
+mod aqm;
 mod counters;
 mod impair;
 mod link;
 mod service;
 mod trace;
 
+pub use aqm::{Aqm, Red, Threshold};
 pub use counters::{Counters, Tally};
 pub use impair::{Policing, next_slot};
 pub use link::{Backlog, DropCause, Link, LinkConfig, Packet, QueueLimit, Verdict};

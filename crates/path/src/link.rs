@@ -2,14 +2,20 @@ use std::collections::VecDeque;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
 
+use crate::aqm::{Found, Signal, Watch, transmissions};
 use crate::impair::{Chance, Late, Policer, next_slot};
 use crate::service::Server;
-use crate::{Counters, Policing, Service};
+use crate::{Aqm, Counters, Policing, Service};
 
 /// What a link needs to know of a packet.
 pub trait Packet {
     /// Bytes on the wire.
     fn size(&self) -> u32;
+
+    /// Marks it as having experienced congestion; false if it is not ECN-capable.
+    fn mark(&mut self) -> bool {
+        false
+    }
 }
 
 /// How much may wait for transmission. The packet in transmission does not count.
@@ -41,6 +47,8 @@ pub struct LinkConfig {
 pub enum DropCause {
     /// It found no tokens.
     Policer,
+    /// The queue signalled congestion.
+    Early,
     /// The queue was full.
     Queue,
     /// Lost at random on the way.
@@ -117,6 +125,8 @@ pub struct Link<P> {
     /// What departs waits for the next multiple of this.
     slot: Duration,
     policer: Option<Policer>,
+    aqm: Option<Watch>,
+    seed: u64,
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
     late: Late<P>,
@@ -127,6 +137,7 @@ pub struct Link<P> {
 /// Streams of a link's seed beside that of loss.
 const DUPLICATE_STREAM: u64 = 0x6475_706c_6963_6174;
 const REORDER_STREAM: u64 = 0x7265_6f72_6465_7269;
+const AQM_STREAM: u64 = 0x6171_6d00_6171_6d00;
 const JITTER_STREAM: u64 = 0x6a69_7474_6572_696e;
 
 impl<P: Packet + Clone> Link<P> {
@@ -150,6 +161,8 @@ impl<P: Packet + Clone> Link<P> {
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
             slot: Duration::ZERO,
             policer: None,
+            aqm: None,
+            seed: config.seed,
             scripted_drops: 0,
             scripted_holds: VecDeque::new(),
             late: Late::new(),
@@ -159,7 +172,7 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Offers a packet.
-    pub fn enqueue(&mut self, now: Instant, packet: P) -> Verdict {
+    pub fn enqueue(&mut self, now: Instant, mut packet: P) -> Verdict {
         self.advance(now);
         let size = packet.size();
         self.counters.offered.add(size);
@@ -175,9 +188,19 @@ impl<P: Packet + Clone> Link<P> {
             return Verdict::Dropped(DropCause::Policer);
         }
         let idle = self.departed == self.entries.len();
+        let signal = self.signal(now, idle, size);
         if !idle && !self.fits(size) {
             self.counters.dropped_queue.add(size);
             return Verdict::Dropped(DropCause::Queue);
+        }
+        if signal != Signal::None {
+            let marked = signal != Signal::Drop && packet.mark();
+            if marked {
+                self.counters.marked.add(size);
+            } else if signal != Signal::Mark {
+                self.counters.dropped_early.add(size);
+                return Verdict::Dropped(DropCause::Early);
+            }
         }
         let start = if idle { now } else { self.busy_until };
         let departure = self.server.depart(start, size, idle);
@@ -349,6 +372,11 @@ impl<P: Packet + Clone> Link<P> {
         self.policer = policing.map(|policing| Policer::new(policing, now));
     }
 
+    /// Lets the queue signal congestion before it is full.
+    pub fn set_aqm(&mut self, aqm: Option<Aqm>) {
+        self.aqm = aqm.map(|aqm| Watch::new(aqm, self.seed ^ AQM_STREAM));
+    }
+
     /// The next `count` packets accepted arrive `delay` later than in their turn, in
     /// their order; those behind them do not wait. Follows upon a hold under way.
     pub fn hold_next(&mut self, count: u64, delay: Duration) {
@@ -413,6 +441,26 @@ impl<P: Packet + Clone> Link<P> {
             self.backlog -= u64::from(entry.packet.size());
             self.departed += 1;
         }
+    }
+
+    /// What the queue says to a packet that comes.
+    fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
+        let Some(aqm) = &mut self.aqm else {
+            return Signal::None;
+        };
+        let in_service = self.entries.get(self.departed);
+        let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
+        let each = self.server.rate().time_for(Bytes::new(u64::from(size)));
+        aqm.judge(Found {
+            size,
+            bytes: self.backlog - in_service,
+            packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1),
+            sojourn: match idle {
+                true => Duration::ZERO,
+                false => self.busy_until.since(now),
+            },
+            idle: idle.then(|| transmissions(self.busy_until, now, each)),
+        })
     }
 
     /// Whether one more packet may wait behind the one in transmission.

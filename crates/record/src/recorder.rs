@@ -12,6 +12,8 @@ pub struct Recorder {
     samples: TableBuilder,
     fields: Vec<FieldKey>,
     queue: TableBuilder,
+    /// The column of marks in `queue`.
+    marked: Option<usize>,
     events: TableBuilder,
     packets: TableBuilder,
 }
@@ -68,6 +70,7 @@ impl Recorder {
             samples: TableBuilder::new("samples"),
             fields: Vec::new(),
             queue: TableBuilder::new("queue"),
+            marked: None,
             events: TableBuilder::new("events"),
             packets: TableBuilder::new("packets"),
         }
@@ -133,6 +136,12 @@ impl Recorder {
             int(row.dropped_packets),
             int(row.offered_packets),
         ]);
+        if self.marked.is_none() && row.marked_packets > 0 {
+            self.marked = Some(self.queue.add_column("marked_packets", Kind::Int));
+        }
+        if let Some(column) = self.marked {
+            self.queue.set(column, int(row.marked_packets));
+        }
     }
 
     /// Something that happened.

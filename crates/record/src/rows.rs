@@ -124,6 +124,8 @@ pub struct QueueRow {
     pub dropped_packets: u64,
     /// Packets that came to the link so far.
     pub offered_packets: u64,
+    /// Packets marked with CE so far. The column is there once there is one.
+    pub marked_packets: u64,
 }
 
 /// [`EventRow::kind`] of a change of a controller's state: `from` the old state, `detail` the new one.

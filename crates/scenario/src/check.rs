@@ -5,6 +5,7 @@ use std::fmt::Display;
 use paceline_units::{Bytes, Duration, Gain, Rate};
 
 use crate::Scenario;
+use crate::aqm::Red;
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::event::{AppChange, Event, PathChange, RateChange, When};
 use crate::flow::{App, FlowGroup};
@@ -161,6 +162,18 @@ impl Check<'_> {
         let slot = path.ack_aggregation;
         self.below("path.ack_aggregation", slot, limits::MAX_RTT);
         self.within("path.mtu", path.mtu, limits::MIN_MTU, limits::MAX_MTU);
+        self.queue();
+    }
+
+    fn queue(&mut self) {
+        let path = &self.scenario.path;
+        if let Some(red) = path.queue.red {
+            self.red("path.queue.red", red);
+            if path.queue.mark.is_some() {
+                let message = "`path.queue` has both `mark` and `red`";
+                self.bad("path.queue.mark", message, "choose one of them");
+            }
+        }
         let (key, size) = ("path.queue.size", path.queue.size);
         match size {
             QueueSize::Bytes(bytes) if bytes < path.mtu => self.bad(
@@ -197,6 +210,28 @@ impl Check<'_> {
                     );
                 }
             }
+        }
+    }
+
+    fn red(&mut self, key: &str, red: Red) {
+        self.share(&format!("{key}.probability"), red.probability);
+        let key_of = |name: &str| format!("{key}.{name}");
+        let least = Gain::from_millionths(1);
+        self.within(&key_of("weight"), red.weight, least, Gain::ONE);
+        let packets = |size| matches!(size, QueueSize::Packets(_));
+        let path = &self.scenario.path;
+        let rate = match path.rate {
+            RateSource::Fixed(rate) => rate,
+            RateSource::Trace { .. } => Rate::ZERO,
+        };
+        let bytes = |size: QueueSize| size.to_bytes(rate, path.rtt, path.mtu);
+        let key = key_of("max");
+        if packets(red.min) != packets(red.max) {
+            let message = format!("`{key}` is in another kind of unit than `min`");
+            self.bad(&key, message, "give both in packets, or neither");
+        } else if rate > Rate::ZERO && bytes(red.max) <= bytes(red.min) {
+            let message = format!("`{key}` is not greater than `min`");
+            self.bad(&key, message, "the probability rises from min to max");
         }
     }
 

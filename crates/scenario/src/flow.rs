@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::document::{Node, Value};
+use crate::ecn::EcnKind;
 use crate::reader::{Read, Reader, describe, join};
 
 /// One flow, or several alike.
@@ -47,6 +48,10 @@ pub struct FlowGroup {
     /// How the sender recovers from loss.
     #[schemars(with = "RecoveryChoice", default)]
     pub recovery: RecoverySection,
+    /// How the receiver reports congestion marks. Whether packets can be marked is the
+    /// controller's choice.
+    #[schemars(default)]
+    pub ecn: EcnKind,
     /// How much the receiver is willing to hold.
     #[schemars(default = "default_receive_window")]
     pub receive_window: Bytes,
@@ -409,6 +414,7 @@ impl Read for FlowGroup {
                 .0,
             ack: table.or("ack", AckPolicy::default()),
             recovery: table.or("recovery", RecoverySection::default()),
+            ecn: table.or("ecn", EcnKind::default()),
             receive_window: table.or("receive_window", default_receive_window()),
             header: table.or("header", default_header()),
             max_burst: table.optional("max_burst"),

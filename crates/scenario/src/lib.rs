@@ -5,9 +5,11 @@
 //! Controllers, their options and metrics are only named: whoever builds them judges the names, and
 //! [`Scenario::diagnostic`] shows the place.
 
+mod aqm;
 mod check;
 mod diagnostic;
 mod document;
+mod ecn;
 mod event;
 mod expect;
 mod flow;
@@ -27,7 +29,9 @@ use serde::Serialize;
 use document::{Document, Node, Origin};
 use reader::{Read, Reader};
 
+pub use aqm::{Red, StepMark};
 pub use diagnostic::{Diagnostic, Kind};
+pub use ecn::EcnKind;
 pub use event::{AppChange, Event, FlowChange, PathChange, RateChange, When};
 pub use expect::{Bound, BoundUnit, Op};
 pub use flow::{

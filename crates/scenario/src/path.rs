@@ -6,6 +6,7 @@ use paceline_units::{Bytes, Duration, Gain, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
+use crate::aqm::{Red, StepMark};
 use crate::document::{Node, Value};
 use crate::flow::zero;
 use crate::impair::{Policer, Reorder};
@@ -69,6 +70,12 @@ pub struct Queue {
     pub kind: QueueKind,
     /// How much it holds.
     pub size: QueueSize,
+    /// Marks with CE what finds more waiting than a threshold. Unset: it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark: Option<StepMark>,
+    /// Random early detection. Unset: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub red: Option<Red>,
 }
 
 /// A queueing discipline.
@@ -237,8 +244,15 @@ impl Read for Queue {
         let mut table = reader.table(node, key, wanted)?;
         let kind = table.or("kind", QueueKind::default());
         let size = table.required("size", QUEUE_NEEDS_SIZE);
+        let mark = table.optional("mark");
+        let red = table.optional("red");
         table.finish();
-        Some(Self { kind, size: size? })
+        Some(Self {
+            kind,
+            size: size?,
+            mark,
+            red,
+        })
     }
 }
 

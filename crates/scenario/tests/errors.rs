@@ -168,6 +168,11 @@ const CASES: &[Case] = &[
         "an impairment by event that is wrong",
         "[[events]]\nwhen = \"1 s\"\n[events.path]\nhold = { packets = 0, delay = \"0 ms\" }\npolicer = { rate = \"1 Mbit/s\", burst = \"1 kB\" }\nduplicate = \"2\"\n[[events]]\nwhen = \"2 s\"\npath = { policer = \"on\", hold = { packets = \"3 packets\" } }\n"
     ),
+    replace!("a threshold without unit", "size = \"1 bdp\"" => "size = \"1 bdp\", mark = { threshold = 65 }"),
+    replace!("red and a step", "size = \"1 bdp\"" => "size = \"1 bdp\", mark = { threshold = \"65 packets\" }, red = { min = \"30 kB\", max = \"90 kB\" }"),
+    replace!("red upside down", "size = \"1 bdp\"" => "size = \"1 bdp\", red = { min = \"90 kB\", max = \"30 kB\", weight = \"0 %\", probability = \"101 %\" }"),
+    replace!("red in two units", "size = \"1 bdp\"" => "size = \"1 bdp\", red = { min = \"5 packets\", max = \"30 kB\" }"),
+    append!("an ecn feedback that does not exist", "ecn = \"dctpc\"\n"),
     append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
     append!(
         "an event after the end",

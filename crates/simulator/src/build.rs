@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paceline_congestion::Recipe;
-use paceline_path::{CapacityTrace, Link, LinkConfig, QueueLimit, Service};
+use paceline_path::{Aqm, CapacityTrace, Link, LinkConfig, QueueLimit, Red, Service, Threshold};
 use paceline_record::metrics::Unit;
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
-use paceline_recovery::{Application, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload};
+use paceline_recovery::{
+    Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload,
+};
 use paceline_scenario::{
-    App, BoundUnit, ControllerChoice, Diagnostic, FlowGroup, QueueSize, RateSource, RecoveryKind,
-    Scenario, When,
+    App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, QueueSize, RateSource,
+    RecoveryKind, Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -220,6 +222,7 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
         loss: path.loss,
         seed: seed_of(seed, LOSS_STREAM),
     });
+    link.set_aqm(aqm(scenario, rate));
     for change in change::at_start(path) {
         change.apply(Instant::ZERO, &mut link);
     }
@@ -283,6 +286,7 @@ fn plan(
             undo: group.recovery.undo,
             max_ack_delay: group.ack.delay,
             max_burst: group.max_burst,
+            ecn: ecn(group.ecn),
             ..SenderConfig::default()
         },
         receiver: ReceiverConfig {
@@ -290,6 +294,7 @@ fn plan(
             max_ack_delay: group.ack.delay,
             window: group.receive_window.get(),
             quick_acks: group.ack.quick,
+            ecn: ecn(group.ecn),
             ..ReceiverConfig::default()
         },
         header,
@@ -341,6 +346,42 @@ fn queue_limit(scenario: &Scenario, rate: Rate) -> QueueLimit {
             size.to_bytes(rate, scenario.path.rtt, scenario.path.mtu)
                 .get(),
         ),
+    }
+}
+
+/// How the queue signals congestion.
+fn aqm(scenario: &Scenario, rate: Rate) -> Option<Aqm> {
+    let (path, queue) = (&scenario.path, &scenario.path.queue);
+    let amount = |size: QueueSize| match size {
+        QueueSize::Packets(packets) => packets,
+        size => size.to_bytes(rate, path.rtt, path.mtu).get(),
+    };
+    let step = queue.mark.map(|mark| {
+        Aqm::Step(match mark.threshold {
+            QueueSize::Packets(packets) => Threshold::Packets(packets),
+            QueueSize::Time(time) => Threshold::Sojourn(time),
+            size => Threshold::Bytes(amount(size)),
+        })
+    });
+    let red = |red: paceline_scenario::Red| {
+        Aqm::Red(Red {
+            in_packets: matches!(red.min, QueueSize::Packets(_)),
+            min: amount(red.min),
+            max: amount(red.max),
+            probability: red.probability,
+            weight: red.weight,
+            ecn: red.ecn,
+        })
+    };
+    step.or(queue.red.map(red))
+}
+
+fn ecn(kind: EcnKind) -> EcnFeedback {
+    match kind {
+        EcnKind::Classic => EcnFeedback::Classic,
+        EcnKind::Dctcp => EcnFeedback::Dctcp,
+        EcnKind::Accurate => EcnFeedback::Accurate,
+        EcnKind::Ace => EcnFeedback::Ace,
     }
 }
 

@@ -1,4 +1,4 @@
-use paceline_congestion::{AnyController, CaState, Controller, Recipe};
+use paceline_congestion::{AnyController, CaState, Controller, Ecn, Recipe};
 use paceline_recovery::{
     Amount, Application, Receiver, ReceiverConfig, Segment, Sender, SenderConfig,
 };
@@ -17,6 +17,16 @@ pub(crate) struct Packet {
 impl paceline_path::Packet for Packet {
     fn size(&self) -> u32 {
         self.size
+    }
+
+    fn mark(&mut self) -> bool {
+        match &mut self.segment {
+            Some(segment) if segment.ecn != Ecn::NotEct => {
+                segment.ecn = Ecn::Ce;
+                true
+            }
+            _ => false,
+        }
     }
 }
 

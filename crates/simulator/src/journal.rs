@@ -1,6 +1,6 @@
 //! What a world tells the record.
 
-use paceline_congestion::{CaState, Controller};
+use paceline_congestion::{CaState, Controller, Ecn};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
     EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
@@ -111,6 +111,9 @@ impl Journal {
     pub fn delivered(&mut self, now: Instant, flow: u32, segment: &Segment) {
         if self.packets {
             self.packet(now, flow, "deliver", segment.seq, segment.len, 0);
+            if segment.ecn == Ecn::Ce {
+                self.packet(now, flow, "mark", segment.seq, segment.len, 0);
+            }
         }
     }
 
@@ -145,6 +148,7 @@ impl Journal {
             delivered: counters.delivered.bytes - counters.duplicated.bytes,
             dropped_packets: counters.dropped().packets,
             offered_packets: counters.offered.packets,
+            marked_packets: counters.marked.packets,
         });
     }
 

@@ -210,12 +210,16 @@ impl World {
                     self.journal.delivered(self.now, packet.flow, segment);
                     let flow = &mut self.flows[index];
                     let before = flow.receiver.delivered();
+                    let earlier = flow.receiver.before_segment(self.now, segment);
                     let reply = flow.receiver.on_segment(self.now, segment);
                     if flow.receiver.delivered() > before {
                         flow.last_delivery = self.now;
                     }
                     let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
                     self.agenda.set(self.sources.receiver(index), timer);
+                    if let Some(ack) = earlier {
+                        self.send_reply(index, Reply::Ack(ack));
+                    }
                     reply.map(Reply::Ack)
                 }
             };

@@ -331,6 +331,58 @@ fn acks_come_back_in_slots_while_they_are_asked_for() {
 }
 
 #[test]
+fn marks_reach_the_sender_by_every_feedback_and_keep_the_queue_short() {
+    let marking = PLAIN.replace("1 bdp\"", "10 bdp\", mark = { threshold = \"40 packets\" }");
+    let unmarked = run(&one("reno", &PLAIN.replace("1 bdp", "10 bdp"), 10), 1);
+    for feedback in ["classic", "dctcp", "accurate", "ace"] {
+        let text = one("reno", &marking, 10).replace("\"reno\"", "{ name = \"reno\", ecn = true }")
+            + &format!("ecn = \"{feedback}\"\n");
+        let run = run(&text, 1);
+        assert!(
+            *ints(&run, "queue", "marked_packets").last().unwrap() > 0,
+            "{feedback}"
+        );
+        assert_eq!(metric(&run, "loss_ratio"), 0.0, "{feedback}");
+        assert!(metric(&run, "utilisation_ratio") > 0.9, "{feedback}");
+        // Reno's sawtooth swings between the threshold and half of what is in flight there.
+        assert!(metric(&run, "queue_p95_ns") < 30e6, "{feedback}");
+        assert!(metric(&run, "queue_p95_ns") < metric(&unmarked, "queue_p95_ns") / 3.0);
+    }
+}
+
+#[test]
+fn classic_feedback_reduces_once_a_round_and_no_more() {
+    // Every packet that waits is marked: classic feedback still halves at most once a round trip.
+    let marking = PLAIN.replace("1 bdp\"", "10 bdp\", mark = { threshold = \"1 packet\" }");
+    let text = one("reno", &marking, 10).replace("\"reno\"", "{ name = \"reno\", ecn = true }")
+        + "ecn = \"classic\"\n";
+    // Less than a round trip between two rows.
+    let text = text.replace("[path]", "run.sample_interval = \"40 ms\"\n[path]");
+    let run = run(&text, 1);
+    let cwnd = ints(&run, "samples", "cwnd_bytes");
+    assert!(cwnd.windows(2).all(|pair| pair[1] >= pair[0] / 2 - 1448));
+    assert!(cwnd.windows(2).any(|pair| pair[1] < pair[0]));
+    assert_eq!(metric(&run, "retransmit_ratio"), 0.0);
+}
+
+#[test]
+fn red_marks_those_that_can_be_marked_and_drops_the_others() {
+    let red = PLAIN.replace(
+        "1 bdp\"",
+        "10 bdp\", red = { min = \"20 packets\", max = \"120 packets\" }",
+    );
+    let capable = one("reno", &red, 20).replace("\"reno\"", "{ name = \"reno\", ecn = true }");
+    let capable = run(&(capable + "ecn = \"classic\"\n"), 1);
+    assert!(*ints(&capable, "queue", "marked_packets").last().unwrap() > 3);
+    let other = run(&one("reno", &red, 20), 1);
+    assert!(metric(&other, "loss_ratio") > 0.0);
+    for run in [&capable, &other] {
+        assert!(metric(run, "utilisation_ratio") > 0.8);
+        assert!(metric(run, "queue_p50_ns") < 60e6);
+    }
+}
+
+#[test]
 fn a_row_for_each_round_if_asked() {
     let plain = one("bbr3", PLAIN, 8);
     let asked = plain.replace("[path]", "run.record.rounds = true\n[path]");

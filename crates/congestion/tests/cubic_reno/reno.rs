@@ -182,10 +182,10 @@ fn ecn_reduces_once_a_round() {
         flow.cwnd() / MSS
     };
     assert_eq!(echo(&mut flow), 20);
-    for _ in 0..9 {
+    // The round's ten segments, and the ACK of the last, which went before the one with CWR.
+    for _ in 0..10 {
         assert_eq!(echo(&mut flow), 20);
     }
-    // The round's ten segments are through.
     assert_eq!(echo(&mut flow), 10);
 }
 

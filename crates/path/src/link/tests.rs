@@ -1,5 +1,5 @@
 use super::*;
-use crate::CapacityTrace;
+use crate::{CapacityTrace, Red, Threshold};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -8,6 +8,21 @@ struct Sized(u32, u32);
 impl Packet for Sized {
     fn size(&self) -> u32 {
         self.0
+    }
+}
+
+/// ECN-capable if even, and whether it is marked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Capable(u32, bool);
+
+impl Packet for Capable {
+    fn size(&self) -> u32 {
+        1500
+    }
+
+    fn mark(&mut self) -> bool {
+        self.1 = self.0.is_multiple_of(2);
+        self.1
     }
 }
 
@@ -263,6 +278,75 @@ fn departures_are_bundled_in_slots() {
         arrivals(&mut link),
         [20_700, 20_700, 21_400, 21_400, 21_400, 22_100]
     );
+}
+
+fn capable(aqm: Aqm) -> Link<Capable> {
+    let mut link = Link::new(LinkConfig {
+        service: Service::Fixed(Rate::from_bps(50_000_000)),
+        delay: Duration::from_millis(20),
+        limit: QueueLimit::Packets(100),
+        loss: Gain::default(),
+        seed: 1,
+    });
+    link.set_aqm(Some(aqm));
+    link
+}
+
+fn marks(link: &mut Link<Capable>) -> Vec<u32> {
+    let mut marked = Vec::new();
+    while let Some(at) = link.next_arrival() {
+        marked.extend(
+            link.arrive(at)
+                .filter(|packet| packet.1)
+                .map(|packet| packet.0),
+        );
+    }
+    marked
+}
+
+#[test]
+fn a_step_marks_what_can_be_marked_and_drops_nothing() {
+    // Number 0 is in transmission, 1 to 4 wait within the threshold.
+    for threshold in [
+        Threshold::Packets(4),
+        Threshold::Bytes(4 * 1500),
+        Threshold::Sojourn(Duration::from_micros(4 * 240)),
+    ] {
+        let mut link = capable(Aqm::Step(threshold));
+        for n in 0..10 {
+            assert_eq!(link.enqueue(us(0), Capable(n, false)), Verdict::Queued);
+        }
+        assert_eq!(marks(&mut link), [6, 8], "{threshold:?}");
+        assert_eq!(link.counters().marked.packets, 2);
+        assert!(link.counters().balanced());
+    }
+}
+
+#[test]
+fn red_marks_or_drops_in_a_standing_queue() {
+    let red = Red {
+        in_packets: true,
+        min: 2,
+        max: 50,
+        probability: Gain::from_millionths(500_000),
+        weight: Gain::from_millionths(200_000),
+        ecn: true,
+    };
+    let mut link = capable(Aqm::Red(red));
+    let mut dropped = Vec::new();
+    for n in 0..2000 {
+        // A little faster than it is served: some forty packets come to wait.
+        if link.enqueue(us(u64::from(n) * 236), Capable(n, false)) != Verdict::Queued {
+            dropped.push(n);
+        }
+    }
+    let marked = marks(&mut link);
+    let counters = *link.counters();
+    assert_eq!(counters.marked.packets, marked.len() as u64);
+    assert_eq!(counters.dropped_early.packets, dropped.len() as u64);
+    assert!(marked.len() > 20 && dropped.len() > 20);
+    assert!(dropped.iter().all(|n| n % 2 == 1));
+    assert!(counters.balanced());
 }
 
 #[test]
