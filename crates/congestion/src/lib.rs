@@ -18,12 +18,15 @@ extern crate std;
 pub mod bbr3;
 mod controller;
 pub mod cubic;
+pub mod dctcp;
 mod delivery;
 mod hystart;
 pub mod linux;
 pub mod options;
+pub mod prague;
 mod registry;
 pub mod reno;
+pub mod swift;
 mod window;
 
 pub use controller::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};

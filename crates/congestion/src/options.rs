@@ -124,6 +124,13 @@ macro_rules! option {
                 paceline_units::Duration::from_millis($high)),
             |v| v, |v| v)
     };
+    ($name:ident, $p:ident . $($field:tt).+, Micros($low:expr, $high:expr), $doc:literal) => {
+        $crate::options::option!(@row $name, Duration, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Duration(
+                paceline_units::Duration::from_micros($low),
+                paceline_units::Duration::from_micros($high)),
+            |v| v, |v| v)
+    };
     ($name:ident, $p:ident . $($field:tt).+, Count($low:expr, $high:expr), $doc:literal) => {
         $crate::options::option!(@row $name, Count, $p.$($field).+, $doc,
             $crate::options::OptionKind::Count($low, $high),
@@ -138,6 +145,11 @@ macro_rules! option {
     ($name:ident, $p:ident . $($field:tt).+, Flag, $doc:literal) => {
         $crate::options::option!(@row $name, Flag, $p.$($field).+, $doc,
             $crate::options::OptionKind::Flag, |v| v, |v| v)
+    };
+    ($name:ident, $p:ident . $($field:tt).+, Choice($choice:ty), $doc:literal) => {
+        $crate::options::option!(@row $name, Choice, $p.$($field).+, $doc,
+            $crate::options::OptionKind::Choice(<$choice>::WORDS),
+            <$choice>::word, <$choice>::of)
     };
     (@row $name:ident, $variant:ident, $p:ident . $($field:tt).+, $doc:literal, $kind:expr,
      $shown:expr, $stored:expr) => {
@@ -156,7 +168,53 @@ macro_rules! option {
 }
 pub(crate) use option;
 
+/// An enumeration whose variants a scenario names by words.
+macro_rules! choice {
+    ($(#[$doc:meta])* $name:ident { $(#[$first_doc:meta])* $first:ident = $first_word:literal,
+      $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $(#[$first_doc])* $first, $($(#[$variant_doc])* $variant,)* }
+
+        impl $name {
+            const WORDS: &'static [&'static str] = &[$first_word, $($word),*];
+
+            fn word(self) -> &'static str {
+                match self { Self::$first => $first_word, $(Self::$variant => $word,)* }
+            }
+
+            /// The variant of a word, which has been checked to be one of them.
+            fn of(word: &str) -> Self {
+                match word { $($word => Self::$variant,)* _ => Self::$first }
+            }
+        }
+    };
+}
+pub(crate) use choice;
+
 /// `n` thousandths as a gain.
 pub(crate) const fn thousandths(n: u32) -> Gain {
     Gain::from_millionths(n * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{controllers, recipe};
+
+    #[test]
+    fn every_default_is_within_its_bounds_and_can_be_written() {
+        for spec in controllers() {
+            for option in spec.options() {
+                assert!(
+                    option.kind.accepts(&option.default),
+                    "{} {}",
+                    spec.name,
+                    option.name
+                );
+                let set = recipe(spec.name, &[(option.name, option.default)]);
+                assert!(set.is_ok(), "{} {}", spec.name, option.name);
+            }
+        }
+        assert!(controllers().is_sorted_by_key(|spec| spec.name));
+    }
 }

@@ -164,6 +164,7 @@ const PHASES_WINDOW: &[&str] = &[
     "Recovery",
     "Loss",
 ];
+const PHASES_SWIFT: &[&str] = &["Window", "Paced"];
 
 registry! {
     Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c", PHASES_V1;
@@ -179,8 +180,16 @@ registry! {
         crate::linux::bbr3::Bbr3, crate::linux::bbr3::Parameters, 512;
     Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406", PHASES_WINDOW;
         crate::cubic::Cubic, crate::cubic::Parameters, 512;
+    Dctcp = "dctcp", "Reno's window, reduced in proportion to the part of the data that is marked", "RFC 8257", PHASES_WINDOW;
+        crate::dctcp::Dctcp, crate::dctcp::Parameters, 512;
+    Prague = "prague", "The scalable sender of L4S, independent of its RTT",
+        "draft-briscoe-iccrg-prague-congestion-control, RFC 9331", PHASES_WINDOW;
+        crate::prague::Prague, crate::prague::Parameters, 512;
     Reno = "reno", "NewReno's window with appropriate byte counting", "RFC 5681, RFC 3465", PHASES_WINDOW;
         crate::reno::Reno, crate::reno::Parameters, 512;
+    Swift = "swift", "Delays of fabric and hosts against their targets, with windows below a packet",
+        "Swift, SIGCOMM 2020", PHASES_SWIFT;
+        crate::swift::Swift, crate::swift::Parameters, 512;
 }
 
 /// Every controller, sorted by name.

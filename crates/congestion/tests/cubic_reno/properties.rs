@@ -1,7 +1,9 @@
-//! Whatever happens, the window is at least a segment and nothing overflows.
+//! Whatever happens, windows keep their floors and nothing overflows.
 
-use paceline_congestion::options::OptionValue;
-use paceline_congestion::{Ack, CaState, Config, Controller, RateSample, Sent, build};
+use paceline_congestion::options::{OptionKind, OptionValue};
+use paceline_congestion::{
+    Ack, CaState, Config, Controller, Loss, PacketState, RateSample, Sent, build, controllers,
+};
 use paceline_units::{Bytes, Duration, Instant};
 use proptest::prelude::*;
 
@@ -9,6 +11,7 @@ use proptest::prelude::*;
 enum Event {
     Ack(Ack),
     Send(Sent),
+    Lose(Loss),
     Enter(Instant, Bytes),
     Exit(Instant),
     Timeout(Instant, Bytes),
@@ -48,17 +51,62 @@ fn ca_state() -> impl Strategy<Value = CaState> {
     ]
 }
 
+fn sample() -> impl Strategy<Value = RateSample> {
+    (
+        any::<[bool; 2]>(),
+        (bytes(), bytes(), bytes(), bytes(), bytes()),
+        (rtt(), instant()),
+    )
+        .prop_map(|(flags, volumes, times)| RateSample {
+            has_data: flags[0],
+            delivered: volumes.0,
+            delivered_ce: volumes.1,
+            prior_delivered: volumes.2,
+            interval: times.0,
+            tx_in_flight: volumes.3,
+            lost: volumes.4,
+            send_time: times.1,
+            app_limited: flags[1],
+        })
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    (
+        instant(),
+        any::<u32>(),
+        (bytes(), bytes(), bytes(), bytes()),
+    )
+        .prop_map(|(now, size, volumes)| Loss {
+            now,
+            packet: PacketState {
+                tx_in_flight: volumes.3,
+                size,
+                ..PacketState::default()
+            },
+            lost: volumes.0,
+            delivered: volumes.1,
+            in_flight: volumes.2,
+            starts_range: size % 2 == 0,
+            retransmission: size % 3 == 0,
+        })
+}
+
 fn ack() -> impl Strategy<Value = Ack> {
     (
         instant(),
         (bytes(), bytes(), bytes(), bytes(), bytes()),
-        (proptest::option::of(rtt()), rtt(), rtt()),
-        ca_state(),
+        (
+            proptest::option::of(rtt()),
+            rtt(),
+            rtt(),
+            proptest::option::of(rtt()),
+        ),
+        (ca_state(), sample()),
         (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
     )
-        .prop_map(|(now, volumes, rtts, ca_state, flags)| Ack {
+        .prop_map(|(now, volumes, rtts, (ca_state, sample), flags)| Ack {
             now,
-            sample: RateSample::default(),
+            sample,
             newly_acked: volumes.0,
             newly_lost: Bytes::ZERO,
             newly_marked: if flags.3 { volumes.0 } else { Bytes::ZERO },
@@ -74,7 +122,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             una_advanced: flags.1,
             delayed: false,
             one_way_delay: None,
-            receiver_delay: None,
+            receiver_delay: rtts.3,
             ece: flags.2,
         })
 }
@@ -90,6 +138,7 @@ fn event() -> impl Strategy<Value = Event> {
                 app_limited: idle,
             })
         }),
+        2 => loss().prop_map(Event::Lose),
         2 => (instant(), bytes()).prop_map(|(now, volume)| Event::Enter(now, volume)),
         2 => instant().prop_map(Event::Exit),
         1 => (instant(), bytes()).prop_map(|(now, volume)| Event::Timeout(now, volume)),
@@ -102,6 +151,7 @@ fn apply(controller: &mut impl Controller, event: &Event) {
     match event {
         Event::Ack(ack) => controller.on_ack(ack),
         Event::Send(sent) => controller.on_send(sent),
+        Event::Lose(loss) => controller.on_loss(loss),
         Event::Enter(now, in_flight) => controller.on_recovery_enter(*now, *in_flight),
         Event::Exit(now) => controller.on_recovery_exit(*now),
         Event::Timeout(now, in_flight) => controller.on_timeout(*now, *in_flight),
@@ -149,6 +199,42 @@ proptest! {
             }
             controller.visit_state(&mut |_, _| ());
             prop_assert!(!controller.phase().is_empty());
+        }
+    }
+
+    /// Of every controller: a window and bursts that let something out, and states that it has named.
+    #[test]
+    fn arbitrary_events_for_any_controller(
+        which in any::<proptest::sample::Index>(),
+        options in any::<[bool; 3]>(),
+        mss in any::<u32>(),
+        initial_window in bytes(),
+        srtt in proptest::option::of(rtt()),
+        events in proptest::collection::vec(event(), 1..100),
+    ) {
+        let spec = which.get(controllers());
+        let initial_window = initial_window.max(Bytes::new(1));
+        let config = Config { mss, initial_window, seed: 1, now: Instant::ZERO, srtt };
+        // Flags and words other than the defaults.
+        let chosen: Vec<(&str, OptionValue)> = spec
+            .options()
+            .enumerate()
+            .filter(|(nth, _)| options[nth % 3])
+            .filter_map(|(_, info)| match (info.kind, info.default) {
+                (OptionKind::Flag, OptionValue::Flag(flag)) => Some((info.name, OptionValue::Flag(!flag))),
+                (OptionKind::Choice(words), _) => Some((info.name, OptionValue::Choice(words[words.len() - 1]))),
+                (OptionKind::Duration(_, high), _) => Some((info.name, OptionValue::Duration(high))),
+                _ => None,
+            })
+            .collect();
+        let mut controller = build(spec.name, &config, &chosen).expect("known options");
+        for event in &events {
+            apply(&mut controller, event);
+            prop_assert!(controller.cwnd() > Bytes::ZERO || matches!(event, Event::Timeout(..)), "{}", spec.name);
+            prop_assert!(controller.send_quantum() > Bytes::ZERO, "{}", spec.name);
+            let _ = controller.pacing_rate();
+            controller.visit_state(&mut |_, _| ());
+            prop_assert!(spec.phases.contains(&controller.phase()), "{}: {}", spec.name, controller.phase());
         }
     }
 }
