@@ -167,6 +167,9 @@ const PHASES_WINDOW: &[&str] = &[
 const PHASES_SWIFT: &[&str] = &["Window", "Paced"];
 
 registry! {
+    BbrSwift = "bbr-swift", "BBRv3 that keeps the network's round trip to a target (a reconstruction)",
+        "BBR.Swift, IETF 109", PHASES_DRAFT;
+        crate::bbr3::swift::BbrSwift, crate::bbr3::swift::Parameters, 640;
     Bbr1 = "bbr1", "BBRv1 as in mainline Linux", "Linux net/ipv4/tcp_bbr.c", PHASES_V1;
         crate::linux::bbr1::Bbr1, crate::linux::bbr1::Parameters, 512;
     Bbr1Fair = "bbr1-fair", "BBRv1 with strict packet conservation in recovery and a reseeded bandwidth filter",

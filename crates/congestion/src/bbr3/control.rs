@@ -82,7 +82,7 @@ impl Bbr3 {
     }
 
     /// `BoundCwndForModel` (5.6.4.7).
-    fn bound_cwnd_for_model(&mut self) {
+    pub(super) fn bound_cwnd_for_model(&mut self) {
         let cap = match self.state {
             State::Down | State::Refill | State::Up => self.inflight_longterm,
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),

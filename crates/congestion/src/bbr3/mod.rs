@@ -17,6 +17,7 @@ mod probe_rtt;
 #[cfg(test)]
 mod rules;
 mod startup;
+pub mod swift;
 #[cfg(test)]
 mod tests;
 

@@ -69,7 +69,7 @@ impl Bbr3 {
     }
 
     /// `EnterDrain` (5.3.2).
-    fn enter_drain(&mut self) {
+    pub(super) fn enter_drain(&mut self) {
         self.state = State::Drain;
         self.pacing_gain = self.parameters.drain_pacing_gain;
         self.cwnd_gain = self.parameters.cwnd_gain;

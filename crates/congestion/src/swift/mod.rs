@@ -122,9 +122,12 @@ impl Swift {
         }
     }
 
-    /// The window in force, in packets with fraction.
+    /// The window in force, in packets with fraction. The hosts' binds once their delay is known.
     fn window(&self) -> u64 {
-        self.fabric.cwnd.min(self.endpoint.cwnd)
+        match self.endpoint_delay {
+            Some(_) => self.fabric.cwnd.min(self.endpoint.cwnd),
+            None => self.fabric.cwnd,
+        }
     }
 
     /// The target of the fabric's delay (section 3.5): topology, then flow scaling.

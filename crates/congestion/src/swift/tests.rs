@@ -168,11 +168,15 @@ fn what_the_receiver_holds_is_not_the_fabrics() {
     swift.on_ack(&ack(1000, 190, Some(100)));
     assert_eq!(swift.fabric_delay, us(90));
     assert!(swift.fabric.cwnd > 10 * ONE);
-    // Without the option all of it counts, and the hosts' window rests.
+    // Without the option all of it counts, and the hosts' window does not bind.
     let mut swift = plain(10, &[]);
     swift.on_ack(&ack(1000, 190, None));
     assert!(swift.fabric.cwnd < 10 * ONE);
     assert_eq!(swift.endpoint.cwnd, 10 * ONE);
+    for n in 0..1000 {
+        swift.on_ack(&ack(2000 + n, 50, None));
+    }
+    assert!(swift.window() > 40 * ONE);
 }
 
 #[test]
