@@ -58,6 +58,12 @@ pub struct FlowGroup {
     /// IP and TCP headers of a packet: its payload is the path's `mtu` less this.
     #[schemars(default = "default_header")]
     pub header: Bytes,
+    /// Whether round trips and the receiver's delay come by the ETS option (draft-yang-tcpm-ets),
+    /// in its units. An ACK then holds two SACK ranges at most, and the header has 56 bytes where
+    /// plain timestamps have 52.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub ets: bool,
     /// The most that is sent at once. Unset: what the controller asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_burst: Option<Bytes>,
@@ -417,6 +423,7 @@ impl Read for FlowGroup {
             ecn: table.or("ecn", EcnKind::default()),
             receive_window: table.or("receive_window", default_receive_window()),
             header: table.or("header", default_header()),
+            ets: table.or("ets", false),
             max_burst: table.optional("max_burst"),
             label: table.optional("label"),
         };

@@ -63,7 +63,7 @@ fn reads_every_key() {
     );
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
-    assert!(!flow.recovery.tlp);
+    assert!(flow.ets && !flow.recovery.tlp);
     assert_eq!(flow.recovery.kind, RecoveryKind::RackPrrCrb);
     assert!(!flow.recovery.f_rto && !flow.recovery.undo && !flow.recovery.limited_transmit);
     assert_eq!(
@@ -130,7 +130,7 @@ fn fills_in_the_defaults() {
     assert_eq!((flow.ack.every, flow.ack.quick), (2, 16));
     assert_eq!(flow.ack.delay, Duration::from_millis(40));
     assert_eq!(flow.recovery.min_rto, Duration::from_millis(200));
-    assert!(flow.recovery.tlp);
+    assert!(flow.recovery.tlp && !flow.ets);
     assert_eq!(flow.receive_window, Bytes::new(1 << 30));
     assert_eq!(flow.header, Bytes::new(52));
     assert_eq!((flow.stop, flow.rtt, flow.max_burst), (None, None, None));

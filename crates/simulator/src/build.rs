@@ -8,7 +8,7 @@ use paceline_path::{Aqm, CapacityTrace, Link, LinkConfig, QueueLimit, Red, Servi
 use paceline_record::metrics::Unit;
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_recovery::{
-    Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload,
+    Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload, ets,
 };
 use paceline_scenario::{
     App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, QueueSize, RateSource,
@@ -287,6 +287,7 @@ fn plan(
             max_ack_delay: group.ack.delay,
             max_burst: group.max_burst,
             ecn: ecn(group.ecn),
+            ets: group.ets,
             ..SenderConfig::default()
         },
         receiver: ReceiverConfig {
@@ -295,6 +296,11 @@ fn plan(
             window: group.receive_window.get(),
             quick_acks: group.ack.quick,
             ecn: ecn(group.ecn),
+            sack_blocks: if group.ets {
+                ets::SACK_BLOCKS
+            } else {
+                ReceiverConfig::default().sack_blocks
+            },
             ..ReceiverConfig::default()
         },
         header,
