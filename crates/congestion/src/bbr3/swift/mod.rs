@@ -176,8 +176,8 @@ impl BbrSwift {
         }
     }
 
-    /// Below the target the factor grows back by `ai` packets a round trip, so
-    /// that small flows gain on large ones.
+    /// Below the target the factor grows back by `ai` packets a round trip at
+    /// each decision, so that small flows gain on large ones.
     fn grow(&mut self, rtt: Duration) {
         if self.acts_on != ActsOn::Scale || self.scale == WHOLE {
             return;

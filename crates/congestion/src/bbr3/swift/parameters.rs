@@ -29,9 +29,9 @@ choice! {
 }
 
 choice! {
-    /// How often it decreases.
+    /// How often it decides to decrease or to grow back.
     Cadence {
-        /// At most once a packet-timed round.
+        /// Once a packet-timed round.
         Round = "round",
         /// On every ACK.
         Ack = "ack",
@@ -109,7 +109,7 @@ impl crate::options::Parameters for Parameters {
             cadence,
             p.cadence,
             Choice(Cadence),
-            "Decrease at most once a round, or on every ACK (open)"
+            "Decide once a round, or on every ACK (open)"
         ),
         option!(
             sample,
@@ -133,7 +133,7 @@ impl crate::options::Parameters for Parameters {
             ai,
             p.ai,
             Gain(0, 100_000),
-            "With `scale`: packets a round trip by which rate and window grow back (open)"
+            "With `scale`: packets a round trip by which rate and window grow back at each decision (open)"
         ),
         option!(
             startup_rounds,

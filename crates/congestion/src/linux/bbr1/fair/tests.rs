@@ -358,3 +358,26 @@ fn a_mark_is_a_signal_once_a_window() {
     deaf.ack(1, true);
     assert_eq!((deaf.cc.phase(), deaf.cc.ecn()), ("STARTUP", Ecn::NotEct));
 }
+
+#[test]
+fn a_policed_rate_does_not_hide_the_reseeded_filter() {
+    let mut sk = Socket {
+        mss: MSS as u32,
+        cwnd: 100,
+        srtt: 40_000,
+        min_rtt: 40_000,
+        packets_in_flight: 50,
+        ..Socket::default()
+    };
+    let mut core = Core::new(&mut sk, Parameters::default());
+    for _ in 0..20 {
+        sk.delivered += 100;
+        sk.lost += 50;
+        sk.delivered_mstamp += 40_000;
+        core.bbr.policer.sample(&sk, true, false, true);
+    }
+    assert!(core.bbr.policer.bw().is_some());
+    core.end(&mut sk, 1, false);
+    assert_eq!(core.bbr.policer.bw(), None);
+    assert_eq!(core.bbr.bw(), core.bbr.bw.get());
+}
