@@ -301,7 +301,6 @@ fn plan(
             } else {
                 ReceiverConfig::default().sack_blocks
             },
-            ..ReceiverConfig::default()
         },
         header,
         lane,

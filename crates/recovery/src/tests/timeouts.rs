@@ -27,7 +27,6 @@ const fn config() -> SenderConfig {
         undo: true,
         max_ack_delay: ms(200),
         max_burst: None,
-        ets: false,
         ecn: crate::EcnFeedback::Accurate,
     }
 }
