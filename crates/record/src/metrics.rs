@@ -367,7 +367,18 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         window: "the whole run; absent if it does not finish",
         compute: |_, flow| Some(Span::new(flow.start, flow.finish?)?.length() as f64),
     },
+    Definition {
+        name: "full_rate_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "time from the first row with data acknowledged to the first whose rate sample (`delivery_bps`) is at least 99 % of the payload rate of the flow's slowest link: its capacity at the start x payload / wire size of a full packet",
+        window: "rows of `samples` of the flow, so exact to the sample interval; absent if no sample reaches that rate",
+        compute: |rows, flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64),
+    },
 ];
+
+/// The share of a link's payload rate from which on a flow is said to have found it.
+const FULL_RATE: f64 = 0.99;
 
 const WINDOW: &str = "the window";
 const ACTIVE: &str = "the flow's active time";

@@ -5,6 +5,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt32Type};
 use arrow_array::{Array, Int64Array, RecordBatch, StringArray, TypedDictionaryArray, UInt32Array};
 
+use paceline_units::Rate;
+
 use crate::columns::saturate;
 use crate::counter::{Counter, Span};
 use crate::{RecordError, RunInfo};
@@ -83,6 +85,8 @@ pub struct FlowRows {
 struct LinkRows {
     rows: Vec<usize>,
     flows: Vec<usize>,
+    /// Its capacity at the start.
+    capacity: Rate,
 }
 
 /// The rows of a run, as metrics see them.
@@ -98,6 +102,8 @@ pub struct Rows<'a> {
     times: &'a [i64],
     goodputs: &'a [i64],
     rtts: &'a Int64Array,
+    acknowledged: &'a [i64],
+    delivery_rates: &'a Int64Array,
     link_times: &'a [i64],
     delays: &'a Int64Array,
     backlogs: &'a [i64],
@@ -187,6 +193,7 @@ impl<'a> Rows<'a> {
                     .iter()
                     .filter_map(|flow| position(*flow))
                     .collect(),
+                capacity: link.capacity,
             });
         let links = links.collect();
 
@@ -209,6 +216,8 @@ impl<'a> Rows<'a> {
             times: samples.values("t_ns")?,
             goodputs: sample_goodputs,
             rtts: samples.ints("rtt_ns")?,
+            acknowledged: samples.values("delivered_bytes")?,
+            delivery_rates: samples.ints("delivery_bps")?,
             link_times: queue.values("t_ns")?,
             delays: queue.ints("delay_ns")?,
             backlogs: queue.values("backlog_bytes")?,
@@ -308,6 +317,25 @@ impl<'a> Rows<'a> {
         inside
             .filter_map(|row| self.backlogs.get(*row).max(self.peaks.get(*row)).copied())
             .max()
+    }
+
+    /// From the row in which a flow first has data acknowledged to the first whose rate sample is
+    /// `share` of the payload rate of the slowest link that the flow crosses.
+    pub(crate) fn time_to_rate(&self, flow: &FlowRows, share: f64) -> Option<i64> {
+        let crossed = self.links.iter().filter(|link| {
+            let mut flows = link.flows.iter().filter_map(|k| self.flows.get(*k));
+            flows.any(|f| f.flow == flow.flow)
+        });
+        let capacity = crossed.map(|link| link.capacity.bps()).min()?;
+        let rate = capacity as f64 * self.payload_ratio * share;
+        let acknowledged = |row: &&usize| self.acknowledged.get(**row).is_some_and(|b| *b > 0);
+        let first = flow.rows.iter().find(acknowledged)?;
+        let reached = flow.rows.iter().find(|row| {
+            let known = acknowledged(row) && self.delivery_rates.is_valid(**row);
+            known && self.delivery_rates.value(**row) as f64 >= rate
+        })?;
+        let from = self.times.get(*first)?;
+        self.times.get(*reached)?.checked_sub(*from)
     }
 
     /// Of the links that carry data, the busiest in the window; of two as busy, the first.

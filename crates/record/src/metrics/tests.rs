@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use paceline_units::{Bytes, Duration, Instant};
+use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
 use super::*;
 use crate::testing::{at_ms, flow_info, push_flow, queue, run_info, sample, two_flows};
-use crate::{EventRow, FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, STATE};
+use crate::{EventRow, FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, STATE, SampleRow};
 
 #[track_caller]
 fn assert_near(value: Option<f64>, expected: f64) {
@@ -164,6 +164,35 @@ fn loss_and_retransmission_by_hand() {
     assert_near(of_flow(&run, 0, "retransmit_ratio"), 45.0 / 5_500.0);
     assert_near(of_flow(&run, 1, "rto_count"), 2.0);
     assert_eq!(of_flow(&run, 0, "completion_ns"), None);
+}
+
+/// A run of one flow with a row a second: bytes acknowledged, and the rate sample in Mbit/s.
+fn ramp(rows: &[(u64, u64)]) -> Run {
+    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+    for (second, (acknowledged, tenths)) in (0..).zip(rows) {
+        let row = SampleRow {
+            delivered: Bytes::new(*acknowledged),
+            delivery_rate: Rate::from_bps(tenths * 100_000),
+            ..sample(0, at_ms(second * 1_000), 0, None)
+        };
+        recorder.sample(&row, |_| {});
+    }
+    recorder.finish(&[])
+}
+
+#[test]
+fn time_to_full_rate_by_hand() {
+    // 8 Mbit/s, 90 % of it payload: 99 % of 7.2 Mbit/s is 7.128 Mbit/s.
+    let found = |rows: &[(u64, u64)]| of_flow(&ramp(rows), 0, "full_rate_ns");
+    assert_eq!(
+        found(&[(0, 0), (0, 0), (1, 10), (2, 71), (3, 72), (4, 80)]),
+        Some(2e9)
+    );
+    assert_eq!(found(&[(0, 0), (1, 10), (2, 71)]), None);
+    // The very first sample may reach it; a rate without data says nothing.
+    assert_eq!(found(&[(0, 90), (1, 72)]), Some(0.0));
+    assert_eq!(found(&[(0, 72), (0, 72)]), None);
+    assert_eq!(found(&[]), None);
 }
 
 #[test]
