@@ -279,9 +279,8 @@ impl<C: Controller> Sender<C> {
             Some(prr) => prr.window(self.board.in_flight()),
             None if self.config.recovery == Recovery::NewReno => {
                 let limited = self.config.limited_transmit;
-                let recovering = self.state == CaState::Recovery;
                 self.newreno
-                    .window(cwnd, self.config.mss, recovering, limited)
+                    .window(cwnd, self.config.mss, self.recovering(), limited)
             }
             None => cwnd,
         }

@@ -108,7 +108,14 @@ impl<C: Controller> Sender<C> {
                 self.newreno.inflate(mss);
                 0
             }
-            CaState::Recovery | CaState::Loss => 0,
+            // New data of F-RTO's step 2b has arrived, and makes room (Linux).
+            CaState::Loss if signs.advanced == 0 => {
+                if signs.duplicate && self.board.nxt() > self.recovery_point {
+                    self.newreno.inflate(mss);
+                }
+                0
+            }
+            CaState::Recovery => 0,
             _ if signs.advanced > 0 => {
                 self.newreno.reset();
                 0

@@ -154,6 +154,21 @@ fn a_real_loss_is_recovered_after_the_new_segments() {
     );
 }
 
+/// Without SACK as well: the duplicates of the new segments make room for what is sent again.
+#[test]
+fn a_real_loss_without_sack_is_recovered_after_one_timeout() {
+    let all: Vec<u64> = (30..40).collect();
+    let config = SenderConfig {
+        recovery: crate::Recovery::NewReno,
+        ..F_RTO_ALONE
+    };
+    let mut world = world(config, spike(at(360), &all), direct);
+    finish(&mut world);
+    let sent = from_the_timeout(&world.sent);
+    assert_eq!(sent[..4], [30, 40, 41, 31]);
+    assert_eq!(world.sender.stats().rto_count, 1);
+}
+
 /// A delay, and two losses that it hides: the timeout is undone, and the losses
 /// are met by a fast recovery.
 #[test]
