@@ -270,7 +270,7 @@ pub const METRICS: &[MetricSpec] = &[
         name: "heavy_loss_rounds_count",
         unit: Unit::Count,
         better: Better::Lower,
-        formula: "rounds in a row in which more than 10 % of the packets offered to the bottleneck are dropped, those in which none is offered left out; a round lasts for the shortest of the flows' latest RTTs at its start, and until the next row of `queue`",
+        formula: "rounds in which more than 10 % of the packets offered to the bottleneck are dropped, until two in a row in which no more are; a round ends at the first row of `queue` that is the shortest of the flows' RTTs, the latest at that row, after its start; one without a packet offered is left out",
         window: "from the first such round after the last change of the path's rate; absent without a change",
         compute: heavy_loss_rounds,
     },

@@ -9,26 +9,30 @@ const BIN: i64 = 1_000_000_000;
 const HOLD: i64 = 5;
 
 /// Rounds in a row, from the first one after the last change of the rate, in
-/// which the bottleneck drops more than a tenth of what it is offered. One in
-/// which it is offered nothing does not end the row.
+/// which the bottleneck drops more than a tenth of what it is offered. A sender
+/// answers a loss a round later, so two rounds without end the row; those in
+/// which nothing is offered do not count.
 pub(crate) fn heavy_loss_rounds(rows: &Rows<'_>) -> Option<f64> {
     let changed = rows.last_event("rate")?;
     let mut times = rows.bottleneck_times()?.filter(|time| *time >= changed);
     let mut start = times.next()?;
-    let mut rtt = rows.shortest_rtt(start);
-    let mut count = 0_u64;
+    let (mut count, mut light) = (0_u64, 0_u64);
     for time in times {
-        if time - start < rtt.unwrap_or(0) {
+        if time - start < rows.shortest_rtt(time).unwrap_or(0) {
             continue;
         }
         let (offered, dropped, _) = rows.bottleneck_in(Span::new(start, time)?)?;
         let heavy = u128::from(dropped) * 10 > u128::from(offered);
         count += u64::from(heavy);
-        if count > 0 && !heavy && offered > 0 {
+        light = if heavy {
+            0
+        } else {
+            light + u64::from(offered > 0)
+        };
+        if count > 0 && light > 1 {
             break;
         }
         start = time;
-        rtt = rows.shortest_rtt(start);
     }
     Some(count as f64)
 }

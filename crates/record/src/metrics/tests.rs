@@ -562,13 +562,13 @@ proptest! {
 
 #[test]
 fn heavy_rounds_by_hand() {
-    let with = |changes: &[u64]| {
+    let with = |rtt_ms: u64, changes: &[u64]| {
         let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
         // Packets dropped and offered until each second.
         let dropped = [50, 50, 61, 71, 82, 82, 82, 182, 192, 202, 302];
         let offered = [50, 150, 250, 350, 450, 450, 450, 550, 650, 750, 850];
         for (second, (dropped, offered)) in (0..).zip(dropped.into_iter().zip(offered)) {
-            let rtt = (second > 0).then_some(2_000);
+            let rtt = (second > 0).then_some(rtt_ms);
             recorder.sample(&sample(0, at_ms(second * 1_000), 0, rtt), |_| {});
             recorder.queue(&QueueRow {
                 offered_packets: offered,
@@ -587,14 +587,12 @@ fn heavy_rounds_by_hand() {
         }
         recorder.finish(&[]).metric("heavy_loss_rounds_count")
     };
-    // From 0 s: no RTT is known, so a round until 1 s, without a drop. Until 3 s 21 of 200, until
-    // 5 s 11 of 100, until 7 s 100 of 100, until 9 s 20 of 200: no more than a tenth, the end.
-    assert_near(with(&[0]), 3.0);
-    // From 2 s: 21 of 200; nothing until 6 s, left out; 110 of 200; 110 of 200.
-    assert_near(with(&[0, 2]), 3.0);
-    // From 8 s: 110 of 200.
-    assert_near(with(&[8]), 1.0);
-    assert_eq!(with(&[]), None);
+    // From 0 s by 2 s: 11 of 200; 21 of 200; nothing offered; 110 of 200; 110 of 200.
+    assert_near(with(2_000, &[0]), 3.0);
+    // From 1 s by 1 s: 11, 10, 11 of 100; nothing twice; 100 of 100; 10 of 100 twice, the end.
+    assert_near(with(1_000, &[0, 1]), 3.0);
+    assert_near(with(2_000, &[8]), 1.0);
+    assert_eq!(with(2_000, &[]), None);
 }
 
 #[test]
