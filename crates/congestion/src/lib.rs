@@ -21,6 +21,7 @@ pub mod cubic;
 pub mod dctcp;
 mod delivery;
 mod hystart;
+pub mod ledbat;
 pub mod linux;
 pub mod options;
 pub mod prague;

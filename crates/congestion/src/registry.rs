@@ -165,6 +165,15 @@ const PHASES_WINDOW: &[&str] = &[
     "Loss",
 ];
 const PHASES_SWIFT: &[&str] = &["Window", "Paced"];
+const PHASES_LEDBAT: &[&str] = &["CongestionAvoidance", "Recovery", "Loss"];
+const PHASES_LEDBAT_PLUS_PLUS: &[&str] = &[
+    "InitialSlowStart",
+    "SlowStart",
+    "CongestionAvoidance",
+    "Slowdown",
+    "Ramp",
+    "Recovery",
+];
 
 registry! {
     BbrSwift = "bbr-swift", "BBRv3 that keeps the network's round trip to a target (a reconstruction)",
@@ -185,6 +194,10 @@ registry! {
         crate::cubic::Cubic, crate::cubic::Parameters, 512;
     Dctcp = "dctcp", "Reno's window, reduced in proportion to the part of the data that is marked", "RFC 8257", PHASES_WINDOW;
         crate::dctcp::Dctcp, crate::dctcp::Parameters, 512;
+    Ledbat = "ledbat", "Low extra delay background transport", "RFC 6817", PHASES_LEDBAT;
+        crate::ledbat::Ledbat, crate::ledbat::Parameters, 512;
+    LedbatPlusPlus = "ledbat++", "LEDBAT with slowdowns and multiplicative decrease", "draft-irtf-iccrg-ledbat-plus-plus", PHASES_LEDBAT_PLUS_PLUS;
+        crate::ledbat::LedbatPlusPlus, crate::ledbat::PlusPlusParameters, 576;
     Prague = "prague", "The scalable sender of L4S, independent of its RTT",
         "draft-briscoe-iccrg-prague-congestion-control, RFC 9331", PHASES_WINDOW;
         crate::prague::Prague, crate::prague::Parameters, 512;

@@ -1,0 +1,515 @@
+//! LEDBAT++: RFC 6817 on round-trip times, with a gain that scales with the base RTT, a
+//! multiplicative decrease above the target, and slowdowns in which the base RTT shows itself.
+
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
+
+use super::delay::{BaseHistory, CurrentFilter};
+use super::parameters::{
+    DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, Slowdown,
+    TargetRule,
+};
+use super::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
+use crate::window::Window;
+use crate::{Ack, CaState, Config, Controller, Sent};
+
+/// Round trips from the end of the initial slow start to the initial slowdown (4.4).
+const INITIAL_SLOWDOWN_ROUNDS: u64 = 2;
+/// A pause this long is idleness: the least retransmission timeout (RFC 6298 2.4).
+const IDLE: Duration = Duration::from_secs(1);
+const PACING_SLOW_START: Gain = Gain::from_millionths(2_000_000);
+const PACING_AVOIDANCE: Gain = Gain::from_millionths(1_200_000);
+
+/// States of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Slow start that a queue ends (4.1).
+    InitialSlowStart,
+    /// Slow start after a timeout or idleness.
+    SlowStart,
+    CongestionAvoidance,
+    /// The window is at its floor.
+    Slowdown,
+    /// Slow start back to the window before the slowdown.
+    Ramp,
+}
+
+/// The base RTT.
+#[derive(Clone, Debug)]
+enum Base {
+    /// By RFC 6817's history.
+    History(BaseHistory),
+    /// By BBR's filter: the least since `seen`, when a sample was last as low.
+    Window {
+        least: Option<Duration>,
+        seen: Instant,
+    },
+}
+
+impl Base {
+    fn least(&self) -> Option<Duration> {
+        match self {
+            Self::History(history) => history.least(),
+            Self::Window { least, .. } => *least,
+        }
+    }
+}
+
+/// What an episode of loss takes.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    cwnd: Bytes,
+    ssthresh: Bytes,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct LedbatPlusPlus {
+    parameters: PlusPlusParameters,
+    mss: Bytes,
+    window: FineWindow,
+    ssthresh: Bytes,
+    base: Base,
+    current: CurrentFilter,
+    current_rtt: Option<Duration>,
+    srtt: Duration,
+    phase: Phase,
+    ca_state: CaState,
+    /// The last event of the flow, to tell idleness.
+    last_event: Instant,
+    /// When the slowdown, or the one whose ramp is under way, began.
+    slowdown_begin: Instant,
+    /// When the next periodic slowdown is due.
+    next_slowdown: Option<Instant>,
+    /// `bbr-style`: when the floor was reached, and the delivered data that makes a round from then.
+    at_floor: Option<(Instant, Bytes)>,
+    /// `spread`: delivered data that ends the round trip, and what it may still take.
+    decrease_round: Bytes,
+    decrease_left: i128,
+    /// `once`: no decrease before this.
+    next_decrease: Instant,
+    in_episode: bool,
+    undo: Option<Undo>,
+    pacing_rate: Option<Rate>,
+}
+
+/// Section 4.2: the divisor `F` of `GAIN = 1 / F`.
+pub(super) fn gain_divisor(target: Duration, base: Duration, constant: u32) -> u64 {
+    let twice = target.as_nanos().saturating_mul(2);
+    match base.as_nanos() {
+        0 => u64::from(constant),
+        base => twice.div_ceil(base).clamp(1, u64::from(constant)),
+    }
+}
+
+/// Section 4.3: what a round trip changes, in 2^-16 bytes, with `delay` the queuing delay. Above the
+/// target only the decrease counts; just above it the sum still grows.
+pub(super) fn change(
+    mss: Bytes,
+    divisor: u64,
+    constant: Gain,
+    window: Bytes,
+    delay: Duration,
+    target: Duration,
+) -> i128 {
+    let increase = (i128::from(mss.get()) << 16) / i128::from(divisor.max(1));
+    if delay <= target {
+        return increase;
+    }
+    let window = i128::from(window.get()) << 16;
+    let excess = u128::from((delay - target).as_nanos()) << 16;
+    let ratio = excess / u128::from(target.as_nanos().max(1));
+    // Sixteen times the target is beyond the bound for any window.
+    let ratio = u64::try_from(ratio).unwrap_or(u64::MAX).min(1 << 20);
+    let decrease = (window >> 16) * i128::from(constant.scale(ratio));
+    (increase - decrease).max(-window / 2)
+}
+
+impl LedbatPlusPlus {
+    /// Makes one.
+    pub fn new(config: &Config, parameters: PlusPlusParameters) -> Self {
+        let mss = Bytes::new(u64::from(config.mss.max(1)));
+        let base = match parameters.slowdown {
+            Slowdown::Periodic => Base::History(BaseHistory::new(
+                parameters.base_history,
+                parameters.base_interval,
+            )),
+            Slowdown::BbrStyle => Base::Window {
+                least: None,
+                seen: config.now,
+            },
+        };
+        let mut controller = Self {
+            mss,
+            // 4.1: two packets, and no more than the transport's.
+            window: FineWindow::new(config.initial_window.min(mss * MIN_CWND).max(mss)),
+            ssthresh: Bytes::INFINITE,
+            base,
+            current: CurrentFilter::new(parameters.current_filter),
+            current_rtt: None,
+            srtt: config.srtt.unwrap_or(Duration::ZERO),
+            phase: Phase::InitialSlowStart,
+            ca_state: CaState::Open,
+            last_event: config.now,
+            slowdown_begin: config.now,
+            next_slowdown: None,
+            at_floor: None,
+            decrease_round: Bytes::ZERO,
+            decrease_left: 0,
+            next_decrease: config.now,
+            in_episode: false,
+            undo: None,
+            pacing_rate: None,
+            parameters,
+        };
+        controller.pace();
+        controller
+    }
+
+    fn floor(&self) -> Bytes {
+        self.mss * MIN_CWND
+    }
+
+    fn queuing_delay(&self) -> Duration {
+        match (self.current_rtt, self.base.least()) {
+            (Some(current), Some(base)) => current - base,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The target in force.
+    fn target(&self) -> Duration {
+        let target = self.parameters.target;
+        match (self.parameters.target_rule, self.base.least()) {
+            (TargetRule::MinBaseRtt, Some(base)) => {
+                target.min(base * self.parameters.base_rtt_share)
+            }
+            _ => target,
+        }
+    }
+
+    fn divisor(&self) -> u64 {
+        let target = match self.parameters.gain_target {
+            GainTarget::Fixed => self.parameters.target,
+            GainTarget::Effective => self.target(),
+        };
+        let base = self.base.least().unwrap_or(Duration::ZERO);
+        gain_divisor(target, base, self.parameters.gain_constant)
+    }
+
+    /// Takes in a round-trip time. True when BBR's filter says that it is time to look for the base.
+    fn on_rtt(&mut self, now: Instant, rtt: Duration) -> bool {
+        self.current.on_sample(now, rtt);
+        match &mut self.base {
+            Base::History(history) => {
+                history.on_sample(now, rtt);
+                false
+            }
+            Base::Window { least, seen } => {
+                let expired = now.since(*seen) > self.parameters.bbr_interval;
+                if expired || least.is_none_or(|least| rtt <= least) {
+                    (*least, *seen) = (Some(rtt), now);
+                }
+                expired
+            }
+        }
+    }
+
+    /// 4.4: the window goes to its floor, its value becomes the threshold.
+    fn begin_slowdown(&mut self, now: Instant) {
+        self.ssthresh = self.window.bytes.max(self.floor());
+        self.phase = Phase::Slowdown;
+        self.slowdown_begin = now;
+        self.next_slowdown = None;
+        self.at_floor = None;
+        self.hold();
+    }
+
+    fn hold(&mut self) {
+        let packets = match self.parameters.slowdown {
+            Slowdown::Periodic => MIN_CWND,
+            Slowdown::BbrStyle => u64::from(self.parameters.bbr_window),
+        };
+        self.window.set(self.window.bytes.min(self.mss * packets));
+    }
+
+    /// Whether the slowdown has lasted.
+    fn is_slow_enough(&mut self, ack: &Ack) -> bool {
+        match self.parameters.slowdown {
+            Slowdown::Periodic => {
+                let hold = self.srtt * u64::from(self.parameters.slowdown_rounds);
+                ack.now.since(self.slowdown_begin) >= hold
+            }
+            Slowdown::BbrStyle => match self.at_floor {
+                Some((since, round)) => {
+                    ack.delivered >= round && ack.now.since(since) >= self.parameters.bbr_duration
+                }
+                None => {
+                    let floor = self.mss * u64::from(self.parameters.bbr_window);
+                    if ack.in_flight <= floor {
+                        self.at_floor = Some((ack.now, ack.delivered + ack.in_flight));
+                    }
+                    false
+                }
+            },
+        }
+    }
+
+    fn end_slowdown(&mut self, now: Instant) {
+        match self.parameters.slowdown {
+            Slowdown::Periodic => self.phase = Phase::Ramp,
+            Slowdown::BbrStyle => {
+                self.window.set(self.window.bytes.max(self.ssthresh));
+                self.phase = Phase::CongestionAvoidance;
+                if let Base::Window { seen, .. } = &mut self.base {
+                    *seen = now;
+                }
+            }
+        }
+    }
+
+    /// To congestion avoidance, and the next slowdown on the calendar (4.4).
+    fn avoid_congestion_from(&mut self, now: Instant, cut_short: bool) {
+        let wait = match self.phase {
+            Phase::Ramp | Phase::Slowdown => {
+                let took = now.since(self.slowdown_begin);
+                let took = if cut_short { took * 2 } else { took };
+                took * u64::from(self.parameters.slowdown_factor)
+            }
+            _ => self.srtt * INITIAL_SLOWDOWN_ROUNDS,
+        };
+        self.phase = Phase::CongestionAvoidance;
+        if self.parameters.slowdown == Slowdown::Periodic {
+            self.next_slowdown = Some(now + wait);
+        }
+    }
+
+    /// 4.1: `divisor` acknowledged packets add one, up to the threshold.
+    fn slow_start(&mut self, ack: &Ack, divisor: u64) {
+        if Window::may_grow(ack) {
+            let growth = (i128::from(ack.newly_acked.get()) << 16) / i128::from(divisor.max(1));
+            self.window.add(growth, self.mss, self.ssthresh);
+        }
+        if self.window.bytes >= self.ssthresh {
+            self.avoid_congestion_from(ack.now, false);
+        }
+    }
+
+    /// 4.3.
+    fn avoid_congestion(&mut self, ack: &Ack) {
+        let (delay, target) = (self.queuing_delay(), self.target());
+        let cwnd = self.window.bytes;
+        let constant = self.parameters.decrease_constant;
+        let change = change(self.mss, self.divisor(), constant, cwnd, delay, target);
+        if change >= 0 {
+            if Window::may_grow(ack) && (delay <= target || ack.now >= self.next_decrease) {
+                let growth = share(change, ack.newly_acked, cwnd);
+                self.window.add(growth, self.floor(), Bytes::INFINITE);
+            }
+            return;
+        }
+        let decrease = match self.parameters.decrease {
+            DecreasePace::Once if ack.now < self.next_decrease => return,
+            DecreasePace::Once => {
+                self.next_decrease = ack.now + self.srtt;
+                change
+            }
+            DecreasePace::Spread => {
+                if ack.delivered >= self.decrease_round {
+                    self.decrease_round = ack.delivered + ack.in_flight;
+                    self.decrease_left = i128::from(cwnd.get()) << 15;
+                }
+                let decrease = share(change, ack.newly_acked, cwnd).max(-self.decrease_left);
+                self.decrease_left += decrease;
+                decrease
+            }
+        };
+        self.window.add(decrease, self.floor(), Bytes::INFINITE);
+        if self.parameters.slowdown_deferral > Duration::ZERO {
+            self.next_slowdown = self
+                .next_slowdown
+                .map(|_| ack.now + self.parameters.slowdown_deferral);
+        }
+    }
+
+    fn begin_episode(&mut self) {
+        if !core::mem::replace(&mut self.in_episode, true) {
+            let cwnd = match self.phase {
+                Phase::Slowdown => Bytes::ZERO,
+                _ => self.window.bytes,
+            };
+            self.undo = Some(Undo {
+                cwnd,
+                ssthresh: self.ssthresh,
+            });
+        }
+        let lost_of = match (self.phase, self.parameters.loss_in_slowdown) {
+            (Phase::Slowdown, LossInSlowdown::Threshold) => self.ssthresh,
+            _ => self.window.bytes,
+        };
+        self.ssthresh = Bytes::new(lost_of.get() / 2).max(self.floor());
+    }
+
+    fn pace(&mut self) {
+        if self.parameters.pacing && self.srtt > Duration::ZERO {
+            let ratio = match self.phase {
+                Phase::CongestionAvoidance => PACING_AVOIDANCE,
+                _ => PACING_SLOW_START,
+            };
+            self.pacing_rate = Some(Rate::from_delivery(self.window.bytes * ratio, self.srtt));
+        }
+    }
+}
+
+impl Controller for LedbatPlusPlus {
+    fn name(&self) -> &'static str {
+        "ledbat++"
+    }
+
+    fn on_send(&mut self, sent: &Sent) {
+        // XNU: after idleness two packets and slow start, and no slowdown is due.
+        let idle = sent.now.since(self.last_event);
+        if sent.in_flight == Bytes::ZERO && idle > IDLE.max(self.srtt * 2) {
+            self.window.set(self.window.bytes.min(self.floor()));
+            if self.phase != Phase::InitialSlowStart {
+                self.phase = Phase::SlowStart;
+            }
+            self.next_slowdown = None;
+        }
+        self.last_event = sent.now;
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        self.last_event = ack.now;
+        self.ca_state = ack.ca_state;
+        if ack.srtt > Duration::ZERO {
+            self.srtt = ack.srtt;
+        }
+        let expired = ack.rtt.is_some_and(|rtt| self.on_rtt(ack.now, rtt));
+        self.current_rtt = self.current.least(ack.now, self.srtt);
+        let due = self.next_slowdown.is_some_and(|next| ack.now >= next);
+        if (expired || due) && self.phase != Phase::Slowdown {
+            self.begin_slowdown(ack.now);
+        }
+        // The transport reduces the window in recovery (RFC 9937).
+        if ack.ca_state != CaState::Recovery {
+            let delay = self.queuing_delay();
+            match self.phase {
+                Phase::InitialSlowStart
+                    if delay.as_nanos() > 3 * (self.target().as_nanos() / 4) =>
+                {
+                    self.ssthresh = self.window.bytes.max(self.floor());
+                    self.avoid_congestion_from(ack.now, false);
+                }
+                Phase::InitialSlowStart | Phase::SlowStart => self.slow_start(ack, self.divisor()),
+                Phase::Ramp
+                    if self.parameters.ramp_end == RampEnd::Target && delay > self.target() =>
+                {
+                    self.avoid_congestion_from(ack.now, true);
+                }
+                Phase::Ramp => {
+                    let divisor = match self.parameters.ramp {
+                        RampGain::Scaled => self.divisor(),
+                        RampGain::Doubling => 1,
+                    };
+                    self.slow_start(ack, divisor);
+                }
+                Phase::CongestionAvoidance => self.avoid_congestion(ack),
+                Phase::Slowdown => {
+                    if self.is_slow_enough(ack) {
+                        self.end_slowdown(ack.now);
+                    }
+                }
+            }
+        }
+        self.pace();
+    }
+
+    fn on_recovery_enter(&mut self, now: Instant, _in_flight: Bytes) {
+        self.begin_episode();
+        self.ca_state = CaState::Recovery;
+        if self.phase != Phase::Slowdown {
+            self.window
+                .set(self.ssthresh.min(self.window.bytes.max(self.mss)));
+            if self.phase != Phase::CongestionAvoidance {
+                self.avoid_congestion_from(now, false);
+            }
+        }
+        self.pace();
+    }
+
+    fn on_recovery_exit(&mut self, _now: Instant) {
+        self.ca_state = CaState::Open;
+        self.in_episode = false;
+    }
+
+    fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
+        if self.ca_state != CaState::Loss {
+            self.begin_episode();
+        }
+        self.ca_state = CaState::Loss;
+        self.window.set(self.mss);
+        self.phase = Phase::SlowStart;
+        self.next_slowdown = None;
+        self.pace();
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        if let Some(undo) = self.undo.take() {
+            self.on_recovery_exit(now);
+            self.ssthresh = self.ssthresh.max(undo.ssthresh);
+            if self.phase != Phase::Slowdown {
+                self.window.set(self.window.bytes.max(undo.cwnd));
+            }
+            self.pace();
+        }
+    }
+
+    fn on_mss(&mut self, mss: u32) {
+        self.mss = Bytes::new(u64::from(mss.max(1)));
+        self.ssthresh = self.ssthresh.max(self.floor());
+        self.window.set(self.window.bytes.max(self.mss));
+    }
+
+    fn cwnd(&self) -> Bytes {
+        self.window.bytes
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing_rate
+    }
+
+    fn send_quantum(&self) -> Bytes {
+        match self.pacing_rate {
+            None => self.window.bytes.max(MAX_QUANTUM),
+            Some(rate) => rate
+                .volume_in(Duration::from_millis(1))
+                .min(MAX_QUANTUM)
+                .max(self.mss * 2),
+        }
+    }
+
+    fn ssthresh(&self) -> Option<Bytes> {
+        Some(self.ssthresh)
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            _ if self.ca_state == CaState::Recovery => "Recovery",
+            Phase::InitialSlowStart => "InitialSlowStart",
+            Phase::SlowStart => "SlowStart",
+            Phase::CongestionAvoidance => "CongestionAvoidance",
+            Phase::Slowdown => "Slowdown",
+            Phase::Ramp => "Ramp",
+        }
+    }
+
+    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+        let known = |delay: Option<Duration>| Value::Duration(delay.unwrap_or(Duration::ZERO));
+        visit("ssthresh", Value::Bytes(self.ssthresh));
+        visit("base_delay", known(self.base.least()));
+        visit("current_delay", known(self.current_rtt));
+        visit("queuing_delay", Value::Duration(self.queuing_delay()));
+        visit("target", Value::Duration(self.target()));
+        visit("gain_divisor", Value::Count(self.divisor()));
+    }
+}

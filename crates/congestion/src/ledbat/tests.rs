@@ -1,0 +1,913 @@
+use std::vec::Vec;
+
+use paceline_units::{Bytes, Duration, Gain, Instant, Value};
+use proptest::prelude::*;
+
+use super::delay::{BaseHistory, CurrentFilter};
+use super::plus_plus::{change, gain_divisor};
+use crate::options::{OptionKind, OptionValue};
+use crate::{
+    Ack, AnyController, CaState, Config, Controller, RateSample, Sent, build, controllers,
+};
+
+const MSS: u64 = 1000;
+const BASE: Duration = Duration::from_millis(20);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + ms(millis)
+}
+
+fn word(word: &'static str) -> OptionValue {
+    OptionValue::Choice(word)
+}
+
+/// A controller, and acknowledgments of one packet for it.
+struct Flow {
+    controller: AnyController,
+    now: Instant,
+    delivered: u64,
+    lost: u64,
+    in_flight: Option<u64>,
+    cwnd_limited: bool,
+    ca_state: CaState,
+}
+
+impl Flow {
+    fn new(name: &str, options: &[(&str, OptionValue)]) -> Self {
+        let config = Config {
+            mss: MSS as u32,
+            initial_window: Bytes::new(10 * MSS),
+            seed: 0,
+            now: Instant::ZERO,
+            srtt: None,
+        };
+        Self {
+            controller: build(name, &config, options).unwrap(),
+            now: Instant::ZERO,
+            delivered: 0,
+            lost: 0,
+            in_flight: None,
+            cwnd_limited: true,
+            ca_state: CaState::Open,
+        }
+    }
+
+    fn ack_of(&mut self, rtt: Duration, packets: u64) {
+        let cwnd = self.controller.cwnd();
+        let prior = self.in_flight.map_or(cwnd, Bytes::new);
+        self.delivered += packets * MSS;
+        self.controller.on_ack(&Ack {
+            now: self.now,
+            sample: RateSample::default(),
+            newly_acked: Bytes::new(packets * MSS),
+            newly_lost: Bytes::ZERO,
+            newly_marked: Bytes::ZERO,
+            prior_in_flight: prior,
+            in_flight: prior - Bytes::new(packets * MSS),
+            delivered: Bytes::new(self.delivered),
+            lost: Bytes::new(self.lost),
+            rtt: Some(rtt),
+            srtt: rtt,
+            min_rtt: BASE,
+            cwnd_limited: self.cwnd_limited,
+            ca_state: self.ca_state,
+            una_advanced: true,
+            delayed: false,
+            // Half of the base, and clocks that differ by a second.
+            one_way_delay: Some(Duration::from_secs(1) + rtt - BASE / 2),
+            receiver_delay: None,
+            ece: false,
+        });
+    }
+
+    fn ack(&mut self, rtt: Duration) {
+        self.ack_of(rtt, 1);
+    }
+
+    /// A round trip: each packet of the window on its own.
+    fn round(&mut self, rtt: Duration) {
+        let packets = (self.cwnd() / MSS).max(1);
+        for _ in 0..packets {
+            self.now += rtt / packets;
+            self.ack(rtt);
+        }
+    }
+
+    /// Acknowledgments at one RTT until the phase changes, none after. Returns the time in RTTs.
+    fn until(&mut self, phase: &str, rtt: Duration) -> f64 {
+        let from = self.now;
+        for _ in 0..100_000 {
+            if self.controller.phase() == phase {
+                return self.now.since(from).as_secs_f64() / rtt.as_secs_f64();
+            }
+            self.now += rtt / (self.cwnd() / MSS).max(1);
+            self.ack(rtt);
+        }
+        panic!("never {phase}, always {}", self.controller.phase());
+    }
+
+    /// In congestion avoidance after an initial slow start that left at about `packets`; no slowdown yet.
+    fn avoiding(options: &[(&str, OptionValue)], packets: u64) -> Self {
+        let mut flow = Self::new("ledbat++", options);
+        while flow.cwnd() < packets * MSS {
+            flow.round(BASE);
+        }
+        // One sample cannot pass the filter of four.
+        for _ in 0..10 {
+            flow.ack(BASE + ms(46));
+        }
+        assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+        flow
+    }
+
+    fn recover(&mut self) {
+        self.controller.on_recovery_enter(self.now, Bytes::ZERO);
+        self.controller.on_recovery_exit(self.now);
+    }
+
+    fn cwnd(&self) -> u64 {
+        self.controller.cwnd().get()
+    }
+
+    fn ssthresh(&self) -> u64 {
+        self.controller.ssthresh().unwrap().get()
+    }
+
+    fn value(&self, name: &str) -> Value {
+        let mut found = None;
+        self.controller.visit_state(&mut |key, value| {
+            if key == name {
+                found = Some(value);
+            }
+        });
+        found.unwrap()
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        match self.value(name) {
+            Value::Duration(duration) => duration,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+// --- The two lists of delays.
+
+#[test]
+fn the_base_is_the_least_of_ten_minutes_and_then_forgotten() {
+    let mut history = BaseHistory::new(10, Duration::from_secs(60));
+    assert_eq!(history.least(), None);
+    history.on_sample(at(30_000), ms(20));
+    for minute in 1..10 {
+        history.on_sample(at(minute * 60_000), ms(80));
+        assert_eq!(history.least(), Some(ms(20)), "minute {minute}");
+    }
+    history.on_sample(at(10 * 60_000 - 1), ms(80));
+    assert_eq!(history.least(), Some(ms(20)));
+    history.on_sample(at(10 * 60_000), ms(80));
+    assert_eq!(history.least(), Some(ms(80)));
+}
+
+#[test]
+fn a_minute_without_a_sample_counts_as_one() {
+    let mut history = BaseHistory::new(3, Duration::from_secs(60));
+    history.on_sample(at(0), ms(20));
+    // Minutes 1 and 2 pass in silence; minute 3 pushes minute 0 out.
+    history.on_sample(at(3 * 60_000), ms(80));
+    assert_eq!(history.least(), Some(ms(80)));
+    // Far ahead, and a clock that goes back.
+    history.on_sample(Instant::MAX, ms(90));
+    assert_eq!(history.least(), Some(ms(90)));
+    history.on_sample(at(0), ms(85));
+    assert_eq!(history.least(), Some(ms(85)));
+}
+
+#[test]
+fn the_current_delay_is_the_least_of_the_last_samples_of_a_round_trip() {
+    let mut filter = CurrentFilter::new(4);
+    assert_eq!(filter.least(at(0), ms(100)), None);
+    for (time, delay) in [(0, 20), (10, 50), (20, 60), (30, 70)] {
+        filter.on_sample(at(time), ms(delay));
+    }
+    assert_eq!(filter.least(at(30), ms(100)), Some(ms(20)));
+    // Older than a round trip of 25 ms: only what came at 10 ms or later counts.
+    assert_eq!(filter.least(at(30), ms(25)), Some(ms(50)));
+    filter.on_sample(at(40), ms(80));
+    assert_eq!(filter.least(at(40), ms(100)), Some(ms(50)));
+    // The newest counts however old it is.
+    assert_eq!(filter.least(at(9999), ms(1)), Some(ms(80)));
+}
+
+// --- Worked values.
+
+#[test]
+fn gain_by_base_rtt() {
+    let divisor = |micros| gain_divisor(ms(60), Duration::from_micros(micros), 16);
+    let table = [
+        (1, 16),
+        (7_500, 16),
+        (10_000, 12),
+        (20_000, 6),
+        (30_000, 4),
+        (40_000, 3),
+        (60_000, 2),
+        (80_000, 2),
+        (100_000, 2),
+        (119_999, 2),
+        (120_000, 1),
+        (300_000, 1),
+    ];
+    for (base, expected) in table {
+        assert_eq!(divisor(base), expected, "{base} us");
+    }
+    assert_eq!(divisor(0), 16);
+}
+
+/// The change of a round trip in packets, with 100 packets at a base of 20 ms.
+fn packets_at(queue: Duration) -> f64 {
+    let window = Bytes::new(100 * MSS);
+    change(Bytes::new(MSS), 6, Gain::ONE, window, queue, ms(60)) as f64 / 65_536.0 / MSS as f64
+}
+
+#[test]
+fn change_by_queuing_delay() {
+    let table = [
+        (0, 1.0 / 6.0),
+        (30_000, 1.0 / 6.0),
+        (60_000, 1.0 / 6.0),
+        // 100 packets x (66 / 60 - 1) are 10.
+        (66_000, 1.0 / 6.0 - 10.0),
+        (75_000, 1.0 / 6.0 - 25.0),
+        (90_000, 1.0 / 6.0 - 50.0),
+        (90_100, -50.0),
+        (120_000, -50.0),
+        (10_000_000, -50.0),
+    ];
+    for (micros, expected) in table {
+        let packets = packets_at(Duration::from_micros(micros));
+        assert!(
+            (packets - expected).abs() < 0.01,
+            "{micros} us: {packets}, not {expected}"
+        );
+    }
+}
+
+// --- Pitfalls seen in implementations.
+
+#[test]
+fn pitfall_the_decrease_formula_is_not_used_below_the_target() {
+    // With an empty queue it would add a whole window a round trip.
+    assert!(packets_at(Duration::ZERO) < 1.0);
+    assert!(packets_at(ms(59)) < 1.0);
+    let mut flow = Flow::avoiding(&[], 100);
+    let before = flow.cwnd();
+    flow.round(BASE + ms(30));
+    let grown = flow.cwnd() - before;
+    assert!((MSS / 6 - 5..=MSS / 6 + 5).contains(&grown), "{grown}");
+}
+
+#[test]
+fn pitfall_half_a_window_is_the_most_of_a_round_trip_not_of_an_ack() {
+    for pace in ["spread", "once"] {
+        let mut flow = Flow::avoiding(&[("decrease", word(pace))], 100);
+        let before = flow.cwnd();
+        let rtt = BASE + ms(400);
+        // A round trip's worth, told in acknowledgments of one packet and in one of all.
+        for _ in 0..before / MSS {
+            flow.ack(rtt);
+        }
+        let left = flow.cwnd() as f64 / before as f64;
+        assert!((0.49..0.56).contains(&left), "{pace}: {left}");
+        let mut flow = Flow::avoiding(&[("decrease", word(pace))], 100);
+        for _ in 0..5 {
+            flow.ack(rtt);
+        }
+        let before = flow.cwnd();
+        flow.ack_of(rtt, 1000);
+        assert!(flow.cwnd() >= before * 49 / 100, "{pace}");
+    }
+}
+
+#[test]
+fn pitfall_just_above_the_target_the_window_still_grows() {
+    assert!(packets_at(Duration::from_micros(60_050)) > 0.0);
+    assert!(packets_at(Duration::from_micros(60_150)) < 0.0);
+    for pace in ["spread", "once"] {
+        let mut flow = Flow::avoiding(&[("decrease", word(pace))], 20);
+        let before = flow.cwnd();
+        flow.round(BASE + Duration::from_micros(60_100));
+        assert!(flow.cwnd() > before, "{pace}");
+    }
+}
+
+#[test]
+fn pitfall_gain_and_the_three_quarters_are_not_integer_divisions() {
+    // 3/4 of 60 ms and a sixth of a packet, where an integer division gives 0.
+    let mut flow = Flow::new("ledbat++", &[]);
+    for _ in 0..20 {
+        flow.round(BASE);
+    }
+    let before = flow.cwnd();
+    for _ in 0..10 {
+        flow.ack(BASE + ms(45));
+    }
+    assert_eq!(flow.controller.phase(), "InitialSlowStart");
+    assert_eq!(flow.cwnd() - before, 10 * MSS / 6);
+    for _ in 0..4 {
+        flow.ack(BASE + Duration::from_micros(45_010));
+    }
+    assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+    assert_eq!(flow.ssthresh(), flow.cwnd());
+}
+
+#[test]
+fn pitfall_a_queue_ends_the_initial_slow_start_only() {
+    let mut flow = Flow::avoiding(&[], 100);
+    flow.until("Slowdown", BASE + ms(50));
+    flow.until("Ramp", BASE);
+    for _ in 0..5 {
+        flow.round(BASE + ms(100));
+        assert_eq!(flow.controller.phase(), "Ramp");
+    }
+    assert!(flow.cwnd() > 3 * MSS);
+}
+
+// --- LEDBAT++ as a machine.
+
+#[test]
+fn the_window_starts_at_two_packets_and_grows_by_the_gain() {
+    let mut flow = Flow::new("ledbat++", &[]);
+    assert_eq!(flow.cwnd(), 2 * MSS);
+    assert_eq!(flow.controller.phase(), "InitialSlowStart");
+    // F is 6 at 20 ms: x 7/6 each round trip.
+    for _ in 0..30 {
+        flow.ack(BASE);
+    }
+    assert_eq!(flow.cwnd().next_multiple_of(10), 7 * MSS);
+    // At 120 ms it doubles.
+    let mut flow = Flow::new("ledbat++", &[]);
+    for _ in 0..30 {
+        flow.ack(ms(120));
+    }
+    assert_eq!(flow.cwnd(), 32 * MSS);
+}
+
+#[test]
+fn the_initial_slowdown_comes_two_round_trips_after_slow_start() {
+    let mut flow = Flow::avoiding(&[], 100);
+    let left = flow.now;
+    let rtt = BASE + ms(46);
+    while flow.controller.phase() == "CongestionAvoidance" {
+        flow.now += ms(1);
+        flow.ack(rtt);
+    }
+    assert_eq!(flow.controller.phase(), "Slowdown");
+    assert_eq!(flow.now.since(left), rtt * 2);
+    assert_eq!(flow.cwnd(), 2 * MSS);
+    assert!(flow.ssthresh() > 100 * MSS);
+}
+
+#[test]
+fn a_slowdown_lasts_two_round_trips_and_its_ramp_goes_by_the_gain() {
+    for (ramp, doubling) in [("gain-scaled", false), ("doubling", true)] {
+        let mut flow = Flow::avoiding(&[("ramp", word(ramp))], 100);
+        flow.until("Slowdown", BASE + ms(46));
+        let (begin, threshold) = (flow.now, flow.ssthresh());
+        while flow.controller.phase() == "Slowdown" {
+            flow.now += ms(1);
+            flow.ack(BASE);
+            assert_eq!(flow.cwnd(), 2 * MSS);
+        }
+        assert_eq!(flow.now.since(begin), ms(40));
+        assert_eq!(flow.controller.phase(), "Ramp");
+        // From 2 packets to 100 and more: 7 round trips of doubling, some 26 by a sixth.
+        let rounds = flow.until("CongestionAvoidance", BASE);
+        let expected = if doubling { 4.0..8.0 } else { 20.0..30.0 };
+        assert!(expected.contains(&rounds), "{rounds}");
+        assert_eq!(flow.cwnd(), threshold);
+        // The next one is nine times as long after the ramp as all this took.
+        let (end, took) = (flow.now, flow.now.since(begin));
+        while flow.controller.phase() == "CongestionAvoidance" {
+            flow.now += ms(1);
+            flow.ack(BASE + ms(30));
+        }
+        let waited = flow.now.since(end).as_nanos() as f64 / took.as_nanos() as f64;
+        assert!((8.9..9.1).contains(&waited), "{waited}");
+    }
+}
+
+#[test]
+fn a_ramp_that_a_queue_cuts_short_counts_twice() {
+    let mut flow = Flow::avoiding(&[("ramp_end", word("target"))], 100);
+    flow.until("Slowdown", BASE + ms(46));
+    let begin = flow.now;
+    flow.until("Ramp", BASE);
+    flow.until("CongestionAvoidance", BASE + ms(61));
+    assert!(flow.cwnd() < 10 * MSS);
+    let (end, took) = (flow.now, flow.now.since(begin));
+    while flow.controller.phase() == "CongestionAvoidance" {
+        flow.now += ms(1);
+        flow.ack(BASE);
+    }
+    let waited = flow.now.since(end).as_nanos() as f64 / took.as_nanos() as f64;
+    assert!((17.8..18.2).contains(&waited), "{waited}");
+}
+
+#[test]
+fn a_decrease_puts_the_slowdown_off_where_that_is_asked() {
+    let deferral = OptionValue::Duration(Duration::from_secs(30));
+    let mut flow = Flow::avoiding(&[("slowdown_deferral", deferral)], 100);
+    for _ in 0..5 {
+        flow.ack(BASE + ms(70));
+    }
+    let from = flow.now;
+    while flow.controller.phase() == "CongestionAvoidance" {
+        flow.now += ms(10);
+        flow.ack(BASE);
+    }
+    assert_eq!(flow.now.since(from), Duration::from_secs(30));
+}
+
+#[test]
+fn bbr_style_cuts_to_four_packets_ten_seconds_after_the_base_was_seen() {
+    let mut flow = Flow::avoiding(&[("slowdown", word("bbr-style"))], 100);
+    let last_seen = flow.now;
+    while flow.controller.phase() == "CongestionAvoidance" {
+        flow.now += ms(5);
+        flow.ack(BASE + ms(40));
+    }
+    assert_eq!(flow.now.since(last_seen), Duration::from_secs(10) + ms(5));
+    assert_eq!(
+        (flow.controller.phase(), flow.cwnd()),
+        ("Slowdown", 4 * MSS)
+    );
+    // The estimate starts anew from what is there.
+    assert_eq!(flow.duration("base_delay"), BASE + ms(40));
+    let window = flow.ssthresh();
+    // More than four packets are in flight for 60 ms more: that time does not count.
+    flow.in_flight = Some(50 * MSS);
+    for _ in 0..60 {
+        flow.now += ms(1);
+        flow.ack(BASE + ms(40));
+    }
+    flow.in_flight = Some(4 * MSS);
+    let floor = flow.now;
+    while flow.controller.phase() == "Slowdown" {
+        flow.now += ms(1);
+        flow.ack(BASE);
+    }
+    // The first acknowledgment at the floor starts the clock.
+    assert_eq!(flow.now.since(floor), ms(201));
+    assert_eq!(flow.duration("base_delay"), BASE);
+    assert_eq!(
+        (flow.controller.phase(), flow.cwnd()),
+        ("CongestionAvoidance", window)
+    );
+}
+
+#[test]
+fn bbr_style_holds_for_a_round_trip_at_the_least() {
+    let duration = OptionValue::Duration(Duration::ZERO);
+    let options = [("slowdown", word("bbr-style")), ("bbr_duration", duration)];
+    let mut flow = Flow::avoiding(&options, 100);
+    flow.until("Slowdown", BASE + ms(40));
+    flow.in_flight = Some(4 * MSS);
+    for packet in 0..4 {
+        assert_eq!(flow.controller.phase(), "Slowdown", "{packet}");
+        flow.ack(BASE);
+    }
+    // The first of these left three in flight.
+    assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+}
+
+#[test]
+fn the_modified_target_is_the_base_rtt_up_to_the_target() {
+    for (base, target) in [(10, 10), (59, 59), (60, 60), (100, 60)] {
+        let mut flow = Flow::new("ledbat++", &[("target_rule", word("min-base-rtt"))]);
+        flow.ack(ms(base));
+        assert_eq!(flow.duration("target"), ms(target));
+    }
+    let share = OptionValue::Gain(Gain::from_millionths(500_000));
+    let options = [
+        ("target_rule", word("min-base-rtt")),
+        ("base_rtt_share", share),
+    ];
+    let mut flow = Flow::new("ledbat++", &options);
+    flow.ack(BASE);
+    assert_eq!(flow.duration("target"), ms(10));
+}
+
+#[test]
+fn the_modified_target_sets_the_exit_the_decrease_and_by_choice_the_gain() {
+    for (gain, divisor) in [("fixed", 6), ("effective", 2)] {
+        let options = [
+            ("target_rule", word("min-base-rtt")),
+            ("gain_target", word(gain)),
+        ];
+        let mut flow = Flow::new("ledbat++", &options);
+        for _ in 0..100 {
+            flow.ack(BASE);
+        }
+        assert_eq!(flow.value("gain_divisor"), Value::Count(divisor));
+        for _ in 0..4 {
+            flow.ack(BASE + ms(16));
+        }
+        assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+        let before = flow.cwnd();
+        for _ in 0..8 {
+            flow.ack(BASE + ms(25));
+        }
+        assert!(flow.cwnd() < before);
+    }
+}
+
+#[test]
+fn a_loss_halves_the_window_and_ends_the_initial_slow_start() {
+    let mut flow = Flow::new("ledbat++", &[]);
+    for _ in 0..228 {
+        flow.ack(BASE);
+    }
+    let half = flow.cwnd() / 2;
+    flow.recover();
+    assert_eq!((flow.cwnd(), flow.ssthresh()), (half, half));
+    assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+    let from = flow.now;
+    while flow.controller.phase() == "CongestionAvoidance" {
+        flow.now += ms(1);
+        flow.ack(BASE);
+    }
+    assert_eq!(
+        (flow.now.since(from), flow.controller.phase()),
+        (BASE * 2, "Slowdown")
+    );
+}
+
+#[test]
+fn recovery_holds_the_window_and_the_floor_is_two_packets() {
+    let mut flow = Flow::avoiding(&[], 100);
+    flow.controller.on_recovery_enter(flow.now, Bytes::ZERO);
+    assert_eq!(flow.controller.phase(), "Recovery");
+    let before = flow.cwnd();
+    flow.ca_state = CaState::Recovery;
+    for _ in 0..100 {
+        flow.ack(BASE + ms(200));
+    }
+    assert_eq!(flow.cwnd(), before);
+    for _ in 0..20 {
+        flow.recover();
+    }
+    assert_eq!((flow.cwnd(), flow.ssthresh()), (2 * MSS, 2 * MSS));
+    flow.ca_state = CaState::Open;
+    flow.round(BASE + ms(900));
+    assert_eq!(flow.cwnd(), 2 * MSS);
+}
+
+#[test]
+fn a_loss_in_a_slowdown_halves_what_the_option_says() {
+    for what in ["window", "threshold"] {
+        let mut flow = Flow::avoiding(&[("loss_in_slowdown", word(what))], 100);
+        flow.until("Slowdown", BASE + ms(46));
+        let half = flow.ssthresh() / 2;
+        flow.recover();
+        let expected = if what == "window" { 2 * MSS } else { half };
+        assert_eq!((flow.cwnd(), flow.ssthresh()), (2 * MSS, expected));
+        assert_eq!(flow.controller.phase(), "Slowdown");
+    }
+}
+
+#[test]
+fn a_loss_ends_the_ramp() {
+    let mut flow = Flow::avoiding(&[], 100);
+    flow.until("Slowdown", BASE + ms(46));
+    flow.until("Ramp", BASE);
+    for _ in 0..108 {
+        flow.ack(BASE);
+    }
+    let before = flow.cwnd();
+    flow.recover();
+    assert_eq!(flow.controller.phase(), "CongestionAvoidance");
+    assert_eq!((flow.cwnd(), flow.ssthresh()), (before / 2, before / 2));
+}
+
+#[test]
+fn a_timeout_starts_over_from_one_packet_and_forgets_the_slowdown() {
+    let mut flow = Flow::avoiding(&[], 100);
+    let half = flow.cwnd() / 2;
+    flow.controller.on_timeout(flow.now, Bytes::ZERO);
+    flow.controller.on_timeout(flow.now, Bytes::ZERO);
+    assert_eq!((flow.cwnd(), flow.ssthresh()), (MSS, half));
+    flow.controller.on_recovery_exit(flow.now);
+    flow.now += Duration::from_secs(5);
+    flow.ack(BASE);
+    assert_eq!(flow.controller.phase(), "SlowStart");
+    // Slow start to the threshold whatever the queue, then a slowdown two round trips later.
+    flow.until("CongestionAvoidance", BASE + ms(100));
+    assert_eq!(flow.cwnd(), half);
+    assert!(flow.until("Slowdown", BASE + ms(100)) < 2.1);
+}
+
+#[test]
+fn a_spurious_episode_is_undone() {
+    let mut flow = Flow::avoiding(&[], 100);
+    let before = (flow.cwnd(), flow.ssthresh());
+    flow.controller.on_recovery_enter(flow.now, Bytes::ZERO);
+    flow.controller.on_timeout(flow.now, Bytes::ZERO);
+    flow.controller.on_spurious(flow.now);
+    assert_eq!((flow.cwnd(), flow.ssthresh()), before);
+    // Nothing is given back twice, nor lifts a slowdown.
+    flow.recover();
+    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now);
+    assert_eq!((flow.cwnd(), flow.ssthresh()), before);
+    flow.until("Slowdown", BASE + ms(46));
+    flow.recover();
+    flow.controller.on_spurious(flow.now);
+    assert_eq!(flow.cwnd(), 2 * MSS);
+    assert!(flow.ssthresh() >= before.1);
+}
+
+#[test]
+fn idleness_returns_to_two_packets_without_a_slowdown() {
+    let mut flow = Flow::avoiding(&[], 100);
+    let sent = |flow: &Flow, pause: Duration| Sent {
+        now: flow.now + pause,
+        size: MSS as u32,
+        in_flight: Bytes::ZERO,
+        app_limited: true,
+    };
+    let before = flow.cwnd();
+    flow.controller.on_send(&sent(&flow, ms(900)));
+    assert_eq!(flow.cwnd(), before);
+    flow.controller.on_send(&sent(&flow, ms(1950)));
+    assert_eq!(
+        (flow.cwnd(), flow.controller.phase()),
+        (2 * MSS, "SlowStart")
+    );
+    flow.now += Duration::from_secs(2);
+    flow.ack(BASE);
+    assert_eq!(flow.controller.phase(), "SlowStart");
+}
+
+#[test]
+fn an_unused_window_does_not_grow() {
+    for mut flow in [Flow::new("ledbat++", &[]), Flow::avoiding(&[], 50)] {
+        let before = flow.cwnd();
+        flow.cwnd_limited = false;
+        for _ in 0..50 {
+            flow.ack(BASE);
+        }
+        assert_eq!(flow.cwnd(), before);
+    }
+}
+
+#[test]
+fn pacing_by_linux_ratios() {
+    let mut flow = Flow::avoiding(&[("pacing", OptionValue::Flag(true))], 100);
+    for _ in 0..10 {
+        flow.ack(BASE + ms(30));
+    }
+    let rate = flow.controller.pacing_rate().unwrap().bps();
+    // 1.2 windows in 50 ms.
+    assert_eq!(rate, flow.cwnd() * 12 / 10 * 8 * 20);
+    assert_eq!(Flow::avoiding(&[], 10).controller.pacing_rate(), None);
+}
+
+// --- RFC 6817.
+
+#[test]
+fn ledbat_grows_and_shrinks_with_the_distance_from_the_target() {
+    // (queuing delay in ms, what a round trip of 50 packets adds in thousandths of a packet)
+    for (queue, expected) in [
+        (0, 1000),
+        (50, 500),
+        (75, 250),
+        (100, 0),
+        (150, -500),
+        (300, -2000),
+    ] {
+        let mut flow = Flow::new("ledbat", &[]);
+        while flow.cwnd() < 50 * MSS {
+            flow.round(BASE);
+        }
+        for _ in 0..4 {
+            flow.ack(BASE + ms(queue));
+        }
+        let before = flow.cwnd() as i64;
+        for _ in 0..50 {
+            flow.ack(BASE + ms(queue));
+        }
+        let change = flow.cwnd() as i64 - before;
+        assert!((change - expected).abs() < 60, "{queue} ms: {change}");
+    }
+}
+
+#[test]
+fn ledbat_does_not_see_the_clocks_offset() {
+    let mut flow = Flow::new("ledbat", &[]);
+    flow.ack(BASE);
+    for _ in 0..4 {
+        flow.ack(BASE + ms(30));
+    }
+    assert_eq!(flow.duration("queuing_delay"), ms(30));
+    assert!(flow.duration("base_delay") > Duration::from_secs(1));
+    // A round trip's delay, by choice.
+    let mut flow = Flow::new("ledbat", &[("delay", word("rtt"))]);
+    flow.ack(BASE);
+    assert_eq!(flow.duration("base_delay"), BASE);
+}
+
+#[test]
+fn ledbat_exceeds_the_flight_size_by_the_allowed_increase() {
+    let mut flow = Flow::new("ledbat", &[]);
+    flow.in_flight = Some(5 * MSS);
+    for _ in 0..1000 {
+        flow.ack(BASE);
+    }
+    assert_eq!(flow.cwnd(), 6 * MSS);
+    flow.in_flight = Some(0);
+    flow.ack(BASE);
+    assert_eq!(flow.cwnd(), 2 * MSS);
+}
+
+#[test]
+fn ledbat_halves_on_loss_and_falls_to_one_packet_on_timeout() {
+    let mut flow = Flow::new("ledbat", &[]);
+    while flow.cwnd() < 40 * MSS {
+        flow.round(BASE);
+    }
+    let before = flow.cwnd();
+    flow.recover();
+    assert_eq!(flow.cwnd(), before / 2);
+    flow.controller.on_spurious(flow.now);
+    assert_eq!(flow.cwnd(), before);
+    flow.controller.on_timeout(flow.now, Bytes::ZERO);
+    assert_eq!((flow.cwnd(), flow.controller.phase()), (MSS, "Loss"));
+    flow.controller.on_recovery_exit(flow.now);
+    flow.ack(BASE);
+    assert_eq!(flow.cwnd(), 2 * MSS);
+    for _ in 0..5 {
+        flow.recover();
+    }
+    assert_eq!(flow.cwnd(), 2 * MSS);
+}
+
+// --- Whatever happens.
+
+#[derive(Clone, Debug)]
+enum Event {
+    Ack(Ack),
+    Send(Sent),
+    Enter(Instant),
+    Exit(Instant),
+    Timeout(Instant),
+    Spurious(Instant),
+    Mss(u32),
+}
+
+/// Of every order of magnitude.
+fn number() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0u32..64).prop_map(|(bits, shift)| bits >> shift)
+}
+
+fn instant() -> impl Strategy<Value = Instant> {
+    number().prop_map(Instant::from_nanos)
+}
+
+fn span() -> impl Strategy<Value = Duration> {
+    number().prop_map(Duration::from_nanos)
+}
+
+fn ack() -> impl Strategy<Value = Ack> {
+    let state = prop_oneof![
+        4 => Just(CaState::Open),
+        1 => Just(CaState::Disorder),
+        1 => Just(CaState::Recovery),
+        1 => Just(CaState::Loss),
+    ];
+    (
+        instant(),
+        (number(), number(), number(), number()),
+        (
+            proptest::option::of(span()),
+            span(),
+            proptest::option::of(span()),
+        ),
+        state,
+        (any::<bool>(), any::<bool>()),
+    )
+        .prop_map(|(now, volumes, delays, ca_state, flags)| Ack {
+            now,
+            sample: RateSample::default(),
+            newly_acked: Bytes::new(volumes.0),
+            newly_lost: Bytes::ZERO,
+            newly_marked: Bytes::ZERO,
+            prior_in_flight: Bytes::new(volumes.1),
+            in_flight: Bytes::new(volumes.2),
+            delivered: Bytes::new(volumes.3),
+            lost: Bytes::ZERO,
+            rtt: delays.0,
+            srtt: delays.1,
+            min_rtt: delays.1,
+            cwnd_limited: flags.0,
+            ca_state,
+            una_advanced: flags.1,
+            delayed: false,
+            one_way_delay: delays.2,
+            receiver_delay: None,
+            ece: false,
+        })
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        20 => ack().prop_map(Event::Ack),
+        3 => (instant(), any::<bool>()).prop_map(|(now, idle)| Event::Send(Sent {
+            now,
+            size: 1448,
+            in_flight: Bytes::new(u64::from(!idle)),
+            app_limited: idle,
+        })),
+        2 => instant().prop_map(Event::Enter),
+        2 => instant().prop_map(Event::Exit),
+        1 => instant().prop_map(Event::Timeout),
+        1 => instant().prop_map(Event::Spurious),
+        1 => any::<u32>().prop_map(Event::Mss),
+    ]
+}
+
+/// One of the values at the ends of what an option accepts.
+fn extreme(kind: OptionKind, pick: usize) -> OptionValue {
+    match kind {
+        OptionKind::Gain(low, high) => OptionValue::Gain([low, high][pick % 2]),
+        OptionKind::Count(low, high) => OptionValue::Count([low, high][pick % 2]),
+        OptionKind::Duration(low, high) => OptionValue::Duration([low, high][pick % 2]),
+        OptionKind::Bytes(low, high) => OptionValue::Bytes([low, high][pick % 2]),
+        OptionKind::Flag => OptionValue::Flag(pick.is_multiple_of(2)),
+        OptionKind::Choice(words) => OptionValue::Choice(words[pick % words.len()]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn holds_its_floors_for_any_events(
+        name in prop_oneof![Just("ledbat"), Just("ledbat++")],
+        mss in any::<u32>(),
+        initial_window in number(),
+        picks in proptest::collection::vec(proptest::option::of(0usize..6), 32),
+        events in proptest::collection::vec(event(), 1..200),
+    ) {
+        let spec = controllers().iter().find(|spec| spec.name == name).unwrap();
+        let options: Vec<(&str, OptionValue)> = spec
+            .options()
+            .zip(&picks)
+            .filter_map(|(info, pick)| Some((info.name, extreme(info.kind, (*pick)?))))
+            .collect();
+        let config = Config {
+            mss,
+            initial_window: Bytes::new(initial_window),
+            seed: 0,
+            now: Instant::ZERO,
+            srtt: None,
+        };
+        let mut controller = build(name, &config, &options).unwrap();
+        let mut mss = Bytes::new(u64::from(mss.max(1)));
+        for event in &events {
+            let before = controller.cwnd();
+            match event {
+                Event::Ack(ack) => controller.on_ack(ack),
+                Event::Send(sent) => controller.on_send(sent),
+                Event::Enter(now) => controller.on_recovery_enter(*now, Bytes::ZERO),
+                Event::Exit(now) => controller.on_recovery_exit(*now),
+                Event::Timeout(now) => controller.on_timeout(*now, Bytes::ZERO),
+                Event::Spurious(now) => controller.on_spurious(*now),
+                Event::Mss(changed) => {
+                    controller.on_mss(*changed);
+                    mss = Bytes::new(u64::from((*changed).max(1)));
+                }
+            }
+            prop_assert!(controller.cwnd() >= mss);
+            prop_assert!(controller.send_quantum() >= mss);
+            prop_assert!(controller.ssthresh().is_none_or(|ssthresh| ssthresh >= mss * 2));
+            match event {
+                // Not more than slow start gives, but for the window that a slowdown returns.
+                Event::Ack(ack) => {
+                    let back = controller.ssthresh().unwrap_or_default();
+                    let most = (before + ack.newly_acked).max(back).max(mss * 2);
+                    prop_assert!(controller.cwnd() <= most);
+                }
+                Event::Enter(_) | Event::Timeout(_) | Event::Send(_) => {
+                    prop_assert!(controller.cwnd() <= before);
+                }
+                Event::Exit(_) | Event::Spurious(_) | Event::Mss(_) => {}
+            }
+            controller.visit_state(&mut |_, _| ());
+            prop_assert!(spec.phases.contains(&controller.phase()));
+        }
+    }
+}
