@@ -107,6 +107,8 @@ class Claim:
     quick: Quick = Quick()
     #: Printed rows of the start-up simulator by gain: growth, t, round, cwnd, pif, bw.
     startup_rows: dict[str, list[list[str]]] = field(default_factory=dict)
+    #: Folder of conformance cases, from the file's; none if the claim is not about them.
+    conformance: Path | None = None
     #: What is known of a claim that does not hold.
     why: str = ""
     file: Path = Path()
@@ -193,6 +195,8 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
         raise ClaimError(f"{where}: {error}") from error
     cases = table.get("cases", {}).items()
     read["cases"] = {name: _case(path, f"{where}: case {name}", value) for name, value in cases}
+    if "conformance" in table:
+        read["conformance"] = path.parent / _text(where, "conformance", table["conformance"])
     read["seeds"] = _seeds(where, table.get("seeds", Claim.seeds))
     read["quick"] = _quick(where, table.get("quick", {}))
     for name, query in table.get("values", {}).items():

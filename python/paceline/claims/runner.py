@@ -10,6 +10,7 @@ from typing import Any
 
 from paceline import _paceline
 from paceline.claims.claim import Claim, nearest
+from paceline.claims.conformance import conformance_values
 from paceline.claims.expressions import (
     Expression,
     ExpressionError,
@@ -279,6 +280,9 @@ def _names(plan: _Plan, pool: Pool) -> Names:
     used = {name for expression in plan.claim.expressions() for name in expression.names()}
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)
+    if plan.claim.conformance is not None:
+        for name, value in conformance_values(plan.claim.conformance).items():
+            names[name] = Quantity.number(value)
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
             if job in pool.failures:

@@ -1,0 +1,22 @@
+"""What a claim about conformance is stated in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paceline.conformance import CaseError, load, run_case
+from paceline.errors import RunError
+
+
+def conformance_values(folder: Path) -> dict[str, float]:
+    """Run the cases of a folder with `bbr3` and return how many there are of each verdict."""
+    try:
+        verdicts = [run_case(case, "bbr3").verdict for case in load(folder)]
+    except CaseError as error:
+        raise RunError(str(error)) from error
+    return {
+        "cases_count": len(verdicts),
+        "cases_passed": verdicts.count("pass"),
+        "cases_excused": verdicts.count("expected fail"),
+        "cases_failed": verdicts.count("fail"),
+    }
