@@ -5,13 +5,13 @@ use std::fmt::Display;
 use paceline_units::{Bytes, Duration, Gain, Rate};
 
 use crate::Scenario;
-use crate::aqm::Red;
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::event::{AppChange, Event, PathChange, RateChange, When};
 use crate::flow::{App, FlowGroup};
-use crate::impair::{Policer, PolicerChange, Reorder};
 use crate::limits;
-use crate::path::{QueueSize, RateSource};
+use crate::path::RateSource;
+
+mod link;
 
 /// Collects what is wrong with a scenario whose single values are well formed.
 struct Check<'s> {
@@ -27,6 +27,7 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check.head();
     check.run();
     check.path();
+    check.links();
     check.flows();
     check.events();
     check.work();
@@ -143,98 +144,6 @@ impl Check<'_> {
         }
     }
 
-    fn path(&mut self) {
-        let path = &self.scenario.path;
-        if let RateSource::Fixed(rate) = path.rate {
-            self.rate("path.rate", rate);
-        }
-        self.time("path.rtt", path.rtt, limits::MAX_RTT);
-        self.share("path.loss", path.loss);
-        if let Some(reorder) = path.reorder {
-            self.reorder("path.reorder", reorder);
-        }
-        self.share("path.duplicate", path.duplicate);
-        self.below("path.jitter", path.jitter, limits::MAX_RTT);
-        if let Some(policer) = path.policer {
-            self.policer("path.policer", policer);
-        }
-        self.below("path.aggregation", path.aggregation, limits::MAX_RTT);
-        let slot = path.ack_aggregation;
-        self.below("path.ack_aggregation", slot, limits::MAX_RTT);
-        self.within("path.mtu", path.mtu, limits::MIN_MTU, limits::MAX_MTU);
-        self.queue();
-    }
-
-    fn queue(&mut self) {
-        let path = &self.scenario.path;
-        if let Some(red) = path.queue.red {
-            self.red("path.queue.red", red);
-            if path.queue.mark.is_some() {
-                let message = "`path.queue` has both `mark` and `red`";
-                self.bad("path.queue.mark", message, "choose one of them");
-            }
-        }
-        let (key, size) = ("path.queue.size", path.queue.size);
-        match size {
-            QueueSize::Bytes(bytes) if bytes < path.mtu => self.bad(
-                key,
-                format!("`{key}` is {bytes}, less than a packet of {}", path.mtu),
-                "a queue holds at least one packet of path.mtu",
-            ),
-            QueueSize::Packets(0) => {
-                self.bad(
-                    key,
-                    format!("`{key}` is 0 packets"),
-                    "a queue holds at least \"1 packet\"",
-                );
-            }
-            QueueSize::Bdp { millionths: 0 } | QueueSize::Time(Duration::ZERO) => {
-                self.bad(
-                    key,
-                    format!("`{key}` is zero"),
-                    "a queue holds something; the smallest is \"1 packet\"",
-                );
-            }
-            _ => {
-                // The capacity of a trace is not known here: what can be said holds for any.
-                let rate = match path.rate {
-                    RateSource::Fixed(rate) => rate,
-                    RateSource::Trace { .. } => Rate::ZERO,
-                };
-                let bytes = size.to_bytes(rate, path.rtt, path.mtu);
-                if bytes > limits::MAX_QUEUE {
-                    self.too_much(
-                        key,
-                        format!("`{key}` comes to {bytes}"),
-                        format!("at most {}", limits::MAX_QUEUE),
-                    );
-                }
-            }
-        }
-    }
-
-    fn red(&mut self, key: &str, red: Red) {
-        self.share(&format!("{key}.probability"), red.probability);
-        let key_of = |name: &str| format!("{key}.{name}");
-        let least = Gain::from_millionths(1);
-        self.within(&key_of("weight"), red.weight, least, Gain::ONE);
-        let packets = |size| matches!(size, QueueSize::Packets(_));
-        let path = &self.scenario.path;
-        let rate = match path.rate {
-            RateSource::Fixed(rate) => rate,
-            RateSource::Trace { .. } => Rate::ZERO,
-        };
-        let bytes = |size: QueueSize| size.to_bytes(rate, path.rtt, path.mtu);
-        let key = key_of("max");
-        if packets(red.min) != packets(red.max) {
-            let message = format!("`{key}` is in another kind of unit than `min`");
-            self.bad(&key, message, "give both in packets, or neither");
-        } else if rate > Rate::ZERO && bytes(red.max) <= bytes(red.min) {
-            let message = format!("`{key}` is not greater than `min`");
-            self.bad(&key, message, "the probability rises from min to max");
-        }
-    }
-
     fn rate(&mut self, key: &str, rate: Rate) {
         if rate == Rate::ZERO {
             let hint = "more than 0 bit/s; an outage is an event: path.rate = \"0 bit/s\"";
@@ -246,25 +155,6 @@ impl Check<'_> {
 
     fn share(&mut self, key: &str, share: Gain) {
         self.within(key, share, Gain::from_millionths(0), Gain::ONE);
-    }
-
-    fn reorder(&mut self, key: &str, reorder: Reorder) {
-        self.share(&format!("{key}.probability"), reorder.probability);
-        self.time(&format!("{key}.delay"), reorder.delay, limits::MAX_RTT);
-    }
-
-    fn policer(&mut self, key: &str, policer: Policer) {
-        self.rate(&format!("{key}.rate"), policer.rate);
-        let (key, mtu) = (format!("{key}.burst"), self.scenario.path.mtu);
-        if policer.burst < mtu {
-            self.bad(
-                &key,
-                format!("`{key}` is {}, less than a packet of {mtu}", policer.burst),
-                "no packet of path.mtu would ever pass",
-            );
-        } else {
-            self.below(&key, policer.burst, limits::MAX_QUEUE);
-        }
     }
 
     fn flows(&mut self) {
@@ -325,6 +215,7 @@ impl Check<'_> {
         if let Some(rtt) = group.rtt {
             self.time(&key("rtt"), rtt, limits::MAX_RTT);
         }
+        self.route(at, group);
         self.app(&key("app"), &group.app, u64::from(group.count));
         let most = u64::from(u32::MAX);
         self.within(
@@ -454,7 +345,11 @@ impl Check<'_> {
             );
         }
         if let Some(change) = &event.path {
-            if *change == PathChange::default() {
+            if (PathChange {
+                link: None,
+                ..change.clone()
+            }) == PathChange::default()
+            {
                 self.bad(
                     &format!("{at}.path"),
                     format!("`{at}.path` changes nothing"),
@@ -464,17 +359,23 @@ impl Check<'_> {
             if let Some(rtt) = change.rtt {
                 self.time(&format!("{at}.path.rtt"), rtt, limits::MAX_RTT);
             }
+            self.event_link(&format!("{at}.path"), change);
             self.impairments(&format!("{at}.path"), change);
             let key = format!("{at}.path.rate");
+            let main = change.link.as_ref() == Some(&self.scenario.path.name);
             match (change.rate, &self.scenario.path.rate) {
                 (Some(RateChange::Absolute(rate)), _) => {
                     self.below(&key, rate, limits::MAX_RATE);
                 }
-                (Some(RateChange::Factor(_)), RateSource::Trace { .. }) => self.bad(
-                    &key,
-                    "a change in percent needs a fixed rate, and the path has a trace",
-                    "give the new rate, such as \"5 Mbit/s\"",
-                ),
+                (Some(RateChange::Factor(_)), RateSource::Trace { .. })
+                    if main || change.link.is_none() =>
+                {
+                    self.bad(
+                        &key,
+                        "a change in percent needs a fixed rate, and the path has a trace",
+                        "give the new rate, such as \"5 Mbit/s\"",
+                    )
+                }
                 _ => {}
             }
         }
@@ -483,34 +384,6 @@ impl Check<'_> {
             if let AppChange::Set(app) = &change.app {
                 self.app(&format!("{at}.flow.app"), app, 1);
             }
-        }
-    }
-
-    fn impairments(&mut self, at: &str, change: &PathChange) {
-        let key = |name: &str| format!("{at}.{name}");
-        if let Some(loss) = change.loss {
-            self.share(&key("loss"), loss);
-        }
-        if let Some(hold) = change.hold {
-            let most = u64::from(u32::MAX);
-            self.within(&key("hold.packets"), u64::from(hold.packets), 1, most);
-            self.time(&key("hold.delay"), hold.delay, limits::MAX_RTT);
-        }
-        if let Some(reorder) = change.reorder {
-            self.reorder(&key("reorder"), reorder);
-        }
-        if let Some(share) = change.duplicate {
-            self.share(&key("duplicate"), share);
-        }
-        if let Some(PolicerChange::Set(policer)) = change.policer {
-            self.policer(&key("policer"), policer);
-        }
-        for (name, time) in [
-            ("jitter", change.jitter),
-            ("aggregation", change.aggregation),
-            ("ack_aggregation", change.ack_aggregation),
-        ] {
-            self.below(&key(name), time.unwrap_or_default(), limits::MAX_RTT);
         }
     }
 
@@ -532,7 +405,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the bottleneck, at the highest rate that it may have, passes more packets than a
+    /// Whether the fastest link, at the highest rate that it may have, passes more packets than a
     /// run may take. The capacity of a trace is not known here.
     fn work(&mut self) {
         let scenario = self.scenario;
@@ -540,6 +413,9 @@ impl Check<'_> {
             RateSource::Fixed(rate) => rate,
             RateSource::Trace { .. } => Rate::ZERO,
         };
+        for link in &scenario.links {
+            peak = peak.max(link.rate);
+        }
         let changes = || {
             scenario
                 .events

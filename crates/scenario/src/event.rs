@@ -46,6 +46,9 @@ pub enum When {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PathChange {
+    /// The link that changes, by name. Unset: that of the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// The capacity; it replaces a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateChange>,
@@ -296,6 +299,7 @@ impl Read for PathChange {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let mut table = reader.table(node, key, "a table")?;
         let change = Self {
+            link: table.optional("link"),
             rate: table.optional("rate"),
             rtt: table.optional("rtt"),
             loss: table.optional("loss"),

@@ -35,6 +35,9 @@ pub struct FlowGroup {
     /// Round-trip propagation delay of these flows. Unset: that of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Duration>,
+    /// The links that their data crosses, by name and in order. Unset: that of the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<Vec<String>>,
     /// What the application sends.
     #[schemars(default)]
     pub app: App,
@@ -414,6 +417,7 @@ impl Read for FlowGroup {
             stagger: table.or("stagger", zero()),
             stop: table.optional("stop"),
             rtt: table.optional("rtt"),
+            route: table.optional("route"),
             app: table.or("app", App::default()),
             initial_window: table
                 .or("initial_window", PacketCount(DEFAULT_INITIAL_WINDOW))

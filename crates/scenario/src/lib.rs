@@ -15,6 +15,7 @@ mod expect;
 mod flow;
 mod impair;
 pub mod limits;
+mod link;
 mod path;
 mod reader;
 mod run;
@@ -38,6 +39,7 @@ pub use flow::{
     AckPolicy, App, ControllerChoice, FlowGroup, OptionInput, RecoveryKind, RecoverySection,
 };
 pub use impair::{Hold, Policer, PolicerChange, Reorder};
+pub use link::LinkSection;
 pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};
 pub use run::{RecordSection, RunSection};
 
@@ -61,6 +63,10 @@ pub struct Scenario {
     pub run: RunSection,
     /// The bottleneck.
     pub path: PathSection,
+    /// What flows cross beside the path's own link.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub links: Vec<LinkSection>,
     /// Who sends.
     #[schemars(length(min = 1))]
     pub flows: Vec<FlowGroup>,
@@ -100,11 +106,15 @@ impl Scenario {
             scenario.document = document;
             // What follows from a value that is already known to be wrong is no news.
             let known: Vec<String> = problems.iter().map(|found| found.key.clone()).collect();
+            // Links that could not be read are not there to be named.
+            let unread = known.iter().any(|key| key.starts_with("links"));
+            let names_link = |key: &str| key.contains(".route") || key.ends_with(".path.link");
             let news = |problem: &Diagnostic| {
-                !known.iter().any(|key| {
-                    key.strip_prefix(&problem.key)
-                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-                })
+                !(unread && names_link(&problem.key))
+                    && !known.iter().any(|key| {
+                        key.strip_prefix(&problem.key)
+                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                    })
             };
             problems.extend(check::check(&scenario).into_iter().filter(news));
             if problems.is_empty() {
@@ -158,6 +168,14 @@ impl Scenario {
                 .unwrap_or(Path::new(""))
                 .join(trace),
         })
+    }
+
+    /// The number of a link by its name: 0 is that of the path, `[[links]]` follow.
+    pub fn link_number(&self, name: &str) -> Option<usize> {
+        let others = self.links.iter().map(|link| &link.name);
+        std::iter::once(&self.path.name)
+            .chain(others)
+            .position(|known| known == name)
     }
 
     /// How many flows there are in all.
@@ -222,6 +240,7 @@ impl Read for Scenario {
             "path",
             "describe the bottleneck: [path] with rate, rtt and queue",
         );
+        let links = table.or("links", Vec::new());
         let flows = table.required("flows", "say who sends: [[flows]] with cc = \"bbr3\"");
         let events = table.or("events", Vec::new());
         let expect = table.or("expect", BTreeMap::new());
@@ -233,6 +252,7 @@ impl Read for Scenario {
             source,
             run: run?,
             path: path?,
+            links,
             flows: flows?,
             events,
             expect,

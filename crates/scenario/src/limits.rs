@@ -15,6 +15,8 @@ pub const MAX_INITIAL_WINDOW: u64 = 65_535;
 pub const MAX_COMPARED: usize = 100;
 /// The most problems that are reported of one scenario.
 pub const MAX_PROBLEMS: usize = 100;
+/// The most links beside the path's own.
+pub const MAX_LINKS: usize = 1_000;
 /// The most events.
 pub const MAX_EVENTS: usize = 100_000;
 /// The fastest bottleneck or application.

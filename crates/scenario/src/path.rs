@@ -16,6 +16,9 @@ use crate::reader::{Read, Reader, choices, unit_hint};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PathSection {
+    /// The name of its link, for routes.
+    #[schemars(default = "default_link")]
+    pub name: String,
     /// Its capacity: fixed, or a recorded trace.
     pub rate: RateSource,
     /// Round-trip propagation delay.
@@ -125,6 +128,10 @@ pub(crate) fn no_loss() -> Gain {
     Gain::from_millionths(0)
 }
 
+pub(crate) fn default_link() -> String {
+    "bottleneck".to_owned()
+}
+
 pub(crate) fn default_mtu() -> Bytes {
     Bytes::new(1500)
 }
@@ -191,6 +198,7 @@ impl JsonSchema for QueueSize {
 impl Read for PathSection {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let mut table = reader.table(node, key, "a table")?;
+        let name = table.or("name", default_link());
         let rate = table.required(
             "rate",
             "say how fast the bottleneck is: rate = \"50 Mbit/s\" or rate = { trace = \"FILE\" }",
@@ -207,6 +215,7 @@ impl Read for PathSection {
         let mtu = table.or("mtu", default_mtu());
         table.finish();
         Some(Self {
+            name,
             rate: rate?,
             rtt: rtt?,
             queue: queue?,
@@ -222,7 +231,7 @@ impl Read for PathSection {
     }
 }
 
-const QUEUE_NEEDS_SIZE: &str = "a queue needs a size, because results depend on it: \
+pub(crate) const QUEUE_NEEDS_SIZE: &str = "a queue needs a size, because results depend on it: \
     queue = { kind = \"droptail\", size = \"1 bdp\" }; \
     other sizes: \"165 packets\", \"250 kB\", \"40 ms\"";
 

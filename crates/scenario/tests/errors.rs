@@ -173,6 +173,22 @@ const CASES: &[Case] = &[
     replace!("red upside down", "size = \"1 bdp\"" => "size = \"1 bdp\", red = { min = \"90 kB\", max = \"30 kB\", weight = \"0 %\", probability = \"101 %\" }"),
     replace!("red in two units", "size = \"1 bdp\"" => "size = \"1 bdp\", red = { min = \"5 packets\", max = \"30 kB\" }"),
     append!("an ecn feedback that does not exist", "ecn = \"dctpc\"\n"),
+    append!(
+        "links that are wrong",
+        "route = [\"nic\", \"nic\", \"bottlenek\"]\n[[links]]\nname = \"nic\"\nrate = \"0 bit/s\"\ndelay = \"30 ms\"\nqueue.size = \"0 packets\"\n[[links]]\nname = \"wire\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 bdp\"\n"
+    ),
+    append!(
+        "half a link",
+        "route = [\"nic\"]\n[[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\n"
+    ),
+    append!(
+        "a name twice and an event for no link",
+        "[[links]]\nname = \"bottleneck\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 bdp\"\n[[events]]\nwhen = \"1 s\"\npath = { link = \"nic\", loss = \"1 %\" }\n[[events]]\nwhen = \"2 s\"\npath = { link = \"bottleneck\", rtt = \"1 ms\" }\n[[events]]\nwhen = \"3 s\"\npath = { link = \"bottleneck\" }\n"
+    ),
+    append!(
+        "a route too long",
+        "route = [\"nic\", \"bottleneck\"]\n[[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\ndelay = \"30 ms\"\nqueue.size = \"1 bdp\"\n"
+    ),
     append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
     append!(
         "an event after the end",

@@ -304,7 +304,7 @@ fn the_schema_agrees_with_the_reader() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json()).expect("JSON");
     let defs = &schema["$defs"];
     let minimal = "schema = 1\nrun.duration = \"60 s\"\n[path]\nrate = \"50 Mbit/s\"\nrtt = \"40 ms\"\n\
-                   queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\n";
+                   queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\n[[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 bdp\"\n";
     let resolved: toml::Table = toml::from_str(&parse(minimal, &[]).to_toml()).expect("TOML");
     let resolved = serde_json::to_value(resolved).expect("JSON");
     for (section, value, prefix) in [
@@ -313,6 +313,7 @@ fn the_schema_agrees_with_the_reader() {
         ("PathSection", &resolved["path"], "path"),
         ("Queue", &resolved["path"]["queue"], "path.queue"),
         ("FlowGroup", &resolved["flows"][0], "flows[0]"),
+        ("LinkSection", &resolved["links"][0], "links[0]"),
         ("AckPolicy", &resolved["flows"][0]["ack"], "flows[0].ack"),
         (
             "RecoverySection",
@@ -402,6 +403,12 @@ const KEYS: &[&str] = &[
     "path.queue.size",
     "path.loss",
     "path.mtu",
+    "path.jitter",
+    "path.policer.rate",
+    "path.queue.mark.threshold",
+    "links[0].rate",
+    "links[0].queue.red.min",
+    "flows[0].route",
     "flows[0].cc",
     "flows[0].cc.option",
     "flows[0].count",

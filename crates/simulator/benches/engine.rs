@@ -22,6 +22,25 @@ fn scenario(cc: &str, flows: &str, rate: &str) -> Scenario {
     Scenario::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
+/// Two hosts of a thousand flows each, one switch port of 50 Gbit/s, 84 us, step marking.
+fn lab(cc: &str) -> Scenario {
+    let nic = |host: u32| {
+        format!(
+            "[[links]]\nname = \"nic{host}\"\nrate = \"100 Gbit/s\"\nqueue.size = \"100 MB\"\n\
+             [[flows]]\ncc = \"{cc}\"\ncount = 1000\nstart_jitter = \"1 ms\"\n\
+             route = [\"nic{host}\", \"switch\"]\nrecovery.min_rto = \"10 ms\"\n"
+        )
+    };
+    let text = format!(
+        "schema = 1\n[run]\nduration = \"100 ms\"\nsample_interval = \"10 ms\"\n[path]\nname = \"switch\"\n\
+         rate = \"50 Gbit/s\"\nrtt = \"84 us\"\n\
+         queue = {{ size = \"10000 packets\", mark = {{ threshold = \"200 packets\" }} }}\n{}{}",
+        nic(1),
+        nic(2)
+    );
+    Scenario::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+}
+
 /// User and system time of this process in seconds (Linux; zero elsewhere).
 fn cpu_seconds() -> f64 {
     // Fields 14 and 15 of /proc/self/stat, in ticks of 10 ms.
@@ -114,6 +133,12 @@ fn main() {
             if wanted(&name) {
                 measure(&name, &scenario(cc, flows, rate));
             }
+        }
+    }
+    for cc in ["reno", "bbr3", "bbr2"] {
+        let name = format!("W3 {cc}");
+        if wanted(&name) {
+            measure(&name, &lab(cc));
         }
     }
     if arguments.iter().any(|argument| argument == "--seeds") {

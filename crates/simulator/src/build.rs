@@ -11,14 +11,14 @@ use paceline_recovery::{
     Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload, ets,
 };
 use paceline_scenario::{
-    App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, QueueSize, RateSource,
-    RecoveryKind, Scenario, When,
+    App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, LinkSection, QueueSize,
+    RateSource, RecoveryKind, Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
 use crate::change;
 use crate::controllers;
-use crate::flow::{Flow, FlowPlan, Seen, Stage};
+use crate::flow::{Flow, FlowPlan, Packet, Seen, Stage};
 use crate::journal::Journal;
 use crate::script::{Script, Trigger};
 use crate::world::{Lane, Ways, World, seed_of};
@@ -26,6 +26,8 @@ use crate::world::{Lane, Ways, World, seed_of};
 /// Streams of random numbers that do not belong to one flow.
 const LOSS_STREAM: u64 = u64::MAX;
 const START_STREAM: u64 = u64::MAX - 1;
+/// From one link's stream of losses to the next link's.
+const LINK_STRIDE: u64 = 1 << 32;
 
 /// Everything of a scenario that can be wrong beyond its own text, resolved:
 /// controllers by name, the capacity trace from its file.
@@ -185,20 +187,30 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
         .map(|group| group.rtt.unwrap_or(path.rtt))
         .fold(path.rtt, Duration::min);
     let there = shortest / 2;
-    let mut lanes: BTreeMap<Duration, usize> = BTreeMap::new();
+    let mut links = vec![path.link(rate, there)];
+    links.extend(scenario.links.iter().cloned());
+    let mut lanes: Vec<(Duration, bool)> = Vec::new();
     for (group, recipe) in scenario.flows.iter().zip(parts.recipes) {
+        let route = route(scenario, group);
+        let forth = route
+            .iter()
+            .fold(Duration::ZERO, |sum, number| sum + links[*number].delay);
+        let way = (group.rtt.unwrap_or(path.rtt) - forth, !route.contains(&0));
+        let known = lanes.iter().position(|lane| *lane == way);
+        let lane = known.unwrap_or_else(|| {
+            lanes.push(way);
+            lanes.len() - 1
+        });
         for nth in 0..group.count {
-            let back = group.rtt.unwrap_or(path.rtt) - there;
-            let next = lanes.len();
-            let lane = *lanes.entry(back).or_insert(next);
-            plans.push(plan(scenario, group, &recipe, nth, lane, &mut starts));
+            let way = (route.clone(), lane);
+            plans.push(plan(scenario, group, &recipe, nth, way, &mut starts));
         }
     }
-    let info = info(scenario, &plans, rate, seed);
+    let info = info(scenario, &plans, &links, seed);
     let mut script = Script::default();
     for event in &scenario.events {
         let mss = |flow: usize| plans.get(flow).map_or(1, |(plan, _)| plan.sender.mss);
-        let changes = change::of_event(event, mss);
+        let changes = change::of_event(scenario, event, mss);
         match &event.when {
             When::At(at) => script.at(Instant::ZERO + *at, changes),
             When::Enters {
@@ -215,23 +227,21 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
             }),
         }
     }
-    let mut link = Link::new(LinkConfig {
-        service: parts.service,
-        delay: there,
-        limit: queue_limit(scenario, rate),
-        loss: path.loss,
-        seed: seed_of(seed, LOSS_STREAM),
-    });
-    link.set_aqm(aqm(scenario, rate));
-    for change in change::at_start(path) {
-        change.apply(Instant::ZERO, &mut link);
-    }
-    let mut delays = vec![Duration::ZERO; lanes.len()];
-    for (delay, lane) in lanes {
-        delays[lane] = delay;
-    }
+    let mut service = Some(parts.service);
+    let links = (0..)
+        .zip(&links)
+        .map(|(number, section)| {
+            // The path's own may follow a trace.
+            let service = service.take().unwrap_or(Service::Fixed(section.rate));
+            let stream = LOSS_STREAM - number * LINK_STRIDE;
+            link(scenario, section, service, seed_of(seed, stream))
+        })
+        .collect();
     let ways = Ways {
-        lanes: delays.into_iter().map(Lane::new).collect(),
+        lanes: lanes
+            .into_iter()
+            .map(|(delay, beside)| Lane::new(delay, beside))
+            .collect(),
         rtt: path.rtt,
         slot: path.ack_aggregation,
     };
@@ -250,7 +260,7 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
         .collect();
     World::new(
         flows,
-        link,
+        links,
         ways,
         script,
         Journal::new(info, &scenario.run.record),
@@ -258,12 +268,38 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     )
 }
 
+/// The links that a group's data crosses, by number.
+fn route(scenario: &Scenario, group: &FlowGroup) -> Box<[usize]> {
+    match &group.route {
+        None => Box::new([0]),
+        Some(names) => names
+            .iter()
+            .filter_map(|name| scenario.link_number(name))
+            .collect(),
+    }
+}
+
+fn link(scenario: &Scenario, section: &LinkSection, service: Service, seed: u64) -> Link<Packet> {
+    let mut link = Link::new(LinkConfig {
+        service,
+        delay: section.delay,
+        limit: queue_limit(scenario, section),
+        loss: section.loss,
+        seed,
+    });
+    link.set_aqm(aqm(scenario, section));
+    for change in change::at_start(section) {
+        change.apply(Instant::ZERO, &mut link);
+    }
+    link
+}
+
 fn plan(
     scenario: &Scenario,
     group: &FlowGroup,
     recipe: &Recipe,
     nth: u32,
-    lane: usize,
+    (route, lane): (Box<[usize]>, usize),
     starts: &mut Rng,
 ) -> (FlowPlan, Workload) {
     let jitter = Duration::from_nanos(starts.below(group.start_jitter.as_nanos()));
@@ -303,6 +339,7 @@ fn plan(
             },
         },
         header,
+        route,
         lane,
         label: group.label.clone().unwrap_or_default(),
     };
@@ -344,19 +381,19 @@ fn limited(rate: Rate, mss: u32) -> Workload {
     }
 }
 
-fn queue_limit(scenario: &Scenario, rate: Rate) -> QueueLimit {
-    match &scenario.path.queue.size {
+fn queue_limit(scenario: &Scenario, link: &LinkSection) -> QueueLimit {
+    match &link.queue.size {
         QueueSize::Packets(packets) => QueueLimit::Packets(*packets),
         size => QueueLimit::Bytes(
-            size.to_bytes(rate, scenario.path.rtt, scenario.path.mtu)
+            size.to_bytes(link.rate, scenario.path.rtt, scenario.path.mtu)
                 .get(),
         ),
     }
 }
 
 /// How the queue signals congestion.
-fn aqm(scenario: &Scenario, rate: Rate) -> Option<Aqm> {
-    let (path, queue) = (&scenario.path, &scenario.path.queue);
+fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
+    let (path, queue, rate) = (&scenario.path, &link.queue, link.rate);
     let amount = |size: QueueSize| match size {
         QueueSize::Packets(packets) => packets,
         size => size.to_bytes(rate, path.rtt, path.mtu).get(),
@@ -390,7 +427,12 @@ fn ecn(kind: EcnKind) -> EcnFeedback {
     }
 }
 
-fn info(scenario: &Scenario, plans: &[(FlowPlan, Workload)], rate: Rate, seed: u64) -> RunInfo {
+fn info(
+    scenario: &Scenario,
+    plans: &[(FlowPlan, Workload)],
+    links: &[LinkSection],
+    seed: u64,
+) -> RunInfo {
     let payload = plans
         .iter()
         .map(|(plan, _)| f64::from(plan.sender.mss) / f64::from(plan.sender.mss + plan.header))
@@ -419,14 +461,22 @@ fn info(scenario: &Scenario, plans: &[(FlowPlan, Workload)], rate: Rate, seed: u
                 mss: plan.sender.mss,
             })
             .collect(),
-        links: vec![LinkInfo {
-            name: "bottleneck".into(),
-            capacity: rate,
-            limit: match queue_limit(scenario, rate) {
-                QueueLimit::Bytes(bytes) => Bytes::new(bytes),
-                QueueLimit::Packets(_) => Bytes::INFINITE,
-            },
-            flows: (0..).zip(plans).map(|(flow, _)| flow).collect(),
-        }],
+        links: links
+            .iter()
+            .enumerate()
+            .map(|(number, link)| LinkInfo {
+                name: link.name.clone(),
+                capacity: link.rate,
+                limit: match queue_limit(scenario, link) {
+                    QueueLimit::Bytes(bytes) => Bytes::new(bytes),
+                    QueueLimit::Packets(_) => Bytes::INFINITE,
+                },
+                flows: (0..)
+                    .zip(plans)
+                    .filter(|(_, (plan, _))| plan.route.contains(&number))
+                    .map(|(flow, _)| flow)
+                    .collect(),
+            })
+            .collect(),
     }
 }

@@ -3,7 +3,7 @@
 use paceline_path::{Link, Policing};
 use paceline_recovery::Workload;
 use paceline_scenario::{
-    AppChange, Event, PathChange, PathSection, Policer, PolicerChange, RateChange,
+    AppChange, Event, LinkSection, PathChange, Policer, PolicerChange, RateChange, Scenario,
 };
 use paceline_units::{Duration, Gain, Instant, Rate};
 
@@ -13,8 +13,8 @@ use crate::flow::Packet;
 /// A change that the scenario asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// The link becomes another.
-    Link(LinkChange),
+    /// A link, by its number, becomes another.
+    Link(usize, LinkChange),
     /// The path's base RTT becomes this.
     Rtt(Duration),
     /// ACKs come back in slots of this length.
@@ -99,7 +99,7 @@ impl Change {
     /// The flow it concerns, what it is called in the record, and what it says.
     pub fn describe(&self) -> (Option<usize>, &'static str, String) {
         match self {
-            Self::Link(change) => {
+            Self::Link(_, change) => {
                 let (kind, detail) = change.describe();
                 (None, kind, detail)
             }
@@ -127,22 +127,27 @@ fn policing(policer: &Policer) -> Policing {
     }
 }
 
-/// What a path has from the start beside its queue and its loss.
-pub(crate) fn at_start(path: &PathSection) -> impl Iterator<Item = LinkChange> {
-    let reorder = path.reorder;
+/// What a link has from the start beside its queue and its loss.
+pub(crate) fn at_start(link: &LinkSection) -> impl Iterator<Item = LinkChange> {
+    let reorder = link.reorder;
     [
         reorder.map(|reorder| LinkChange::Reorder(reorder.probability, reorder.delay)),
-        Some(LinkChange::Duplicate(path.duplicate)),
-        Some(LinkChange::Jitter(path.jitter)),
-        Some(LinkChange::Policer(path.policer.as_ref().map(policing))),
-        Some(LinkChange::Aggregation(path.aggregation)),
+        Some(LinkChange::Duplicate(link.duplicate)),
+        Some(LinkChange::Jitter(link.jitter)),
+        Some(LinkChange::Policer(link.policer.as_ref().map(policing))),
+        Some(LinkChange::Aggregation(link.aggregation)),
     ]
     .into_iter()
     .flatten()
 }
 
 /// What an event asks for, in the order in which it is done; `mss` is that of a flow.
-pub(crate) fn of_event(event: &Event, mss: impl Fn(usize) -> u32) -> Vec<Change> {
+pub(crate) fn of_event(
+    scenario: &Scenario,
+    event: &Event,
+    mss: impl Fn(usize) -> u32,
+) -> Vec<Change> {
+    let of_path = |path| of_path(scenario, path);
     let mut changes = event.path.as_ref().map(of_path).unwrap_or_default();
     if let Some(change) = &event.flow {
         let flow = change.flow as usize;
@@ -155,7 +160,11 @@ pub(crate) fn of_event(event: &Event, mss: impl Fn(usize) -> u32) -> Vec<Change>
     changes
 }
 
-fn of_path(path: &PathChange) -> Vec<Change> {
+fn of_path(scenario: &Scenario, path: &PathChange) -> Vec<Change> {
+    let named = path.link.as_ref();
+    let number = named
+        .and_then(|name| scenario.link_number(name))
+        .unwrap_or(0);
     let link = [
         path.rate.map(|rate| match rate {
             RateChange::Absolute(rate) => LinkChange::Rate(rate),
@@ -177,7 +186,11 @@ fn of_path(path: &PathChange) -> Vec<Change> {
         }),
         path.aggregation.map(LinkChange::Aggregation),
     ];
-    let mut changes: Vec<Change> = link.into_iter().flatten().map(Change::Link).collect();
+    let mut changes: Vec<Change> = link
+        .into_iter()
+        .flatten()
+        .map(|change| Change::Link(number, change))
+        .collect();
     // The RTT comes after the rate.
     let after_rate = usize::from(path.rate.is_some());
     changes.splice(after_rate..after_rate, path.rtt.map(Change::Rtt));

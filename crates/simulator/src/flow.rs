@@ -68,6 +68,8 @@ pub(crate) struct FlowPlan {
     pub receiver: ReceiverConfig,
     /// IP and TCP headers of a packet.
     pub header: u32,
+    /// The links that its data crosses, by number.
+    pub route: Box<[usize]>,
     /// The ACK lane that leads back to its sender.
     pub lane: usize,
     pub label: String,
@@ -81,6 +83,14 @@ pub(crate) struct Seen {
     pub rto_count: u64,
     pub undo_count: u64,
     pub round_count: u64,
+}
+
+impl FlowPlan {
+    /// The link after `link` on the way of its data.
+    pub fn after(&self, link: usize) -> Option<usize> {
+        let place = self.route.iter().position(|number| *number == link)?;
+        self.route.get(place + 1).copied()
+    }
 }
 
 impl Flow {

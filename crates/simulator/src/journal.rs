@@ -16,6 +16,8 @@ use crate::flow::{Flow, Packet, Seen, Stage, ca_state_name};
 pub(crate) struct Journal {
     recorder: Recorder,
     interval: Duration,
+    /// What the links are called.
+    names: Vec<String>,
     /// Whether each packet is recorded.
     packets: bool,
     /// Whether a flow has a row at each change.
@@ -26,6 +28,7 @@ impl Journal {
     pub fn new(info: RunInfo, record: &RecordSection) -> Self {
         Self {
             interval: info.sample_interval,
+            names: info.links.iter().map(|link| link.name.clone()).collect(),
             recorder: Recorder::new(info),
             packets: record.packets,
             rounds: record.rounds,
@@ -83,9 +86,16 @@ impl Journal {
         }
     }
 
-    /// A change that the scenario asked for; `rate` is the link's before it.
-    pub fn scripted(&mut self, now: Instant, change: &Change, rate: Rate) {
-        let (flow, kind, detail) = change.describe();
+    /// A change that the scenario asks for, before it is done.
+    pub fn scripted(&mut self, now: Instant, change: &Change, links: &[Link<Packet>]) {
+        let (flow, kind, mut detail) = change.describe();
+        let mut rate = Rate::ZERO;
+        if let Change::Link(number, _) = change {
+            rate = links[*number].rate();
+            if *number > 0 {
+                detail.push_str(&format!(" at {}", self.names[*number]));
+            }
+        }
         let before = match kind {
             "rate" => format!("{} bit/s", rate.bps()),
             _ => String::new(),
@@ -105,6 +115,14 @@ impl Journal {
         self.packet(now, flow, kind, segment.seq, segment.len, 0);
         if let Verdict::Dropped(_) = verdict {
             self.packet(now, flow, "drop", segment.seq, segment.len, 0);
+        }
+    }
+
+    /// A link on the way takes a packet, or does not.
+    pub fn forwarded(&mut self, now: Instant, packet: &Packet, verdict: Verdict) {
+        if let (true, Verdict::Dropped(_), Some(segment)) = (self.packets, verdict, &packet.segment)
+        {
+            self.packet(now, packet.flow, "drop", segment.seq, segment.len, 0);
         }
     }
 
@@ -128,16 +146,22 @@ impl Journal {
         }
     }
 
-    /// A row for each flow that is open, and one for the link.
-    pub fn sample(&mut self, now: Instant, flows: &[Flow], link: &mut Link<Packet>) {
+    /// A row for each flow that is open, and one for each link.
+    pub fn sample(&mut self, now: Instant, flows: &[Flow], links: &mut [Link<Packet>]) {
         for flow in flows {
             self.sample_flow(now, flow);
         }
+        for (number, link) in (0..).zip(links) {
+            self.sample_link(now, number, link);
+        }
+    }
+
+    fn sample_link(&mut self, now: Instant, number: u32, link: &mut Link<Packet>) {
         let backlog = link.backlog(now);
         let counters = *link.counters();
         self.recorder.queue(&QueueRow {
             t: now,
-            link: 0,
+            link: number,
             backlog: backlog.bytes,
             packets: backlog.packets,
             delay: backlog.delay,

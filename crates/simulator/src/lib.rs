@@ -86,7 +86,7 @@ pub fn run(
         match reached {
             Err(world::Stuck) => return Err(RunError::Stuck(so_far)),
             Ok(true) => {
-                debug_assert!(world.link.counters().balanced());
+                debug_assert!(world.links.iter().all(|link| link.counters().balanced()));
                 return Ok((world.finish(), so_far));
             }
             Ok(false) if progress(&so_far).is_break() => {

@@ -101,7 +101,7 @@ mod tests {
     use crate::change::LinkChange;
 
     fn drop(packets: u64) -> Change {
-        Change::Link(LinkChange::Drop(packets))
+        Change::Link(0, LinkChange::Drop(packets))
     }
 
     #[test]

@@ -23,14 +23,17 @@ enum Reply {
 /// The way back of all flows with the same delay: uncongested, in order.
 pub(crate) struct Lane {
     pub delay: Duration,
+    /// Whether the data of its flows goes beside the path's own link.
+    beside: bool,
     last_arrival: Instant,
     queue: VecDeque<(Instant, u32, Reply)>,
 }
 
 impl Lane {
-    pub fn new(delay: Duration) -> Self {
+    pub fn new(delay: Duration, beside: bool) -> Self {
         Self {
             delay,
+            beside,
             last_arrival: Instant::ZERO,
             queue: VecDeque::new(),
         }
@@ -53,6 +56,7 @@ pub(crate) struct Ways {
 /// Who may be due: the numbers order simultaneous events. What the scenario
 /// changes comes first, the sampler sees the state after everything else.
 struct Sources {
+    links: usize,
     lanes: usize,
     flows: usize,
 }
@@ -60,7 +64,7 @@ struct Sources {
 #[derive(Clone, Copy)]
 enum Source {
     Script,
-    Link,
+    Link(usize),
     Lane(usize),
     Sender(usize),
     Receiver(usize),
@@ -69,19 +73,22 @@ enum Source {
 
 impl Sources {
     const SCRIPT: usize = 0;
-    const LINK: usize = 1;
-    const LANES: usize = 2;
+    const LINKS: usize = 1;
+
+    fn link(&self, link: usize) -> usize {
+        Self::LINKS + link
+    }
 
     fn count(&self) -> usize {
         self.sampler() + 1
     }
 
     fn lane(&self, lane: usize) -> usize {
-        Self::LANES + lane
+        self.lanes_from() + lane
     }
 
     fn sender(&self, flow: usize) -> usize {
-        Self::LANES + self.lanes + 2 * flow
+        self.ends_from() + 2 * flow
     }
 
     fn receiver(&self, flow: usize) -> usize {
@@ -89,22 +96,33 @@ impl Sources {
     }
 
     fn sampler(&self) -> usize {
-        Self::LANES + self.lanes + 2 * self.flows
+        self.ends_from() + 2 * self.flows
+    }
+
+    fn lanes_from(&self) -> usize {
+        Self::LINKS + self.links
+    }
+
+    fn ends_from(&self) -> usize {
+        self.lanes_from() + self.lanes
     }
 
     fn of(&self, number: usize) -> Source {
-        match number {
-            Self::SCRIPT => Source::Script,
-            Self::LINK => Source::Link,
-            _ if number < Self::LANES + self.lanes => Source::Lane(number - Self::LANES),
-            _ if number >= self.sampler() => Source::Sampler,
-            _ => {
-                let end = number - Self::LANES - self.lanes;
-                if end.is_multiple_of(2) {
-                    Source::Sender(end / 2)
-                } else {
-                    Source::Receiver(end / 2)
-                }
+        let (lanes, ends) = (self.lanes_from(), self.ends_from());
+        if number == Self::SCRIPT {
+            Source::Script
+        } else if number < lanes {
+            Source::Link(number - Self::LINKS)
+        } else if number < ends {
+            Source::Lane(number - lanes)
+        } else if number >= self.sampler() {
+            Source::Sampler
+        } else {
+            let end = number - ends;
+            if end.is_multiple_of(2) {
+                Source::Sender(end / 2)
+            } else {
+                Source::Receiver(end / 2)
             }
         }
     }
@@ -122,7 +140,8 @@ pub(crate) struct Tally {
 pub(crate) struct World {
     pub now: Instant,
     pub flows: Vec<Flow>,
-    pub link: Link<Packet>,
+    /// The path's own link, then the others.
+    pub links: Vec<Link<Packet>>,
     pub journal: Journal,
     pub tally: Tally,
     ways: Ways,
@@ -142,13 +161,14 @@ impl World {
 
     pub fn new(
         flows: Vec<Flow>,
-        link: Link<Packet>,
+        links: Vec<Link<Packet>>,
         ways: Ways,
         script: Script,
         journal: Journal,
         seed: u64,
     ) -> Self {
         let sources = Sources {
+            links: links.len(),
             lanes: ways.lanes.len(),
             flows: flows.len(),
         };
@@ -161,7 +181,7 @@ impl World {
         Self {
             now: Instant::ZERO,
             flows,
-            link,
+            links,
             journal,
             tally: Tally::default(),
             ways,
@@ -190,7 +210,7 @@ impl World {
             self.tally.events += 1;
             match self.sources.of(number) {
                 Source::Script => self.follow_script(),
-                Source::Link => self.deliver(),
+                Source::Link(link) => self.link_arrives(link),
                 Source::Lane(lane) => self.reply_arrives(lane),
                 Source::Sender(flow) => self.sender_due(flow),
                 Source::Receiver(flow) => self.receiver_due(flow),
@@ -200,34 +220,45 @@ impl World {
         Ok(false)
     }
 
-    /// The link's head reaches its receiver.
-    fn deliver(&mut self) {
-        if let Some(packet) = self.link.arrive(self.now) {
-            let index = packet.flow as usize;
-            let reply = match &packet.segment {
-                None => Some(Reply::SynAck),
-                Some(segment) => {
-                    self.journal.delivered(self.now, packet.flow, segment);
-                    let flow = &mut self.flows[index];
-                    let before = flow.receiver.delivered();
-                    let earlier = flow.receiver.before_segment(self.now, segment);
-                    let reply = flow.receiver.on_segment(self.now, segment);
-                    if flow.receiver.delivered() > before {
-                        flow.last_delivery = self.now;
-                    }
-                    let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
-                    self.agenda.set(self.sources.receiver(index), timer);
-                    if let Some(ack) = earlier {
-                        self.send_reply(index, Reply::Ack(ack));
-                    }
-                    reply.map(Reply::Ack)
+    /// A link's head reaches its far end: the next link, or the receiver.
+    fn link_arrives(&mut self, number: usize) {
+        if let Some(packet) = self.links[number].arrive(self.now) {
+            match self.flows[packet.flow as usize].plan.after(number) {
+                None => self.deliver(&packet),
+                Some(next) => {
+                    let verdict = self.links[next].enqueue(self.now, packet);
+                    self.journal.forwarded(self.now, &packet, verdict);
+                    self.link_due(next);
                 }
-            };
-            if let Some(reply) = reply {
-                self.send_reply(index, reply);
             }
         }
-        self.link_due();
+        self.link_due(number);
+    }
+
+    fn deliver(&mut self, packet: &Packet) {
+        let index = packet.flow as usize;
+        let reply = match &packet.segment {
+            None => Some(Reply::SynAck),
+            Some(segment) => {
+                self.journal.delivered(self.now, packet.flow, segment);
+                let flow = &mut self.flows[index];
+                let before = flow.receiver.delivered();
+                let earlier = flow.receiver.before_segment(self.now, segment);
+                let reply = flow.receiver.on_segment(self.now, segment);
+                if flow.receiver.delivered() > before {
+                    flow.last_delivery = self.now;
+                }
+                let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
+                self.agenda.set(self.sources.receiver(index), timer);
+                if let Some(ack) = earlier {
+                    self.send_reply(index, Reply::Ack(ack));
+                }
+                reply.map(Reply::Ack)
+            }
+        };
+        if let Some(reply) = reply {
+            self.send_reply(index, reply);
+        }
     }
 
     fn receiver_due(&mut self, index: usize) {
@@ -350,15 +381,16 @@ impl World {
             size: flow.plan.header,
             segment: None,
         };
-        self.link.enqueue(self.now, packet);
-        self.link_due();
+        let first = flow.plan.route[0];
+        self.links[first].enqueue(self.now, packet);
+        self.link_due(first);
     }
 
     /// Lets a sender send what it may, and notes what has changed with it.
     fn transmit(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.write(self.now);
-        let (id, header) = (flow.id, flow.plan.header);
+        let (id, header, first) = (flow.id, flow.plan.header, flow.plan.route[0]);
         let Stage::Open(sender) = &mut flow.stage else {
             self.reschedule(index);
             return;
@@ -367,7 +399,7 @@ impl World {
         while let Some(segment) = sender.poll_transmit(self.now) {
             sent = true;
             self.tally.packets += 1;
-            let verdict = self.link.enqueue(
+            let verdict = self.links[first].enqueue(
                 self.now,
                 Packet {
                     flow: id,
@@ -380,7 +412,7 @@ impl World {
         let seen = Seen::of(sender);
         let done = sender.is_finished();
         if sent {
-            self.link_due();
+            self.link_due(first);
         }
         self.observe(index, seen);
         if done {
@@ -392,11 +424,9 @@ impl World {
         self.reschedule(index);
     }
 
-    fn link_due(&mut self) {
-        self.agenda.set(
-            Sources::LINK,
-            self.link.next_arrival().unwrap_or(Instant::MAX),
-        );
+    fn link_due(&mut self, number: usize) {
+        let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
+        self.agenda.set(self.sources.link(number), next);
     }
 
     /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.
@@ -441,9 +471,12 @@ impl World {
     }
 
     fn apply(&mut self, change: &Change) {
-        self.journal.scripted(self.now, change, self.link.rate());
+        self.journal.scripted(self.now, change, &self.links);
         match *change {
-            Change::Link(change) => change.apply(self.now, &mut self.link),
+            Change::Link(number, change) => {
+                change.apply(self.now, &mut self.links[number]);
+                self.link_due(number);
+            }
             Change::Rtt(rtt) => self.set_rtt(rtt),
             Change::AckAggregation(slot) => self.ways.slot = slot,
             Change::Pause(flow) => {
@@ -461,23 +494,27 @@ impl World {
                 self.transmit(flow);
             }
         }
-        self.link_due();
     }
 
-    /// Half of a change goes to the way there, half to the ways back.
+    /// Half of a change goes to the path's link, half to the ways back, or all to these where
+    /// the data does not cross that link.
     fn set_rtt(&mut self, rtt: Duration) {
         let (old_there, new_there) = (self.ways.rtt / 2, rtt / 2);
         let (old_back, new_back) = (self.ways.rtt - old_there, rtt - new_there);
-        let there = self.link.delay() + new_there - old_there;
-        self.link.set_delay(self.now, there);
+        let there = self.links[0].delay() + new_there - old_there;
+        self.links[0].set_delay(self.now, there);
+        self.link_due(0);
         for lane in &mut self.ways.lanes {
-            lane.delay = lane.delay + new_back - old_back;
+            lane.delay = match lane.beside {
+                false => lane.delay + new_back - old_back,
+                true => lane.delay + rtt - self.ways.rtt,
+            };
         }
         self.ways.rtt = rtt;
     }
 
     fn sample(&mut self) {
-        self.journal.sample(self.now, &self.flows, &mut self.link);
+        self.journal.sample(self.now, &self.flows, &mut self.links);
         let next = self.now + self.journal.interval();
         self.agenda.set(self.sources.sampler(), next);
     }
@@ -485,7 +522,7 @@ impl World {
     /// The record, with a last row at the very end.
     pub fn finish(mut self) -> Run {
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
-            self.journal.sample(self.now, &self.flows, &mut self.link);
+            self.journal.sample(self.now, &self.flows, &mut self.links);
         }
         self.journal.finish(&self.flows)
     }

@@ -390,6 +390,109 @@ fn red_marks_those_that_can_be_marked_and_drops_the_others() {
     }
 }
 
+/// The rows of one link in `queue`: the last value of a column.
+fn last_of_link(run: &Run, link: usize, column: &str) -> i64 {
+    use paceline_record::arrow_array::cast::AsArray;
+    use paceline_record::arrow_array::types::UInt32Type;
+    let links = run.table("queue").unwrap().column_by_name("link").unwrap();
+    let links = links.as_primitive::<UInt32Type>().values();
+    let row = links.iter().rposition(|number| *number as usize == link);
+    ints(run, "queue", column)[row.unwrap()]
+}
+
+const PARKING_LOT: &str = "schema = 1\nrun.duration = \"30 s\"\n[path]\nname = \"a\"\nrate = \"20 Mbit/s\"\n\
+    rtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n[[links]]\nname = \"b\"\nrate = \"20 Mbit/s\"\ndelay = \"10 ms\"\n\
+    queue.size = \"1 bdp\"\n[[flows]]\ncc = \"CC\"\nroute = [\"a\", \"b\"]\n[[flows]]\ncc = \"CC\"\n\
+    [[flows]]\ncc = \"CC\"\nroute = [\"b\"]\n";
+
+#[test]
+fn in_a_parking_lot_the_long_flow_gets_least_and_both_links_are_full() {
+    for cc in ["reno", "bbr1", "bbr3"] {
+        let run = run(&PARKING_LOT.replace("CC", cc), 1);
+        let summary = run.summary_json();
+        let goodput = |flow: usize| summary["flows"][flow]["goodput_bps"].as_f64().unwrap();
+        assert!(goodput(0) < goodput(1) && goodput(0) < goodput(2), "{cc}");
+        assert!(goodput(0) > 0.3e6, "{cc}: {}", goodput(0));
+        for other in [1, 2] {
+            let link = goodput(0) + goodput(other);
+            assert!((17e6..19.4e6).contains(&link), "{cc}: {link}");
+        }
+        // What one link delivers of the first flow comes to the other.
+        for (number, name) in ["a", "b"].into_iter().enumerate() {
+            assert_eq!(run.info().links[number].name, name);
+            let offered = last_of_link(&run, number, "offered_packets");
+            let carried = last_of_link(&run, number, "delivered_bytes") / 1500;
+            let dropped = last_of_link(&run, number, "dropped_packets");
+            assert!(offered - dropped - carried < 300, "{cc}: {name}");
+        }
+    }
+}
+
+#[test]
+fn links_add_their_delays_and_events_name_them() {
+    let text = PARKING_LOT.replace("CC", "bbr3").replace(
+        "[[flows]]\ncc = \"bbr3\"\nroute = [\"a\", \"b\"]",
+        "[[events]]\nwhen = \"10 s\"\npath = { link = \"b\", rate = \"5 Mbit/s\" }\n\
+         [[events]]\nwhen = \"20 s\"\npath.rtt = \"80 ms\"\n\
+         [[flows]]\ncc = \"bbr3\"\nroute = [\"a\", \"b\"]",
+    );
+    let run = run(&text, 1);
+    let events = format!("{:?}", run.table("events").unwrap());
+    assert!(events.contains("5000000 bit/s at b"), "{events}");
+    let rate = last_of_link(&run, 1, "rate_bps");
+    assert_eq!(
+        (last_of_link(&run, 0, "rate_bps"), rate),
+        (20_000_000, 5_000_000)
+    );
+    // Every flow's round trip is that of the path, before and after the change of it; a packet
+    // takes 0.6 ms or more on each link.
+    let (t, flow) = (ints(&run, "samples", "t_ns"), flow_of(&run));
+    let rtt = ints(&run, "samples", "rtt_ns");
+    assert_eq!(t.len(), rtt.len());
+    for number in 0..3 {
+        let least = |from: i64, to: i64| {
+            let rows = (0..t.len()).filter(|&row| {
+                flow[row] == number && (from..to).contains(&(t[row] / 1_000_000_000))
+            });
+            rows.map(|row| rtt[row]).min().unwrap()
+        };
+        assert!(
+            (40_000_000..46_000_000).contains(&least(0, 10)),
+            "{number}: {}",
+            least(0, 10)
+        );
+        assert!(
+            (80_000_000..110_000_000).contains(&least(22, 30)),
+            "{number}: {}",
+            least(22, 30)
+        );
+    }
+}
+
+fn flow_of(run: &Run) -> Vec<u32> {
+    use paceline_record::arrow_array::cast::AsArray;
+    use paceline_record::arrow_array::types::UInt32Type;
+    let samples = run.table("samples").unwrap();
+    let flows = samples.column_by_name("flow").unwrap();
+    flows.as_primitive::<UInt32Type>().values().to_vec()
+}
+
+#[test]
+fn flows_of_one_host_share_its_nic() {
+    let text = "schema = 1\nrun.duration = \"10 s\"\n[path]\nname = \"switch\"\nrate = \"40 Mbit/s\"\n\
+        rtt = \"10 ms\"\nqueue.size = \"4 bdp\"\n[[links]]\nname = \"nic\"\nrate = \"10 Mbit/s\"\n\
+        queue.size = \"1 bdp\"\n[[flows]]\ncc = \"cubic\"\ncount = 2\nroute = [\"nic\", \"switch\"]\n\
+        [[flows]]\ncc = \"cubic\"\n";
+    let run = run(text, 1);
+    let summary = run.summary_json();
+    let goodput = |flow: usize| summary["flows"][flow]["goodput_bps"].as_f64().unwrap();
+    let nic = goodput(0) + goodput(1);
+    assert!((8.5e6..9.8e6).contains(&nic), "{nic}");
+    assert!(goodput(2) > 26e6, "{}", goodput(2));
+    assert_eq!(run.info().links[1].flows, [0, 1]);
+    assert_eq!(run.info().links[0].flows, [0, 1, 2]);
+}
+
 #[test]
 fn a_row_for_each_round_if_asked() {
     let plain = one("bbr3", PLAIN, 8);
