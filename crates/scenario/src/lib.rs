@@ -109,13 +109,14 @@ impl Scenario {
             // Links that could not be read are not there to be named.
             let unread = known.iter().any(|key| key.starts_with("links"));
             let names_link = |key: &str| key.contains(".route") || key.ends_with(".path.link");
-            let news = |problem: &Diagnostic| {
-                !(unread && names_link(&problem.key))
-                    && !known.iter().any(|key| {
-                        key.strip_prefix(&problem.key)
-                            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-                    })
+            let told = |problem: &Diagnostic| {
+                known.iter().any(|key| {
+                    key.strip_prefix(&problem.key)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                })
             };
+            let news =
+                |problem: &Diagnostic| !told(problem) && !(unread && names_link(&problem.key));
             problems.extend(check::check(&scenario).into_iter().filter(news));
             if problems.is_empty() {
                 return Ok(scenario);
