@@ -116,7 +116,7 @@ impl Scenario {
                 })
             };
             let news =
-                |problem: &Diagnostic| !told(problem) && !(unread && names_link(&problem.key));
+                |problem: &Diagnostic| !(told(problem) || unread && names_link(&problem.key));
             problems.extend(check::check(&scenario).into_iter().filter(news));
             if problems.is_empty() {
                 return Ok(scenario);

@@ -201,56 +201,6 @@ def report(
 
 
 @app.command(
-    help_epilogue=_examples(
-        "sequence runs/NAME-1",
-        'sequence runs/NAME-1 --from "200 ms" --to "600 ms" --out zoom.svg',
-        "sequence runs/A-1 runs/B-1 --rounds 5 --out first-rounds.png",
-        "sequence runs/NAME-1 --format xplot",
-    )
-)
-def sequence(
-    runs: Annotated[list[str], Parameter(negative="", help="Folders of runs.")],
-    /,
-    *,
-    out: Annotated[
-        Path | None,
-        Parameter(help="File to write: .png, .svg or .xpl. Default: sequence.png in the folder."),
-    ] = None,
-    format: Annotated[  # noqa: A002
-        Literal["png", "svg", "xplot"] | None, Parameter(help="Default: as the file's name ends.")
-    ] = None,
-    flow: Annotated[
-        int | None, Parameter(help="One flow of each run. Default: all, seven at most.")
-    ] = None,
-    from_: Annotated[
-        str | None, Parameter(name="--from", negative="", help='Begin here, such as "200 ms".')
-    ] = None,
-    to: Annotated[str | None, Parameter(help="End here. Default: the last packet.")] = None,
-    rounds: Annotated[
-        int | None,
-        Parameter(validator=_positive, help="End after so many round trips of data."),
-    ] = None,
-    json: Json = False,
-) -> Exit:
-    """Draw time-sequence diagrams: sent thick, acknowledged thin, the receive window grey.
-
-    Connections, also those of several runs, are laid over each other, each from its own start.
-    The runs need `[run] record.packets = true`.
-    """
-    from paceline.cli.sequence import show
-
-    return show(
-        runs,
-        out=out,
-        format=format,
-        flow=flow,
-        span=(from_, to),
-        rounds=rounds,
-        as_json=json,
-    )
-
-
-@app.command(
     help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
 )
 def startup(
