@@ -7,6 +7,8 @@ as everywhere in a record.
 from __future__ import annotations
 
 import math
+import re
+from decimal import Decimal
 from typing import NamedTuple
 
 # Ratios that people read in per cent; the others (Jain's index) stay plain numbers.
@@ -66,3 +68,17 @@ def quantity(name: str, value: float | None) -> str:
     scale = scale_of(name, value)
     text = number(value, scale)
     return text if text == NONE or scale.unit in ("ratio", "count") else f"{text} {scale.unit}"
+
+
+_TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+
+
+def duration_ns(text: str) -> int:
+    """Read a time with its unit, as in a scenario: ``duration_ns("0.5 s")`` is 500 000 000.
+
+    Raises `ValueError` with what would be right.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", text)
+    if found is None or found[2] not in _TIMES:
+        raise ValueError(f'a time has a number and a unit, such as "0.5 s", not {text!r}')
+    return round(Decimal(found[1]) * _TIMES[found[2]])

@@ -95,6 +95,11 @@ class Run:
         return pl.DataFrame(self.table("events"))
 
     @cached_property
+    def packets(self) -> pl.DataFrame:
+        """Each packet's sending, loss, delivery and ACK; `KeyError` if they were not recorded."""
+        return pl.DataFrame(self.table("packets"))
+
+    @cached_property
     def summary(self) -> dict[str, Any]:
         """What the run was and what was measured: the object that ``--json`` prints."""
         summary: dict[str, Any] = json.loads(self.inner.summary_json())

@@ -53,6 +53,11 @@ def _positive(_: object, value: int | None) -> None:
         raise ValueError("must be 1 or more.")
 
 
+def _not_negative(_: object, value: int | None) -> None:
+    if value is not None and value < 0:
+        raise ValueError("must be 0 or more.")
+
+
 def _seed(_: object, value: int | None) -> None:
     if value is not None and not 0 <= value < 2**63:
         raise ValueError("must be from 0 to 2^63 - 1.")
@@ -197,6 +202,48 @@ def report(
         console.say_json({"report": str(path), "format": format})
     else:
         console.stdout().print(str(path), markup=False, soft_wrap=True)
+    return Exit.OK
+
+
+@app.command(
+    help_epilogue=_examples(
+        "sequence runs/NAME-1",
+        "sequence runs/ONE-1 runs/OTHER-1 --rounds 5 --format svg",
+        'sequence runs/NAME-1 --flow 0 --from "1.2 s" --to "1.4 s"',
+    )
+)
+def sequence(
+    run: Annotated[list[str], Parameter(negative="", help="Folders of runs.")],
+    /,
+    *,
+    format: Annotated[Literal["png", "svg"], Parameter(help="What to write.")] = "png",  # noqa: A002
+    out: Annotated[
+        Path | None,
+        Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
+    ] = None,
+    flow: Annotated[
+        int | None, Parameter(validator=_not_negative, help="Only this flow of each run.")
+    ] = None,
+    from_: Annotated[
+        str | None, Parameter(name="--from", help='Where to begin, such as "1.2 s".')
+    ] = None,
+    to: Annotated[str | None, Parameter(help='Where to end, such as "1.4 s".')] = None,
+    rounds: Annotated[
+        int | None,
+        Parameter(validator=_positive, help="End with this round trip of the slowest flow."),
+    ] = None,
+    title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None,
+    json: Json = False,
+) -> Exit:
+    """Draw a time-sequence diagram: each packet, each ACK, the receive window, over time.
+
+    Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
+    are marked. Several runs are laid over each other. It needs a record of the packets:
+    `record.packets = true` in `[run]`.
+    """
+    from paceline.cli.sequence import Settings, show
+
+    show(run, Settings(format, out, flow, from_, to, rounds, title, json))
     return Exit.OK
 
 

@@ -29,6 +29,11 @@ EXPORTS = [
     {"name": "html", "summary": "one self-contained page", "command": "report"},
     {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
     {"name": "svg", "summary": "the plots as a figure", "command": "report --format svg"},
+    {
+        "name": "sequence",
+        "summary": "a time-sequence diagram of each packet, as png or svg",
+        "command": "sequence",
+    },
 ]
 
 

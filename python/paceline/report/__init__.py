@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,11 +19,20 @@ def write(run: Run, path: Path, format: str, flow: int | None = None) -> Path:  
     from paceline.report import figure, page
 
     try:
-        if format == "html":
-            return page.write_page(run, path)
-        figure.save(run, path, format, flow)
+        with writing(path):
+            if format == "html":
+                return page.write_page(run, path)
+            figure.save(run, path, format, flow)
     except ValueError as error:
         raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
+    return path
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say plainly why a file cannot be written."""
+    try:
+        yield
     except OSError as error:
         reason = error.strerror or str(error)
         raise Failure(
@@ -31,4 +42,3 @@ def write(run: Run, path: Path, format: str, flow: int | None = None) -> Path:  
             file=str(path),
             code=Exit.RUN_FAILED,
         ) from None
-    return path

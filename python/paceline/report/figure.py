@@ -65,7 +65,11 @@ def draw(run: Run, flow: int | None = None) -> Figure:
 
 def save(run: Run, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
     """Write the figure of a run as ``png`` or ``svg``."""
-    figure = draw(run, flow)
+    write(draw(run, flow), path, format)
+
+
+def write(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
+    """Write a figure as ``png`` or ``svg``, the same bytes every time."""
     # No date, no version: nothing but the run.
     metadata = {"Date": None} if format == "svg" else {"Software": None}
     with mpl.rc_context({"svg.hashsalt": "paceline"}):

@@ -1,0 +1,244 @@
+"""Time-sequence diagrams: transmits thick, ACKs thin, the receive window grey."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from paceline.quantities import Scale, scale_of
+from paceline.report.figure import SETTINGS, write
+from paceline.report.palette import NEUTRAL, flow_style
+from paceline.report.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from paceline.runs import Run
+
+#: Widths of lines, in points.
+THICK, THIN = 2.2, 0.7
+
+#: For losses, whosever they are: they lie on the line of what was sent.
+_LOSS = "#000000"
+
+_WINDOW = "#AAAAAA"
+
+#: Of one flow, its parts have colours of their own.
+_ALONE = {"send": "#0072B2", "ack": "#009E73", "sack": "#CC79A7", "retransmit": "#D55E00"}
+
+#: The order of the legend.
+_ORDER = ("transmit", "retransmit", "drop", "ACK", "SACK block", "receive window")
+
+#: Empty time on the left, in widths of the view, so that the first packets stand free.
+_LEAD = 0.01
+
+#: How far above the data the window may lie to be drawn in full, in heights of the data.
+_REACH = 0.25
+
+
+def draw(
+    runs: Sequence[Run],
+    *,
+    flow: int | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    rounds: int | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Draw the flows of one run, or of several over each other.
+
+    The part of time is all of it, or from `from_ns` to `to_ns`, or the first `rounds` round trips
+    of the slowest flow. Raises `SequenceError` where there is nothing to draw.
+    """
+    shown = traces(runs, flow)
+    view = view_of(shown, from_ns, to_ns, rounds)
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        figure = Figure(figsize=(9, 5.5), layout="constrained", dpi=150)
+        FigureCanvasAgg(figure)
+        ax = figure.subplots()
+        ax.set_title(title or _title(runs, rounds if to_ns is None else None))
+        _Diagram(ax, shown, view).draw()
+    return figure
+
+
+def save(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
+    """Write a diagram as ``png`` or ``svg``."""
+    write(figure, path, format)
+
+
+def _title(runs: Sequence[Run], rounds: int | None) -> str:
+    name = f"{runs[0].scenario}, seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} runs"
+    if rounds is None:
+        return name
+    return f"{name}, first {rounds} rounds" if rounds > 1 else f"{name}, first round"
+
+
+class _Diagram:
+    def __init__(self, ax: Axes, shown: Sequence[Trace], view: View) -> None:
+        self._ax = ax
+        self._traces = shown
+        self._view = view
+        self._low, self._high = self._extent()
+        self._time = scale_of("_ns", view.to_ns)
+        self._volume = scale_of("_bytes", self._high)
+        #: What is drawn, by name, for the legend.
+        self._kinds: dict[str, Line2D] = {}
+
+    def _extent(self) -> tuple[int, int]:
+        """Return the part of the streams that is sent or acknowledged in the view."""
+        low: list[int] = []
+        high: list[int] = []
+        for trace in self._traces:
+            for frame in (trace.sends, trace.retransmits):
+                rows = inside(frame, self._view)
+                if rows.height:
+                    low.append(_int(rows["seq"].min()))
+                    high.append(_int(rows["end"].max()))
+            acked = steps(trace.acks, "seq", self._view)[1]
+            if acked:
+                low.append(acked[0])
+                high.append(acked[-1])
+        return (min(low), max(high)) if low else (0, 1)
+
+    def draw(self) -> None:
+        many = len(self._traces) > 1
+        for index, trace in enumerate(self._traces):
+            colour = flow_style(index).colour
+            colours = dict.fromkeys(_ALONE, colour) if many else _ALONE
+            self._window(trace)
+            self._acks(trace, colours["ack"])
+            self._sends(trace.sends, colours["send"])
+            self._sacks(trace, colours["sack"])
+            self._retransmits(trace, colours["retransmit"])
+            self._drops(trace)
+        ax = self._ax
+        margin = 0.03 * max(self._high - self._low, 1)
+        bottom, top = self._low - margin, self._top() + margin
+        ax.set_ylim(bottom / self._volume.size, top / self._volume.size)
+        lead = _LEAD * (self._view.to_ns - self._view.from_ns)
+        begin, end = self._view.from_ns - lead, self._view.to_ns
+        ax.set_xlim(begin / self._time.size, end / self._time.size)
+        ax.ticklabel_format(useOffset=False, style="plain")
+        ax.set_xlabel(f"time ({self._time.unit})")
+        ax.set_ylabel(f"sequence number ({self._volume.unit})")
+        handles = [
+            Line2D([], [], color=flow_style(index).colour, linewidth=THICK, label=trace.label)
+            for index, trace in enumerate(self._traces)
+            if many
+        ]
+        if many:
+            handles.append(Line2D([], [], linestyle="none", label=""))
+        ax.legend(
+            handles=[*handles, *(self._kinds[name] for name in _ORDER if name in self._kinds)],
+            loc="upper left",
+            bbox_to_anchor=(1.01, 1.0),
+            borderaxespad=0,
+            handlelength=1.6,
+        )
+
+    def _top(self) -> int:
+        """Return the top of the view: the data, and the window if that lies near it."""
+        edges = [e for t in self._traces for e in steps(t.acks, "end", self._view)[1][-1:]]
+        reach = self._high + _REACH * (self._high - self._low)
+        return max([self._high, *(edge for edge in edges if edge <= reach)])
+
+    def _kind(self, name: str, colour: str, **style: object) -> None:
+        shown = NEUTRAL if len(self._traces) > 1 else colour
+        self._kinds.setdefault(name, Line2D([], [], color=shown, label=name, **style))  # type: ignore[arg-type]
+
+    def _bars(self, frame: pl.DataFrame, colour: str, width: float, order: float) -> None:
+        """Draw ranges of the stream; one that is thinner than a line is still a dot."""
+        time, volume = self._time.size, self._volume.size
+        last = "last_ns" if "last_ns" in frame.columns else "t_ns"
+        rows = frame.select("t_ns", "seq", pl.col(last).alias("last"), "end").iter_rows()
+        segments = [
+            [(t / time, seq / volume), (until / time, end / volume)] for t, seq, until, end in rows
+        ]
+        self._ax.add_collection(
+            LineCollection(
+                segments, colors=colour, linewidths=width, capstyle="projecting", zorder=order
+            )
+        )
+
+    def _line(self, trace: Trace, column: str, colour: str, width: float, order: float) -> bool:
+        times, values = steps(trace.acks, column, self._view)
+        self._ax.step(
+            [t / self._time.size for t in times],
+            [v / self._volume.size for v in values],
+            where="post",
+            color=colour,
+            linewidth=width,
+            zorder=order,
+        )
+        return bool(times)
+
+    def _window(self, trace: Trace) -> None:
+        times, edges = steps(trace.acks, "end", self._view)
+        if not times:
+            return
+        self._line(trace, "end", _WINDOW, THIN + 0.3, 1)
+        label = "receive window" if edges[0] <= self._top() else "receive window (above)"
+        handle = Line2D([], [], color=_WINDOW, linewidth=THIN + 0.3, label=label)
+        self._kinds.setdefault("receive window", handle)
+
+    def _acks(self, trace: Trace, colour: str) -> None:
+        if self._line(trace, "seq", colour, THIN, 2):
+            self._kind("ACK", colour, linewidth=THIN)
+
+    def _sends(self, frame: pl.DataFrame, colour: str) -> None:
+        rows = strokes(frame, self._view)
+        if rows.height:
+            self._bars(rows, colour, THICK, 3)
+            self._kind("transmit", colour, linewidth=THICK)
+
+    def _sacks(self, trace: Trace, colour: str) -> None:
+        rows = marks(trace.sacks, self._view)
+        if rows.height:
+            self._bars(rows, colour, THIN, 2.5)
+            style = {"linestyle": "none", "marker": "|", "markersize": 8}
+            self._kind("SACK block", colour, **style)
+
+    def _retransmits(self, trace: Trace, colour: str) -> None:
+        rows = marks(trace.retransmits, self._view)
+        if rows.height:
+            style = {"linestyle": "none", "marker": "^", "markersize": 4.5}
+            style |= {"markeredgecolor": "black", "markeredgewidth": 0.5}
+            self._points(rows, "seq", colour, 5, **style)
+            self._kind("retransmit", colour, **style)
+
+    def _drops(self, trace: Trace) -> None:
+        rows = marks(trace.drops, self._view)
+        if rows.height:
+            style = {"linestyle": "none", "marker": "x", "markersize": 4, "markeredgewidth": 0.9}
+            self._points(rows, "seq", _LOSS, 6, **style)
+            handle = Line2D([], [], color=_LOSS, label="drop", **style)  # type: ignore[arg-type]
+            self._kinds.setdefault("drop", handle)
+
+    def _points(
+        self, rows: pl.DataFrame, column: str, colour: str, order: float, **style: object
+    ) -> None:
+        self._ax.plot(
+            _scaled(rows["t_ns"], self._time),
+            _scaled(rows[column], self._volume),
+            color=colour,
+            zorder=order,
+            **style,  # type: ignore[arg-type]
+        )
+
+
+def _scaled(values: pl.Series, scale: Scale) -> list[float]:
+    return [value / scale.size for value in values]
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) else 0
