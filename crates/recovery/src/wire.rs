@@ -128,6 +128,9 @@ pub struct Acknowledgment {
     pub delay: Duration,
     /// Whether the delayed-ACK timer sent it.
     pub delayed: bool,
+    /// Not on the wire: how long the sender's host has had it, where its NIC's clock says so.
+    /// Round trips end before that.
+    pub stack: Duration,
 }
 
 #[cfg(test)]

@@ -216,6 +216,9 @@ impl Check<'_> {
             self.time(&key("rtt"), rtt, limits::MAX_RTT);
         }
         self.route(at, group);
+        if let Some(host) = &group.host {
+            self.host(&key("host"), host);
+        }
         self.app(&key("app"), &group.app, u64::from(group.count));
         let most = u64::from(u32::MAX);
         self.within(

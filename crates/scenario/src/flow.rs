@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::document::{Node, Value};
 use crate::ecn::EcnKind;
+use crate::host::HostSection;
 use crate::reader::{Read, Reader, describe, join};
 
 /// One flow, or several alike.
@@ -51,6 +52,9 @@ pub struct FlowGroup {
     /// How the sender recovers from loss.
     #[schemars(with = "RecoveryChoice", default)]
     pub recovery: RecoverySection,
+    /// What the hosts at both ends add. Unset: nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostSection>,
     /// How the receiver reports congestion marks. Whether packets can be marked is the
     /// controller's choice.
     #[schemars(default)]
@@ -424,6 +428,7 @@ impl Read for FlowGroup {
                 .0,
             ack: table.or("ack", AckPolicy::default()),
             recovery: table.or("recovery", RecoverySection::default()),
+            host: table.optional("host"),
             ecn: table.or("ecn", EcnKind::default()),
             receive_window: table.or("receive_window", default_receive_window()),
             header: table.or("header", default_header()),

@@ -13,6 +13,7 @@ mod ecn;
 mod event;
 mod expect;
 mod flow;
+mod host;
 mod impair;
 pub mod limits;
 mod link;
@@ -38,6 +39,7 @@ pub use expect::{Bound, BoundUnit, Op};
 pub use flow::{
     AckPolicy, App, ControllerChoice, FlowGroup, OptionInput, RecoveryKind, RecoverySection,
 };
+pub use host::{Delay, Gro, HostSection};
 pub use impair::{Hold, Policer, PolicerChange, Reorder};
 pub use link::LinkSection;
 pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};

@@ -189,6 +189,14 @@ const CASES: &[Case] = &[
         "a route too long",
         "route = [\"nic\", \"bottleneck\"]\n[[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\ndelay = \"30 ms\"\nqueue.size = \"1 bdp\"\n"
     ),
+    append!(
+        "a host that is wrong",
+        "host = { send = { min = \"5 us\", max = \"1 us\" }, receive = { deviation = \"1 us\" }, ack = 5, gro = { packets = \"0 packets\" }, akc = \"1 us\" }\n"
+    ),
+    append!(
+        "a host beyond its bounds",
+        "host = { send = { min = \"5 us\", max = \"1 us\" }, receive = \"101 s\", gro = { time = \"1 ms\", packets = \"0 packets\" } }\n"
+    ),
     append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
     append!(
         "an event after the end",

@@ -11,14 +11,15 @@ use paceline_recovery::{
     Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload, ets,
 };
 use paceline_scenario::{
-    App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, LinkSection, QueueSize,
-    RateSource, RecoveryKind, Scenario, When,
+    App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, HostSection, LinkSection,
+    QueueSize, RateSource, RecoveryKind, Scenario, When,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
 use crate::change;
 use crate::controllers;
 use crate::flow::{Flow, FlowPlan, Packet, Seen, Stage};
+use crate::host::Host;
 use crate::journal::Journal;
 use crate::script::{Script, Trigger};
 use crate::world::{Lane, Ways, World, seed_of};
@@ -26,6 +27,8 @@ use crate::world::{Lane, Ways, World, seed_of};
 /// Streams of random numbers that do not belong to one flow.
 const LOSS_STREAM: u64 = u64::MAX;
 const START_STREAM: u64 = u64::MAX - 1;
+/// The first flow's hosts'; the others' lie below it.
+const HOST_STREAM: u64 = u64::MAX - 2;
 /// From one link's stream of losses to the next link's.
 const LINK_STRIDE: u64 = 1 << 32;
 
@@ -190,6 +193,7 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     let mut links = vec![path.link(rate, there)];
     links.extend(scenario.links.iter().cloned());
     let mut lanes: Vec<(Duration, bool)> = Vec::new();
+    let mut specs = Vec::new();
     for (group, recipe) in scenario.flows.iter().zip(parts.recipes) {
         let route = route(scenario, group);
         let forth = route
@@ -197,12 +201,15 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
             .fold(Duration::ZERO, |sum, number| sum + links[*number].delay);
         let way = (group.rtt.unwrap_or(path.rtt) - forth, !route.contains(&0));
         let known = lanes.iter().position(|lane| *lane == way);
-        let lane = known.unwrap_or_else(|| {
-            lanes.push(way);
-            lanes.len() - 1
-        });
+        // What one flow's hosts hold back does not hold back another flow.
+        let mut lane = known.filter(|_| group.host.is_none());
         for nth in 0..group.count {
-            let way = (route.clone(), lane);
+            if lane.is_none() || group.host.is_some() {
+                lanes.push(way);
+                lane = Some(lanes.len() - 1);
+            }
+            let way = (route.clone(), lane.unwrap_or(0));
+            specs.push(group.host.clone());
             plans.push(plan(scenario, group, &recipe, nth, way, &mut starts));
         }
     }
@@ -245,9 +252,15 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
         rtt: path.rtt,
         slot: path.ack_aggregation,
     };
+    let mut hosts = 0..;
+    let mut host = |id: u32, spec: HostSection| {
+        let seed = seed_of(seed, HOST_STREAM - u64::from(id));
+        Box::new(Host::new(hosts.next().unwrap_or(0), spec, seed))
+    };
     let flows = (0..)
-        .zip(plans)
-        .map(|(id, (plan, workload))| Flow {
+        .zip(plans.into_iter().zip(specs))
+        .map(|(id, ((plan, workload), spec))| Flow {
+            host: spec.map(|spec| host(id, spec)),
             id,
             stage: Stage::Waiting,
             receiver: Receiver::new(plan.receiver),

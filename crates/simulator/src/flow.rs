@@ -1,3 +1,4 @@
+use crate::host::Host;
 use paceline_congestion::{AnyController, CaState, Controller, Ecn, Recipe};
 use paceline_recovery::{
     Amount, Application, Receiver, ReceiverConfig, Segment, Sender, SenderConfig,
@@ -48,6 +49,8 @@ pub(crate) struct Flow {
     pub stage: Stage,
     pub receiver: Receiver,
     pub application: Application,
+    /// What its hosts add, if they add anything.
+    pub host: Option<Box<Host>>,
     pub plan: FlowPlan,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,

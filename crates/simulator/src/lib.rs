@@ -13,6 +13,7 @@ mod build;
 mod change;
 mod controllers;
 mod flow;
+mod host;
 mod journal;
 mod script;
 pub mod startup;

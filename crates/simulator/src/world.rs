@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use paceline_congestion::Config;
-use paceline_path::{Link, next_slot};
+use paceline_path::{Link, Verdict, next_slot};
 use paceline_record::Run;
 use paceline_recovery::{Acknowledgment, Receiver, Sender};
 use paceline_units::{Duration, Instant};
@@ -11,6 +11,7 @@ use paceline_units::{Duration, Instant};
 use crate::agenda::Agenda;
 use crate::change::Change;
 use crate::flow::{Flow, Packet, Seen, Stage};
+use crate::host::Host;
 use crate::journal::Journal;
 use crate::script::Script;
 
@@ -18,6 +19,15 @@ use crate::script::Script;
 enum Reply {
     SynAck,
     Ack(Acknowledgment),
+}
+
+impl Reply {
+    fn ack(&mut self) -> Option<&mut Acknowledgment> {
+        match self {
+            Self::SynAck => None,
+            Self::Ack(ack) => Some(ack),
+        }
+    }
 }
 
 /// The way back of all flows with the same delay: uncongested, in order.
@@ -59,6 +69,7 @@ struct Sources {
     links: usize,
     lanes: usize,
     flows: usize,
+    hosts: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +79,10 @@ enum Source {
     Lane(usize),
     Sender(usize),
     Receiver(usize),
+    /// The NIC of a flow's sender, by the number of its host.
+    Egress(usize),
+    /// The stack of its receiver, likewise.
+    Ingress(usize),
     Sampler,
 }
 
@@ -95,8 +110,16 @@ impl Sources {
         self.sender(flow) + 1
     }
 
+    fn egress(&self, host: usize) -> usize {
+        self.hosts_from() + 2 * host
+    }
+
+    fn ingress(&self, host: usize) -> usize {
+        self.egress(host) + 1
+    }
+
     fn sampler(&self) -> usize {
-        self.ends_from() + 2 * self.flows
+        self.hosts_from() + 2 * self.hosts
     }
 
     fn lanes_from(&self) -> usize {
@@ -107,8 +130,12 @@ impl Sources {
         self.lanes_from() + self.lanes
     }
 
+    fn hosts_from(&self) -> usize {
+        self.ends_from() + 2 * self.flows
+    }
+
     fn of(&self, number: usize) -> Source {
-        let (lanes, ends) = (self.lanes_from(), self.ends_from());
+        let (lanes, ends, hosts) = (self.lanes_from(), self.ends_from(), self.hosts_from());
         if number == Self::SCRIPT {
             Source::Script
         } else if number < lanes {
@@ -117,6 +144,13 @@ impl Sources {
             Source::Lane(number - lanes)
         } else if number >= self.sampler() {
             Source::Sampler
+        } else if number >= hosts {
+            let end = number - hosts;
+            if end.is_multiple_of(2) {
+                Source::Egress(end / 2)
+            } else {
+                Source::Ingress(end / 2)
+            }
         } else {
             let end = number - ends;
             if end.is_multiple_of(2) {
@@ -148,6 +182,8 @@ pub(crate) struct World {
     script: Script,
     agenda: Agenda,
     sources: Sources,
+    /// The flows that have hosts, by the numbers of these.
+    hosted: Vec<usize>,
     seed: u64,
 }
 
@@ -171,7 +207,10 @@ impl World {
             links: links.len(),
             lanes: ways.lanes.len(),
             flows: flows.len(),
+            hosts: flows.iter().filter(|flow| flow.host.is_some()).count(),
         };
+        let hosted = (0..flows.len()).filter(|index| flows[*index].host.is_some());
+        let hosted = hosted.collect();
         let mut agenda = Agenda::new(sources.count());
         agenda.set(Sources::SCRIPT, script.next());
         agenda.set(sources.sampler(), Instant::ZERO);
@@ -188,6 +227,7 @@ impl World {
             script,
             agenda,
             sources,
+            hosted,
             seed,
         }
     }
@@ -214,6 +254,8 @@ impl World {
                 Source::Lane(lane) => self.reply_arrives(lane),
                 Source::Sender(flow) => self.sender_due(flow),
                 Source::Receiver(flow) => self.receiver_due(flow),
+                Source::Egress(host) => self.egress_due(self.hosted[host]),
+                Source::Ingress(host) => self.ingress_due(self.hosted[host]),
                 Source::Sampler => self.sample(),
             }
         }
@@ -235,47 +277,126 @@ impl World {
         self.link_due(number);
     }
 
+    /// The receiver's NIC has a packet.
     fn deliver(&mut self, packet: &Packet) {
         let index = packet.flow as usize;
-        let reply = match &packet.segment {
-            None => Some(Reply::SynAck),
-            Some(segment) => {
-                self.journal.delivered(self.now, packet.flow, segment);
-                let flow = &mut self.flows[index];
-                let before = flow.receiver.delivered();
-                let earlier = flow.receiver.before_segment(self.now, segment);
-                let reply = flow.receiver.on_segment(self.now, segment);
-                if flow.receiver.delivered() > before {
-                    flow.last_delivery = self.now;
-                }
-                let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
-                self.agenda.set(self.sources.receiver(index), timer);
-                if let Some(ack) = earlier {
-                    self.send_reply(index, Reply::Ack(ack));
-                }
-                reply.map(Reply::Ack)
-            }
-        };
-        if let Some(reply) = reply {
+        if let Some(host) = &mut self.flows[index].host {
+            host.receive(self.now, *packet);
+            let (number, next) = (host.number, host.next_receive());
+            self.agenda.set(self.sources.ingress(number), next);
+            return;
+        }
+        let (earlier, reply) = self.take(packet, self.now);
+        for reply in [earlier, reply].into_iter().flatten() {
             self.send_reply(index, reply);
+        }
+    }
+
+    /// The receiver's TCP takes a packet that its NIC had at `nic`.
+    fn take(&mut self, packet: &Packet, nic: Instant) -> (Option<Reply>, Option<Reply>) {
+        let index = packet.flow as usize;
+        let Some(segment) = &packet.segment else {
+            return (None, Some(Reply::SynAck));
+        };
+        self.journal.delivered(self.now, packet.flow, segment);
+        let flow = &mut self.flows[index];
+        let before = flow.receiver.delivered();
+        let mut earlier = flow.receiver.before_segment(self.now, segment);
+        let waiting = flow.receiver.next_timer().is_some();
+        let mut reply = flow.receiver.on_segment(self.now, segment);
+        if let Some(host) = &mut flow.host {
+            if let Some(ack) = &mut earlier {
+                host.acknowledge(self.now, ack);
+            }
+            host.taken(nic, waiting);
+            if let Some(ack) = &mut reply {
+                host.acknowledge(self.now, ack);
+            }
+        }
+        if flow.receiver.delivered() > before {
+            flow.last_delivery = self.now;
+        }
+        let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
+        self.agenda.set(self.sources.receiver(index), timer);
+        (earlier.map(Reply::Ack), reply.map(Reply::Ack))
+    }
+
+    /// A packet has come down to the sender's NIC.
+    fn egress_due(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let first = flow.plan.route[0];
+        let Some(host) = &mut flow.host else {
+            return;
+        };
+        let packet = host.released(self.now);
+        let (number, next) = (host.number, host.next_release());
+        self.agenda.set(self.sources.egress(number), next);
+        if let Some(packet) = packet {
+            let verdict = self.links[first].enqueue(self.now, packet);
+            self.journal.forwarded(self.now, &packet, verdict);
+            self.link_due(first);
+        }
+    }
+
+    /// Packets come up to the receiver's TCP, in a batch or one by one.
+    fn ingress_due(&mut self, index: usize) {
+        let mut last: Option<Acknowledgment> = None;
+        while let Some(host) = &mut self.flows[index].host {
+            let merges = host.merges();
+            let Some(received) = host.received(self.now) else {
+                let (number, next) = (host.number, host.next_receive());
+                self.agenda.set(self.sources.ingress(number), next);
+                break;
+            };
+            let (earlier, reply) = self.take(&received.packet, received.nic);
+            for reply in [earlier, reply].into_iter().flatten() {
+                let Reply::Ack(ack) = reply else {
+                    self.send_reply(index, reply);
+                    continue;
+                };
+                // A batch is acknowledged once, unless there is more to say than how far it goes.
+                let before = last.replace(ack);
+                let plain = |ack: &Acknowledgment| ack.blocks.is_empty();
+                let needed = |before: &Acknowledgment| {
+                    !(merges && plain(before) && plain(&ack) && before.ece == ack.ece)
+                };
+                if let Some(before) = before.filter(needed) {
+                    self.send_reply(index, Reply::Ack(before));
+                }
+            }
+        }
+        if let Some(ack) = last {
+            self.send_reply(index, Reply::Ack(ack));
         }
     }
 
     fn receiver_due(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        let reply = flow.receiver.on_timer(self.now);
+        let mut reply = flow.receiver.on_timer(self.now);
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
+        if let (Some(ack), Some(host)) = (&mut reply, &mut flow.host) {
+            host.acknowledge(self.now, ack);
+        }
         if let Some(ack) = reply {
             self.send_reply(index, Reply::Ack(ack));
         }
     }
 
-    fn send_reply(&mut self, index: usize, reply: Reply) {
-        let number = self.flows[index].plan.lane;
-        let departure = next_slot(self.now, self.ways.slot);
+    fn send_reply(&mut self, index: usize, mut reply: Reply) {
+        let flow = &mut self.flows[index];
+        let number = flow.plan.lane;
         let lane = &mut self.ways.lanes[number];
-        lane.last_arrival = lane.last_arrival.max(departure + lane.delay);
+        let mut host = flow.host.as_mut();
+        let release = match &mut host {
+            Some(host) => host.hold(self.now, reply.ack()),
+            None => self.now,
+        };
+        let nic = next_slot(release, self.ways.slot) + lane.delay;
+        lane.last_arrival = match &mut host {
+            Some(host) => host.hand_up(nic, lane.last_arrival, reply.ack()),
+            None => lane.last_arrival.max(nic),
+        };
         lane.queue
             .push_back((lane.last_arrival, index as u32, reply));
         if lane.queue.len() == 1 {
@@ -382,8 +503,13 @@ impl World {
             segment: None,
         };
         let first = flow.plan.route[0];
-        self.links[first].enqueue(self.now, packet);
-        self.link_due(first);
+        offer(
+            self.now,
+            flow.host.as_deref_mut(),
+            &mut self.links[first],
+            packet,
+        );
+        self.offered(index);
     }
 
     /// Lets a sender send what it may, and notes what has changed with it.
@@ -399,20 +525,19 @@ impl World {
         while let Some(segment) = sender.poll_transmit(self.now) {
             sent = true;
             self.tally.packets += 1;
-            let verdict = self.links[first].enqueue(
-                self.now,
-                Packet {
-                    flow: id,
-                    size: header + segment.len,
-                    segment: Some(segment),
-                },
-            );
+            let packet = Packet {
+                flow: id,
+                size: header + segment.len,
+                segment: Some(segment),
+            };
+            let host = flow.host.as_deref_mut();
+            let verdict = offer(self.now, host, &mut self.links[first], packet);
             self.journal.sent(self.now, id, &segment, verdict);
         }
         let seen = Seen::of(sender);
         let done = sender.is_finished();
         if sent {
-            self.link_due(first);
+            self.offered(index);
         }
         self.observe(index, seen);
         if done {
@@ -422,6 +547,18 @@ impl World {
             flow.close();
         }
         self.reschedule(index);
+    }
+
+    /// A flow has offered packets: the first to see them has something to do.
+    fn offered(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        match &flow.host {
+            Some(host) => {
+                let (number, next) = (host.number, host.next_release());
+                self.agenda.set(self.sources.egress(number), next);
+            }
+            None => self.link_due(flow.plan.route[0]),
+        }
     }
 
     fn link_due(&mut self, number: usize) {
@@ -525,6 +662,22 @@ impl World {
             self.journal.sample(self.now, &self.flows, &mut self.links);
         }
         self.journal.finish(&self.flows)
+    }
+}
+
+/// A packet leaves its sender: for the first link, or for the host before it.
+fn offer(
+    now: Instant,
+    host: Option<&mut Host>,
+    link: &mut Link<Packet>,
+    packet: Packet,
+) -> Verdict {
+    match host {
+        Some(host) => {
+            host.release(now, packet);
+            Verdict::Queued
+        }
+        None => link.enqueue(now, packet),
     }
 }
 

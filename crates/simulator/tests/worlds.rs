@@ -493,6 +493,66 @@ fn flows_of_one_host_share_its_nic() {
     assert_eq!(run.info().links[0].flows, [0, 1, 2]);
 }
 
+const FAST: &str = "rate = \"1 Gbit/s\"\nrtt = \"100 us\"\nqueue.size = \"1000 packets\"";
+
+/// The median RTT of a flow over a fast path whose hosts are as given, in ns.
+fn rtt_with(host: &str, more: &str) -> f64 {
+    let text =
+        one("bbr3", FAST, 1) + more + &format!("app = {{ rate = \"20 Mbit/s\" }}\nhost = {host}\n");
+    metric(&run(&text, 1), "rtt_p50_ns")
+}
+
+#[test]
+fn hosts_add_their_delays_to_round_trips() {
+    // At 20 Mbit/s of 1 Gbit/s, two packets at a time: 100 us, and up to 21 us on the link.
+    let every = "ack = { every = \"1 packet\" }\n";
+    let base = rtt_with("{}", every);
+    assert!((112_000.0..121_000.0).contains(&base), "{base}");
+    let full = "{ send = \"10 us\", receive = \"20 us\", ack = \"40 us\", ack_receive = \"80 us\"";
+    // By the NIC's clock the round trip ends before the ACK goes up to TCP.
+    let by_nic = rtt_with(&format!("{full} }}"), every);
+    assert_eq!(by_nic - base, 70_000.0);
+    let by_tcp = rtt_with(&format!("{full}, nic_timestamps = false }}"), every);
+    assert_eq!(by_tcp - base, 150_000.0);
+    let drawn = rtt_with("{ receive = { min = \"10 us\", max = \"30 us\" } }", every);
+    assert!((drawn - base - 20_000.0).abs() < 3_000.0, "{drawn}");
+}
+
+#[test]
+fn a_batch_is_acknowledged_once() {
+    let text = |host: &str| {
+        one("bbr3", FAST, 1).replace("[path]", "run.record.packets = true\n[path]") + host
+    };
+    let acks = |text: &str| of_kind(&run(text, 1), "packets", "ack", "t_ns").len();
+    let (plain, gro) = (
+        acks(&text("")),
+        acks(&text(
+            "host = { gro = { time = \"100 us\", packets = \"16 packets\" } }\n",
+        )),
+    );
+    // One for two packets, and one for up to sixteen.
+    assert!(gro * 4 < plain && gro * 10 > plain, "{gro} of {plain}");
+    let run = run(
+        &text("host = { gro = { time = \"100 us\", packets = \"16 packets\" } }\n"),
+        1,
+    );
+    assert!(metric(&run, "utilisation_ratio") > 0.8);
+    assert_eq!(metric(&run, "retransmit_ratio"), 0.0);
+}
+
+#[test]
+fn random_hosts_keep_every_packet_in_order() {
+    let host = "host = { send = { mean = \"20 us\" }, receive = { mean = \"50 us\", deviation = \"30 us\" }, \
+        ack = { max = \"100 us\" }, ack_receive = { mean = \"30 us\" }, gro = { time = \"30 us\" } }\n";
+    for cc in ["bbr3", "cubic"] {
+        let text = one(cc, &FAST.replace("1000 packets", "20 MB"), 2) + host + "count = 3\n";
+        let first = run(&text, 1);
+        assert_eq!(metric(&first, "retransmit_ratio"), 0.0, "{cc}");
+        assert!(metric(&first, "utilisation_ratio") > 0.8, "{cc}");
+        assert_eq!(bytes(&first), bytes(&run(&text, 1)));
+    }
+}
+
 #[test]
 fn a_row_for_each_round_if_asked() {
     let plain = one("bbr3", PLAIN, 8);

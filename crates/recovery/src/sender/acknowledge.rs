@@ -85,7 +85,7 @@ impl<C: Controller> Sender<C> {
         let rtt = progress
             .newest
             .filter(|(.., ambiguous)| !ambiguous)
-            .map(|(_, sent, _)| now.since(sent));
+            .map(|(_, sent, _)| (now - ack.stack).since(sent));
         if let Some(rtt) = rtt {
             self.rtt.on_sample(rtt);
             self.delivery.on_rtt(rtt);
@@ -137,7 +137,7 @@ impl<C: Controller> Sender<C> {
         }
         // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
         let echo = (self.config.ets && una_advanced)
-            .then(|| ets::over_the_wire(now, ack))
+            .then(|| ets::over_the_wire(now - ack.stack, ack))
             .flatten();
         if !old || progress.bytes > 0 {
             self.sample = self.delivery.sample();

@@ -6,6 +6,7 @@ use super::Check;
 use crate::aqm::Red;
 use crate::event::PathChange;
 use crate::flow::FlowGroup;
+use crate::host::{Delay, HostSection};
 use crate::impair::{Policer, PolicerChange, Reorder};
 use crate::limits;
 use crate::link::LinkSection;
@@ -213,6 +214,34 @@ impl Check<'_> {
                     "give it an event without `link`",
                 );
             }
+        }
+    }
+
+    pub(super) fn host(&mut self, at: &str, host: &HostSection) {
+        for (name, delay) in [
+            ("send", host.send),
+            ("receive", host.receive),
+            ("ack", host.ack),
+            ("ack_receive", host.ack_receive),
+        ] {
+            let key = format!("{at}.{name}");
+            self.below(&key, delay.greatest(), limits::MAX_RTT);
+            if let Delay::Uniform { min, max } = delay
+                && min > max
+            {
+                let message = format!("`{key}.min` is {min}, more than `max`, {max}");
+                self.bad(&format!("{key}.min"), message, "from the least to the most");
+            }
+        }
+        if let Some(gro) = host.gro {
+            self.below(&format!("{at}.gro.time"), gro.time, limits::MAX_RTT);
+            let most = u64::from(u32::MAX);
+            self.within(
+                &format!("{at}.gro.packets"),
+                u64::from(gro.packets),
+                1,
+                most,
+            );
         }
     }
 

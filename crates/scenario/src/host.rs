@@ -1,0 +1,203 @@
+//! What the ends of a flow add to its round trip.
+
+use paceline_units::Duration;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::document::{Node, Value};
+use crate::flow::{PacketCount, yes, zero};
+use crate::reader::{Read, Reader};
+
+/// The hosts at both ends of a flow. Packets and ACKs of one flow keep their order in them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct HostSection {
+    /// From the pacer's release of a packet to the sender's NIC.
+    #[schemars(default = "none")]
+    pub send: Delay,
+    /// From the receiver's NIC to its TCP.
+    #[schemars(default = "none")]
+    pub receive: Delay,
+    /// From the receiver's decision to acknowledge to the release of the ACK.
+    #[schemars(default = "none")]
+    pub ack: Delay,
+    /// From the sender's NIC to its TCP, for ACKs.
+    #[schemars(default = "none")]
+    pub ack_receive: Delay,
+    /// What arrives together is handed up and acknowledged together. Unset: it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gro: Option<Gro>,
+    /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
+    /// reports begins as the data reaches its NIC. If not, both are taken in TCP.
+    #[schemars(default = "yes")]
+    pub nic_timestamps: bool,
+}
+
+/// Generic receive offload: a batch is handed up when it is full or its time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Gro {
+    /// The longest that its first packet waits for others.
+    pub time: Duration,
+    /// The most packets.
+    #[serde(serialize_with = "crate::flow::write_packets")]
+    #[schemars(with = "PacketCount", default = "default_batch")]
+    pub packets: u32,
+}
+
+/// A time, or a distribution of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delay {
+    /// Always the same: "50 us".
+    Fixed(Duration),
+    /// Uniform: `{ min = "10 us", max = "50 us" }`.
+    Uniform {
+        /// The least.
+        min: Duration,
+        /// The most.
+        max: Duration,
+    },
+    /// Exponential: `{ mean = "20 us" }`.
+    Exponential {
+        /// The mean.
+        mean: Duration,
+    },
+    /// Normal, those below zero drawn again: `{ mean = "50 us", deviation = "10 us" }`.
+    Normal {
+        /// The mean, before what is below zero is left out.
+        mean: Duration,
+        /// The standard deviation, likewise.
+        deviation: Duration,
+    },
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self::Fixed(Duration::ZERO)
+    }
+}
+
+impl Delay {
+    /// The longest of the times that describe it.
+    pub fn greatest(self) -> Duration {
+        match self {
+            Self::Fixed(time) | Self::Exponential { mean: time } => time,
+            Self::Uniform { min, max } => min.max(max),
+            Self::Normal { mean, deviation } => mean.max(deviation),
+        }
+    }
+}
+
+fn none() -> Delay {
+    Delay::default()
+}
+
+/// 64 kB of full packets, as Linux bundles.
+const BATCH: u32 = 44;
+
+fn default_batch() -> String {
+    crate::flow::packets(BATCH)
+}
+
+impl Serialize for Delay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs = match self {
+            Self::Fixed(time) => return time.serialize(serializer),
+            Self::Uniform { min, max } => vec![("min", min), ("max", max)],
+            Self::Exponential { mean } => vec![("mean", mean)],
+            Self::Normal { mean, deviation } => vec![("mean", mean), ("deviation", deviation)],
+        };
+        let mut map = serializer.serialize_map(Some(pairs.len()))?;
+        for (key, time) in pairs {
+            map.serialize_entry(key, time)?;
+        }
+        map.end()
+    }
+}
+
+impl JsonSchema for Delay {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Delay".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let time = generator.subschema_for::<Duration>();
+        let table = |keys: &[&str], required: &[&str]| {
+            let properties: serde_json::Map<String, serde_json::Value> = keys
+                .iter()
+                .map(|key| ((*key).to_owned(), time.clone().into()))
+                .collect();
+            json_schema!({
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            })
+        };
+        json_schema!({
+            "description": "A time; or a uniform, exponential or truncated normal distribution",
+            "examples": ["50 us"],
+            "anyOf": [
+                time,
+                table(&["min", "max"], &["max"]),
+                table(&["mean", "deviation"], &["mean"]),
+            ],
+        })
+    }
+}
+
+impl Read for HostSection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "a table such as { receive = \"20 us\" }";
+        let mut table = reader.table(node, key, wanted)?;
+        let host = Self {
+            send: table.or("send", none()),
+            receive: table.or("receive", none()),
+            ack: table.or("ack", none()),
+            ack_receive: table.or("ack_receive", none()),
+            gro: table.optional("gro"),
+            nic_timestamps: table.or("nic_timestamps", yes()),
+        };
+        table.finish();
+        Some(host)
+    }
+}
+
+impl Read for Gro {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table such as { time = \"20 us\" }")?;
+        let time = table.required("time", "say how long a packet waits: time = \"20 us\"");
+        let packets = table.or("packets", PacketCount(BATCH)).0;
+        table.finish();
+        Some(Self {
+            time: time?,
+            packets,
+        })
+    }
+}
+
+impl Read for Delay {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            return Duration::read(node, key, reader).map(Self::Fixed);
+        };
+        let uniform = entries.contains_key("min") || entries.contains_key("max");
+        let wanted = "a time or a distribution such as { mean = \"20 us\" }";
+        let mut table = reader.table(node, key, wanted)?;
+        if uniform {
+            let min = table.or("min", zero());
+            let max = table.required("max", "say the most: { min = \"10 us\", max = \"50 us\" }");
+            table.finish();
+            return Some(Self::Uniform { min, max: max? });
+        }
+        let mean = table.required("mean", "say the mean: { mean = \"20 us\" }");
+        let deviation = table.optional("deviation");
+        table.finish();
+        let mean = mean?;
+        Some(match deviation {
+            Some(deviation) => Self::Normal { mean, deviation },
+            None => Self::Exponential { mean },
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! What the hosts at both ends of a flow add: stack delays, batches, NIC timestamps.
+
+use std::collections::VecDeque;
+
+use paceline_recovery::Acknowledgment;
+use paceline_scenario::{Delay, HostSection};
+use paceline_units::{Duration, Instant, Rng};
+
+use crate::flow::Packet;
+
+/// The two hosts of a flow. In each direction packets keep their order.
+pub(crate) struct Host {
+    /// Its number among the hosts, for the agenda.
+    pub number: usize,
+    spec: HostSection,
+    rng: Rng,
+    /// On the way from the pacer to the sender's NIC.
+    egress: VecDeque<(Instant, Packet)>,
+    /// On the way from the receiver's NIC to its TCP: when each is there, and when the NIC had it.
+    ingress: VecDeque<Received>,
+    /// How many at the end of `ingress` wait for more of their batch, and until when.
+    open: usize,
+    deadline: Instant,
+    /// When the NIC had the earliest segment that is not acknowledged yet.
+    first_nic: Option<Instant>,
+    last_ack: Instant,
+}
+
+/// A packet in the receiver's host.
+#[derive(Clone, Copy)]
+pub(crate) struct Received {
+    ready: Instant,
+    pub nic: Instant,
+    pub packet: Packet,
+}
+
+impl Host {
+    pub fn new(number: usize, spec: HostSection, seed: u64) -> Self {
+        Self {
+            number,
+            spec,
+            rng: Rng::new(seed),
+            egress: VecDeque::new(),
+            ingress: VecDeque::new(),
+            open: 0,
+            deadline: Instant::MAX,
+            first_nic: None,
+            last_ack: Instant::ZERO,
+        }
+    }
+
+    /// The pacer releases a packet.
+    pub fn release(&mut self, now: Instant, packet: Packet) {
+        let last = self.egress.back().map_or(now, |(ready, _)| *ready);
+        let ready = (now + draw(self.spec.send, &mut self.rng)).max(last);
+        self.egress.push_back((ready, packet));
+    }
+
+    /// When the next packet reaches the sender's NIC.
+    pub fn next_release(&self) -> Instant {
+        self.egress
+            .front()
+            .map_or(Instant::MAX, |(ready, _)| *ready)
+    }
+
+    /// The packet that has reached the sender's NIC by `now`.
+    pub fn released(&mut self, now: Instant) -> Option<Packet> {
+        let due = self.next_release() <= now;
+        self.egress
+            .pop_front()
+            .filter(|_| due)
+            .map(|(_, packet)| packet)
+    }
+
+    /// The receiver's NIC has a packet.
+    pub fn receive(&mut self, now: Instant, packet: Packet) {
+        self.ingress.push_back(Received {
+            ready: Instant::MAX,
+            nic: now,
+            packet,
+        });
+        self.open += 1;
+        let (time, packets) = match self.spec.gro {
+            Some(gro) => (gro.time, gro.packets as usize),
+            None => (Duration::ZERO, 1),
+        };
+        if self.open == 1 {
+            self.deadline = now + time;
+        }
+        if self.open >= packets || self.deadline <= now {
+            self.close(now);
+        }
+    }
+
+    /// Hands the batch up.
+    fn close(&mut self, now: Instant) {
+        let whole = self.ingress.len();
+        let begin = whole - self.open;
+        let last = begin
+            .checked_sub(1)
+            .map_or(now, |index| self.ingress[index].ready);
+        let ready = (now + draw(self.spec.receive, &mut self.rng)).max(last);
+        for received in self.ingress.range_mut(begin..) {
+            received.ready = ready;
+        }
+        self.open = 0;
+        self.deadline = Instant::MAX;
+    }
+
+    /// When the receiver's host has to do something.
+    pub fn next_receive(&self) -> Instant {
+        let ready = self
+            .ingress
+            .front()
+            .map_or(Instant::MAX, |first| first.ready);
+        ready.min(self.deadline)
+    }
+
+    /// The next packet that has come up to TCP by `now`.
+    pub fn received(&mut self, now: Instant) -> Option<Received> {
+        if self.deadline <= now {
+            self.close(now);
+        }
+        let ready = self.ingress.front()?.ready <= now;
+        ready.then(|| self.ingress.pop_front())?
+    }
+
+    /// Whether what comes up together is acknowledged together.
+    pub fn merges(&self) -> bool {
+        self.spec.gro.is_some()
+    }
+
+    /// TCP takes a segment that the NIC had at `nic`; `waiting` says that others wait for their
+    /// acknowledgment already.
+    pub fn taken(&mut self, nic: Instant, waiting: bool) {
+        if !waiting || self.first_nic.is_none() {
+            self.first_nic = Some(nic);
+        }
+    }
+
+    /// TCP decides to acknowledge: since when its host has had what it answers.
+    pub fn acknowledge(&mut self, now: Instant, ack: &mut Acknowledgment) {
+        if let (true, Some(nic)) = (self.spec.nic_timestamps, self.first_nic) {
+            ack.delay = now.since(nic);
+        }
+    }
+
+    /// How much later than decided an acknowledgment is released; it says so itself.
+    pub fn hold(&mut self, now: Instant, ack: Option<&mut Acknowledgment>) -> Instant {
+        let release = (now + draw(self.spec.ack, &mut self.rng)).max(self.last_ack);
+        self.last_ack = release;
+        if let (true, Some(ack)) = (self.spec.nic_timestamps, ack) {
+            ack.delay += release.since(now);
+            ack.sent = release;
+        }
+        release
+    }
+
+    /// An acknowledgment reaches the sender's NIC at `nic`, and TCP no earlier than `earliest`;
+    /// when it does.
+    pub fn hand_up(
+        &mut self,
+        nic: Instant,
+        earliest: Instant,
+        ack: Option<&mut Acknowledgment>,
+    ) -> Instant {
+        let up = (nic + draw(self.spec.ack_receive, &mut self.rng)).max(earliest);
+        if let (true, Some(ack)) = (self.spec.nic_timestamps, ack) {
+            ack.stack = up.since(nic);
+        }
+        up
+    }
+}
+
+/// The greatest draw of an unbounded distribution, in means or deviations: what is
+/// beyond has a probability of less than 1e-8.
+const TAIL: f64 = 20.0;
+
+fn draw(delay: Delay, rng: &mut Rng) -> Duration {
+    match delay {
+        Delay::Fixed(time) => time,
+        Delay::Uniform { min, max } => {
+            let span = (max - min).as_nanos().saturating_add(1);
+            min + Duration::from_nanos(rng.below(span))
+        }
+        Delay::Exponential { mean } => {
+            let means = -libm::log(unit(rng));
+            scaled(mean, means.min(TAIL))
+        }
+        Delay::Normal { mean, deviation } => loop {
+            let offset = normal(rng).clamp(-TAIL, TAIL);
+            let shift = scaled(deviation, offset.abs());
+            match offset < 0.0 {
+                false => break mean + shift,
+                true if shift <= mean => break mean - shift,
+                true => {}
+            }
+        },
+    }
+}
+
+/// Uniform in (0, 1].
+fn unit(rng: &mut Rng) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
+/// Standard normal, by Marsaglia's polar method.
+fn normal(rng: &mut Rng) -> f64 {
+    loop {
+        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
+        let square = x * x + y * y;
+        if square > 0.0 && square < 1.0 {
+            break x * libm::sqrt(-2.0 * libm::log(square) / square);
+        }
+    }
+}
+
+fn scaled(time: Duration, factor: f64) -> Duration {
+    Duration::from_nanos((time.as_nanos() as f64 * factor) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn us(n: u64) -> Duration {
+        Duration::from_micros(n)
+    }
+
+    fn at(n: u64) -> Instant {
+        Instant::ZERO + us(n)
+    }
+
+    fn packet(flow: u32) -> Packet {
+        Packet {
+            flow,
+            size: 1500,
+            segment: None,
+        }
+    }
+
+    fn moments(delay: Delay) -> (f64, f64, f64) {
+        let mut rng = Rng::new(3);
+        let draws: Vec<f64> = (0..100_000)
+            .map(|_| draw(delay, &mut rng).as_nanos() as f64 / 1e3)
+            .collect();
+        let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+        let variance = draws.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / 1e5;
+        (
+            mean,
+            variance.sqrt(),
+            draws.iter().copied().fold(f64::MAX, f64::min),
+        )
+    }
+
+    #[test]
+    fn draws_have_the_moments_of_their_distribution() {
+        let near = |value: f64, expected: f64| (value - expected).abs() < 0.02 * expected;
+        let (mean, deviation, least) = moments(Delay::Uniform {
+            min: us(10),
+            max: us(50),
+        });
+        assert!(near(mean, 30.0) && near(deviation, 40.0 / 12_f64.sqrt()) && least >= 10.0);
+        let (mean, deviation, _) = moments(Delay::Exponential { mean: us(20) });
+        assert!(near(mean, 20.0) && near(deviation, 20.0));
+        let (mean, deviation, _) = moments(Delay::Normal {
+            mean: us(50),
+            deviation: us(10),
+        });
+        assert!(near(mean, 50.0) && near(deviation, 10.0));
+        // Half of a normal distribution round zero: its mean is sqrt(2 / pi) deviations.
+        let (mean, _, least) = moments(Delay::Normal {
+            mean: us(0),
+            deviation: us(10),
+        });
+        assert!(near(mean, 7.979) && least >= 0.0);
+        assert_eq!(moments(Delay::Fixed(us(7))).1, 0.0);
+    }
+
+    fn host(gro: Option<(u64, u32)>) -> Host {
+        let spec = HostSection {
+            send: Delay::Uniform {
+                min: us(1),
+                max: us(30),
+            },
+            receive: Delay::Fixed(us(5)),
+            ack: Delay::default(),
+            ack_receive: Delay::default(),
+            gro: gro.map(|(time, packets)| paceline_scenario::Gro {
+                time: us(time),
+                packets,
+            }),
+            nic_timestamps: true,
+        };
+        Host::new(0, spec, 1)
+    }
+
+    fn up(host: &mut Host) -> Vec<(u64, u32)> {
+        let mut seen = Vec::new();
+        while host.next_receive() < Instant::MAX {
+            let now = host.next_receive();
+            while let Some(received) = host.received(now) {
+                seen.push((now.as_nanos() / 1000, received.packet.flow));
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn packets_keep_their_order_in_the_sender() {
+        let mut host = host(None);
+        for n in 0..100 {
+            host.release(at(u64::from(n)), packet(n));
+        }
+        let mut order = Vec::new();
+        let mut before = Instant::ZERO;
+        while host.next_release() < Instant::MAX {
+            let now = host.next_release();
+            assert!(now >= before);
+            before = now;
+            order.extend(host.released(now).map(|packet| packet.flow));
+        }
+        assert!(order.iter().copied().eq(0..100));
+    }
+
+    #[test]
+    fn a_batch_goes_up_when_it_is_full_or_its_time_is_over() {
+        let mut gro = host(Some((20, 3)));
+        for (n, t) in (0..).zip([0, 1, 2, 10, 50]) {
+            // The fourth has waited for its 20 us when the fifth comes.
+            while gro.next_receive() <= at(t) && n == 4 {
+                assert_eq!(up(&mut gro), [(7, 0), (7, 1), (7, 2), (35, 3)]);
+            }
+            gro.receive(at(t), packet(n));
+        }
+        assert_eq!(up(&mut gro), [(75, 4)]);
+        let mut none = host(None);
+        none.receive(at(0), packet(0));
+        none.receive(at(1), packet(1));
+        assert_eq!(up(&mut none), [(5, 0), (6, 1)]);
+    }
+}
