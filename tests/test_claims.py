@@ -441,6 +441,8 @@ def test_startup_claims_are_reproduced(cli: Command) -> None:
         ("A1", "reproduced"),
         ("A2", "reproduced"),
         ("A3", "reproduced"),
+        ("A4", "reproduced"),
+        ("A5", "reproduced"),
     ]
     assert result.returncode == 0
 

@@ -160,6 +160,17 @@ pub const METRICS: &[MetricSpec] = &[
         },
     },
     Definition {
+        name: "full_rate_ns",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        formula: "mean over flows of `full_rate_ns` of the flow",
+        window: "flows for which it is defined",
+        compute: |rows| {
+            let of_flow = |flow| Some(rows.time_to_rate(flow, FULL_RATE)? as f64);
+            mean(&rows.flows.iter().filter_map(of_flow).collect::<Vec<_>>())
+        },
+    },
+    Definition {
         name: "rtt_p50_ns",
         unit: Unit::Nanoseconds,
         better: Better::Lower,

@@ -248,6 +248,42 @@ def sequence(
 
 
 @app.command(
+    help_epilogue=_examples(
+        "export runs/NAME-1 --format pcapng",
+        "export runs/NAME-1 --format qlog --qlog-dialect 0.3",
+        "export runs/ONE-1 runs/OTHER-1 --format xplot --out both.xpl",
+    )
+)
+def export(
+    run: Annotated[list[str], Parameter(negative="", help="A run's folder; several for xplot.")],
+    /,
+    *,
+    format: Annotated[  # noqa: A002
+        Literal["csv", "qlog", "pcapng", "xplot", "flent"], Parameter(help="What to write.")
+    ],
+    out: Annotated[
+        Path | None,
+        Parameter(help="File, or folder for csv and qlog. Default: in the run's folder."),
+    ] = None,
+    flow: Annotated[
+        int | None, Parameter(validator=_not_negative, help="Only this flow of each run.")
+    ] = None,
+    qlog_dialect: Annotated[
+        Literal["current", "0.3"], Parameter(help="Names of qlog's events; 0.3 is for qvis.")
+    ] = "current",
+    json: Json = False,
+) -> Exit:
+    """Write a run as files of other programs: tables, qlog, a packet capture, xplot, Flent.
+
+    pcapng and xplot need a record of the packets: `record.packets = true` in `[run]`.
+    """
+    from paceline.cli.export import Settings, show
+
+    show(run, Settings(format, out, flow, qlog_dialect, json))
+    return Exit.OK
+
+
+@app.command(
     help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
 )
 def startup(

@@ -34,6 +34,27 @@ EXPORTS = [
         "summary": "a time-sequence diagram of each packet, as png or svg",
         "command": "sequence",
     },
+    {"name": "csv", "summary": "the tables, a file each", "command": "export --format csv"},
+    {
+        "name": "qlog",
+        "summary": "what a sender saw, a file a flow",
+        "command": "export --format qlog",
+    },
+    {
+        "name": "pcapng",
+        "summary": "a packet capture at the sender, for Wireshark",
+        "command": "export --format pcapng",
+    },
+    {
+        "name": "xplot",
+        "summary": "a time-sequence diagram for xplot",
+        "command": "export --format xplot",
+    },
+    {
+        "name": "flent",
+        "summary": "rates and delay, for flent and flent-gui",
+        "command": "export --format flent",
+    },
 ]
 
 

@@ -193,6 +193,18 @@ fn time_to_full_rate_by_hand() {
     assert_eq!(found(&[(0, 90), (1, 72)]), Some(0.0));
     assert_eq!(found(&[(0, 72), (0, 72)]), None);
     assert_eq!(found(&[]), None);
+    // Of the run: 2 s and 4 s, and a flow that never gets there.
+    let mut recorder = Recorder::new(run_info((0..3).map(|k| flow_info(k, 0)).collect()));
+    for (flow, reached) in [(0, 3), (1, 5), (2, 99)] {
+        for second in 1..=9 {
+            let row = SampleRow {
+                delivery_rate: Rate::from_bps(if second < reached { 0 } else { 7_200_000 }),
+                ..sample(flow, at_ms(second * 1_000), second, None)
+            };
+            recorder.sample(&row, |_| {});
+        }
+    }
+    assert_eq!(recorder.finish(&[]).metric("full_rate_ns"), Some(3e9));
 }
 
 #[test]

@@ -1,0 +1,28 @@
+"""CSV: the tables of a run, a file each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from paceline.runs import Run
+
+TABLES = ("flows", "samples", "queue", "events", "packets")
+
+
+def write(run: Run, folder: Path, flow: int | None = None) -> list[Path]:
+    """Write every table that the run has; of `flow` only its rows, where rows belong to flows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in TABLES:
+        try:
+            table: pl.DataFrame = getattr(run, name)
+        except KeyError:
+            continue
+        if flow is not None and "flow" in table.columns:
+            table = table.filter(pl.col("flow") == flow)
+        path = folder / f"{name}.csv"
+        table.write_csv(path)
+        written.append(path)
+    return written

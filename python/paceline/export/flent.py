@@ -1,0 +1,115 @@
+"""Flent: a run as the data file of its test ``tcp_nup``, which flent and flent-gui plot.
+
+Rates are of what arrived, in steps of 200 ms. The ping is what one would have measured: the first
+flow's round trip without queues, and the time in the bottleneck's queue.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from paceline.runs import Run
+
+#: Version of the file format.
+_VERSION = 4
+_STEP_NS = 200_000_000
+#: A simulation has no date, and a file must be the same every time.
+_EPOCH = "1970-01-01T00:00:00.000000Z"
+
+
+def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
+    """Write the rates of a run's flows and the delay, compressed."""
+    flows = run.flows.sort("flow")
+    if flow is not None:
+        flows = flows.filter(pl.col("flow") == flow)
+    end = max(int(run.samples["t_ns"].max() or 0), _STEP_NS)  # type: ignore[arg-type]
+    times = list(range(0, end + 1, _STEP_NS))
+    results: dict[str, list[float | None]] = {}
+    meta: dict[str, dict[str, Any]] = {}
+    for number, row in enumerate(flows.iter_rows(named=True), 1):
+        name = f"TCP upload::{number}"
+        results[name] = _rates(run.samples.filter(pl.col("flow") == row["flow"]), times)
+        meta[name] = {"UNITS": "Mbits/s", "CONG_CONTROL": str(row["cc"]), "LABEL": row["label"]}
+    streams = list(results.values())
+    sums = [_sum(values) for values in zip(*streams, strict=True)]
+    results["TCP upload sum"] = sums
+    results["TCP upload avg"] = [None if s is None else s / len(streams) for s in sums]
+    results["Ping (ms) ICMP"] = _delays(run, times, int(flows["base_rtt_ns"][0]))
+    meta |= {name: {"UNITS": "Mbits/s"} for name in ("TCP upload sum", "TCP upload avg")}
+    meta["Ping (ms) ICMP"] = {"UNITS": "ms"}
+    raw = {
+        name: [
+            {"t": t / 1e9, "val": v} for t, v in zip(times, values, strict=True) if v is not None
+        ]
+        for name, values in results.items()
+        if not name.startswith(("TCP upload s", "TCP upload a"))
+    }
+    document = {
+        "version": _VERSION,
+        "metadata": _metadata(run, path, len(streams), end, meta),
+        "x_values": [t / 1e9 for t in times],
+        "results": results,
+        "raw_values": raw,
+    }
+    text = json.dumps(document, ensure_ascii=False).encode()
+    packed = io.BytesIO()
+    # Neither a time nor a name: the same bytes every time.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
+        file.write(text)
+    path.write_bytes(packed.getvalue())
+    return [path]
+
+
+def _metadata(
+    run: Run, path: Path, streams: int, end: int, series: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "NAME": "tcp_nup",
+        "TITLE": f"{run.scenario}, seed {run.seed}",
+        "HOST": "simulated",
+        "HOSTS": ["simulated"],
+        "TIME": _EPOCH,
+        "T0": _EPOCH,
+        "LENGTH": end / 1e9,
+        "TOTAL_LENGTH": end / 1e9,
+        "STEP_SIZE": _STEP_NS / 1e9,
+        "TEST_PARAMETERS": {"upload_streams": str(streams)},
+        "IP_VERSION": 4,
+        "DATA_FILENAME": path.name,
+        "SERIES_META": series,
+    }
+
+
+def _rates(samples: pl.DataFrame, times: list[int]) -> list[float | None]:
+    """Return Mbit/s in the step that ends at each time; nothing before the flow is there."""
+    totals = _at(samples, "delivered_bytes", times)
+    rates: list[float | None] = [None]
+    for before, now in pairwise(totals):
+        grown = None if now is None else now - (before or 0)
+        rates.append(None if grown is None else grown * 8e3 / _STEP_NS)
+    return rates
+
+
+def _delays(run: Run, times: list[int], base: int) -> list[float | None]:
+    queue = run.queue.filter(pl.col("link") == 0)
+    found = _at(queue, "delay_ns", times)
+    return [None if delay is None else (base + delay) / 1e6 for delay in found]
+
+
+def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:
+    """Return a column's value in the last row at or before each time."""
+    asked = pl.DataFrame({"t_ns": times})
+    joined = asked.join_asof(rows.select("t_ns", column).sort("t_ns"), on="t_ns")
+    return joined[column].to_list()
+
+
+def _sum(values: tuple[float | None, ...]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

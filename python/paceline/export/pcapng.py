@@ -1,0 +1,210 @@
+"""pcapng: the packets of a run with headers of IPv4 and TCP, as captured at the sender.
+
+Payloads are not there: a packet's original length is on record, its captured part ends with the
+headers, and its checksum is that of a payload of zeros. Times count from the run's start. Options
+that are not simulated are filled up with NOPs. A packet that the bottleneck dropped has a comment
+that says so.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import polars as pl
+
+from paceline._paceline import __version__
+from paceline.runs import Run
+
+#: Addresses for documentation (RFC 5737). Each flow has a port of its own.
+_SENDER, _RECEIVER = bytes([192, 0, 2, 1]), bytes([198, 51, 100, 1])
+_PORT, _PORTS, _SERVICE = 10_000, 50_000, 5_001
+
+_SYN, _ACK = 0x02, 0x10
+_IP, _TCP, _OPTIONS = 20, 20, 40
+#: The window's shift (RFC 7323 section 2.3: 14 at the most).
+_SHIFT = 14
+_WORD = 2**32
+
+_RAW = 101  # LINKTYPE_RAW: a packet begins with its IP header
+_COMMENT, _IF_NAME, _SHB_APPLICATION, _TSRESOL = 1, 2, 4, 9
+
+
+@dataclass
+class _Packet:
+    """A packet in either direction; `seq` and `ack` are offsets in the stream."""
+
+    t: int
+    flow: int
+    sent: bool
+    flags: int = _ACK
+    seq: int = 0
+    ack: int = 0
+    length: int = 0
+    window: int = 0
+    sacks: list[tuple[int, int]] = field(default_factory=list)
+    comment: str = ""
+
+
+def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
+    """Write the packets of a run. Raises `KeyError` if they were not recorded."""
+    packets, events = run.packets, run.events
+    if flow is not None:
+        packets = packets.filter(pl.col("flow") == flow)
+        events = events.filter(pl.col("flow") == flow)
+    headers = _headers(run)
+    mss = {int(row["flow"]): int(row["mss_bytes"]) for row in run.flows.iter_rows(named=True)}
+    opening = iter(_handshakes(events))
+    following = next(opening, None)
+    with path.open("wb") as file:
+        _begin(file, run)
+        for packet in _packets(packets):
+            while following is not None and following.t <= packet.t:
+                _enhanced(file, following, _OPTIONS, mss[following.flow])
+                following = next(opening, None)
+            _enhanced(file, packet, headers[packet.flow] - _IP - _TCP, 0)
+    return [path]
+
+
+def _headers(run: Run) -> dict[int, int]:
+    """Return the headers of each flow's packets, in bytes."""
+    scenario = tomllib.loads(run.scenario_toml)
+    sizes = [
+        int(re.sub(r"\D", "", group["header"]))
+        for group in scenario["flows"]
+        for _ in range(group["count"])
+    ]
+    return dict(enumerate(sizes))
+
+
+def _handshakes(events: pl.DataFrame) -> list[_Packet]:
+    """Return SYN, its answer and the ACK of that, from when flows opened."""
+    packets = []
+    for row in events.iter_rows(named=True):
+        if row["kind"] == "start":
+            packets.append(_Packet(row["t_ns"], row["flow"], sent=True, flags=_SYN, seq=-1))
+        elif row["kind"] == "established":
+            answer = _Packet(row["t_ns"], row["flow"], sent=False, flags=_SYN | _ACK, seq=-1)
+            packets += [answer, _Packet(row["t_ns"], row["flow"], sent=True)]
+    return packets
+
+
+def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
+    """Put rows together: a loss belongs to the packet before it, SACK blocks to their ACK."""
+    open_: _Packet | None = None
+    columns = ("t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes")
+    for t, flow, kind, seq, length, window in rows.select(columns).iter_rows():
+        if open_ is not None and kind == "drop":
+            open_.comment = "dropped at the bottleneck"
+            continue
+        if open_ is not None and kind == "sack":
+            open_.sacks.append((seq, seq + length))
+            continue
+        if kind not in ("send", "retransmit", "ack"):
+            continue
+        if open_ is not None:
+            yield open_
+        if kind == "ack":
+            open_ = _Packet(t, flow, sent=False, ack=seq, window=window)
+        else:
+            open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
+            open_.comment = "retransmission" if kind == "retransmit" else ""
+    if open_ is not None:
+        yield open_
+
+
+def _begin(file: BinaryIO, run: Run) -> None:
+    about = f"{run.scenario}, seed {run.seed}; times from the start of the run".encode()
+    application = f"paceline {__version__}".encode()
+    body = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+    _block(file, 0x0A0D0D0A, body + _options((_COMMENT, about), (_SHB_APPLICATION, application)))
+    body = struct.pack("<HHI", _RAW, 0, 0)
+    _block(file, 1, body + _options((_IF_NAME, b"sender"), (_TSRESOL, b"\x09")))
+
+
+def _enhanced(file: BinaryIO, packet: _Packet, space: int, mss: int) -> None:
+    """Write an enhanced packet block."""
+    data = _ip(packet, _segment(packet, space, mss))
+    body = struct.pack(
+        "<IIIII", 0, packet.t >> 32, packet.t % _WORD, len(data), len(data) + packet.length
+    )
+    body += _padded(data)
+    if packet.comment:
+        body += _options((_COMMENT, packet.comment.encode()))
+    _block(file, 6, body)
+
+
+def _segment(packet: _Packet, space: int, mss: int) -> bytes:
+    """Return the TCP header; the checksum is filled in with the addresses."""
+    if packet.flags & _SYN:
+        # MSS, SACK permitted, window scale
+        options = struct.pack(">BBHBBBBBB", 2, 4, mss, 4, 2, 1, 3, 3, _SHIFT)
+        options += b"\x01" * (-len(options) % 4)
+    elif packet.sent:
+        options = b"\x01" * (min(max(space, 0), _OPTIONS) // 4 * 4)
+    elif packet.sacks:
+        blocks = packet.sacks[:4]
+        options = struct.pack(">BBBB", 1, 1, 5, 2 + 8 * len(blocks))
+        options += b"".join(struct.pack(">II", _number(a), _number(b)) for a, b in blocks)
+    else:
+        options = b""
+    ports = (_PORT + packet.flow % _PORTS, _SERVICE)
+    source, target = ports if packet.sent else ports[::-1]
+    acknowledges = packet.flags & _ACK != 0
+    shift = 0 if packet.flags & _SYN else _SHIFT
+    return (
+        struct.pack(
+            ">HHIIBBHHH",
+            source,
+            target,
+            _number(packet.seq),
+            _number(packet.ack) if acknowledges else 0,
+            (_TCP + len(options)) // 4 << 4,
+            packet.flags,
+            0xFFFF if packet.sent else min(packet.window >> shift, 0xFFFF),
+            0,
+            0,
+        )
+        + options
+    )
+
+
+def _number(offset: int) -> int:
+    """Return the sequence number of a byte: the SYN has 0, the first byte 1."""
+    return (offset + 1) % _WORD
+
+
+def _ip(packet: _Packet, segment: bytes) -> bytes:
+    source, target = (_SENDER, _RECEIVER) if packet.sent else (_RECEIVER, _SENDER)
+    length = len(segment) + packet.length
+    pseudo = source + target + struct.pack(">BBH", 0, 6, length)
+    segment = segment[:16] + struct.pack(">H", _checksum(pseudo + segment)) + segment[18:]
+    header = struct.pack(">BBHHHBBH", 0x45, 0, _IP + length, 0, 0x4000, 64, 6, 0) + source + target
+    return header[:10] + struct.pack(">H", _checksum(header)) + header[12:] + segment
+
+
+def _checksum(data: bytes) -> int:
+    """Return the checksum of RFC 1071; `data` has an even length."""
+    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
+
+
+def _options(*options: tuple[int, bytes]) -> bytes:
+    written = (struct.pack("<HH", code, len(value)) + _padded(value) for code, value in options)
+    return b"".join(written) + bytes(4)
+
+
+def _block(file: BinaryIO, kind: int, body: bytes) -> None:
+    length = len(body) + 12
+    file.write(struct.pack("<II", kind, length) + body + struct.pack("<I", length))

@@ -1,0 +1,188 @@
+"""qlog: what a flow's sender saw, in the names of the current drafts or of version 0.3.
+
+Current: draft-ietf-quic-qlog-main-schema-13 and quic-events-12, a JSON text sequence a flow. 0.3:
+one file with a trace a flow, for viewers that know no other (qvis). A controller's own fields stand
+in a namespace of their own, under the names of the record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from heapq import merge
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from paceline._paceline import __version__
+from paceline.runs import Run
+
+Dialect = Literal["current", "0.3"]
+Event = tuple[int, str, dict[str, Any]]
+
+#: Of private event schemas; the names are those of the record's columns.
+_OWN = "urn:uuid:0d1a3f7e-5b43-5f0e-9c55-2b2a6c1f7c11#paceline"
+_SCHEMAS = [
+    "urn:ietf:params:qlog:events:quic-12",
+    "urn:ietf:params:qlog:events:simulation",
+    _OWN,
+]
+
+#: The metrics of `quic:recovery_metrics_updated`: their columns, and what one unit of them is.
+_METRICS = {
+    "min_rtt": ("min_rtt_ns", 1e6),
+    "smoothed_rtt": ("srtt_ns", 1e6),
+    "latest_rtt": ("rtt_ns", 1e6),
+    "congestion_window": ("cwnd_bytes", 1),
+    "bytes_in_flight": ("in_flight_bytes", 1),
+    "ssthresh": ("ssthresh_bytes", 1),
+    "pacing_rate": ("pacing_bps", 1),
+}
+
+#: Columns that are no state of the controller.
+_PLAIN = {"t_ns", "flow", "phase", "ca_state", *(column for column, _ in _METRICS.values())}
+
+_OLD = {
+    "quic:recovery_metrics_updated": "recovery:metrics_updated",
+    "quic:congestion_state_updated": "recovery:congestion_state_updated",
+    "quic:packet_sent": "transport:packet_sent",
+}
+
+
+def write(
+    run: Run, place: Path, flow: int | None = None, dialect: Dialect = "current"
+) -> list[Path]:
+    """Write the traces of a run: a folder of files, or in the dialect 0.3 one file."""
+    rows = run.flows.sort("flow").iter_rows(named=True)
+    chosen = [row for row in rows if flow is None or row["flow"] == flow]
+    if dialect == "0.3":
+        place.write_text(_old(run, chosen), encoding="utf-8")
+        return [place]
+    place.mkdir(parents=True, exist_ok=True)
+    written = []
+    for row in chosen:
+        path = place / f"flow-{row['flow']}.sqlog"
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for record in (_head(run, row), *_records(run, row)):
+                file.write(f"\x1e{json.dumps(record, ensure_ascii=False)}\n")
+        written.append(path)
+    return written
+
+
+def _head(run: Run, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "application/qlog+json-seq",
+        "title": f"{run.scenario}, seed {run.seed}",
+        "trace": {
+            "title": str(row["label"]),
+            "common_fields": {
+                "group_id": f"flow-{row['flow']}",
+                "time_format": "relative_to_epoch",
+                "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
+            },
+            "vantage_point": {"name": f"paceline {__version__}", "type": "client"},
+            "event_schemas": _SCHEMAS,
+        },
+    }
+
+
+def _records(run: Run, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for t, name, data in _events(run, row):
+        yield {"time": t / 1e6, "name": name, "data": data}
+
+
+def _old(run: Run, rows: list[dict[str, Any]]) -> str:
+    traces = [
+        {
+            "title": str(row["label"]),
+            "vantage_point": {"type": "client"},
+            "common_fields": {
+                "group_id": f"flow-{row['flow']}",
+                "time_format": "relative",
+                "reference_time": 0,
+            },
+            "events": [
+                {**record, "name": _OLD.get(record["name"], record["name"])}
+                for record in _records(run, row)
+            ],
+        }
+        for row in rows
+    ]
+    title = f"{run.scenario}, seed {run.seed}"
+    head = {"qlog_version": "0.3", "qlog_format": "JSON", "title": title}
+    return json.dumps({**head, "traces": traces}, ensure_ascii=False) + "\n"
+
+
+def _events(run: Run, row: dict[str, Any]) -> Iterator[Event]:
+    flow = row["flow"]
+    details = {"cc": str(row["cc"]), "seed": run.seed, "flow": flow}
+    yield 0, "simulation:scenario", {"name": run.scenario, "details": details}
+    parts = [_states(run, flow), _metrics(run, flow)]
+    try:
+        packets = run.packets
+    except KeyError:
+        pass
+    else:
+        parts.append(_packets(packets.filter(pl.col("flow") == flow)))
+    yield from merge(*parts, key=lambda event: event[0])
+
+
+def _states(run: Run, flow: int) -> Iterator[Event]:
+    """Return changes of state, and what happened to the flow or to the path."""
+    rows = run.events.filter(pl.col("flow").is_null() | (pl.col("flow") == flow))
+    for row in rows.iter_rows(named=True):
+        before, now = row["from"] or "", row["detail"]
+        if row["kind"] == "state":
+            data = {"new": now} if not before else {"old": before, "new": now}
+            yield row["t_ns"], "quic:congestion_state_updated", data
+        else:
+            message = f"{before} -> {now}" if before else now
+            data = {"type": row["kind"], "message": message}
+            yield row["t_ns"], "simulation:marker", data
+
+
+def _metrics(run: Run, flow: int) -> Iterator[Event]:
+    """Return what has changed since the sample before."""
+    samples = run.samples.filter(pl.col("flow") == flow)
+    known = [(name, c, unit) for name, (c, unit) in _METRICS.items() if c in samples.columns]
+    own = [
+        c for c in samples.columns if c not in _PLAIN and samples[c].null_count() < samples.height
+    ]
+    last: dict[str, Any] = {}
+    for row in samples.iter_rows(named=True):
+        new = {name: row[column] for name, column, _ in known}
+        units = {name: unit for name, _, unit in known}
+        data = {
+            name: value / units[name] if units[name] != 1 else value
+            for name, value in new.items()
+            if value is not None and value != last.get(name)
+        }
+        state = {c: row[c] for c in own if row[c] is not None and row[c] != last.get(c)}
+        last |= {name: value for name, value in new.items() if value is not None} | state
+        if data:
+            yield row["t_ns"], "quic:recovery_metrics_updated", data
+        if state:
+            yield row["t_ns"], "paceline:controller_updated", state
+
+
+def _packets(packets: pl.DataFrame) -> Iterator[Event]:
+    number = -1
+    for row in packets.iter_rows(named=True):
+        if row["kind"] in ("send", "retransmit"):
+            number += 1
+            length = row["len_bytes"]
+            stream = {"frame_type": "stream", "stream_id": 0, "offset": row["seq_bytes"]}
+            yield (
+                row["t_ns"],
+                "quic:packet_sent",
+                {
+                    "header": {"packet_type": "1RTT", "packet_number": number},
+                    "raw": {"payload_length": length},
+                    "frames": [{**stream, "length": length}],
+                },
+            )
+        elif row["kind"] == "drop":
+            message = f"packet {number} at the bottleneck"
+            yield row["t_ns"], "simulation:marker", {"type": "drop", "message": message}

@@ -1,0 +1,267 @@
+"""Exports, read back by other programs where there is one for it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dpkt
+import polars as pl
+import pytest
+from flent import resultset
+
+import paceline
+from conftest import SCENARIO, Command
+from paceline.export import FORMATS, default_name, export
+
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> paceline.Run:
+    return paceline.run(SCENARIO, overrides={"run.record.packets": True})
+
+
+def of_kind(run: paceline.Run, *kinds: str, flow: int = 0) -> pl.DataFrame:
+    return run.packets.filter(pl.col("kind").cast(pl.String).is_in(kinds), pl.col("flow") == flow)
+
+
+def test_csv_is_the_tables(recorded: paceline.Run, tmp_path: Path) -> None:
+    written = export([recorded], "csv", tmp_path / "csv")
+    assert [path.name for path in written] == [
+        "flows.csv", "samples.csv", "queue.csv", "events.csv", "packets.csv",
+    ]  # fmt: skip
+    for path in written:
+        table: pl.DataFrame = getattr(recorded, path.stem)
+        back = pl.read_csv(
+            path, schema_overrides=dict(table.cast({pl.Categorical: pl.String}).schema)
+        )
+        assert back.equals(table.cast({pl.Categorical: pl.String})), path.name
+    only = export([recorded], "csv", tmp_path / "one", flow=1)
+    assert set(pl.read_csv(only[1])["flow"]) == {1}
+
+
+class Captured:
+    """A capture, as dpkt reads it: by flow, what the sender sent and what came back."""
+
+    def __init__(self, path: Path) -> None:
+        self.sent: dict[int, list[tuple[int, dpkt.tcp.TCP, int]]] = {}
+        self.came: dict[int, list[tuple[int, dpkt.tcp.TCP, int]]] = {}
+        with path.open("rb") as file:
+            reader = dpkt.pcapng.Reader(file)
+            assert reader.datalink() == 101  # LINKTYPE_RAW
+            for t, data in reader:
+                ip = dpkt.ip.IP(data)
+                tcp = ip.data
+                ours = ip.src == bytes([192, 0, 2, 1])
+                flow = (tcp.sport if ours else tcp.dport) - 10_000
+                payload = ip.len - 20 - tcp.off * 4
+                side = self.sent if ours else self.came
+                side.setdefault(flow, []).append((round(t * 1e9), tcp, payload))
+                # Checksums hold for a payload of zeros.
+                whole = bytes(data) + bytes(payload)
+                assert dpkt.in_cksum(whole[:20]) == 0
+                pseudo = whole[12:20] + bytes([0, 6]) + (len(whole) - 20).to_bytes(2, "big")
+                assert dpkt.in_cksum(pseudo + whole[20:]) == 0
+
+
+def sacks(tcp: dpkt.tcp.TCP) -> list[tuple[int, int]]:
+    for kind, value in dpkt.tcp.parse_opts(tcp.opts):
+        if kind == dpkt.tcp.TCP_OPT_SACK:
+            numbers = [int.from_bytes(value[n : n + 4], "big") for n in range(0, len(value), 4)]
+            return list(zip(numbers[::2], numbers[1::2], strict=True))
+    return []
+
+
+def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "pcapng", tmp_path / "run.pcapng")
+    captured = Captured(path)
+    for flow in (0, 1):
+        syn, _, *data = captured.sent[flow]
+        answer, *acks = captured.came[flow]
+        assert syn[1].flags == dpkt.tcp.TH_SYN
+        assert answer[1].flags == dpkt.tcp.TH_SYN | dpkt.tcp.TH_ACK
+        kinds = [kind for kind, _ in dpkt.tcp.parse_opts(syn[1].opts)]
+        assert {dpkt.tcp.TCP_OPT_SACKOK, dpkt.tcp.TCP_OPT_WSCALE} <= set(kinds)
+        rows = of_kind(recorded, "send", "retransmit", flow=flow)
+        assert [(tcp.seq - 1, length) for _, tcp, length in data] == list(
+            rows.select("seq_bytes", "len_bytes").iter_rows()
+        )
+        # dpkt's times are floats.
+        assert all(abs(a[0] - b) < 1000 for a, b in zip(data, rows["t_ns"], strict=True))
+        rows = of_kind(recorded, "ack", flow=flow)
+        assert [tcp.ack - 1 for _, tcp, _ in acks] == rows["seq_bytes"].to_list()
+        assert acks[0][1].win << 14 == pytest.approx(2**30, abs=2**14)
+        blocks = [block for _, tcp, _ in acks for block in sacks(tcp)]
+        rows = of_kind(recorded, "sack", flow=flow)
+        ends = rows["seq_bytes"] + rows["len_bytes"]
+        assert len(blocks) > 10
+        assert [(a - 1, b - 1) for a, b in blocks] == list(
+            zip(rows["seq_bytes"], ends, strict=True)
+        )
+    dropped = recorded.packets.filter(pl.col("kind").cast(pl.String) == "drop").height
+    assert path.read_bytes().count(b"dropped at the bottleneck") == dropped > 0
+    # On the wire: 52 bytes of headers, as the scenario says.
+    _, tcp, length = data[0]
+    assert 20 + tcp.off * 4 + length == 52 + 1448
+
+
+def records(path: Path) -> Iterator[Json]:
+    """Read a JSON text sequence (RFC 7464)."""
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("\x1e")
+    for part in text.split("\x1e")[1:]:
+        assert part.endswith("\n")
+        yield json.loads(part)
+
+
+def test_qlog_in_the_current_names(recorded: paceline.Run, tmp_path: Path) -> None:
+    written = export([recorded], "qlog", tmp_path / "qlog")
+    assert [path.name for path in written] == ["flow-0.sqlog", "flow-1.sqlog"]
+    head, *events = records(written[0])
+    assert head["file_schema"] == "urn:ietf:params:qlog:file:sequential"
+    assert head["serialization_format"] == "application/qlog+json-seq"
+    assert "urn:ietf:params:qlog:events:quic-12" in head["trace"]["event_schemas"]
+    assert all(event.keys() == {"time", "name", "data"} for event in events)
+    times = [event["time"] for event in events]
+    assert times == sorted(times)
+    by_name: dict[str, list[Json]] = {}
+    for event in events:
+        by_name.setdefault(event["name"], []).append(event)
+    assert by_name.keys() == {
+        "simulation:scenario",
+        "simulation:marker",
+        "quic:recovery_metrics_updated",
+        "quic:congestion_state_updated",
+        "quic:packet_sent",
+        "paceline:controller_updated",
+    }
+    # What changes, put together, is what was sampled.
+    metrics: Json = {}
+    for event in by_name["quic:recovery_metrics_updated"]:
+        metrics |= event["data"]
+    last = recorded.samples.filter(flow=0).row(-1, named=True)
+    assert metrics["congestion_window"] == last["cwnd_bytes"]
+    assert metrics["smoothed_rtt"] == pytest.approx(last["srtt_ns"] / 1e6)
+    assert metrics["pacing_rate"] == last["pacing_bps"]
+    changes = by_name["quic:congestion_state_updated"]
+    assert changes[0]["data"] == {"new": "Startup"}
+    for before, after in pairwise(changes):
+        assert before["data"]["new"] == after["data"]["old"]
+    sent = by_name["quic:packet_sent"]
+    assert [event["data"]["header"]["packet_number"] for event in sent] == list(range(len(sent)))
+    rows = of_kind(recorded, "send", "retransmit")
+    assert [event["data"]["frames"][0]["offset"] for event in sent] == rows["seq_bytes"].to_list()
+
+
+def test_qlog_for_qvis(recorded: paceline.Run, run: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "qlog", tmp_path / "run.qlog", dialect="0.3")
+    text = path.read_text()
+    # qvis looks for it near the beginning.
+    assert "qlog_version" in text[:1000]
+    document = json.loads(text)
+    assert (document["qlog_version"], document["qlog_format"]) == ("0.3", "JSON")
+    assert len(document["traces"]) == 2
+    names = Counter(event["name"] for event in document["traces"][0]["events"])
+    assert not any(name.startswith("quic:") for name in names)
+    assert names["recovery:metrics_updated"] > 100
+    assert names["transport:packet_sent"] == of_kind(recorded, "send", "retransmit").height
+    # Without a record of packets there is all the rest.
+    export([run], "qlog", tmp_path / "less.qlog", dialect="0.3")
+    less = json.loads((tmp_path / "less.qlog").read_text())
+    assert {event["name"] for event in less["traces"][0]["events"]} == names.keys() - {
+        "transport:packet_sent"
+    }
+
+
+def test_flent_reads_it(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "flent", tmp_path / "run.flent.gz")
+    results = resultset.load(str(path))
+    assert results.meta("NAME") == "tcp_nup"
+    assert results.x_values == pytest.approx([0.2 * n for n in range(11)])
+    assert results.series_names == [
+        "TCP upload::1", "TCP upload::2", "TCP upload sum", "TCP upload avg", "Ping (ms) ICMP",
+    ]  # fmt: skip
+    for flow in (0, 1):
+        rates = [rate for rate in results.series(f"TCP upload::{flow + 1}") if rate is not None]
+        delivered = recorded.samples.filter(flow=flow)["delivered_bytes"][-1]
+        assert sum(rates) * 0.2 * 1e6 / 8 == pytest.approx(delivered)
+    # The path has 20 ms, and its queue at most as much again.
+    pings = [ping for ping in results.series("Ping (ms) ICMP") if ping is not None]
+    assert 20 <= min(pings) <= max(pings) <= 41
+    assert max(pings) > 25
+    assert len(list(results.raw_series("TCP upload::1", absolute=True))) > 8
+
+
+def points(path: Path) -> Iterator[tuple[str, list[str]]]:
+    lines = iter(path.read_text(encoding="ascii").splitlines())
+    assert next(lines) == "timeval unsigned"
+    for name in ("title", "xlabel", "ylabel"):
+        assert next(lines) == name
+        assert next(lines)
+    colour = ""
+    for line in lines:
+        words = line.split()
+        if line == "go":
+            assert next(lines, None) is None
+            return
+        if len(words) == 1:
+            colour = line
+        elif words[0] in ("atext", "rtext"):
+            yield next(lines), words[1:]
+        else:
+            yield f"{colour} {words[0]}", words[1:]
+    pytest.fail("it has no end")
+
+
+def test_xplot_has_every_packet(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "xplot", tmp_path / "run.xpl", flow=0)
+    seen = Counter(name for name, _ in points(path))
+    assert seen["white darrow"] == seen["white uarrow"] == of_kind(recorded, "send").height
+    assert seen["R"] == of_kind(recorded, "retransmit").height > 0
+    assert seen["red diamond"] == of_kind(recorded, "drop").height > 0
+    assert seen["purple line"] == of_kind(recorded, "sack").height > 0
+    # The lines of the ACKs go on where they stopped, up to the last.
+    green = [[float(v) for v in values] for name, values in points(path) if name == "green line"]
+    for before, after in pairwise(green):
+        assert before[2:] == after[:2]
+    assert green[-1][3] == of_kind(recorded, "ack")["seq_bytes"].max()
+    sent = of_kind(recorded, "send").row(0, named=True)
+    first = next(values for name, values in points(path) if name == "white line")
+    assert [float(v) for v in first] == pytest.approx(
+        [sent["t_ns"] / 1e9, 0, sent["t_ns"] / 1e9, sent["len_bytes"]], abs=1e-6
+    )
+    (both,) = export([recorded, recorded], "xplot", tmp_path / "both.xpl")
+    labels = [name for name, _ in points(both) if "(" in name]
+    assert len(set(labels)) == 4
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_command(
+    cli: Command, recorded: paceline.Run, run: paceline.Run, tmp_path: Path, format_: Any
+) -> None:
+    recorded.write(tmp_path / "r")
+    run.write(tmp_path / "without")
+    result = cli("export", "r", "--format", format_)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "r" / default_name(format_)).exists()
+    value = json.loads(cli("export", "r", "--format", format_, "--out", "again", "--json").stdout)
+    assert (value["schema"], value["format"], value["runs"]) == (1, format_, ["r"])
+    # The same bytes every time; only Flent's file says its own name.
+    if format_ != "flent":
+        first = [Path(line).read_bytes() for line in result.stdout.splitlines()]
+        assert first == [Path(file).read_bytes() for file in value["files"]]
+    without = cli("export", "without", "--format", format_)
+    if format_ in ("pcapng", "xplot"):
+        assert without.returncode == 2
+        assert "record.packets=true" in without.stderr
+    else:
+        assert without.returncode == 0
+    assert cli("export", "r", "--format", format_, "--flow", 9).returncode == 2
+    assert cli("export", "r", "--format", format_, "--out", "r/run.json/x").returncode == 1
+    several = cli("export", "r", "r", "--format", format_)
+    assert several.returncode == (0 if format_ == "xplot" else 2)
