@@ -1,7 +1,7 @@
 //! Loss recovery by selective acknowledgments alone (RFC 6675).
 //!
 //! The scoreboard holds what was SACKed; here is the rest of the RFC's state.
-//! A retransmission is taken for delivered until the timeout, so `HighRxt`
+//! A retransmission is taken for delivered to the end of its episode, so `HighRxt`
 //! decides only what rules 1 and 3 of `NextSeg` may still send. One that
 //! repeats a segment not taken for lost (rules 3 and 4) counts once in the
 //! pipe, where the RFC counts both.

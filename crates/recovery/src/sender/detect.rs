@@ -74,8 +74,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// `Update` and `IsLost` (RFC 6675 section 4). What was sent again is never
-    /// lost again until the timeout.
+    /// `Update` and `IsLost` (RFC 6675 section 4). What was sent again in an episode
+    /// is not lost again in it until the timeout: `HighRxt` lies above it.
     fn detect_by_sacks(&mut self, now: Instant, signs: Signs) -> u64 {
         self.sack.on_ack(signs.advanced > 0, signs.sacks);
         let most = u64::from(self.config.mss) * (Sack::DUP_THRESH as u64 - 1);
@@ -141,7 +141,8 @@ impl<C: Controller> Sender<C> {
 
     fn lose_original(&mut self, now: Instant, index: u64) -> u64 {
         let segment = self.board.get(index);
-        if segment.is_none_or(|segment| segment.retransmitted) {
+        let repeated = |number| self.recovering() && number >= self.reduced_at;
+        if segment.is_none_or(|segment| segment.retransmitted && repeated(segment.number)) {
             return 0;
         }
         self.lose(now, index)

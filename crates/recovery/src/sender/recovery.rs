@@ -50,6 +50,7 @@ impl<C: Controller> Sender<C> {
         self.prr = None;
         self.frto.end();
         self.newreno.reset();
+        self.sack.forget();
         self.controller.on_recovery_exit(now);
     }
 
@@ -103,6 +104,7 @@ impl<C: Controller> Sender<C> {
         self.prr = None;
         self.tlp.reset();
         self.newreno.on_timeout(self.board.nxt());
+        self.reduced_at = self.board.next_number();
         self.reorder = None;
         self.stats.rto_count += 1;
         self.controller
