@@ -183,6 +183,10 @@ vary = { "flows.0.start, flows.1.start" = [["0 s", "1 s"], ["1 s", "0 s"]] }
 [claims.cases.grid.sweep]
 "path.rtt" = ["20 ms", "40 ms"]
 "path.rate, path.queue.size" = [["5 Mbit/s", "1 bdp"], ["10 Mbit/s", "2 bdp"]]
+[claims.cases.traced]
+scenario = "../small.toml"
+set = { "run.record.packets" = true, "run.duration" = "1 s" }
+seeds = 1
 [claims.values]
 early_bytes = "SELECT MAX(peak_bytes) FROM queue WHERE t_ns <= 1000000000"
 [claims.figures]
@@ -212,6 +216,10 @@ queries = ["SELECT t_ns / 1e9 AS \\"time (s)\\", rtt_ns / 1e6 AS \\"RTT (ms)\\",
 [[claims.pictures]]
 kind = "startup"
 gains = [2.77]
+[[claims.pictures]]
+kind = "sequence"
+cases = ["traced"]
+rounds = 5
 
 [[claims]]
 id = "S2"
@@ -255,13 +263,13 @@ def test_a_sweep_is_measured_and_drawn(cli: Command, claims: Path, tmp_path: Pat
     assert again.stdout.replace('"b/', '"a/') == result.stdout
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names[:3] == ["S1-1.png", "S1-1.svg", "S1-2.png"]
-    assert len(names) == 14
+    assert len(names) == 16
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     page = (tmp_path / "a" / "claims.html").read_text()
     assert "reproduced" in page
     assert "not drawn" not in page
-    assert page.count("data:image/png") == 6
+    assert page.count("data:image/png") == 7
 
 
 def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path: Path) -> None:
@@ -302,7 +310,7 @@ def test_each_point_and_seed_is_its_own_run(cli: Command, claims: Path, tmp_path
 
 def test_a_job_is_run_once_for_all_that_ask(claims: Path) -> None:
     both = load(claims)
-    assert len(Campaign(both[:1])) == 3 * 2 + 4 * 2
+    assert len(Campaign(both[:1])) == 3 * 2 + 4 * 2 + 1
     assert len(Campaign(both)) == len(Campaign(both[:1]))
     assert len(Campaign(both[1:], quick=True)) == 2
 
@@ -347,7 +355,7 @@ def test_a_run_that_stops_is_its_claims_error(
     monkeypatch.setattr(jobs, "simulate", simulate)
     results = Campaign(load(claims)[::-1]).verify().results
     assert [result.verdict for result in results] == ["reproduced", "error"]
-    assert results[1].why == "small.toml, seed 2: no time passes"
+    assert results[1].why == "small.toml, seed 1: no time passes"
 
 
 def test_an_error_stays_with_its_claim(cli: Command, claims: Path, tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from matplotlib.figure import Figure
 
 from paceline import _paceline
 from paceline.claims.expressions import Expression, ExpressionError, Names
+from paceline.claims.jobs import Record
 from paceline.claims.measured import Measured
 from paceline.claims.pictures import Picture, PictureError
 from paceline.claims.quantity import statistic
 from paceline.claims.runner import Result
+from paceline.report import sequence_figure
 from paceline.report.figure import SETTINGS
 from paceline.report.palette import NEUTRAL, QUANTITIES
+from paceline.report.sequence import SequenceError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,6 +103,8 @@ def draw(result: Result, picture: Picture) -> Figure:
         match picture.kind:
             case "time":
                 return _time(result, picture)
+            case "sequence":
+                return _sequence(result, picture)
         figure = _figure(7.2, 3.6, picture.title)
         axes = figure.subplots()
         match picture.kind:
@@ -254,10 +259,9 @@ def _time(result: Result, picture: Picture) -> Figure:
     rows, columns = len(picture.queries), len(picture.cases)
     figure = _figure(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
     panels = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
-    for place, column in zip(picture.cases, panels.T, strict=True):
-        case = result.names[place.case]
-        assert isinstance(case, Measured)
-        answers = case.records(place.points)[0][0].answers
+    records = _records(result, picture)
+    for place, record, column in zip(picture.cases, records, panels.T, strict=True):
+        answers = record.answers
         for query, axes in zip(picture.queries, column, strict=True):
             frame = answers[query]
             if isinstance(frame, str):
@@ -295,6 +299,25 @@ def _curves(axes: Axes, query: str, frame: pl.DataFrame) -> None:
     axes.set_ylabel(y)
     if split and len(parts) <= 2 * len(QUANTITIES):
         axes.legend(loc="best", fontsize=6)
+
+
+def _sequence(result: Result, picture: Picture) -> Figure:
+    """Draw the time-sequence diagrams of the cases over each other."""
+    runs = [record.run for record in _records(result, picture) if record.run is not None]
+    try:
+        return sequence_figure.draw(runs, rounds=picture.rounds, title=picture.title or None)
+    except SequenceError as error:
+        raise PictureError(str(error)) from error
+
+
+def _records(result: Result, picture: Picture) -> list[Record]:
+    """Return the records of seed 1 of a picture's cases."""
+    found = []
+    for place in picture.cases:
+        case = result.names[place.case]
+        assert isinstance(case, Measured)
+        found.append(case.records(place.points)[0][0])
+    return found
 
 
 def _startup(axes: Axes, gains: tuple[float, ...]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,8 @@ class Record:
     flows: list[dict[str, Any]]
     #: The answers to queries over its tables; the message, where one failed.
     answers: dict[str, pl.DataFrame | str]
+    #: The run, where a picture needs all of it.
+    run: Run | None = None
 
 
 class Pool:
@@ -37,6 +39,7 @@ class Pool:
     def __init__(self) -> None:
         #: The queries of each job, in the order in which they were asked.
         self._queries: dict[Job, dict[str, None]] = {}
+        self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
         self._checked: set[tuple[Path, tuple[tuple[str, str], ...]]] = set()
         self.records: dict[Job, Record] = {}
@@ -45,7 +48,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self._queries)
 
-    def add(self, job: Job, queries: Sequence[str] = ()) -> None:
+    def add(self, job: Job, queries: Sequence[str] = (), *, keep: bool = False) -> None:
         """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
         if job.scenario not in self._texts:
             self._texts[job.scenario], _ = load(job.scenario)
@@ -54,6 +57,8 @@ class Pool:
             self._checked.add((job.scenario, job.overrides))
         asked = self._queries.setdefault(job, {})
         asked |= dict.fromkeys(queries)
+        if keep:
+            self._kept.add(job)
 
     def run(
         self, *, threads: int | None = None, progress: Callable[[Progress], object] | None = None
@@ -62,7 +67,10 @@ class Pool:
         jobs = list(self._queries)
 
         def collect(index: int, inner: _paceline.Run, _: object) -> None:
-            self.records[jobs[index]] = _kept(Run(inner), self._queries[jobs[index]])
+            job, run = jobs[index], Run(inner)
+            answers = {query: ask(run, query) for query in self._queries[job]}
+            kept = run if job in self._kept else None
+            self.records[job] = Record(run.metrics, run.flow_metrics, answers, kept)
 
         def failed(index: int, message: str) -> None:
             self.failures[jobs[index]] = message
@@ -74,10 +82,6 @@ class Pool:
             progress=progress,
             failed=failed,
         )
-
-
-def _kept(run: Run, queries: Iterable[str]) -> Record:
-    return Record(run.metrics, run.flow_metrics, {query: ask(run, query) for query in queries})
 
 
 def ask(run: Run, query: str) -> pl.DataFrame | str:

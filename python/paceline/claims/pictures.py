@@ -17,7 +17,7 @@ class PictureError(ValueError):
 class Picture:
     """One picture of a claim."""
 
-    #: `sweep`, `bars`, `time` or `startup`.
+    #: `sweep`, `bars`, `time`, `sequence` or `startup`.
     kind: str
     title: str = ""
     xlabel: str = ""
@@ -30,6 +30,8 @@ class Picture:
     #: Whose run with seed 1 is drawn over time, and which queries over its tables.
     cases: tuple[Place, ...] = ()
     queries: tuple[str, ...] = ()
+    #: How many round trips of `sequence`; all if none.
+    rounds: int | None = None
     #: The gains of `startup`.
     gains: tuple[float, ...] = ()
 
@@ -67,6 +69,7 @@ _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": (("y",), (*_LABELS, "published")),
     "bars": (("y",), (*_LABELS, "published")),
     "time": (("cases", "queries"), ("title", "log")),
+    "sequence": (("cases",), ("title", "rounds")),
     "startup": (("gains",), ("title",)),
 }
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -74,5 +77,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "published": _expressions,
     "cases": lambda texts: tuple(Place.read(text) for text in texts),
     "queries": tuple,
+    "rounds": int,
     "gains": lambda gains: tuple(float(gain) for gain in gains),
 }

@@ -182,7 +182,7 @@ def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Pl
         for picture in claim.pictures:
             for place in picture.cases:
                 job = _drawn(claim, place, plan.jobs[place.case])
-                pool.add(job, picture.queries)
+                pool.add(job, picture.queries, keep=picture.kind == "sequence")
     except (ExpressionError, ScenarioError, OSError, UnicodeDecodeError) as error:
         plan.error = str(error)
         plan.jobs = {}
