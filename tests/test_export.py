@@ -85,6 +85,7 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
         answer, *acks = captured.came[flow]
         assert syn[1].flags == dpkt.tcp.TH_SYN
         assert answer[1].flags == dpkt.tcp.TH_SYN | dpkt.tcp.TH_ACK
+        assert answer[1].win == 0xFFFF
         kinds = [kind for kind, _ in dpkt.tcp.parse_opts(syn[1].opts)]
         assert {dpkt.tcp.TCP_OPT_SACKOK, dpkt.tcp.TCP_OPT_WSCALE} <= set(kinds)
         rows = of_kind(recorded, "send", "retransmit", flow=flow)
@@ -105,6 +106,8 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
         )
     dropped = recorded.packets.filter(pl.col("kind").cast(pl.String) == "drop").height
     assert path.read_bytes().count(b"dropped at the bottleneck") == dropped > 0
+    again = sum(of_kind(recorded, "retransmit", flow=flow).height for flow in (0, 1))
+    assert path.read_bytes().count(b"retransmission") == again > 0
     # On the wire: 52 bytes of headers, as the scenario says.
     _, tcp, length = data[0]
     assert 20 + tcp.off * 4 + length == 52 + 1448

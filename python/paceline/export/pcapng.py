@@ -90,6 +90,7 @@ def _handshakes(events: pl.DataFrame) -> list[_Packet]:
             packets.append(_Packet(row["t_ns"], row["flow"], sent=True, flags=_SYN, seq=-1))
         elif row["kind"] == "established":
             answer = _Packet(row["t_ns"], row["flow"], sent=False, flags=_SYN | _ACK, seq=-1)
+            answer.window = 0xFFFF
             packets += [answer, _Packet(row["t_ns"], row["flow"], sent=True)]
     return packets
 
@@ -100,7 +101,8 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
     columns = ("t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes")
     for t, flow, kind, seq, length, window in rows.select(columns).iter_rows():
         if open_ is not None and kind == "drop":
-            open_.comment = "dropped at the bottleneck"
+            again = f"{open_.comment}, " if open_.comment else ""
+            open_.comment = f"{again}dropped at the bottleneck"
             continue
         if open_ is not None and kind == "sack":
             open_.sacks.append((seq, seq + length))
