@@ -323,6 +323,38 @@ mod tests {
         assert!(order.iter().copied().eq(0..100));
     }
 
+    /// RTT and receiver's delay as in draft-yang-tcpm-ets: from the paced release to the NIC's
+    /// receipt of the ACK, and from the NIC's receipt of the data to the ACK's release.
+    #[test]
+    fn acknowledgments_tell_delays_by_the_clock_of_the_nic() {
+        let mut host = host(None);
+        host.spec.ack = Delay::Fixed(us(7));
+        host.spec.ack_receive = Delay::Fixed(us(11));
+        // The NIC has two segments at 100 and 130 us; TCP answers both at 150 us.
+        host.taken(at(100), false);
+        host.taken(at(130), true);
+        let mut ack = Acknowledgment::default();
+        host.acknowledge(at(150), &mut ack);
+        assert_eq!(ack.delay, us(50));
+        assert_eq!(host.hold(at(150), Some(&mut ack)), at(157));
+        assert_eq!((ack.delay, ack.sent), (us(57), at(157)));
+        assert_eq!(host.hand_up(at(200), at(0), Some(&mut ack)), at(211));
+        assert_eq!(ack.stack, us(11));
+        // The next one that nothing waits for begins anew; one behind another waits for it.
+        host.taken(at(300), false);
+        host.acknowledge(at(305), &mut ack);
+        assert_eq!(ack.delay, us(5));
+        assert_eq!(host.hand_up(at(340), at(360), Some(&mut ack)), at(360));
+        assert_eq!(ack.stack, us(20));
+        // Without the NIC's clock TCP's own delay stands, and it takes the ACK as it comes.
+        host.spec.nic_timestamps = false;
+        let mut ack = Acknowledgment::default();
+        host.acknowledge(at(400), &mut ack);
+        host.hold(at(400), Some(&mut ack));
+        host.hand_up(at(500), at(0), Some(&mut ack));
+        assert_eq!((ack.delay, ack.stack), (Duration::ZERO, Duration::ZERO));
+    }
+
     #[test]
     fn a_batch_goes_up_when_it_is_full_or_its_time_is_over() {
         let mut gro = host(Some((20, 3)));
