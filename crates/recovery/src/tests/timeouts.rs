@@ -194,6 +194,28 @@ fn a_partly_real_loss_becomes_fast_recovery() {
     assert_eq!(again, [30, 33, 35]);
 }
 
+/// RFC 6675: `HighRxt` begins anew with each episode. What the timeout sent again
+/// is lost as well; once the timeout is undone, what was SACKed tells of it, and
+/// no second timeout is needed.
+#[test]
+fn sack_finds_in_a_new_episode_what_was_lost_again_in_the_old() {
+    let config = SenderConfig {
+        recovery: crate::Recovery::Sack,
+        ..F_RTO_ALONE
+    };
+    let mut spike = spike(at(400), &[30]);
+    let mut first = true;
+    let data = |number: u64, segment: &Segment| {
+        let fate = spike(number, segment);
+        let lost = segment.retransmission && std::mem::take(&mut first);
+        if lost { vec![] } else { fate }
+    };
+    let mut world = world(config, data, direct);
+    finish(&mut world);
+    let stats = world.sender.stats();
+    assert_eq!((stats.rto_count, stats.f_rto_count), (1, 1));
+}
+
 /// With timestamps the first acknowledgment says it all (RFC 3522).
 #[test]
 fn the_echo_tells_before_f_rto_does() {
