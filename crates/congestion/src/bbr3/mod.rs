@@ -354,27 +354,10 @@ impl Controller for Bbr3 {
             "probe_rtt_min_delay",
             Value::Duration(self.probe_rtt_min_delay),
         );
-        let since_origin = |stamp: Instant| {
-            Value::Duration(match stamp {
-                Instant::MAX => Duration::MAX,
-                stamp => stamp.since(Instant::ZERO),
-            })
-        };
-        visit("min_rtt_stamp", since_origin(self.min_rtt_stamp));
         visit(
             "probe_rtt_min_stamp",
-            since_origin(self.probe_rtt_min_stamp),
+            Value::Duration(self.probe_rtt_min_stamp.since(Instant::ZERO)),
         );
-        visit("probe_rtt_expired", Value::Flag(self.probe_rtt_expired));
-        visit(
-            "probe_rtt_done_stamp",
-            since_origin(self.probe_rtt_done_stamp),
-        );
-        visit(
-            "probe_rtt_round_done",
-            Value::Flag(self.probe_rtt_round_done),
-        );
-        visit("probe_rtt_cwnd", Value::Bytes(self.probe_rtt_cwnd()));
         // `Inflight(bw, 1.0)`, where Drain ends, and that of max_bw, where ProbeBW_DOWN may end.
         let inflight = |bw| Value::Bytes(self.inflight(bw, Gain::ONE));
         visit("inflight_at_bw", inflight(self.bw));
@@ -383,8 +366,6 @@ impl Controller for Bbr3 {
             "inflight_with_headroom",
             Value::Bytes(self.inflight_with_headroom()),
         );
-        visit("cycle_stamp", since_origin(self.cycle_stamp));
-        visit("bw_probe_up_acked", Value::Bytes(self.bw_probe_up_acked));
         visit("round_start", Value::Flag(self.round_start));
         visit("extra_acked", Value::Bytes(self.extra_acked));
         visit("offload_budget", Value::Bytes(self.offload_budget()));
