@@ -70,7 +70,7 @@ def test_an_expected_failure_is_told_apart_and_has_to_happen(tmp_path: Path) -> 
     assert line.endswith("[expected: it has slow start instead]")
     assert verdict_of(folder, "bbr3")[0] == "pass"
     case_of(tmp_path, f"{STEPS}\n{expected.replace('reno', 'bbr3')}")
-    verdict, [line] = verdict_of(folder, "bbr3")
+    verdict, [_, line] = verdict_of(folder, "bbr3")
     assert verdict == "fail"
     assert "expected to fail" in line
 
@@ -97,6 +97,12 @@ query = "SELECT link_bps = 10000000 AS holds, link_bps FROM path"
         "step 2 (slow) does not hold",
     ]
     assert "link_bps 1.000 Mbit/s" in lines[3]
+    # A reason that no longer holds is told.
+    verdict, lines = verdict_of(
+        case_of(tmp_path, STEPS + step + variant.replace("1 Mbit/s", "10 Mbit/s"))
+    )
+    assert verdict == "fail"
+    assert "expected to fail: the path is slow" in lines[3]
 
 
 @pytest.mark.parametrize(
