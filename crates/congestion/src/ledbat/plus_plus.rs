@@ -333,12 +333,8 @@ impl LedbatPlusPlus {
 
     fn begin_episode(&mut self) {
         if !core::mem::replace(&mut self.in_episode, true) {
-            let cwnd = match self.phase {
-                Phase::Slowdown => Bytes::ZERO,
-                _ => self.window.bytes,
-            };
             self.undo = Some(Undo {
-                cwnd,
+                cwnd: self.window.bytes,
                 ssthresh: self.ssthresh,
             });
         }

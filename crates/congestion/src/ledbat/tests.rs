@@ -293,6 +293,18 @@ fn pitfall_half_a_window_is_the_most_of_a_round_trip_not_of_an_ack() {
 }
 
 #[test]
+fn pitfall_half_a_window_is_the_most_with_two_windows_in_flight_too() {
+    let mut flow = Flow::avoiding(&[], 100);
+    flow.recover();
+    let (rtt, before) = (BASE + ms(400), flow.cwnd());
+    flow.in_flight = Some(2 * before);
+    for _ in 0..2 * before / MSS - 1 {
+        flow.ack(rtt);
+    }
+    assert!(flow.cwnd() >= before / 2, "{}", flow.cwnd());
+}
+
+#[test]
 fn pitfall_just_above_the_target_the_window_still_grows() {
     assert!(packets_at(Duration::from_micros(60_050)) > 0.0);
     assert!(packets_at(Duration::from_micros(60_150)) < 0.0);
@@ -467,6 +479,22 @@ fn bbr_style_cuts_to_four_packets_ten_seconds_after_the_base_was_seen() {
         (flow.controller.phase(), flow.cwnd()),
         ("CongestionAvoidance", window)
     );
+}
+
+#[test]
+fn bbr_style_waits_ten_seconds_from_the_end_of_a_slowdown() {
+    let mut flow = Flow::avoiding(&[("slowdown", word("bbr-style"))], 100);
+    flow.until("Slowdown", BASE + ms(40));
+    flow.in_flight = Some(4 * MSS);
+    flow.ack(BASE);
+    // Only the first sample at the floor is as low.
+    while flow.controller.phase() == "Slowdown" {
+        flow.now += ms(1);
+        flow.ack(BASE + ms(1));
+    }
+    let end = flow.now;
+    flow.until("Slowdown", BASE + ms(40));
+    assert!(flow.now.since(end) > Duration::from_secs(10));
 }
 
 #[test]
