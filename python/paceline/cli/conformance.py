@@ -61,8 +61,8 @@ def show(settings: Settings) -> Exit:
             except CaseError as error:
                 raise Failure("bad-case", str(error)) from error
         paths = len(case.variants)
-        held = result.judged - sum("does not hold" in line for line in result.evidence)
-        summary = f"{held} of {result.judged} checks hold, on {paths} path{'s' * (paths > 1)}"
+        holding = f"{result.held} of {result.judged} checks hold"
+        summary = f"{holding}, on {paths} path{'s' * (paths > 1)}"
         rows.append({**result.as_json(), "summary": summary})
         told = result.evidence if settings.names else result.notable
         details += [f"{case.id}: {line}" for line in told]

@@ -26,6 +26,8 @@ class Result:
     verdict: str
     #: How many steps were judged, in all variants.
     judged: int
+    #: How many of them hold.
+    held: int
     #: A line for each of them.
     evidence: tuple[str, ...]
     #: The lines of those that do not do what is expected of them.
@@ -59,10 +61,10 @@ def run_case(
         runs = run_jobs(case.scenario, jobs, threads=threads, progress=progress)
     except (ScenarioError, RunError, OSError) as error:
         lines = (f"{case.scenario}: {error}",)
-        return Result(case, controller, "fail", 0, lines, lines)
+        return Result(case, controller, "fail", 0, 0, lines, lines)
     evidence: list[str] = []
     notable: list[str] = []
-    failed = excused = 0
+    failed = excused = judged = kept = 0
     #: Steps that are expected to fail with this controller on one path or another, and have not.
     unseen = dict(case.expected.get(controller, {}))
     for variant, run in zip(case.variants, runs, strict=True):
@@ -79,6 +81,8 @@ def run_case(
             elif stale:
                 line += f" [expected to fail: {reason}]"
             failed += stale or (not held and reason is None)
+            judged += 1
+            kept += held
             evidence.append(line)
             if stale or not held:
                 notable.append(line)
@@ -87,7 +91,7 @@ def run_case(
         evidence.append(line)
         notable.append(line)
     verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
-    return Result(case, controller, verdict, len(evidence), tuple(evidence), tuple(notable))
+    return Result(case, controller, verdict, judged, kept, tuple(evidence), tuple(notable))
 
 
 def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
