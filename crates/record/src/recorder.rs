@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use paceline_units::{Bytes, Duration, Gain, Rate, Value};
 
@@ -173,9 +174,9 @@ impl Recorder {
     /// The record, whole. A flow without totals has totals of zero.
     pub fn finish(self, totals: &[FlowTotals]) -> Run {
         let mut flows = TableBuilder::new("flows");
+        let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
         for flow in &self.info.flows {
-            let of_flow = totals.iter().find(|t| t.flow == flow.flow);
-            let totals = of_flow.copied().unwrap_or_default();
+            let totals = totals.get(&flow.flow).copied().copied().unwrap_or_default();
             flows.push([
                 Cell::Id(flow.flow),
                 Cell::Text(&flow.cc),

@@ -1,5 +1,7 @@
 //! The time that a controller spends in each of its states.
 
+use std::collections::BTreeMap;
+
 use crate::counter::Span;
 use crate::view::{FlowRows, Rows};
 use crate::{RecordError, STATE};
@@ -12,11 +14,14 @@ impl Rows<'_> {
         let flows = self.events.ids("flow")?;
         let kinds = self.events.texts("kind")?;
         let (olds, news) = (self.events.texts("from")?, self.events.texts("detail")?);
-        let rows: Vec<_> = (times.iter().zip(flows).zip(kinds))
-            .zip(olds.into_iter().zip(news))
-            .filter(|((_, kind), _)| *kind == Some(STATE))
-            .map(|(((time, flow), _), (old, new))| (*time, flow, old, new))
-            .collect();
+        let mut changes: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for (((time, flow), kind), (old, new)) in
+            (times.iter().zip(flows).zip(kinds)).zip(olds.into_iter().zip(news))
+        {
+            if let (Some(flow), Some(STATE)) = (flow, kind) {
+                changes.entry(flow).or_default().push((*time, old, new));
+            }
+        }
         let of_flow = |flow: &FlowRows| {
             let Some(active) = flow.active else {
                 return Vec::new();
@@ -32,7 +37,7 @@ impl Rows<'_> {
                 }
             };
             let mut current: Option<(&str, i64)> = None;
-            for (time, _, old, new) in rows.iter().filter(|row| row.1 == Some(flow.flow)) {
+            for (time, old, new) in changes.get(&flow.flow).into_iter().flatten() {
                 // Before its first change a flow is in the state that it leaves.
                 let before = current.or(old.map(|old| (old, flow.start)));
                 if let Some((state, since)) = before {

@@ -76,6 +76,8 @@ pub struct FlowRows {
     pub(crate) sent: u64,
     pub(crate) retransmitted: u64,
     pub(crate) rto_count: u64,
+    /// Of the slowest link that its data crosses, at the start.
+    capacity: Option<Rate>,
     rows: Vec<usize>,
     rtts: OnceCell<Vec<i64>>,
 }
@@ -85,8 +87,6 @@ pub struct FlowRows {
 struct LinkRows {
     rows: Vec<usize>,
     flows: Vec<usize>,
-    /// Its capacity at the start.
-    capacity: Rate,
 }
 
 /// The rows of a run, as metrics see them.
@@ -157,6 +157,7 @@ impl<'a> Rows<'a> {
                         sent: count(*sent),
                         retransmitted: count(*again),
                         rto_count: count(*rtos),
+                        capacity: None,
                         rows: Vec::new(),
                         rtts: OnceCell::new(),
                     }
@@ -183,19 +184,18 @@ impl<'a> Rows<'a> {
         let grouped = group(queue.ids("link")?, info.links.len(), |link| {
             usize::try_from(link).ok()
         });
-        let links = grouped
-            .into_iter()
-            .zip(&info.links)
-            .map(|(rows, link)| LinkRows {
-                rows,
-                flows: link
-                    .flows
-                    .iter()
-                    .filter_map(|flow| position(*flow))
-                    .collect(),
-                capacity: link.capacity,
-            });
-        let links = links.collect();
+        let mut links = Vec::new();
+        for (rows, link) in grouped.into_iter().zip(&info.links) {
+            let flows = link.flows.iter().filter_map(|flow| position(*flow));
+            let flows: Vec<usize> = flows.collect();
+            for flow in &flows {
+                if let Some(flow) = flow_rows.get_mut(*flow) {
+                    let before = flow.capacity.unwrap_or(link.capacity);
+                    flow.capacity = Some(before.min(link.capacity));
+                }
+            }
+            links.push(LinkRows { rows, flows });
+        }
 
         let from = flow_rows
             .iter()
@@ -322,12 +322,7 @@ impl<'a> Rows<'a> {
     /// From the row in which a flow first has data acknowledged to the first whose rate sample is
     /// `share` of the payload rate of the slowest link that the flow crosses.
     pub(crate) fn time_to_rate(&self, flow: &FlowRows, share: f64) -> Option<i64> {
-        let crossed = self.links.iter().filter(|link| {
-            let mut flows = link.flows.iter().filter_map(|k| self.flows.get(*k));
-            flows.any(|f| f.flow == flow.flow)
-        });
-        let capacity = crossed.map(|link| link.capacity.bps()).min()?;
-        let rate = capacity as f64 * self.payload_ratio * share;
+        let rate = flow.capacity?.bps() as f64 * self.payload_ratio * share;
         let acknowledged = |row: &&usize| self.acknowledged.get(**row).is_some_and(|b| *b > 0);
         let first = flow.rows.iter().find(acknowledged)?;
         let reached = flow.rows.iter().find(|row| {

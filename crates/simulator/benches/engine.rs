@@ -32,7 +32,7 @@ fn lab(cc: &str) -> Scenario {
         )
     };
     let text = format!(
-        "schema = 1\n[run]\nduration = \"100 ms\"\nsample_interval = \"10 ms\"\n[path]\nname = \"switch\"\n\
+        "schema = 1\n[run]\nduration = \"1 s\"\nsample_interval = \"100 ms\"\n[path]\nname = \"switch\"\n\
          rate = \"50 Gbit/s\"\nrtt = \"84 us\"\n\
          queue = {{ size = \"10000 packets\", mark = {{ threshold = \"200 packets\" }} }}\n{}{}",
         nic(1),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paceline_congestion::Config;
 use paceline_path::{Link, Verdict, next_slot};
 use paceline_record::Run;
-use paceline_recovery::{Acknowledgment, Receiver, Sender};
+use paceline_recovery::{Acknowledgment, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
 
 use crate::agenda::Agenda;
@@ -211,7 +211,7 @@ impl World {
         };
         let hosted = (0..flows.len()).filter(|index| flows[*index].host.is_some());
         let hosted = hosted.collect();
-        let mut agenda = Agenda::new(sources.count());
+        let mut agenda = Agenda::new(sources.ends_from(), sources.count());
         agenda.set(Sources::SCRIPT, script.next());
         agenda.set(sources.sampler(), Instant::ZERO);
         for (index, flow) in flows.iter().enumerate() {
@@ -286,28 +286,36 @@ impl World {
             self.agenda.set(self.sources.ingress(number), next);
             return;
         }
-        let (earlier, reply) = self.take(packet, self.now);
-        for reply in [earlier, reply].into_iter().flatten() {
-            self.send_reply(index, reply);
+        let Some(segment) = &packet.segment else {
+            self.send_reply(index, Reply::SynAck);
+            return;
+        };
+        if let Some(ack) = self.before(index, segment) {
+            self.send_reply(index, Reply::Ack(ack));
+        }
+        if let Some(ack) = self.take(index, segment, self.now) {
+            self.send_reply(index, Reply::Ack(ack));
         }
     }
 
-    /// The receiver's TCP takes a packet that its NIC had at `nic`.
-    fn take(&mut self, packet: &Packet, nic: Instant) -> (Option<Reply>, Option<Reply>) {
-        let index = packet.flow as usize;
-        let Some(segment) = &packet.segment else {
-            return (None, Some(Reply::SynAck));
-        };
-        self.journal.delivered(self.now, packet.flow, segment);
+    /// What the receiver's TCP says before it takes a segment.
+    fn before(&mut self, index: usize, segment: &Segment) -> Option<Acknowledgment> {
         let flow = &mut self.flows[index];
+        let mut ack = flow.receiver.before_segment(self.now, segment)?;
+        if let Some(host) = &mut flow.host {
+            host.acknowledge(self.now, &mut ack);
+        }
+        Some(ack)
+    }
+
+    /// The receiver's TCP takes a segment that its NIC had at `nic`.
+    fn take(&mut self, index: usize, segment: &Segment, nic: Instant) -> Option<Acknowledgment> {
+        let flow = &mut self.flows[index];
+        self.journal.delivered(self.now, flow.id, segment);
         let before = flow.receiver.delivered();
-        let mut earlier = flow.receiver.before_segment(self.now, segment);
-        let waiting = flow.receiver.next_timer().is_some();
+        let waiting = flow.host.is_some() && flow.receiver.next_timer().is_some();
         let mut reply = flow.receiver.on_segment(self.now, segment);
         if let Some(host) = &mut flow.host {
-            if let Some(ack) = &mut earlier {
-                host.acknowledge(self.now, ack);
-            }
             host.taken(nic, waiting);
             if let Some(ack) = &mut reply {
                 host.acknowledge(self.now, ack);
@@ -318,7 +326,7 @@ impl World {
         }
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
-        (earlier.map(Reply::Ack), reply.map(Reply::Ack))
+        reply
     }
 
     /// A packet has come down to the sender's NIC.
@@ -348,12 +356,13 @@ impl World {
                 self.agenda.set(self.sources.ingress(number), next);
                 break;
             };
-            let (earlier, reply) = self.take(&received.packet, received.nic);
-            for reply in [earlier, reply].into_iter().flatten() {
-                let Reply::Ack(ack) = reply else {
-                    self.send_reply(index, reply);
-                    continue;
-                };
+            let Some(segment) = &received.packet.segment else {
+                self.send_reply(index, Reply::SynAck);
+                continue;
+            };
+            let earlier = self.before(index, segment);
+            let reply = self.take(index, segment, received.nic);
+            for ack in [earlier, reply].into_iter().flatten() {
                 // A batch is acknowledged once, unless there is more to say than how far it goes.
                 let before = last.replace(ack);
                 let plain = |ack: &Acknowledgment| ack.blocks.is_empty();
@@ -413,14 +422,14 @@ impl World {
         self.agenda
             .set(self.sources.lane(number), lane.next_arrival());
         let index = flow as usize;
-        match reply {
+        match &reply {
             Reply::SynAck => self.establish(index),
             Reply::Ack(ack) => {
                 let Stage::Open(sender) = &mut self.flows[index].stage else {
                     return;
                 };
-                self.journal.acknowledged(self.now, flow, &ack);
-                sender.on_ack(self.now, &ack);
+                self.journal.acknowledged(self.now, flow, ack);
+                sender.on_ack(self.now, ack);
             }
         }
         self.transmit(index);

@@ -54,10 +54,11 @@ impl<C: Controller> Sender<C> {
             };
         }
 
+        let none = SackBlocks::default();
         let blocks = if self.config.recovery.has_sack() {
-            ack.blocks
+            &ack.blocks
         } else {
-            SackBlocks::default()
+            &none
         };
         let duplicate = blocks.duplicate().filter(|duplicate| {
             duplicate.start < duplicate.end && duplicate.end <= self.board.nxt()
@@ -75,7 +76,7 @@ impl<C: Controller> Sender<C> {
             ..Progress::default()
         };
         let eifel = self.take_acked(now, ack, &mut progress);
-        self.take_sacked(now, &blocks, &mut progress);
+        self.take_sacked(now, blocks, &mut progress);
         self.board.trim();
         self.stats.packets_delivered += progress.packets;
         self.stats.bytes_delivered += progress.bytes;
