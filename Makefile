@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench schema clean tools test-rust test-python
+.PHONY: help demo test bench docs reference clean tools test-rust test-python
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -61,8 +61,8 @@ test-rust: | tools
 	cargo test --workspace --quiet
 
 test-python: $(VENV)/.developed
-	$(BIN)/ruff format --check python tests
-	$(BIN)/ruff check python tests
+	$(BIN)/ruff format --check python tests docs
+	$(BIN)/ruff check python tests docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
@@ -71,10 +71,13 @@ test: test-rust test-python ## Format, lint, types and every test, in Rust and P
 bench: | tools ## Measure the controllers and the simulator
 	cargo bench --workspace
 
-schema: $(VENV)/.installed ## Regenerate the JSON Schema of scenarios
-	@mkdir -p docs/reference
+reference: $(VENV)/.installed ## Write the pages of docs/reference that come from the program
 	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json
-	@echo docs/reference/scenario.schema.json
+	@$(BIN)/python docs/generate.py
+
+docs: $(VENV)/.developed ## Build the docs as a site, into target/site
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo target/site/index.html
 
 clean: ## Remove what the targets above made, runs excepted
 	rm -rf $(VENV) target .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -257,7 +257,7 @@ def run(
 
     The seed is the scenario's unless another is given.
 
-    >>> run("scenarios/bbr3/one-flow.toml", seed=7)  # doctest: +SKIP
+    >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
     """
     if seed is None:
         text, name = load(scenario)

@@ -1,0 +1,112 @@
+"""Writes the pages of docs/reference that come from the program itself.
+
+`make reference` runs it after a change of options or keys. A test holds
+the pages equal to what it writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from paceline.cli import main
+
+REFERENCE = Path(__file__).parent / "reference"
+HEAD = "<!-- Written by docs/generate.py. -->\n\n"
+
+
+def cell(text: str) -> str:
+    """Text of a table's cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Write a table of Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(map(cell, line)) + " |\n" for line in lines)
+
+
+def listed(what: str) -> list[dict[str, Any]]:
+    """Read what `paceline list` says."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        main(["list", what, "--json"])
+    items: list[dict[str, Any]] = json.loads(said.getvalue())[what]
+    return items
+
+
+def options(items: list[dict[str, Any]]) -> str:
+    """Write a section for each thing, with its options."""
+    parts = []
+    for item in items:
+        parts.append(f"## `{item['name']}`\n\n{item['summary']}. Source: {item['source']}.\n")
+        rows = [
+            [f"`{o['name']}`", f"`{o['default']}`", o["range"], o["doc"]]
+            for o in item.get("options", [])
+        ]
+        if rows:
+            parts.append(table(["option", "default", "takes", "what it does"], rows))
+    return "\n".join(parts)
+
+
+def controllers() -> str:
+    """Write the page of controllers."""
+    intro = (
+        "# Controllers\n\nBy name in `cc`, or with options: "
+        '`cc = { name = "bbr3", startup_pacing_gain = 2.89 }`.\n\n'
+    )
+    return HEAD + intro + options(listed("controllers"))
+
+
+def shape(schema: dict[str, Any]) -> str:
+    """Say what a value may be, in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[-1]
+        return f"[{name}](#{name.lower()})"
+    for several in ("anyOf", "oneOf", "allOf"):
+        if several in schema:
+            return " or ".join(dict.fromkeys(shape(one) for one in schema[several]))
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    kind = schema.get("type")
+    if kind == "array":
+        return "list of " + shape(schema.get("items", {}))
+    if isinstance(kind, list):
+        return " or ".join(str(one) for one in kind if one != "null")
+    return "nothing" if kind == "null" else str(kind or "any")
+
+
+def keys(schema: dict[str, Any]) -> str:
+    """Write a table of an object's keys."""
+    required = schema.get("required", [])
+    rows = []
+    for name, value in schema.get("properties", {}).items():
+        default = f"`{json.dumps(value['default'])}`" if "default" in value else ""
+        must = "required" if name in required else default
+        rows.append([f"`{name}`", shape(value), must, value.get("description", "")])
+    return table(["key", "takes", "default", "what it is"], rows) if rows else ""
+
+
+def scenario() -> str:
+    """Write the page of a scenario's keys."""
+    schema = json.loads((REFERENCE / "scenario.schema.json").read_text())
+    parts = [
+        HEAD + "# Scenario keys\n\nFrom the JSON Schema beside this page, which editors can use.\n",
+        keys(schema),
+    ]
+    for name, part in sorted(schema.get("$defs", {}).items()):
+        parts.append(f"## {name}\n\n{part.get('description', '')}\n")
+        parts.append(keys(part) or f"{shape(part)}\n")
+    return "\n".join(parts)
+
+
+PAGES = {"controllers.md": controllers, "scenario.md": scenario}
+
+if __name__ == "__main__":
+    for page, write in PAGES.items():
+        (REFERENCE / page).write_text(write())

@@ -1,0 +1,74 @@
+"""The guide's commands and snippets run as they are written, and the reference is of today."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from conftest import Command
+
+ROOT = Path(__file__).parent.parent
+GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+
+
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
+def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
+    for folder in ("scenarios", "claims", "conformance"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    for kind, text in BLOCK.findall(page.read_text()):
+        if kind == "toml":
+            name = re.match(r"# (\S+\.toml)\n", text)
+            assert name is not None, f"{page.name}: a TOML block has no name"
+            (tmp_path / name.group(1)).write_text(text)
+        elif kind == "python":
+            exec(compile(text, page.name, "exec"), {})
+        elif kind == "sh":
+            for line in text.splitlines():
+                command, *arguments = shlex.split(line, comments=True)
+                assert command == "paceline", line
+                result = cli(*arguments)
+                assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
+
+
+@pytest.mark.parametrize("page", ["controllers.md", "scenario.md"])
+def test_reference_is_of_today(page: str, generate: ModuleType) -> None:
+    written = (ROOT / "docs" / "reference" / page).read_text()
+    assert written == generate.PAGES[page](), "stale: make reference"
+
+
+def test_the_site_builds_without_dead_links(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    result = subprocess.run(
+        [*build, "--config-file", ROOT / "mkdocs.yml", "--site-dir", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
+    nav = (ROOT / "mkdocs.yml").read_text()
+    assert not [page for page in pages if f"- {page}\n" not in nav], "pages that no menu shows"
+
+
+def test_links_of_the_readme_lead_somewhere() -> None:
+    for target in LINK.findall((ROOT / "README.md").read_text()):
+        assert (ROOT / target).exists(), target
