@@ -75,6 +75,19 @@ class Run:
     @staticmethod
     def read(folder: str | PathLike[str]) -> Run: ...
 
+class SweepPoint(TypedDict):
+    name: str
+    values: list[str]
+
+class SweepAxis(TypedDict):
+    keys: list[str]
+    points: list[SweepPoint]
+
+class Sweep(TypedDict):
+    seeds: list[int]
+    metrics: list[str]
+    axes: list[SweepAxis]
+
 class Plan:
     name: str
     seed: int
@@ -83,6 +96,7 @@ class Plan:
     flow_groups: int
     toml: str
     about: str | None
+    sweep: Sweep | None
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
 def check(text: str, file: str, overrides: _Overrides = ()) -> Plan: ...

@@ -68,6 +68,35 @@ impl Plan {
         self.scenario.flows.len()
     }
 
+    /// What it varies: `seeds`, `metrics` and `axes` [`keys`, `points` [`name`, `values`]], with
+    /// values as overrides take them; `None` if nothing.
+    #[getter]
+    fn sweep<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(sweep) = &self.scenario.sweep else {
+            return Ok(None);
+        };
+        let mut axes = Vec::with_capacity(sweep.axes.len());
+        for axis in &sweep.axes {
+            let mut points = Vec::with_capacity(axis.points.len());
+            for point in &axis.points {
+                let dict = PyDict::new(py);
+                dict.set_item("name", &point.name)?;
+                dict.set_item("values", &point.values)?;
+                points.push(dict);
+            }
+            let dict = PyDict::new(py);
+            dict.set_item("keys", &axis.keys)?;
+            dict.set_item("points", points)?;
+            axes.push(dict);
+        }
+        let run = &self.scenario.run;
+        let dict = PyDict::new(py);
+        dict.set_item("seeds", sweep.seeds(run.seed, run.repeats))?;
+        dict.set_item("metrics", &sweep.metrics)?;
+        dict.set_item("axes", axes)?;
+        Ok(Some(dict))
+    }
+
     /// The scenario with every default written, as TOML.
     #[getter]
     fn toml(&self) -> String {
@@ -125,7 +154,8 @@ impl Plan {
     }
 }
 
-/// Checks a scenario; `ScenarioError` has all that is wrong with it.
+/// Checks a scenario, the points of its sweep included; `ScenarioError` has all that is wrong with
+/// it.
 #[pyfunction]
 #[pyo3(signature = (text, file, overrides = Vec::new()))]
 pub fn check(
@@ -134,7 +164,13 @@ pub fn check(
     file: &str,
     overrides: Vec<(String, String)>,
 ) -> PyResult<Plan> {
-    parse(py, text, file, &overrides).map(|scenario| Plan { scenario })
+    let scenario = parse(py, text, file, &overrides)?;
+    let diagnostics = scenario.check_sweep(paceline_simulator::check);
+    if diagnostics.is_empty() {
+        Ok(Plan { scenario })
+    } else {
+        Err(error::scenario(py, &diagnostics))
+    }
 }
 
 /// The JSON Schema of scenarios.

@@ -10,6 +10,7 @@ use crate::event::{AppChange, Event, PathChange, RateChange, When};
 use crate::flow::{App, FlowGroup};
 use crate::limits;
 use crate::path::RateSource;
+use crate::sweep::Seeds;
 
 mod link;
 
@@ -31,6 +32,7 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check.flows();
     check.events();
     check.work();
+    check.sweep();
     check.problems
 }
 
@@ -96,6 +98,35 @@ impl Check<'_> {
                 "name",
                 "`name` is empty",
                 "leave it out to take the file's name",
+            );
+        }
+    }
+
+    fn sweep(&mut self) {
+        let Some(sweep) = &self.scenario.sweep else {
+            return;
+        };
+        let run = &self.scenario.run;
+        if !run.compare.is_empty() {
+            self.bad(
+                "run.compare",
+                "`run.compare` stands beside `sweep`",
+                "vary flows.0.cc in [sweep.over] instead",
+            );
+        }
+        let seeds = match &sweep.seeds {
+            Seeds::Repeats => u64::from(run.repeats),
+            Seeds::Count(count) => u64::from(*count),
+            Seeds::List(list) => list.len() as u64,
+        };
+        let runs = sweep.axes.iter().fold(seeds, |runs, axis| {
+            runs.saturating_mul(axis.points.len() as u64)
+        });
+        if runs > limits::MAX_SWEEP_RUNS {
+            self.too_much(
+                "sweep",
+                format!("`sweep` asks for {runs} runs"),
+                format!("at most {}", limits::MAX_SWEEP_RUNS),
             );
         }
     }

@@ -119,7 +119,7 @@ impl Document {
                             .to_owned(),
                     )
                 })
-                .and_then(|segments| place(&mut document.root, &segments, node));
+                .and_then(|segments| place(&mut document.root, &segments, node, &origin));
             if let Err((message, hint)) = placed {
                 problems.push(document.at(Kind::Override, &origin, key, message, Some(hint)));
             }
@@ -129,6 +129,25 @@ impl Document {
         } else {
             Err(problems)
         }
+    }
+
+    /// The document with values set at keys, each written where its value and its key say, and
+    /// without its sweep: one experiment of the sweep.
+    pub(crate) fn with<'v>(
+        &self,
+        values: impl Iterator<Item = (&'v str, &'v Node, &'v Origin)>,
+    ) -> Result<Self, Diagnostic> {
+        let mut document = self.clone();
+        if let Value::Table(entries) = &mut document.root.value {
+            entries.remove("sweep");
+        }
+        for (key, node, origin) in values {
+            let segments = split(key).unwrap_or_default();
+            place(&mut document.root, &segments, node.clone(), origin).map_err(
+                |(message, hint)| self.at(Kind::BadValue, origin, key, message, Some(hint)),
+            )?;
+        }
+        Ok(document)
     }
 
     /// A diagnostic about what stands at `origin`.
@@ -250,8 +269,43 @@ fn override_value(text: &str, origin: &Origin) -> Value {
     }
 }
 
+/// What an override has to say for this value to be read from it.
+pub(crate) fn override_text(value: &Value) -> String {
+    match value {
+        Value::Text(text) if DeValue::parse(text.trim()).is_ok() => quoted(text),
+        Value::Text(text) => text.clone(),
+        value => toml_text(value),
+    }
+}
+
+fn toml_text(value: &Value) -> String {
+    match value {
+        Value::Text(text) => quoted(text),
+        Value::Integer(number) => number.to_string(),
+        // `{:?}` keeps the point of a whole number.
+        Value::Float(number) => format!("{number:?}"),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Datetime(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| toml_text(&item.value)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Table(entries) => {
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|(key, entry)| format!("{} = {}", quoted(key), toml_text(&entry.node.value)))
+                .collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
 /// `flows[1].cc` and `flows.1.cc` as `flows`, `1`, `cc`; `None` when it is neither.
-fn split(key: &str) -> Option<Vec<String>> {
+pub(crate) fn split(key: &str) -> Option<Vec<String>> {
     let mut segments = Vec::new();
     for part in key.split('.') {
         let (name, indices) = part.split_at(part.find('[').unwrap_or(part.len()));
@@ -270,14 +324,18 @@ fn split(key: &str) -> Option<Vec<String>> {
     Some(segments)
 }
 
-/// Puts `new` at the end of `segments`, making tables on the way. An error is a message and a hint.
-fn place(root: &mut Node, segments: &[String], new: Node) -> Result<(), (String, String)> {
+/// Puts `new` at the end of `segments`, which stand at `origin`, making tables on the way. An error
+/// is a message and a hint.
+fn place(
+    root: &mut Node,
+    segments: &[String],
+    new: Node,
+    origin: &Origin,
+) -> Result<(), (String, String)> {
     let mut node = root;
     for (depth, segment) in segments.iter().enumerate() {
-        // The parts of a path share their override's origin.
-        let origin = new.origin.clone();
         if !matches!(node.value, Value::Table(_) | Value::Array(_)) {
-            *node = open(node, segments.get(depth.wrapping_sub(1)), &origin);
+            *node = open(node, segments.get(depth.wrapping_sub(1)), origin);
         }
         node = match &mut node.value {
             Value::Table(entries) => {
@@ -287,7 +345,7 @@ fn place(root: &mut Node, segments: &[String], new: Node) -> Result<(), (String,
                         key: origin.clone(),
                         node: Node {
                             value: Value::Table(BTreeMap::new()),
-                            origin,
+                            origin: origin.clone(),
                         },
                     })
                     .node

@@ -20,6 +20,7 @@ mod link;
 mod path;
 mod reader;
 mod run;
+mod sweep;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ pub use impair::{Hold, Policer, PolicerChange, Reorder};
 pub use link::LinkSection;
 pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};
 pub use run::{RecordSection, RunSection};
+pub use sweep::{Axis, Point, Seeds, SweepSection, metric_of_flow};
 
 /// An experiment: what is run, over what, and what good looks like.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -80,6 +82,10 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
     pub expect: BTreeMap<String, Bound>,
+    /// What is varied round it. A run is of one experiment, so a resolved scenario has none.
+    #[serde(skip_serializing)]
+    #[schemars(default)]
+    pub sweep: Option<SweepSection>,
     /// Where all this was written.
     #[serde(skip)]
     #[schemars(skip)]
@@ -100,7 +106,10 @@ impl Scenario {
         file_name: &str,
         overrides: &[(String, String)],
     ) -> Result<Self, Vec<Diagnostic>> {
-        let document = Document::parse(text, file_name, overrides)?;
+        Self::of(Document::parse(text, file_name, overrides)?)
+    }
+
+    fn of(document: Document) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = Reader::new(&document);
         let scenario = Self::read(&document.root, "", &mut reader);
         let mut problems = reader.problems;
@@ -130,7 +139,41 @@ impl Scenario {
         Err(problems)
     }
 
-    /// The scenario with every default written out. Parsing it gives an equal scenario.
+    /// What is wrong with the points of the sweep, shown where they are written; `judge` finds what
+    /// is wrong beyond the text. Each point of each axis is tried with the first of the others.
+    pub fn check_sweep(&self, judge: impl Fn(&Self) -> Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let axes = self.sweep.as_ref().map_or(&[][..], |sweep| &sweep.axes);
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        for (varied, axis) in axes.iter().enumerate() {
+            // The first points go together, and are tried with the first axis.
+            for number in usize::from(varied > 0)..axis.points.len() {
+                let values = axes.iter().enumerate().flat_map(|(n, axis)| {
+                    let point = axis.points.get(if n == varied { number } else { 0 });
+                    let nodes = point.map_or(&[][..], |point| &point.nodes);
+                    let keys = axis.keys.iter().map(String::as_str);
+                    keys.zip(nodes).map(|(key, node)| (key, node, &axis.origin))
+                });
+                let tried = self
+                    .document
+                    .with(values)
+                    .map_err(|problem| vec![problem])
+                    .and_then(Self::of);
+                let found = match tried {
+                    Ok(scenario) => judge(&scenario),
+                    Err(found) => found,
+                };
+                for problem in found {
+                    if problems.len() < limits::MAX_PROBLEMS && !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
+            }
+        }
+        problems
+    }
+
+    /// The scenario with every default written out, its sweep left out. Parsing it gives an equal
+    /// scenario.
     pub fn to_toml(&self) -> String {
         // All fields are tables, texts, numbers and flags; there is nothing that TOML cannot say.
         toml::to_string(self).unwrap_or_default()
@@ -247,6 +290,7 @@ impl Read for Scenario {
         let flows = table.required("flows", "say who sends: [[flows]] with cc = \"bbr3\"");
         let events = table.or("events", Vec::new());
         let expect = table.or("expect", BTreeMap::new());
+        let sweep = table.optional("sweep");
         table.finish();
         Some(Self {
             schema: schema?,
@@ -259,6 +303,7 @@ impl Read for Scenario {
             flows: flows?,
             events,
             expect,
+            sweep,
             document: Document::default(),
         })
     }

@@ -43,3 +43,7 @@ pub const MAX_CYCLES: u64 = 1_000_000_000;
 pub const MAX_SAMPLES: u64 = 100_000_000;
 /// The most rows of the samples table when no interval is asked for.
 pub const DEFAULT_SAMPLES: u64 = 1_000_000;
+/// The most points along one axis of a sweep.
+pub const MAX_SWEEP_POINTS: usize = 10_000;
+/// The most runs of a sweep.
+pub const MAX_SWEEP_RUNS: u64 = 1_000_000;

@@ -247,6 +247,78 @@ const CASES: &[Case] = &[
     set!("an override of an unknown key", "run.durationn" = "5 s"),
     set!("an override in an unknown table", "rnu.duration" = "5 s"),
     set!("an override with a wrong value", "run.duration" = "5 sec"),
+    append!("a sweep over nothing", "[sweep]\nseeds = 3\n[sweep.over]\n"),
+    append!("a sweep without keys", "[sweep]\nseed = 3\n"),
+    append!(
+        "no seeds",
+        "[sweep]\nseeds = 0\n[sweep.over]\npath.rtt = [\"1 ms\"]\n"
+    ),
+    append!(
+        "a seed twice",
+        "[sweep]\nseeds = [1, 1]\n[sweep.over]\npath.rtt = [\"1 ms\"]\n"
+    ),
+    append!("a sweep over the seed", "[sweep.over]\nrun.seed = [1, 2]\n"),
+    append!(
+        "a key that is varied twice",
+        "[sweep.over]\nflows.0.cc = [\"bbr3\"]\n\"flows[0].cc\" = [\"reno\"]\n"
+    ),
+    append!(
+        "a value twice",
+        "[sweep.over]\npath.rtt = [\"1 ms\", \"2 ms\", \"1 ms\"]\n"
+    ),
+    append!("an axis without values", "[sweep.over]\npath.rtt = []\n"),
+    append!(
+        "an axis that is one value",
+        "[sweep.over]\npath.rtt = \"1 ms\"\n"
+    ),
+    append!(
+        "a zipped point that is too short",
+        "[sweep.over]\n\"path.rtt, path.rate\" = [[\"1 ms\"]]\n"
+    ),
+    append!(
+        "a key that is none in a sweep",
+        "[sweep.over]\n\"path..rtt\" = [\"1 ms\"]\n"
+    ),
+    append!(
+        "a range in two units",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"1 s\", count = 3 }\n"
+    ),
+    append!(
+        "a range without steps",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"9 ms\" }\n"
+    ),
+    append!(
+        "a range that leads away",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"9 ms\", step = \"-1 ms\" }\n"
+    ),
+    append!(
+        "a range of one point",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"9 ms\", count = 1 }\n"
+    ),
+    append!(
+        "a log range from zero",
+        "[sweep.over]\npath.rtt = { from = \"0 ms\", to = \"9 ms\", count = 3, scale = \"log\" }\n"
+    ),
+    append!(
+        "a range without a unit",
+        "[sweep.over]\npath.rtt = { from = \"fast\", to = \"9 ms\", count = 3 }\n"
+    ),
+    append!(
+        "an unknown scale",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"9 ms\", count = 3, scale = \"logg\" }\n"
+    ),
+    append!(
+        "an unknown key of a range",
+        "[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"9 ms\", steps = 3 }\n"
+    ),
+    append!(
+        "too many runs",
+        "[sweep]\nseeds = 100000\n[sweep.over]\npath.rtt = { from = \"1 ms\", to = \"99 ms\", count = 99 }\n"
+    ),
+    append!(
+        "a comparison beside a sweep",
+        "[sweep.over]\nrun.compare = [[\"bbr3\"]]\n"
+    ),
     set!("an override of the wrong type", "run.duration" = "5"),
     set!(
         "an override of a flow that is not there",
@@ -313,6 +385,39 @@ fn the_number_of_problems_is_bounded() {
         let problems = Scenario::parse(&text, "test.toml", &[]).expect_err("hostile");
         assert!((1..=limits::MAX_PROBLEMS).contains(&problems.len()));
     }
+}
+
+/// What is wrong with a point of a sweep is shown where the point is written.
+#[test]
+fn a_wrong_point_is_shown_in_its_place() {
+    let text = format!(
+        "{VALID}\n[sweep.over]\npath.rate = [\"1 Mbit/s\", \"2 Mbps\"]\n\
+         path.rat = [1, 2]\nflows.1.cc = [\"reno\"]\n"
+    );
+    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("its form is right");
+    let found = scenario.check_sweep(|_| Vec::new());
+    let places: Vec<_> = found
+        .iter()
+        .map(|problem| (problem.line, problem.column, problem.message.as_str()))
+        .collect();
+    assert_eq!(
+        places,
+        [(Some(17), Some(9), "\"1\" is not one of the 1 `flows`")]
+    );
+    let text = text.replace("flows.1.cc = [\"reno\"]\n", "");
+    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("its form is right");
+    let found = scenario.check_sweep(|_| Vec::new());
+    let places: Vec<_> = found
+        .iter()
+        .map(|p| (p.line, p.column, p.key.as_str()))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            (Some(16), Some(6), "path.rat"),
+            (Some(15), Some(26), "path.rate"),
+        ]
+    );
 }
 
 /// A problem that another crate finds is shown like the ones found here.

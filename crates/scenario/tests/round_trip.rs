@@ -489,3 +489,91 @@ proptest! {
         let _ = Scenario::parse(FULL, "full.toml", &[(key, value)]);
     }
 }
+
+fn points(over: &str) -> Vec<(Vec<String>, Vec<String>)> {
+    let text =
+        format!("{FULL}\n[sweep]\n[sweep.over]\n{over}\n").replace("compare = [", "# compare = [");
+    let sweep = parse(&text, &[]).sweep.expect("a sweep");
+    let axes = sweep.axes.into_iter();
+    axes.map(|axis| (axis.keys, axis.points.into_iter().map(|p| p.name).collect()))
+        .collect()
+}
+
+#[test]
+fn a_sweep_has_its_axes_in_the_order_of_the_file() {
+    let over = "path.rtt = [\"1 ms\", \"2 ms\"]\n\
+                \"flows.0.cc, flows[1].cc\" = [[\"bbr3\", \"reno\"], \"cubic\"]\n\
+                path.loss = [\"1 %\"]\n\
+                flows.0.count = { from = 2, to = 8, step = 3 }";
+    let own = |keys: &[&str], names: &[&str]| {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        (owned(keys), owned(names))
+    };
+    assert_eq!(
+        points(over),
+        [
+            own(&["path.rtt"], &["1 ms", "2 ms"]),
+            own(&["flows.0.cc", "flows.1.cc"], &["bbr3, reno", "cubic"]),
+            own(&["path.loss"], &["1 %"]),
+            own(&["flows.0.count"], &["2", "5", "8"]),
+        ]
+    );
+}
+
+#[test]
+fn ranges_are_worked_out_as_they_are_shown() {
+    let names = |range: &str| points(&format!("path.rtt = {{ {range} }}")).remove(0).1;
+    assert_eq!(
+        names("from = \"10 ms\", to = \"40 ms\", step = \"10 ms\""),
+        ["10 ms", "20 ms", "30 ms", "40 ms"]
+    );
+    assert_eq!(
+        names("from = \"0.1 s\", to = \"0.7 s\", step = \"0.2 s\""),
+        ["0.1 s", "0.3 s", "0.5 s", "0.7 s"]
+    );
+    assert_eq!(
+        names("from = \"1 ms\", to = \"100 ms\", count = 5, scale = \"log\""),
+        ["1 ms", "3.162 ms", "10 ms", "31.62 ms", "100 ms"]
+    );
+    assert_eq!(
+        names("from = 1.0, to = 2.0, count = 4"),
+        ["1.0", "1.333", "1.667", "2.0"]
+    );
+    assert_eq!(
+        names("from = 8, to = 1, count = 4, scale = \"log\""),
+        ["8", "4", "2", "1"]
+    );
+}
+
+#[test]
+fn seeds_are_counted_or_listed() {
+    let seeds = |line: &str| {
+        let text = format!("{FULL}\n[sweep]\n{line}\n[sweep.over]\npath.rtt = [\"1 ms\"]\n")
+            .replace("compare = [", "# compare = [");
+        let scenario = parse(&text, &[("run.seed", "7"), ("run.repeats", "2")]);
+        let sweep = scenario.sweep.as_ref().expect("a sweep");
+        assert!(!scenario.to_toml().contains("sweep"));
+        sweep.seeds(scenario.run.seed, scenario.run.repeats)
+    };
+    assert_eq!(seeds(""), [7, 8]);
+    assert_eq!(seeds("seeds = 3"), [7, 8, 9]);
+    assert_eq!(seeds("seeds = [5, 1]"), [5, 1]);
+}
+
+/// A value of a list, written as an override, is read back as the same value.
+#[test]
+fn a_point_is_the_same_as_its_override() {
+    let over = "flows.0.label = [\"5\", \"true\", \"a \\\"b\\\"\", \"1 ms\"]\n\
+                path.queue = [{ kind = \"droptail\", size = \"7 packets\" }]\n";
+    for (keys, names) in points(over) {
+        for name in names {
+            let scenario = parse(FULL, &[(&keys[0], &name)]);
+            match keys[0].as_str() {
+                "path.queue" => {
+                    assert_eq!(scenario.path.queue.size, QueueSize::Packets(7));
+                }
+                _ => assert!(scenario.flows[0].label.is_some()),
+            }
+        }
+    }
+}

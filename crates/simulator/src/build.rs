@@ -5,14 +5,14 @@ use std::path::Path;
 
 use paceline_congestion::Recipe;
 use paceline_path::{Aqm, CapacityTrace, Link, LinkConfig, QueueLimit, Red, Service, Threshold};
-use paceline_record::metrics::Unit;
+use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_recovery::{
     Application, EcnFeedback, Receiver, ReceiverConfig, Recovery, SenderConfig, Workload, ets,
 };
 use paceline_scenario::{
     App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, HostSection, LinkSection,
-    QueueSize, RateSource, RecoveryKind, Scenario, When,
+    QueueSize, RateSource, RecoveryKind, Scenario, When, metric_of_flow,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -37,6 +37,18 @@ const LINK_STRIDE: u64 = 1 << 32;
 pub(crate) struct Parts {
     recipes: Vec<Recipe>,
     service: Service,
+}
+
+/// A name that no metric has, and the nearest that one has.
+fn unknown_metric<F>(
+    scenario: &Scenario,
+    key: &str,
+    name: &str,
+    known: &[Definition<F>],
+) -> Diagnostic {
+    let hint = controllers::nearest(name, known.iter().map(|metric| metric.name))
+        .unwrap_or_else(|| "`paceline list metrics` lists them".into());
+    scenario.diagnostic(key, format!("no metric is called `{name}`"), Some(hint))
 }
 
 /// Resolves a scenario's names and files, or says all that is wrong with them.
@@ -80,16 +92,27 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Parts, Vec<Diagnostic>> {
             ));
         }
         if metric.is_none() {
-            let names = paceline_record::metrics::METRICS
-                .iter()
-                .map(|metric| metric.name);
-            let hint = controllers::nearest(name, names)
-                .unwrap_or_else(|| "`paceline list metrics` lists them".into());
-            wrong.push(scenario.diagnostic(
-                &format!("expect.{name}"),
-                format!("no metric is called `{name}`"),
-                Some(hint),
-            ));
+            let key = format!("expect.{name}");
+            wrong.push(unknown_metric(scenario, &key, name, METRICS));
+        }
+    }
+    let looked_at = scenario.sweep.as_ref().map_or(&[][..], |s| &s.metrics);
+    for (index, name) in looked_at.iter().enumerate() {
+        let key = format!("sweep.metrics[{index}]");
+        match metric_of_flow(name) {
+            Some((flow, _)) if flow as u64 >= scenario.flow_count() => {
+                let last = scenario.flow_count().saturating_sub(1);
+                let message = format!("there is no flow {flow}");
+                let hint = format!("they are flows[0] to flows[{last}]");
+                wrong.push(scenario.diagnostic(&key, message, Some(hint)));
+            }
+            Some((_, metric)) if FLOW_METRICS.iter().all(|known| known.name != metric) => {
+                wrong.push(unknown_metric(scenario, &key, metric, FLOW_METRICS));
+            }
+            None if METRICS.iter().all(|known| known.name != name) => {
+                wrong.push(unknown_metric(scenario, &key, name, METRICS));
+            }
+            _ => {}
         }
     }
     let service = match &scenario.path.rate {

@@ -1,0 +1,513 @@
+//! `[sweep]`: the grid of experiments round the one that is written.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use crate::diagnostic::Kind;
+use crate::document::{Entries, Entry, Node, Origin, Value, override_text, split};
+use crate::limits;
+use crate::reader::{Read, Reader, describe, join};
+
+/// What is varied, over which seeds, and what is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct SweepSection {
+    /// Which seeds each point is run with.
+    pub seeds: Seeds,
+    /// What is drawn and compared: metrics of a run by name, those of a flow as
+    /// `flows[0].goodput_bps`. None: the reader's choice.
+    pub metrics: Vec<String>,
+    /// The axes of the grid, in the order of the file; the last runs fastest.
+    pub axes: Vec<Axis>,
+}
+
+/// The seeds of each point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Seeds {
+    /// As many as `run.repeats`, from `run.seed` on.
+    #[default]
+    Repeats,
+    /// This many, from `run.seed` on.
+    Count(u32),
+    /// These.
+    List(Vec<u64>),
+}
+
+/// One axis: the keys that are set along it, and its points.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// Keys, as overrides name them.
+    pub keys: Vec<String>,
+    /// Points, in order.
+    pub points: Vec<Point>,
+    pub(crate) origin: Origin,
+}
+
+/// One point of an axis.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Its name: what is set, for people.
+    pub name: String,
+    /// What is set: the value of each key, as an override takes it.
+    pub values: Vec<String>,
+    pub(crate) nodes: Vec<Node>,
+}
+
+/// Where a grid was written is no part of what it says.
+impl PartialEq for SweepSection {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |sweep: &Self| -> Vec<(Vec<String>, Vec<Vec<String>>)> {
+            let points = |axis: &Axis| axis.points.iter().map(|p| p.values.clone()).collect();
+            let axes = sweep.axes.iter();
+            axes.map(|axis| (axis.keys.clone(), points(axis))).collect()
+        };
+        self.seeds == other.seeds && self.metrics == other.metrics && said(self) == said(other)
+    }
+}
+
+impl SweepSection {
+    /// The seeds of each point of a scenario with this `run.seed` and `run.repeats`.
+    pub fn seeds(&self, seed: u64, repeats: u32) -> Vec<u64> {
+        let count = match &self.seeds {
+            Seeds::List(list) => return list.clone(),
+            Seeds::Count(count) => *count,
+            Seeds::Repeats => repeats,
+        };
+        (0..u64::from(count))
+            .map(|n| seed.saturating_add(n))
+            .collect()
+    }
+}
+
+impl Read for SweepSection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table")?;
+        let seeds = table.or("seeds", Seeds::default());
+        let metrics = table.or("metrics", Vec::new());
+        let over = table.required(
+            "over",
+            "say what is varied: [sweep.over] with path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]",
+        );
+        table.finish();
+        let Over(axes) = over?;
+        Some(Self {
+            seeds,
+            metrics,
+            axes,
+        })
+    }
+}
+
+impl Read for Seeds {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Integer(_) => {
+                let count = u32::read(node, key, reader)?;
+                if (1..=limits::MAX_REPEATS).contains(&count) {
+                    return Some(Self::Count(count));
+                }
+                let hint = format!("from 1 to {}", limits::MAX_REPEATS);
+                reader.bad_value(node, key, "how many seeds, or a list of them", hint)
+            }
+            Value::Array(_) => {
+                let list = Vec::<u64>::read(node, key, reader)?;
+                let twice = list.iter().collect::<BTreeSet<_>>().len() < list.len();
+                if list.is_empty() || twice || list.len() > limits::MAX_REPEATS as usize {
+                    let hint = "at least one, and none of them twice".to_owned();
+                    return reader.bad_value(node, key, "a list of seeds", hint);
+                }
+                Some(Self::List(list))
+            }
+            _ => reader.wrong_type(node, key, "how many seeds, or a list of them"),
+        }
+    }
+}
+
+/// `[sweep.over]`.
+struct Over(Vec<Axis>);
+
+impl Read for Over {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let Value::Table(entries) = &node.value else {
+            return reader.wrong_type(node, key, "a table of keys and their values");
+        };
+        let mut found = Vec::new();
+        collect("", entries, &mut found);
+        found.sort_by_key(|(_, entry)| match &entry.key {
+            Origin::File(span) => (0, span.start),
+            Origin::Override(number) => (1, *number),
+        });
+        if found.is_empty() {
+            let hint = "for example path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]".to_owned();
+            reader.report(
+                Kind::MissingKey,
+                &node.origin,
+                key,
+                format!("`{key}` varies nothing"),
+                Some(hint),
+            );
+            return None;
+        }
+        let axes: Vec<Option<Axis>> = found
+            .into_iter()
+            .map(|(name, entry)| axis(&name, entry, reader))
+            .collect();
+        let axes: Vec<Axis> = axes.into_iter().collect::<Option<_>>()?;
+        let mut seen = BTreeSet::new();
+        for axis in &axes {
+            for name in &axis.keys {
+                if !seen.insert(name.clone()) {
+                    let message = format!("`{name}` is varied twice");
+                    let hint = "a key belongs to one axis".to_owned();
+                    reader.report(Kind::BadValue, &axis.origin, name, message, Some(hint));
+                    return None;
+                }
+            }
+        }
+        Some(Self(axes))
+    }
+}
+
+/// The axes of a table; `path.rate = [..]` is a table in a table.
+fn collect<'n>(above: &str, entries: &'n Entries, found: &mut Vec<(String, &'n Entry)>) {
+    for (name, entry) in entries {
+        let name = match above {
+            "" => name.clone(),
+            above => format!("{above}.{name}"),
+        };
+        match &entry.node.value {
+            Value::Table(inner) if !["from", "to"].iter().any(|end| inner.contains_key(*end)) => {
+                collect(&name, inner, found);
+            }
+            _ => found.push((name, entry)),
+        }
+    }
+}
+
+/// Keys that a point cannot set, and what to write instead.
+const FIXED: &[(&str, &str)] = &[
+    ("run.seed", "sweep.seeds says which seeds are run"),
+    ("run.repeats", "sweep.seeds says how many seeds are run"),
+    ("run.compare", "vary flows.0.cc instead"),
+    ("schema", "the format is one for the whole file"),
+    (
+        "name",
+        "the sweep has one name; points are told by their values",
+    ),
+    ("sweep", "a sweep does not hold another"),
+];
+
+fn axis(name: &str, entry: &Entry, reader: &mut Reader<'_>) -> Option<Axis> {
+    let place = join("sweep.over", name);
+    let mut keys = Vec::new();
+    for part in name.split(',') {
+        let Some(segments) = split(part) else {
+            let message = format!("{name:?} is not a key, nor keys with commas between them");
+            let hint = "for example path.rate, flows.0.cc or \"path.rate, path.rtt\"".to_owned();
+            reader.report(Kind::BadValue, &entry.key, &place, message, Some(hint));
+            return None;
+        };
+        let key = segments.join(".");
+        let fixed = FIXED
+            .iter()
+            .find(|(no, _)| key == *no || key.starts_with(&format!("{no}.")));
+        if let Some((_, hint)) = fixed {
+            let message = format!("`{key}` cannot be varied");
+            let hint = Some((*hint).to_owned());
+            reader.report(Kind::BadValue, &entry.key, &place, message, hint);
+            return None;
+        }
+        keys.push(key);
+    }
+    let values = values(&entry.node, &place, reader)?;
+    let mut points = Vec::with_capacity(values.len());
+    for value in values {
+        points.push(point(&keys, value, &place, reader)?);
+    }
+    if points.is_empty() {
+        let hint = "at least one value".to_owned();
+        return reader.bad_value(&entry.node, &place, WANTED, hint);
+    }
+    let mut names = BTreeSet::new();
+    if let Some(twice) = points.iter().find(|point| !names.insert(&point.name)) {
+        let origin = twice.nodes.first().map_or(&entry.key, |node| &node.origin);
+        let message = format!("`{name}` has {} twice", twice.name);
+        let hint = "a point is run once for each seed; sweep.seeds says how many".to_owned();
+        reader.report(Kind::BadValue, origin, &place, message, Some(hint));
+        return None;
+    }
+    Some(Axis {
+        keys,
+        points,
+        origin: entry.key.clone(),
+    })
+}
+
+const WANTED: &str = "a list of values, or a range { from, to, step } or { from, to, count }";
+
+fn values(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
+    match &node.value {
+        Value::Array(items) if items.len() > limits::MAX_SWEEP_POINTS => {
+            let hint = format!("at most {} values", limits::MAX_SWEEP_POINTS);
+            reader.bad_value(node, key, WANTED, hint)
+        }
+        Value::Array(items) => Some(items.clone()),
+        Value::Table(_) => range(node, key, reader),
+        _ => reader.wrong_type(node, key, WANTED),
+    }
+}
+
+/// The point at which `value` is set: for several keys a value each, or one for all of them.
+fn point(keys: &[String], value: Node, key: &str, reader: &mut Reader<'_>) -> Option<Point> {
+    let nodes = match &value.value {
+        Value::Array(items) if keys.len() > 1 => {
+            if items.len() != keys.len() {
+                let (wanted, found) = (keys.len(), items.len());
+                let message = format!("`{key}` sets {wanted} keys, and here are {found} values");
+                let hint = "a list of values, one for each key, or one value for all".to_owned();
+                reader.report(Kind::BadValue, &value.origin, key, message, Some(hint));
+                return None;
+            }
+            items.clone()
+        }
+        _ => vec![value.clone(); keys.len()],
+    };
+    let values: Vec<String> = nodes
+        .iter()
+        .map(|node| override_text(&node.value))
+        .collect();
+    let name = match &value.value {
+        Value::Array(_) if keys.len() > 1 => values.join(", "),
+        _ => values.first().cloned().unwrap_or_default(),
+    };
+    Some(Point {
+        name,
+        values,
+        nodes,
+    })
+}
+
+/// The distance from one point of a range to the next.
+#[derive(Clone, Copy)]
+enum Scale {
+    Linear,
+    Log,
+}
+
+/// A range: from, to, and either the step or how many points there are.
+fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
+    let mut table = reader.table(node, key, WANTED)?;
+    let from = table.required::<End>("from", "the first value");
+    let to = table.required::<End>("to", "the last value");
+    let step = table.optional::<End>("step");
+    let count = table.optional::<u32>("count");
+    let scale = table.or("scale", Scale::Linear);
+    table.finish();
+    let (from, to) = (from?, to?);
+    let mut wrong = |message: String, hint: &str| {
+        reader.report(
+            Kind::BadValue,
+            &node.origin,
+            key,
+            message,
+            Some(hint.into()),
+        );
+    };
+    for other in [Some(&to), step.as_ref()].into_iter().flatten() {
+        if other.unit != from.unit {
+            let (here, there) = (from.unit.as_str(), other.unit.as_str());
+            let message = format!("`{key}` goes from {here:?} to {there:?}");
+            wrong(message, "write the whole range in one unit");
+            return None;
+        }
+    }
+    let most = limits::MAX_SWEEP_POINTS;
+    let numbers: Vec<f64> = match (step, count, scale) {
+        (Some(step), None, Scale::Linear) => {
+            let span = to.number - from.number;
+            let steps = span / step.number;
+            if !(step.number != 0.0 && steps >= 0.0 && steps < most as f64) {
+                let message = format!("`{key}` does not lead from its first value to its last");
+                wrong(
+                    message,
+                    &format!("a step towards the end, at most {most} points"),
+                );
+                return None;
+            }
+            // What the last digit of a step loses does not lose the last point.
+            (0..=(steps + 1e-9) as u64)
+                .map(|n| from.number + n as f64 * step.number)
+                .collect()
+        }
+        (None, Some(count), scale) if count >= 2 && count as usize <= most => {
+            let share = |n: u32| f64::from(n) / f64::from(count - 1);
+            match scale {
+                Scale::Linear => (0..count)
+                    .map(|n| from.number + share(n) * (to.number - from.number))
+                    .collect(),
+                Scale::Log if from.number > 0.0 && to.number > 0.0 => (0..count)
+                    .map(|n| match n {
+                        0 => from.number,
+                        n if n == count - 1 => to.number,
+                        n => from.number * (to.number / from.number).powf(share(n)),
+                    })
+                    .collect(),
+                Scale::Log => {
+                    let message = format!("`{key}` is a log range that reaches zero");
+                    wrong(message, "both ends lie above zero");
+                    return None;
+                }
+            }
+        }
+        (None, Some(_), _) => {
+            let message = format!("`{key}` has a count that makes no range");
+            wrong(message, &format!("from 2 to {most}"));
+            return None;
+        }
+        _ => {
+            let message = format!("`{key}` says neither or both of `step` and `count`");
+            let hint = "step = \"10 ms\", or count = 5, which takes scale = \"log\"";
+            wrong(message, hint);
+            return None;
+        }
+    };
+    let whole = from.whole && to.whole;
+    let nodes = numbers
+        .into_iter()
+        .map(|number| Node {
+            value: written(number, &from.unit, whole),
+            origin: node.origin.clone(),
+        })
+        .collect();
+    Some(nodes)
+}
+
+/// An end of a range: a number, with the unit that is written behind it.
+struct End {
+    number: f64,
+    unit: String,
+    whole: bool,
+}
+
+impl Read for End {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "a number, or one with its unit such as \"10 ms\"";
+        match &node.value {
+            Value::Integer(number) => Some(Self {
+                number: *number as f64,
+                unit: String::new(),
+                whole: true,
+            }),
+            Value::Float(number) if number.is_finite() => Some(Self {
+                number: *number,
+                unit: String::new(),
+                whole: false,
+            }),
+            Value::Text(text) => {
+                let text = text.trim();
+                let digit = |c: char| c.is_ascii_digit() || ".+-".contains(c);
+                let (number, unit) = text.split_at(text.find(|c| !digit(c)).unwrap_or(text.len()));
+                match number.parse::<f64>() {
+                    Ok(number) if number.is_finite() && !unit.trim().is_empty() => Some(Self {
+                        number,
+                        unit: unit.trim().to_owned(),
+                        whole: false,
+                    }),
+                    _ => {
+                        let found = describe(node);
+                        let message = format!("`{key}` takes {wanted}, found {found}");
+                        let hint = "a number and its unit".to_owned();
+                        reader.report(Kind::BadValue, &node.origin, key, message, Some(hint));
+                        None
+                    }
+                }
+            }
+            _ => reader.wrong_type(node, key, wanted),
+        }
+    }
+}
+
+impl Read for Scale {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let words = [("linear", Self::Linear), ("log", Self::Log)];
+        reader.word(node, key, "\"linear\" or \"log\"", &words)
+    }
+}
+
+/// A number of a range: what is run is what is shown, so it has four digits, or all of a whole one.
+fn written(number: f64, unit: &str, whole: bool) -> Value {
+    if whole {
+        return Value::Integer(number.round() as i128);
+    }
+    let rounded: f64 = if number.fract() == 0.0 && number.abs() < 1e15 {
+        number
+    } else {
+        format!("{number:.3e}").parse().unwrap_or(number)
+    };
+    if unit.is_empty() {
+        Value::Float(rounded)
+    } else {
+        Value::Text(format!("{rounded} {unit}"))
+    }
+}
+
+impl JsonSchema for SweepSection {
+    fn schema_name() -> Cow<'static, str> {
+        "SweepSection".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let end = json_schema!({ "type": ["number", "string"] });
+        json_schema!({
+            "type": "object",
+            "description": "What is varied, over which seeds, and what is looked at.",
+            "properties": {
+                "seeds": {
+                    "description": "How many seeds from run.seed on, or a list of them. Unset: run.repeats.",
+                    "oneOf": [
+                        { "type": "integer", "minimum": 1 },
+                        { "type": "array", "items": { "type": "integer", "minimum": 0 }, "minItems": 1 },
+                    ],
+                },
+                "metrics": {
+                    "description": "What is drawn and compared: metrics of a run, or of a flow as \"flows[0].goodput_bps\".",
+                    "type": "array",
+                    "items": { "type": "string" },
+                },
+                "over": {
+                    "description": "Keys of the scenario and the values that they take in turn; \"a, b\" are set together.",
+                    "type": "object",
+                    "minProperties": 1,
+                    "additionalProperties": {
+                        "oneOf": [
+                            { "type": "array", "minItems": 1 },
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "from": end,
+                                    "to": end,
+                                    "step": end,
+                                    "count": { "type": "integer", "minimum": 2 },
+                                    "scale": { "enum": ["linear", "log"], "default": "linear" },
+                                },
+                            },
+                        ],
+                    },
+                },
+            },
+            "required": ["over"],
+            "additionalProperties": false,
+        })
+    }
+}
+
+/// Names of metrics as a sweep names them: of a run, or of a flow by its number.
+pub fn metric_of_flow(name: &str) -> Option<(usize, &str)> {
+    let (flow, metric) = name.rsplit_once('.')?;
+    let number = flow
+        .strip_prefix("flows[")
+        .and_then(|rest| rest.strip_suffix(']'))
+        .or_else(|| flow.strip_prefix("flows."))?;
+    Some((number.parse().ok()?, metric))
+}
