@@ -61,20 +61,45 @@ pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
     record::repeats_json(&runs).to_string()
 }
 
-/// What the values of repeats say together: `mean`, `median`, `low`, `high`, `median_low`,
-/// `median_high`, `count`; `None` of no values, or of what is not finite.
+/// What the values of repeats say together, for each row of values: `mean`, `median`, `low`, `high`,
+/// `median_low`, `median_high`, `count`; `None` of no values, or of what is not finite.
 #[pyfunction]
-pub fn aggregate(py: Python<'_>, values: Vec<f64>) -> PyResult<Option<Bound<'_, PyDict>>> {
-    let Some(together) = record::aggregate(&values) else {
-        return Ok(None);
-    };
-    let dict = PyDict::new(py);
-    dict.set_item("mean", together.mean)?;
-    dict.set_item("median", together.median)?;
-    dict.set_item("low", together.low)?;
-    dict.set_item("high", together.high)?;
-    dict.set_item("median_low", together.median_low)?;
-    dict.set_item("median_high", together.median_high)?;
-    dict.set_item("count", together.count)?;
-    Ok(Some(dict))
+pub fn aggregate(py: Python<'_>, rows: Vec<Vec<f64>>) -> PyResult<Vec<Option<Bound<'_, PyDict>>>> {
+    let together: Vec<_> = py.detach(|| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = rows.len().div_ceil(threads).max(1);
+        std::thread::scope(|scope| {
+            let work = |rows: &[Vec<f64>]| -> Vec<_> {
+                rows.iter()
+                    .map(|values| record::aggregate(values))
+                    .collect()
+            };
+            let shares: Vec<_> = rows
+                .chunks(share)
+                .map(|rows| (rows, scope.spawn(move || work(rows))))
+                .collect();
+            shares
+                .into_iter()
+                // A thread that could not do its share leaves it to this one.
+                .flat_map(|(rows, thread)| thread.join().unwrap_or_else(|_| work(rows)))
+                .collect()
+        })
+    });
+    together
+        .into_iter()
+        .map(|together| {
+            let Some(together) = together else {
+                return Ok(None);
+            };
+            let dict = PyDict::new(py);
+            dict.set_item("mean", together.mean)?;
+            dict.set_item("median", together.median)?;
+            dict.set_item("low", together.low)?;
+            dict.set_item("high", together.high)?;
+            dict.set_item("median_low", together.median_low)?;
+            dict.set_item("median_high", together.median_high)?;
+            dict.set_item("count", together.count)?;
+            Ok(Some(dict))
+        })
+        .collect()
 }

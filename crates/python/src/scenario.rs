@@ -50,6 +50,12 @@ impl Plan {
         self.scenario.run.seed
     }
 
+    /// Length of one run in nanoseconds.
+    #[getter]
+    fn duration_ns(&self) -> u64 {
+        self.scenario.run.duration.as_nanos()
+    }
+
     /// How often it is run.
     #[getter]
     fn repeats(&self) -> u32 {
@@ -154,18 +160,23 @@ impl Plan {
     }
 }
 
-/// Checks a scenario, the points of its sweep included; `ScenarioError` has all that is wrong with
-/// it.
+/// Checks a scenario, the points of its sweep included unless `sweep` is false; `ScenarioError` has
+/// all that is wrong with it.
 #[pyfunction]
-#[pyo3(signature = (text, file, overrides = Vec::new()))]
+#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true))]
 pub fn check(
     py: Python<'_>,
     text: &str,
     file: &str,
     overrides: Vec<(String, String)>,
+    sweep: bool,
 ) -> PyResult<Plan> {
     let scenario = parse(py, text, file, &overrides)?;
-    let diagnostics = scenario.check_sweep(paceline_simulator::check);
+    let diagnostics = if sweep {
+        scenario.check_sweep(paceline_simulator::check)
+    } else {
+        Vec::new()
+    };
     if diagnostics.is_empty() {
         Ok(Plan { scenario })
     } else {

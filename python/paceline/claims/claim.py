@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import json
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from paceline.claims.expressions import Expression, ExpressionError
 from paceline.claims.pictures import Picture, PictureError
+from paceline.grid import Axis, Overrides, Point, crossed
 
 #: Seeds of a short form that does not say.
 QUICK_SEEDS = 2
@@ -20,26 +20,6 @@ QUICK_SEEDS = 2
 
 class ClaimError(ValueError):
     """A file of claims is wrong."""
-
-
-#: Keys of a scenario and what they are set to, as the parser takes them.
-Overrides = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Point:
-    """A place along an axis: its name, and what is set there."""
-
-    name: str
-    overrides: Overrides
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The points along one axis, and the keys that are set there."""
-
-    keys: tuple[str, ...]
-    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
@@ -57,12 +37,12 @@ class Case:
     @property
     def axes(self) -> tuple[tuple[str, ...], ...]:
         """The names of the points along each axis."""
-        return tuple(tuple(point.name for point in axis.points) for axis in self.sweep)
+        return tuple(axis.names for axis in self.sweep)
 
     def points(self) -> Iterator[Overrides]:
         """Yield what is set at each point, the last axis running fastest."""
-        for places in itertools.product(*(axis.points for axis in self.sweep)):
-            yield self.overrides + tuple(pair for place in places for pair in place.overrides)
+        for point in crossed(self.sweep):
+            yield self.overrides + point
 
     def varied(self, seed: int) -> Overrides:
         """Return what is set with a seed besides."""

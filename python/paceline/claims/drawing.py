@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -14,7 +13,7 @@ import polars as pl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from paceline import _paceline
+from paceline import _paceline, grid
 from paceline.claims.expressions import Expression, ExpressionError, Names
 from paceline.claims.jobs import Record
 from paceline.claims.measured import Measured
@@ -40,7 +39,6 @@ _COLOURS = {
     "LEDBAT++": "#E69F00",
 }
 _MARKS = "osD^v<>P*X"
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ def _styles(labels: Iterable[str]) -> dict[str, str]:
 
 def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     colours = _styles(line.label for line in drawn)
-    places, unit = _places(drawn)
+    places, unit = grid.places([point for line in drawn for point in line.points])
     marks: dict[str, int] = {}
     handles: list[Any] = []
     for line in drawn:
@@ -185,26 +183,11 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         if "x" in picture.log and unit is not None:
             axes.set_xscale("log")
         axes.minorticks_off()
-        axes.set_xticks(list(places.values()), [_short(name, unit) for name in places])
+        axes.set_xticks(list(places.values()), [grid.short(name, unit) for name in places])
     axes.set_xlabel(unit or "")
     if "y" not in picture.log:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-
-
-def _short(name: str, unit: str | None) -> str:
-    return name if unit is None else name.removesuffix(unit).strip()
-
-
-def _places(drawn: list[Line]) -> tuple[dict[str, float], str | None]:
-    """Return where each point stands, and the unit where the places are numbers of one unit."""
-    names = list(dict.fromkeys(point for line in drawn for point in line.points))
-    found = [_NUMBER.fullmatch(name) for name in names]
-    units = {match.group(2) if match else None for match in found}
-    if len(units) == 1 and None not in units:
-        numbers = [float(match.group(1)) for match in found if match]
-        return dict(zip(names, numbers, strict=True)), str(units.pop())
-    return {name: float(index) for index, name in enumerate(names)}, None
 
 
 def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:

@@ -113,7 +113,7 @@ def statistic(name: str, values: Sequence[float]) -> float:
     They are `mean` with the ends of its interval, `low` and `high`, and `median` with `median_low`
     and `median_high`.
     """
-    found = _paceline.aggregate([float(value) for value in values if not math.isnan(value)])
+    (found,) = _paceline.aggregate([[float(v) for v in values if not math.isnan(v)]])
     if found is None:
         return math.nan
     return {key: float(value) for key, value in found.items() if isinstance(value, float)}[name]

@@ -142,8 +142,10 @@ def check(
         import tomllib
 
         value = {"name": plan.name, "file": file, "resolved": tomllib.loads(plan.toml)}
+        value["sweep"] = plan.sweep
         console.say_json({**value, "toml": plan.toml})
     else:
+        files.tell_sweep(plan, file)
         sys.stdout.write(plan.toml)
     return Exit.OK
 
@@ -281,6 +283,75 @@ def export(
 
     show(run, Settings(format, out, flow, qlog_dialect, json))
     return Exit.OK
+
+
+@app.command(
+    help_epilogue=_examples(
+        "sweep scenarios/sweeps/buffers.toml",
+        "sweep FILE --engine ray --address 127.0.0.1:6379",
+        'sweep FILE --set run.duration="5 s" --metric jain_ratio --metric queue_p95_ns',
+    )
+)
+def sweep(
+    file: Annotated[str, Parameter(help="A scenario file with a [sweep].")],
+    /,
+    *,
+    out: Annotated[
+        Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME-sweep.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="A metric to compare and draw; the first decides the best."),
+    ] = None,
+    table: Annotated[
+        list[Literal["samples", "queue", "events", "packets"]] | None,
+        Parameter(negative="", help="A table of each run to keep beside the metrics."),
+    ] = None,
+    engine: Annotated[
+        Literal["threads", "ray"], Parameter(help="Who runs: threads here, or a Ray cluster.")
+    ] = "threads",
+    address: Annotated[
+        str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
+    ] = None,
+    jobs: Annotated[
+        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+    ] = None,
+    format: Annotated[  # noqa: A002
+        Literal["png", "svg"], Parameter(help="Form of the pictures.")
+    ] = "png",
+    fresh: Annotated[
+        bool, Parameter(negative="", help="Begin anew, and give up what is in the folder.")
+    ] = False,
+    json: Json = False,
+    quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
+) -> Exit:
+    """Run a grid of parameters in parallel: the [sweep] of a scenario.
+
+    After Ctrl-C or a crash the same command goes on where it stopped. What is written is one
+    Parquet data set and a picture of each metric, the same bytes whoever ran it.
+    """
+    from paceline.cli.sweep import Settings, run_sweep
+
+    settings = Settings(
+        out=out,
+        overrides=files.parse_overrides(set_ or []),
+        metrics=metric or [],
+        tables=list(table or []),
+        engine=engine,
+        address=address,
+        jobs=jobs,
+        format=format,
+        fresh=fresh,
+        as_json=json,
+        quiet=quiet,
+    )
+    return run_sweep(file, settings)
 
 
 @app.command(

@@ -73,12 +73,18 @@ class Reporter:
     def __call__(self, seen: Seen) -> None:
         """Hear of progress."""
 
+    def note(self, text: str) -> None:
+        """Hear what is worth a line of its own, in place of the last such line."""
+
 
 class _Bar(Reporter):
     def __init__(self, bars: Progress, name: str, count: int) -> None:
         self._bars = bars
         self._count = count
-        self._task = bars.add_task(name, total=None, detail="")
+        self._task = bars.add_task(name, total=None, detail="", note="")
+
+    def note(self, text: str) -> None:
+        self._bars.update(self._task, note=text)
 
     def __call__(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
@@ -96,16 +102,26 @@ class _Lines(Reporter):
         self._console = console
         self._name = name
         self._last = time.monotonic()
+        self._first: tuple[float, int] | None = None
+        self._note = ""
+
+    def note(self, text: str) -> None:
+        self._note = text
 
     def __call__(self, seen: Seen) -> None:
         now = time.monotonic()
+        # What was there before, of a sweep that goes on, took no time now.
+        since, done = self._first = self._first or (now, seen.simulated_ns)
         if now - self._last < PERIOD:
             return
         self._last = now
         share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
+        rate = (seen.simulated_ns - done) / (now - since)
+        left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
+        note = f"; {self._note}" if self._note else ""
         self._console.print(
             f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
-            f"{seen.total_ns / 1e9:g} s simulated, {seen.packets:,} packets",
+            f"{seen.total_ns / 1e9:g} s simulated, {seen.packets:,} packets{left}{note}",
             markup=False,
         )
 
@@ -123,6 +139,7 @@ def progress(name: str, count: int, *, quiet: bool) -> Iterator[Reporter]:
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[detail]}"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
             console=console,
             transient=True,
         ) as bars:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import errno
+import math
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from paceline import _paceline
+from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError, ScenarioError
 from paceline.runs import Run
@@ -108,21 +111,40 @@ def plan(text: str, path: str, overrides: list[tuple[str, str]]) -> _paceline.Pl
         raise scenario_failure(error) from None
 
 
-def folder_name(scenario: str, seed: int) -> str:
+def tell_sweep(plan: _paceline.Plan, path: str) -> None:
+    """Say that a scenario has a sweep, to whoever looks at or runs only the scenario itself."""
+    if plan.sweep is not None:
+        count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])
+        runs = count * len(plan.sweep["seeds"])
+        console.stderr().print(
+            f"{path} has a [sweep] of {runs} runs: `paceline sweep {path}` runs it",
+            markup=False,
+        )
+
+
+def folder_name(scenario: str, seed: int | str) -> str:
     """Return the name of a run's folder, safe in every file system."""
     return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', scenario).strip('.-') or 'run'}-{seed}"
 
 
-def claim(out: Path) -> None:
-    """See, before any work is done, that results may be written to `out`."""
+def sweep_name(scenario: str) -> str:
+    """Return the name of a sweep's folder."""
+    return folder_name(scenario, "sweep")
+
+
+def claim(out: Path, ours: Sequence[str] = (RUN, GROUP)) -> None:
+    """See, before any work is done, that results may be written to `out`.
+
+    A folder that is not empty has to hold one of `ours`, which will be replaced or gone on with.
+    """
     if out.exists() and not out.is_dir():
         raise Failure(
             "not-a-run", f"{out} is a file", hint="choose a folder with --out", file=str(out)
         )
-    if out.is_dir() and any(out.iterdir()) and not _is_ours(out):
+    if out.is_dir() and any(out.iterdir()) and not any((out / name).is_file() for name in ours):
         raise Failure(
             "not-a-run",
-            f"{out} is not a run, and is left as it is",
+            f"{out} is no result of this command, and is left as it is",
             hint="choose another folder with --out",
             file=str(out),
         )

@@ -49,6 +49,8 @@ class Batch:
         self.text = files.read_scenario(path)
         self.overrides = list(settings.overrides)
         self.plan = files.plan(self.text, path, self.overrides)
+        if not settings.quiet:
+            files.tell_sweep(self.plan, path)
         self.seed = self.plan.seed if settings.seed is None else settings.seed
         self.repeats = settings.repeats or self.plan.repeats
         name = files.folder_name(self.plan.name, self.seed)

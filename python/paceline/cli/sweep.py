@@ -1,0 +1,268 @@
+"""``paceline sweep``: a grid of parameters, in parallel, resumable."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from paceline.cli import console, files
+from paceline.cli.failure import Exit, Failure
+from paceline.cli.tables import plain
+from paceline.errors import NotARunError, ScenarioError
+from paceline.measures import value
+from paceline.quantities import quantity
+from paceline.runs import Progress
+from paceline.sweep import (
+    LedgerError,
+    NoSweepError,
+    Outcome,
+    Plan,
+    Sweep,
+    Watch,
+    clear,
+    execute,
+    on_threads,
+)
+from paceline.sweep.cluster import ClusterError, on_cluster
+from paceline.sweep.ledger import NAME as LEDGER
+from paceline.sweep.result import NAME, extremes
+
+#: Points, at most, that are printed one by one; of more, the best and the worst.
+_ROWS = 40
+#: Seconds between two looks at what is best and worst so far.
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    out: Path | None
+    overrides: list[tuple[str, str]]
+    metrics: list[str]
+    tables: list[str]
+    engine: str
+    address: str | None
+    jobs: int | None
+    format: str
+    fresh: bool
+    as_json: bool
+    quiet: bool
+
+
+class _Live(Watch):
+    """Tells how far a sweep has come, and what is best and worst so far."""
+
+    def __init__(self, plan: Plan, reporter: console.Reporter) -> None:
+        self._plan = plan
+        self._reporter = reporter
+        self._metric = plan.metrics[0]
+        count = len(plan.grid.points)
+        self._sums = [0.0] * count
+        self._counts = [0] * count
+        self._total = sum(plan.durations_ns) * len(plan.grid.seeds)
+        self._before = 0
+        self._simulated = 0
+        self.ended = 0
+        self._looked = 0.0
+        self.engine = [0, 0, 0]
+
+    def resumed(self, records: Iterable[dict[str, Any]]) -> None:
+        """Take the runs of earlier attempts as done."""
+        for record in records:
+            self._count(record)
+
+    def finished(self, outcome: Outcome) -> None:
+        self._count(outcome.record)
+        self.engine = [a + b for a, b in zip(self.engine, outcome.engine, strict=True)]
+        self.progress(0)
+
+    def _count(self, record: dict[str, Any]) -> None:
+        point = self._plan.grid.point_of(record["run"])
+        found = value(record, self._metric) if "metrics" in record else None
+        if found is not None:
+            self._sums[point] += found
+            self._counts[point] += 1
+        self._simulated += self._plan.duration_ns(record["run"])
+        self.ended += 1
+
+    def progress(self, simulated_ns: int) -> None:
+        now = time.monotonic()
+        if now - self._looked > _LOOK_S:
+            self._looked = now
+            self._reporter.note(self._line())
+            _, packets, events = self.engine
+            seen = self._simulated + simulated_ns
+            self._reporter(Progress(seen, self._total, packets, events, self.ended))
+
+    def _line(self) -> str:
+        pairs = zip(self._sums, self._counts, strict=True)
+        means = [total / count if count else math.nan for total, count in pairs]
+        ends = extremes(self._metric, means)
+        if ends is None:
+            return ""
+        told = [
+            f"{word} {quantity(self._metric, means[end])} "
+            f"at {', '.join(self._plan.grid.place(end))}"
+            for word, end in zip(("best", "worst"), ends, strict=True)
+        ]
+        return f"{plain(self._metric)}: {'; '.join(told)}"
+
+
+def run_sweep(path: str, settings: Settings) -> Exit:
+    """Run the sweep of a scenario file and show it."""
+    text = files.read_scenario(path)
+    try:
+        plan = Plan.read(
+            text, path, settings.overrides, metrics=settings.metrics, tables=settings.tables
+        )
+    except ScenarioError as error:
+        raise files.scenario_failure(error) from None
+    except NoSweepError as error:
+        hint = 'say what is varied: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
+        raise Failure("no-sweep", str(error), hint=hint, file=path) from None
+    out = settings.out or Path("runs") / files.sweep_name(plan.scenario)
+    files.claim(out, (NAME, LEDGER))
+    if settings.fresh:
+        clear(out)
+    whole = None if settings.fresh else _whole(plan, out)
+    live = None
+    if whole is None:
+        whole, live = _execute(plan, out, settings)
+    elif not settings.quiet:
+        console.stderr().print(f"{out} is whole already; --fresh runs it again", markup=False)
+    return _show(whole, live, settings)
+
+
+def _whole(plan: Plan, out: Path) -> Sweep | None:
+    """Return the sweep that is in a folder; say so if it is another one."""
+    if not (out / NAME).is_file():
+        return None
+    sweep = Sweep.read(out)
+    same = (
+        sweep.grid == plan.grid
+        and sweep.metrics == plan.metrics
+        and sweep.overrides == plan.overrides
+        and (out / "scenario.toml").read_text(encoding="utf-8") == plan.text
+        and all((out / name).is_dir() for name in plan.tables)
+    )
+    if not same:
+        raise _another(f"{out} has another sweep", out)
+    return sweep
+
+
+def _another(message: str, out: Path) -> Failure:
+    hint = "choose another folder with --out, or give it up with --fresh"
+    return Failure("another-sweep", message, hint=hint, file=str(out))
+
+
+def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
+    if settings.engine == "ray":
+        engine = partial(on_cluster, address=settings.address, cores=settings.jobs)
+    else:
+        engine = partial(on_threads, threads=settings.jobs)
+    with console.progress(plan.scenario, len(plan.grid), quiet=settings.quiet) as reporter:
+        live = _Live(plan, reporter)
+
+        def resumed(records: Iterable[dict[str, Any]]) -> None:
+            records = list(records)
+            live.resumed(records)
+            if not settings.quiet:
+                message = f"{out}: {len(records)} of {len(plan.grid)} runs are there already"
+                console.stderr().print(message, markup=False)
+
+        try:
+            return execute(plan, out, engine=engine, watch=live, resumed=resumed), live
+        except KeyboardInterrupt:
+            kept = live.ended
+            raise Failure(
+                "interrupted",
+                f"interrupted; {kept} of {len(plan.grid)} runs are kept in {out}",
+                hint="the same command goes on from there",
+                code=Exit.INTERRUPTED,
+            ) from None
+        except ScenarioError as error:
+            raise files.scenario_failure(error) from None
+        except LedgerError as error:
+            raise _another(str(error), out) from None
+        except ClusterError as error:
+            hint = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
+            raise Failure("no-cluster", str(error), hint=hint, code=Exit.RUN_FAILED) from None
+        except (OSError, NotARunError) as error:
+            raise files.write_failure(out, error) from None
+
+
+def _show(sweep: Sweep, live: _Live | None, settings: Settings) -> Exit:
+    pictures = _draw(sweep, settings.format)
+    if settings.as_json:
+        result = sweep.as_json()
+        if live is not None:
+            names = ("wall_ns", "packets", "events")
+            result["engine"] = dict(zip(names, live.engine, strict=True))
+        console.say_json({**result, "pictures": [str(path) for path in pictures]})
+    else:
+        _table(sweep)
+        for path in (sweep.folder, *pictures):
+            word = "Sweep:  " if path == sweep.folder else "Picture:"
+            console.stdout().print(f"{word} {path}", markup=False, soft_wrap=True)
+    if sweep.failed:
+        rows = sweep.runs.filter(sweep.runs["error"].is_not_null())
+        message = f"{sweep.failed} of {len(sweep.grid)} runs failed, the first: {rows['error'][0]}"
+        console.stderr().print(message, markup=False)
+        return Exit.RUN_FAILED
+    return Exit.OK
+
+
+def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
+    from paceline.report import writing
+    from paceline.report.figure import write
+
+    paths = []
+    for metric in sweep.metrics:
+        path = sweep.folder / f"{metric}.{format}"
+        with writing(path):
+            write(sweep.plot(metric), path, format)
+        paths.append(path)
+    return paths
+
+
+def _table(sweep: Sweep) -> None:
+    out = console.stdout()
+    found = {metric: sweep.statistics(metric) for metric in sweep.metrics}
+    count = len(sweep.grid.points)
+    rows = list(range(count))
+    title = f"{sweep.scenario}, {count} points x {len(sweep.grid.seeds)} seeds"
+    if count > _ROWS:
+        first = found[sweep.metrics[0]]
+        means = {nth: f["mean"] for nth, f in enumerate(first) if f is not None}
+        ends = extremes(sweep.metrics[0], [means.get(nth, math.nan) for nth in rows])
+        ordered = sorted(means, key=lambda nth: (means[nth], nth))
+        if ends is not None and ends[0] != ordered[0]:
+            ordered.reverse()
+        rows = [*ordered[: _ROWS // 2], *ordered[-_ROWS // 2 :]]
+        title += f"; the {_ROWS // 2} best and worst by {plain(sweep.metrics[0])}"
+    names = [axis.name for axis in sweep.grid.axes]
+    columns = [f"{plain(metric)}" for metric in sweep.metrics]
+    table = console.table(*names, *columns, title=escape(title), left=len(names))
+    for nth in rows:
+        cells = [_cell(metric, found[metric][nth]) for metric in sweep.metrics]
+        table.add_row(*map(escape, sweep.grid.place(nth)), *cells)
+    out.print(table)
+    if len(sweep.grid.seeds) > 1:
+        out.print("Means, with 95 % intervals over the seeds", markup=False)
+
+
+def _cell(metric: str, found: Any) -> str:
+    if found is None:
+        return quantity(metric, None)
+    if found["count"] == 1:
+        return quantity(metric, found["mean"])
+    low, high = quantity(metric, found["low"]), quantity(metric, found["high"])
+    return escape(f"{quantity(metric, found['mean'])}\n[{low}, {high}]")

@@ -1,0 +1,96 @@
+"""Grids of experiments: axes, the points along them, and what is set at each."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+#: Keys of a scenario and what they are set to, as the parser takes them.
+Overrides = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place along an axis: its name, and what is set there."""
+
+    name: str
+    overrides: Overrides
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The points along one axis, and the keys that are set there."""
+
+    keys: tuple[str, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def name(self) -> str:
+        """The keys, for people."""
+        return ", ".join(self.keys)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its points."""
+        return tuple(point.name for point in self.points)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Axes that are crossed, and the seeds that each point is run with."""
+
+    axes: tuple[Axis, ...]
+    seeds: tuple[int, ...]
+
+    @cached_property
+    def points(self) -> list[Overrides]:
+        """What is set at each point, the last axis running fastest."""
+        return list(crossed(self.axes))
+
+    def __len__(self) -> int:
+        """Return how many runs there are: the seeds of a point come one after another."""
+        return len(self.points) * len(self.seeds)
+
+    def point_of(self, run: int) -> int:
+        """Return the point of a run."""
+        return run // len(self.seeds)
+
+    def seed_of(self, run: int) -> int:
+        """Return the seed of a run."""
+        return self.seeds[run % len(self.seeds)]
+
+    def place(self, point: int) -> tuple[str, ...]:
+        """Return the name of a point along each axis."""
+        names = []
+        for axis in reversed(self.axes):
+            point, nth = divmod(point, len(axis.points))
+            names.append(axis.points[nth].name)
+        return tuple(reversed(names))
+
+
+def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:
+    """Yield what is set at each point of a grid, the last axis running fastest."""
+    for places in itertools.product(*(axis.points for axis in axes)):
+        yield tuple(pair for place in places for pair in place.overrides)
+
+
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
+
+
+def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
+    """Return where points stand on a scale, and its unit if they are numbers of one unit."""
+    names = list(dict.fromkeys(names))
+    found = [_NUMBER.fullmatch(name) for name in names]
+    units = {match.group(2) if match else None for match in found}
+    if len(units) == 1 and None not in units:
+        numbers = [float(match.group(1)) for match in found if match]
+        return dict(zip(names, numbers, strict=True)), str(units.pop())
+    return {name: float(index) for index, name in enumerate(names)}, None
+
+
+def short(name: str, unit: str | None) -> str:
+    """Return the name of a point without the unit that its scale has."""
+    return name if unit is None else name.removesuffix(unit).strip()

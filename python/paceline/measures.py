@@ -1,0 +1,40 @@
+"""Metrics by their names: of a run (`jain_ratio`), or of a flow (`flows[0].goodput_bps`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from paceline import _paceline
+
+_OF_FLOW = re.compile(r"flows(?:\[(\d+)\]|\.(\d+))\.(\w+)")
+
+
+@cache
+def _better() -> dict[tuple[str, str], str]:
+    return {(d["scope"], d["name"]): d["better"] for d in _paceline.metrics()}
+
+
+def of_flow(name: str) -> tuple[int, str] | None:
+    """Return the flow and its metric, if a name is of that form."""
+    found = _OF_FLOW.fullmatch(name)
+    return (int(found[1] or found[2]), found[3]) if found else None
+
+
+def higher_is_better(name: str) -> bool:
+    """Return which way a metric is better, as its definition says; `KeyError` for no metric."""
+    flow = of_flow(name)
+    return _better()[("flow", flow[1]) if flow else ("run", name)] == "higher"
+
+
+def value(summary: Mapping[str, Any], name: str) -> float | None:
+    """Return a metric from what a run says of itself; `None` where it is undefined."""
+    flow = of_flow(name)
+    if flow is None:
+        found = summary["metrics"].get(name)
+    else:
+        flows = summary["flows"]
+        found = flows[flow[0]].get(flow[1]) if flow[0] < len(flows) else None
+    return None if found is None else float(found)

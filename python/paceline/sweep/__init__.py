@@ -1,0 +1,93 @@
+"""Sweeps: a grid of experiments, run in parallel, that can be stopped and gone on with."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from paceline.sweep import dataset, ledger, result
+from paceline.sweep.ledger import Ledger, LedgerError
+from paceline.sweep.plan import NoSweepError, Plan, Task
+from paceline.sweep.result import Sweep
+from paceline.sweep.work import Outcome, Watch, on_threads
+
+__all__ = [
+    "LedgerError",
+    "NoSweepError",
+    "Outcome",
+    "Plan",
+    "Sweep",
+    "Watch",
+    "clear",
+    "execute",
+    "on_threads",
+]
+
+#: Does runs and tells a watch: `on_threads`, or `cluster.on_cluster`.
+Engine = Callable[[Plan, Iterable[Task], Watch], None]
+
+
+class _Keeper(Watch):
+    """Writes down what has ended, and passes it on."""
+
+    def __init__(self, plan: Plan, folder: Path, book: Ledger, watch: Watch) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._book = book
+        self._watch = watch
+
+    def finished(self, outcome: Outcome) -> None:
+        number = outcome.record["run"]
+        if number in self._book.records:
+            return
+        point = dataset.partition(self._plan.grid, self._plan.grid.point_of(number))
+        for name, table in outcome.tables.items():
+            place = self._folder / name / point / f"run-{number:06}.parquet"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            fresh = place.with_suffix(".new")
+            fresh.write_bytes(table)
+            fresh.replace(place)
+        self._book.add(outcome.record)
+        self._watch.finished(outcome)
+
+    def progress(self, simulated_ns: int) -> None:
+        self._watch.progress(simulated_ns)
+
+
+def clear(folder: Path) -> None:
+    """Remove the sweep in a folder, whole or not; anything else in it stays."""
+    for name in ("runs", "flows", "samples", "queue", "events", "packets"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for name in (result.NAME, ledger.NAME, "points.parquet", "scenario.toml"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def execute(
+    plan: Plan,
+    folder: Path,
+    *,
+    engine: Engine = on_threads,
+    watch: Watch | None = None,
+    resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
+) -> Sweep:
+    """Run a sweep into a folder; one that was begun there goes on where it stopped.
+
+    `resumed` hears of the records that were there already. After Ctrl-C, which raises, or a crash,
+    the runs that had ended are kept.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / result.NAME).unlink(missing_ok=True)
+    book = Ledger(folder, plan.fingerprint())
+    try:
+        done = set(book.records)
+        if done and resumed is not None:
+            resumed(book.records.values())
+        left = (task for task in plan.tasks() if task.number not in done)
+        engine(plan, left, _Keeper(plan, folder, book, watch or Watch()))
+        whole = result.write(plan, folder, book.records)
+        book.close(remove=True)
+    finally:
+        book.close()
+    return whole

@@ -1,0 +1,167 @@
+"""A sweep as one data set: a row for each run, for each of its flows, and for each point.
+
+The tables of runs are Parquet below a folder for each point of the first axis
+(``runs/path.rate=10 Mbit%2Fs/part-0.parquet``), as Hive lays them out: polars, DuckDB, pyarrow and
+Spark read the folder as one table, and leave out what they need not read.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from paceline import _paceline
+from paceline.grid import Grid
+
+#: Points of the first axis, at most, that have a folder each.
+_PARTITIONS = 64
+
+#: A partition is one file.
+_FILE = "part-0.parquet"
+
+
+def partition(grid: Grid, point: int) -> Path:
+    """Return the folder of a point within a table's."""
+    first = grid.axes[0]
+    if len(first.points) > _PARTITIONS:
+        return Path()
+    place = first.points[point * len(first.points) // len(grid.points)]
+    return Path(*(f"{key}={quote(value, safe=' ,+')}" for key, value in place.overrides))
+
+
+def keys(grid: Grid) -> dict[str, Any]:
+    """Return the columns that say where in the grid a run is, with their types."""
+    types: dict[str, Any] = {}
+    for axis in grid.axes:
+        for nth, key in enumerate(axis.keys):
+            values = [point.overrides[nth][1] for point in axis.points]
+            types[key] = next((t for read, t in _TYPES if _all(read, values)), pl.String)
+    return types
+
+
+_TYPES = ((int, pl.Int64), (float, pl.Float64))
+
+
+def _all(read: Any, values: Iterable[str]) -> bool:
+    try:
+        return all(str(read(value)) == value for value in values)
+    except ValueError:
+        return False
+
+
+def _places(grid: Grid, number: int) -> dict[str, str]:
+    return dict(grid.points[grid.point_of(number)])
+
+
+def _type(metric: str) -> Any:
+    return pl.Float64 if metric.endswith("_ratio") else pl.Int64
+
+
+def _metrics(scope: str) -> dict[str, Any]:
+    return {d["name"]: _type(d["name"]) for d in _paceline.metrics() if d["scope"] == scope}
+
+
+def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a row for each run: where it is, its seed, and its metrics."""
+    columns = _metrics("run")
+    rows = [
+        {
+            "run": number,
+            **_places(grid, number),
+            "seed": grid.seed_of(number),
+            "error": record.get("error"),
+            **{name: record.get("metrics", {}).get(name) for name in columns},
+        }
+        for number, record in sorted(records.items())
+    ]
+    schema = {"run": pl.UInt32, **_text(grid), "seed": pl.Int64, "error": pl.String, **columns}
+    return _typed(grid, pl.DataFrame(rows, schema=schema))
+
+
+def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
+    """Return a row for each flow of each run."""
+    columns = _metrics("flow")
+    rows = [
+        {
+            "run": number,
+            **_places(grid, number),
+            "seed": grid.seed_of(number),
+            **{name: flow.get(name) for name in ("flow", "cc", "label", *columns)},
+        }
+        for number, record in sorted(records.items())
+        for flow in record.get("flows", [])
+    ]
+    head = {"flow": pl.UInt32, "cc": pl.String, "label": pl.String}
+    schema = {"run": pl.UInt32, **_text(grid), "seed": pl.Int64, **head, **columns}
+    return _typed(grid, pl.DataFrame(rows, schema=schema))
+
+
+def _text(grid: Grid) -> dict[str, Any]:
+    return dict.fromkeys(keys(grid), pl.String)
+
+
+def _typed(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col(key).cast(type_) for key, type_ in keys(grid).items())
+
+
+def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a row for each point and metric: its mean, its median and their 95 % intervals."""
+    names = list(_metrics("run"))
+    seeds = len(grid.seeds)
+    groups: list[tuple[int, str]] = []
+    values: list[list[float]] = []
+    columns = {name: frame[name].to_list() for name in names}
+    for point in range(len(grid.points)):
+        for name in names:
+            cells = columns[name][point * seeds : (point + 1) * seeds]
+            groups.append((point, name))
+            values.append([float(cell) for cell in cells if cell is not None])
+    statistics = ("mean", "median", "low", "high", "median_low", "median_high", "count")
+    rows = [
+        {**dict(grid.points[point]), "metric": name, **{key: found[key] for key in statistics}}  # type: ignore[literal-required]
+        for (point, name), found in zip(groups, _paceline.aggregate(values), strict=True)
+        if found is not None
+    ]
+    schema = {**_text(grid), "metric": pl.String, **dict.fromkeys(statistics[:-1], pl.Float64)}
+    return _typed(grid, pl.DataFrame(rows, schema={**schema, "count": pl.UInt32}))
+
+
+def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
+    """Write a table as a folder of partitions; what a crash leaves is done again."""
+    target = folder / name
+    shutil.rmtree(target, ignore_errors=True)
+    for path, part in _parts(grid, frame):
+        place = target / path
+        place.mkdir(parents=True)
+        # The folder's name says what its rows have in common.
+        part.drop(_hive(grid)).write_parquet(place / _FILE)
+
+
+def _hive(grid: Grid) -> list[str]:
+    return list(grid.axes[0].keys) if partition(grid, 0) != Path() else []
+
+
+def _parts(grid: Grid, frame: pl.DataFrame) -> Iterator[tuple[Path, pl.DataFrame]]:
+    points = frame["run"] // len(grid.seeds)
+    places = {point: str(partition(grid, point)) for point in points.unique()}
+    column = points.replace_strict(places, return_dtype=pl.String) if places else points
+    for path in dict.fromkeys(column):
+        yield Path(path), frame.filter(column == path)
+
+
+def read(grid: Grid, folder: Path, name: str) -> pl.DataFrame:
+    """Read a table back, its columns in the order in which they were made."""
+    types = keys(grid)
+    frame = pl.read_parquet(
+        folder / name / "**" / "*.parquet",
+        hive_partitioning=bool(_hive(grid)),
+        hive_schema=dict.fromkeys(_hive(grid), pl.String) or None,
+    )
+    first = ["run", *types]
+    frame = frame.select(*first, pl.exclude(first)).sort("run", maintain_order=True)
+    return frame.with_columns(pl.col(key).cast(type_) for key, type_ in types.items())

@@ -1,0 +1,104 @@
+"""What a sweep is to run: a grid of points, each with some seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline import _paceline
+from paceline.errors import PacelineError
+from paceline.grid import Axis, Grid, Overrides, Point, crossed
+from paceline.runs import HEADLINES
+
+
+class NoSweepError(PacelineError):
+    """A scenario that varies nothing."""
+
+
+class Task(NamedTuple):
+    """One run of a sweep: its number, what is set in it, its seed."""
+
+    number: int
+    overrides: Overrides
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep, checked: every point can be run."""
+
+    #: Text of the scenario, and what errors call it.
+    text: str
+    file: str
+    #: What is set at every point, before the point's own.
+    overrides: Overrides
+    scenario: str
+    grid: Grid
+    #: What is compared and drawn; the first decides what is best.
+    metrics: tuple[str, ...]
+    #: Tables of each run that are kept beside the metrics.
+    tables: tuple[str, ...]
+    #: How long a run is at each point.
+    durations_ns: tuple[int, ...]
+
+    @classmethod
+    def read(
+        cls,
+        text: str,
+        file: str,
+        overrides: Sequence[tuple[str, str]] = (),
+        *,
+        seeds: Iterable[int] | None = None,
+        metrics: Sequence[str] = (),
+        tables: Sequence[str] = (),
+    ) -> Plan:
+        """Read the sweep of a scenario; raises `ScenarioError` if a point cannot be run."""
+        scenario = _paceline.check(text, file, overrides)
+        sweep = scenario.sweep
+        if sweep is None:
+            raise NoSweepError(f"{file} has no [sweep]")
+        axes = tuple(
+            Axis(
+                tuple(axis["keys"]),
+                tuple(
+                    Point(p["name"], tuple(zip(axis["keys"], p["values"], strict=True)))
+                    for p in axis["points"]
+                ),
+            )
+            for axis in sweep["axes"]
+        )
+        given = tuple(overrides)
+        durations = tuple(
+            _paceline.check(text, file, (*given, *point), sweep=False).duration_ns
+            for point in crossed(axes)
+        )
+        return cls(
+            text=text,
+            file=file,
+            overrides=given,
+            scenario=scenario.name,
+            grid=Grid(axes, tuple(sweep["seeds"] if seeds is None else seeds)),
+            metrics=tuple(metrics or sweep["metrics"] or HEADLINES),
+            tables=tuple(tables),
+            durations_ns=durations,
+        )
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield every run, the seeds of a point one after another."""
+        for number in range(len(self.grid)):
+            point = self.grid.points[self.grid.point_of(number)]
+            yield Task(number, (*self.overrides, *point), self.grid.seed_of(number))
+
+    def duration_ns(self, number: int) -> int:
+        """Return how long a run is."""
+        return self.durations_ns[self.grid.point_of(number)]
+
+    def fingerprint(self) -> str:
+        """Return what tells this sweep, run by this engine, from every other."""
+        said = json.dumps([self.text, self.overrides, self.grid.seeds, self.metrics, self.tables])
+        engine = hashlib.sha256(Path(str(_paceline.__file__)).read_bytes()).hexdigest()
+        return hashlib.sha256(f"{engine} {self.file} {said}".encode()).hexdigest()

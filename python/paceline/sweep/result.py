@@ -1,0 +1,189 @@
+"""A sweep that is whole, in its folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from paceline import _paceline
+from paceline.errors import NotARunError
+from paceline.grid import Axis, Grid, Point
+from paceline.measures import higher_is_better, of_flow
+from paceline.sweep import dataset
+from paceline.sweep.plan import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The file that says what a sweep is; a folder with it holds a whole one.
+NAME = "sweep.json"
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: what was varied, and what was measured at each point."""
+
+    folder: Path
+    scenario: str
+    grid: Grid
+    #: What is compared and drawn; the first decides what is best.
+    metrics: tuple[str, ...]
+    failed: int
+    #: What was set at every point.
+    overrides: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Sweep:
+        """Read a sweep from its folder."""
+        path = Path(folder) / NAME
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+            axes = tuple(
+                Axis(
+                    tuple(axis["keys"]),
+                    tuple(
+                        Point(point["name"], tuple(zip(axis["keys"], point["values"], strict=True)))
+                        for point in axis["points"]
+                    ),
+                )
+                for axis in value["axes"]
+            )
+            return cls(
+                Path(folder),
+                value["scenario"],
+                Grid(axes, tuple(value["seeds"])),
+                tuple(value["metrics"]),
+                value["failed"],
+                tuple((key, text) for key, text in value["overrides"]),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise NotARunError(f"{folder} is not a sweep: {error}") from error
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """A row for each run: where in the grid it is, its seed, its metrics."""
+        return dataset.read(self.grid, self.folder, "runs")
+
+    @cached_property
+    def flows(self) -> pl.DataFrame:
+        """A row for each flow of each run."""
+        return dataset.read(self.grid, self.folder, "flows")
+
+    @cached_property
+    def points(self) -> pl.DataFrame:
+        """A row for each point and metric: mean, median and their 95 % intervals over the seeds."""
+        return pl.read_parquet(self.folder / "points.parquet")
+
+    def values(self, metric: str) -> list[list[float | None]]:
+        """Return a metric at each point, for each seed."""
+        flow = of_flow(metric)
+        if flow is None:
+            column = self.runs[metric].to_list()
+        else:
+            rows = self.flows.filter(pl.col("flow") == flow[0])
+            found = dict(zip(rows["run"].to_list(), rows[flow[1]].to_list(), strict=True))
+            column = [found.get(run) for run in range(len(self.grid))]
+        width = len(self.grid.seeds)
+        return [column[at : at + width] for at in range(0, len(column), width)]
+
+    def statistics(self, metric: str) -> list[_paceline.Aggregate | None]:
+        """Return what the seeds say together at each point; `None` where it is undefined."""
+        rows = self.values(metric)
+        return _paceline.aggregate([[float(v) for v in row if v is not None] for row in rows])
+
+    def best(self) -> tuple[int, int] | None:
+        """Return the best and the worst point by the mean of the first metric."""
+        return extremes(
+            self.metrics[0],
+            [
+                math.nan if found is None else found["mean"]
+                for found in self.statistics(self.metrics[0])
+            ],
+        )
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """Draw a metric over the grid: a line, a heat map, or several of them."""
+        from paceline.sweep.picture import draw
+
+        return draw(self, metric or self.metrics[0])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what ``--json`` prints."""
+        found = {metric: self.statistics(metric) for metric in self.metrics}
+        points = [
+            {"set": dict(point), "metrics": {metric: rows[nth] for metric, rows in found.items()}}
+            for nth, point in enumerate(self.grid.points)
+        ]
+        best = self.best()
+        return {
+            "scenario": self.scenario,
+            "out": str(self.folder),
+            "runs": len(self.grid),
+            "failed": self.failed,
+            "seeds": list(self.grid.seeds),
+            "metrics": list(self.metrics),
+            "points": points,
+            "best": best and dict(self.grid.points[best[0]]),
+            "worst": best and dict(self.grid.points[best[1]]),
+        }
+
+    def __repr__(self) -> str:
+        shape = " x ".join(str(len(axis.points)) for axis in self.grid.axes)
+        keys = " x ".join(axis.name for axis in self.grid.axes)
+        seeds = len(self.grid.seeds)
+        return f"<Sweep {self.scenario}: {keys}, {shape} points x {seeds} seeds>"
+
+
+def extremes(metric: str, values: list[float]) -> tuple[int, int] | None:
+    """Return where a metric is best and where it is worst, of the values that are defined."""
+    defined = [nth for nth, value in enumerate(values) if not math.isnan(value)]
+    if not defined:
+        return None
+    most = max(defined, key=lambda nth: (values[nth], -nth))
+    least = min(defined, key=lambda nth: (values[nth], nth))
+    return (most, least) if higher_is_better(metric) else (least, most)
+
+
+def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep:
+    """Write the data set of a sweep whose runs have all ended, and then say that it is whole."""
+    runs = dataset.runs(plan.grid, records)
+    dataset.write(plan.grid, folder, "runs", runs)
+    dataset.write(plan.grid, folder, "flows", dataset.flows(plan.grid, records))
+    dataset.together(plan.grid, runs).write_parquet(folder / "points.parquet")
+    (folder / "scenario.toml").write_text(plan.text, encoding="utf-8")
+    axes = [
+        {
+            "keys": axis.keys,
+            "points": [
+                {"name": point.name, "values": [value for _, value in point.overrides]}
+                for point in axis.points
+            ],
+        }
+        for axis in plan.grid.axes
+    ]
+    value = {
+        "schema": SCHEMA,
+        "version": _paceline.__version__,
+        "scenario": plan.scenario,
+        "overrides": plan.overrides,
+        "axes": axes,
+        "seeds": plan.grid.seeds,
+        "metrics": plan.metrics,
+        "tables": plan.tables,
+        "failed": runs["error"].count(),
+    }
+    # All at once: there is a whole sweep here or none.
+    fresh = folder / f"{NAME}.new"
+    fresh.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with fresh.open("rb") as file:
+        os.fsync(file.fileno())
+    fresh.replace(folder / NAME)
+    return Sweep.read(folder)

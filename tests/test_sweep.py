@@ -1,0 +1,341 @@
+"""``paceline sweep``: grids, resuming, the data set, clusters."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import paceline
+from conftest import SCENARIO, Command
+from paceline import measures
+from paceline.grid import Axis, Grid, Point
+from paceline.sweep import Plan, Sweep, Watch, dataset, execute
+from paceline.sweep.ledger import NAME as LEDGER
+from paceline.sweep.ledger import Ledger, LedgerError
+from paceline.sweep.plan import Task
+from paceline.sweep.result import extremes
+from paceline.sweep.work import on_threads
+
+SWEEP = """
+[sweep]
+seeds = [1, 2, 5]
+metrics = ["utilisation_ratio", "flows[1].goodput_bps"]
+
+[sweep.over]
+path.rate = ["5 Mbit/s", "10 Mbit/s"]
+path.queue.size = { from = "0.5 bdp", to = "2 bdp", count = 3, scale = "log" }
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "grid.toml"
+    path.write_text(SCENARIO + SWEEP)
+    return path
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_a_point_of_a_sweep_is_what_run_says_of_it(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    result = cli("sweep", file, "--json")
+    assert result.returncode == 0, result.stderr
+    value = json.loads(result.stdout)
+    assert (value["runs"], value["seeds"], value["failed"]) == (18, [1, 2, 5], 0)
+    assert len(value["points"]) == 6
+    assert value["points"][4]["set"] == {"path.rate": "10 Mbit/s", "path.queue.size": "1 bdp"}
+    sweep = Sweep.read(tmp_path / "runs" / "grid-sweep")
+    alone = paceline.run(
+        SCENARIO, seed=5, overrides={"path.rate": "10 Mbit/s", "path.queue.size": "1 bdp"}
+    )
+    row = sweep.runs.filter(run=4 * 3 + 2).to_dicts()[0]
+    assert row["seed"] == 5
+    assert (row["path.rate"], row["path.queue.size"]) == ("10 Mbit/s", "1 bdp")
+    for name, measured in alone.metrics.items():
+        assert row[name] == measured, name
+    for name in value["metrics"]:
+        told = value["points"][4]["metrics"][name]
+        found = measures.value(alone.summary, name)
+        assert found is not None
+        assert told["low"] <= told["mean"] <= told["high"]
+        assert sweep.values(name)[4][2] == found
+    points = sweep.points.filter(pl.col("metric") == "goodput_bps")
+    assert points.height == 6
+    assert points["mean"].to_list() == pytest.approx(
+        sweep.runs.group_by(pl.col("run") // 3, maintain_order=True)
+        .agg(pl.col("goodput_bps").mean())["goodput_bps"]
+        .to_list()
+    )
+    for picture in value["pictures"]:
+        assert (tmp_path / picture).stat().st_size > 5_000
+
+
+def test_the_tables_lie_as_hive_lays_them_out(cli: Command, file: Path, tmp_path: Path) -> None:
+    assert cli("sweep", file, "--out", "s", "--table", "queue").returncode == 0
+    for name, rows in (("runs", 18), ("flows", 36)):
+        frame = pl.read_parquet(tmp_path / "s" / name)
+        assert frame.height == rows
+        assert sorted(frame["path.rate"].unique()) == ["10 Mbit/s", "5 Mbit/s"]
+    queue = pl.scan_parquet(tmp_path / "s" / "queue" / "**" / "*.parquet", hive_partitioning=True)
+    slow = queue.filter(pl.col("path.rate") == "5 Mbit/s").collect()
+    assert sorted(slow["run"].unique()) == list(range(9))
+
+
+def test_a_folder_with_a_whole_sweep_is_shown_and_another_one_is_not_overwritten(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    assert cli("sweep", file, "--out", "s").returncode == 0
+    before = tree(tmp_path / "s")
+    again = cli("sweep", file, "--out", "s")
+    assert again.returncode == 0
+    assert "whole already" in again.stderr
+    assert tree(tmp_path / "s") == before
+    other = cli("sweep", file, "--out", "s", "--set", "path.rtt=30 ms", "--json")
+    assert other.returncode == 2
+    assert json.loads(other.stdout)["error"]["kind"] == "another-sweep"
+    assert tree(tmp_path / "s") == before
+    assert cli("run", file, "--out", "s").returncode == 2
+    assert cli("sweep", file, "--out", "s", "--set", "path.rtt=30 ms", "--fresh").returncode == 0
+    assert tree(tmp_path / "s")["points.parquet"] != before["points.parquet"]
+
+
+def killed(file: Path, out: Path, number: signal.Signals, least: int) -> int:
+    """Start a sweep, stop it once some runs are kept, and return how many are."""
+    command = [sys.executable, "-m", "paceline", "sweep", str(file), "--out", str(out), "--quiet"]
+    process = subprocess.Popen(
+        command,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    ledger = out / LEDGER
+    try:
+        while process.poll() is None:
+            if ledger.is_file() and ledger.read_bytes().count(b"\n") > least:
+                process.send_signal(number)
+                break
+            time.sleep(0.005)
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    expected = 130 if number == signal.SIGINT else -number
+    assert process.returncode == expected, said
+    return ledger.read_bytes().count(b"\n") - 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(
+    cli: Command, file: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    text = file.read_text().replace("[1, 2, 5]", "40").replace('"2 s"', '"6 s"')
+    file.write_text(text)
+    assert cli("sweep", file, "--out", "whole").returncode == 0
+    kept = killed(file, tmp_path / "cut", number, 20)
+    assert 20 <= kept < 240
+    # The line that was being written when everything stopped.
+    with (tmp_path / "cut" / LEDGER).open("ab") as ledger:
+        ledger.write(b'{"run":7,"metr')
+    result = cli("sweep", file, "--out", "cut")
+    assert result.returncode == 0, result.stderr
+    assert f"{kept} of 240 runs are there already" in result.stderr
+    assert tree(tmp_path / "cut") == tree(tmp_path / "whole")
+
+
+def test_no_run_is_done_twice(file: Path, tmp_path: Path) -> None:
+    plan = Plan.read(file.read_text(), str(file))
+
+    def some(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
+        on_threads(plan, list(tasks)[:11], watch)
+        raise KeyboardInterrupt
+
+    done: list[int] = []
+
+    def rest(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
+        left = list(tasks)
+        done.extend(task.number for task in left)
+        on_threads(plan, left, watch)
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(plan, tmp_path / "s", engine=some)
+    assert not (tmp_path / "s" / "sweep.json").exists()
+    execute(plan, tmp_path / "s", engine=rest)
+    assert done == list(range(11, 18))
+
+
+def test_a_ledger_belongs_to_one_sweep_and_one_process(tmp_path: Path) -> None:
+    book = Ledger(tmp_path, "one")
+    book.add({"run": 3, "metrics": {}})
+    with pytest.raises(LedgerError, match="another process"):
+        Ledger(tmp_path, "one")
+    book.close()
+    with pytest.raises(LedgerError, match="another sweep"):
+        Ledger(tmp_path, "two")
+    again = Ledger(tmp_path, "one")
+    assert again.records == {3: {"run": 3, "metrics": {}}}
+    again.close(remove=True)
+    assert not (tmp_path / LEDGER).exists()
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: Path) -> None:
+    plan = Plan.read(file.read_text(), str(file))
+
+    def failing(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
+        from paceline.sweep import Outcome
+
+        for task in tasks:
+            if task.number == 4:
+                watch.finished(Outcome({"run": 4, "error": "no memory"}, {}, (0, 0, 0)))
+            else:
+                on_threads(plan, [task], watch)
+
+    sweep = execute(plan, tmp_path / "s", engine=failing)
+    assert sweep.failed == 1
+    assert sweep.runs.filter(run=4)["error"].to_list() == ["no memory"]
+    found = sweep.statistics("goodput_bps")[1]
+    assert found is not None
+    assert found["count"] == 2
+
+
+def test_wrong_points_and_metrics_are_shown_where_they_are_written(
+    cli: Command, file: Path
+) -> None:
+    good = file.read_text()
+    for wrong, place, hint in (
+        (good.replace('"5 Mbit/s"', '"5 Mbps"'), "5 Mbps", "did you mean"),
+        (good.replace("path.rate = [", "path.rat = ["), "path.rat ", "did you mean `rate`?"),
+        (good.replace("utilisation_ratio", "utilization_ratio"), "utilization", "did you mean"),
+        (good.replace("flows[1].goodput", "flows[2].goodput"), "flows[2]", "flows[0] to flows[1]"),
+        (good + 'flows.0.cc = ["bbr3", "cubci"]\n', "cubci", "did you mean `cubic`?"),
+    ):
+        file.write_text(wrong)
+        line = wrong[: wrong.index(place)].count("\n") + 1
+        result = cli("sweep", file, "--json")
+        assert result.returncode == 2
+        error = json.loads(result.stdout)["error"]
+        assert (error["file"], error["line"]) == (str(file), line)
+        assert hint in error["hint"]
+
+
+def test_run_and_check_say_that_they_leave_the_sweep_out(cli: Command, file: Path) -> None:
+    for command in ("run", "check"):
+        result = cli(command, file)
+        assert result.returncode == 0, result.stderr
+        assert "`paceline sweep" in result.stderr
+        assert "18 runs" in result.stderr
+    assert json.loads(cli("check", file, "--json").stdout)["sweep"]["seeds"] == [1, 2, 5]
+
+
+def test_a_file_without_a_sweep_is_bad_input(cli: Command, scenario: Path) -> None:
+    result = cli("sweep", scenario)
+    assert result.returncode == 2
+    assert "has no [sweep]" in result.stderr
+
+
+def test_a_grid_numbers_its_runs() -> None:
+    one = Axis(("a",), (Point("1", (("a", "1"),)), Point("2", (("a", "2"),))))
+    names = ("x, y", "z")
+    two = Axis(
+        ("b", "c"),
+        (
+            Point(names[0], (("b", "x"), ("c", "y"))),
+            Point(names[1], (("b", "z"), ("c", "z"))),
+        ),
+    )
+    grid = Grid((one, two), (7, 8))
+    assert len(grid) == 8
+    assert grid.points[1] == (("a", "1"), ("b", "z"), ("c", "z"))
+    assert [grid.place(nth) for nth in range(4)] == [
+        ("1", "x, y"),
+        ("1", "z"),
+        ("2", "x, y"),
+        ("2", "z"),
+    ]
+    assert (grid.point_of(5), grid.seed_of(5)) == (2, 8)
+    assert dataset.keys(grid) == {"a": pl.Int64, "b": pl.String, "c": pl.String}
+    assert [str(dataset.partition(grid, point)) for point in range(4)] == [
+        "a=1",
+        "a=1",
+        "a=2",
+        "a=2",
+    ]
+
+
+def test_best_and_worst_follow_the_metric() -> None:
+    values = [0.5, float("nan"), 0.9, 0.1, 0.9]
+    assert extremes("utilisation_ratio", values) == (2, 3)
+    assert extremes("queue_p95_ns", values) == (3, 2)
+    assert extremes("flows[0].goodput_bps", values) == (2, 3)
+    assert extremes("jain_ratio", [float("nan")]) is None
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
+def test_pictures_of_every_shape(tmp_path: Path, axes: int) -> None:
+    over = [
+        'path.rate = ["5 Mbit/s", "10 Mbit/s"]',
+        'flows.0.cc = ["bbr3", "cubic"]',
+        'path.rtt = ["10 ms", "20 ms"]',
+        'path.loss = ["0 %", "1 %"]',
+    ]
+    text = SCENARIO.replace('"2 s"', '"0.5 s"') + "[sweep.over]\n" + "\n".join(over[:axes])
+    sweep = execute(Plan.read(text, "shape.toml"), tmp_path / "s")
+    figure = sweep.plot("goodput_bps")
+    drawn = [axis for axis in figure.axes if axis.get_label() != "<colorbar>" and axis.images]
+    assert len(drawn) == (0 if axes == 1 else 2 ** (axes - 2))
+    shown = [[float(v) for v in axis.images[0].get_array().ravel()] for axis in drawn]  # type: ignore[union-attr]
+    means = [row["mean"] / 1e6 for row in sweep.statistics("goodput_bps") if row is not None]
+    if axes > 1:
+        assert sum(shown, []) == pytest.approx(means)
+    figure.savefig(tmp_path / "shape.png")
+
+
+def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_path: Path) -> None:
+    """Two nodes of Ray; the one that is killed half-way takes only its own chunks with it."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    from paceline.sweep import cluster as on_ray
+
+    text = file.read_text().replace("[1, 2, 5]", "60")
+    plan = Plan.read(text, str(file))
+    whole = tree(execute(plan, tmp_path / "threads").folder)
+
+    environment: Any = pytest.MonkeyPatch()
+    environment.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
+    environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    nodes = Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
+    doomed = nodes.add_node(**small)
+    try:
+        ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+
+        class Killer(Watch):
+            ended = 0
+
+            def finished(self, outcome: Any) -> None:
+                self.ended += 1
+                if self.ended == 40:
+                    nodes.remove_node(doomed, allow_graceful=False)
+
+        killer = Killer()
+        execute(plan, tmp_path / "ray", engine=on_ray.on_cluster, watch=killer)
+        assert killer.ended == 360
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+        environment.undo()
+    assert tree(tmp_path / "ray") == whole
