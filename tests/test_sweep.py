@@ -299,7 +299,7 @@ def test_pictures_of_every_shape(tmp_path: Path, axes: int) -> None:
     shown = [[float(v) for v in axis.images[0].get_array().ravel()] for axis in drawn]  # type: ignore[union-attr]
     means = [row["mean"] / 1e6 for row in sweep.statistics("goodput_bps") if row is not None]
     if axes > 1:
-        assert sum(shown, []) == pytest.approx(means)
+        assert [cell for cells in shown for cell in cells] == pytest.approx(means)
     figure.savefig(tmp_path / "shape.png")
 
 
@@ -317,7 +317,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
     environment: Any = pytest.MonkeyPatch()
     environment.setenv("PYTHONPATH", os.pathsep.join(p for p in sys.path if p))
     environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    small = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    small: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
     nodes = Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
     doomed = nodes.add_node(**small)
     try:
@@ -336,6 +336,6 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
         assert killer.ended == 360
     finally:
         ray.shutdown()
-        nodes.shutdown()
+        nodes.shutdown()  # type: ignore[no-untyped-call]
         environment.undo()
     assert tree(tmp_path / "ray") == whole

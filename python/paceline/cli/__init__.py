@@ -29,7 +29,7 @@ app = App(
     help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
 
     Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
-    3 expectation failed, 130 interrupted.
+    3 expectation failed, 4 regression found, 130 interrupted.
     """,
     help_epilogue=_examples(
         f"run {_DEMO}",
@@ -142,8 +142,7 @@ def check(
         import tomllib
 
         value = {"name": plan.name, "file": file, "resolved": tomllib.loads(plan.toml)}
-        value["sweep"] = plan.sweep
-        console.say_json({**value, "toml": plan.toml})
+        console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep})
     else:
         files.tell_sweep(plan, file)
         sys.stdout.write(plan.toml)
@@ -352,6 +351,47 @@ def sweep(
         quiet=quiet,
     )
     return run_sweep(file, settings)
+
+
+def _tolerance(_: object, value: float) -> None:
+    if not 0 <= value < 100:
+        raise ValueError("must be from 0 to 100.")
+
+
+@app.command(
+    help_epilogue=_examples(
+        "compare runs/before runs/after",
+        "compare runs/before-sweep runs/after-sweep --metric goodput_bps --markdown",
+    )
+)
+def compare(
+    old: Annotated[str, Parameter(help="A folder: a run, repeats of one, or a sweep.")],
+    new: Annotated[str, Parameter(help="What is held against it.")],
+    /,
+    *,
+    metric: Annotated[
+        list[str] | None, Parameter(negative="", help="Only these metrics. Default: all.")
+    ] = None,
+    tolerance: Annotated[
+        float, Parameter(validator=_tolerance, help="Per cent of the old value that do not count.")
+    ] = 1.0,
+    correction: Annotated[
+        Literal["holm", "bh"],
+        Parameter(help="For testing many at once: no false alarm (holm), or few of them (bh)."),
+    ] = "holm",
+    all_: Annotated[
+        bool, Parameter(name="--all", negative="", help="Show what is the same, too.")
+    ] = False,
+    markdown: Annotated[bool, Parameter(negative="", help="For a pull request.")] = False,
+    json: Json = False,
+) -> Exit:
+    """Hold one result against another: same, better or worse, and how sure.
+
+    Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
+    """
+    from paceline.cli.compare import Settings, show
+
+    return show(old, new, Settings(metric or [], tolerance / 100, correction, all_, markdown, json))
 
 
 @app.command(

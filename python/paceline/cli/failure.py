@@ -14,6 +14,7 @@ class Exit(IntEnum):
     RUN_FAILED = 1
     BAD_INPUT = 2
     EXPECTATION_FAILED = 3
+    REGRESSION = 4
     INTERRUPTED = 130
 
 

@@ -1,0 +1,177 @@
+"""``paceline compare``: same, better, worse, and how sure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from paceline import _paceline
+from paceline.claims import nearest
+from paceline.cli import console
+from paceline.cli.failure import Exit, Failure
+from paceline.cli.tables import plain
+from paceline.compare import Finding, Incomparable, Subject, compare, read, unknown
+from paceline.errors import NotARunError
+from paceline.quantities import NONE, quantity
+
+_ORDER = ("worse", "better", "unclear", "lost", "gained", "same")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    metrics: Sequence[str]
+    tolerance: float
+    correction: str
+    everything: bool
+    markdown: bool
+    as_json: bool
+
+
+def show(old: str, new: str, settings: Settings) -> Exit:
+    """Compare two folders and print what differs; exit code 4 if something is worse."""
+    _known(settings.metrics)
+    before, after = _read(old), _read(new)
+    try:
+        findings = compare(
+            before,
+            after,
+            settings.metrics,
+            tolerance=settings.tolerance,
+            correction=settings.correction,
+        )
+    except Incomparable as error:
+        hint = "a point of one has to be in the other, key for key"
+        raise Failure("incomparable", str(error), hint=hint) from None
+    counts = Counter(finding.verdict for finding in findings)
+    single = any(finding.p is None and finding.difference for finding in findings)
+    if settings.as_json:
+        console.say_json(
+            {
+                "old": old,
+                "new": new,
+                "tolerance_ratio": settings.tolerance,
+                "correction": settings.correction,
+                "verdict": _overall(counts),
+                "counts": {verdict: counts[verdict] for verdict in _ORDER},
+                "findings": [finding.as_json() for finding in findings],
+                "only_old": _only(before, after),
+                "only_new": _only(after, before),
+            }
+        )
+    else:
+        chosen = [f for f in findings if settings.everything or f.verdict != "same"]
+        chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
+        text = _markdown if settings.markdown else _table
+        text(old, new, chosen, _summary(counts, settings), single=single)
+    return Exit.REGRESSION if counts["worse"] else Exit.OK
+
+
+def _known(metrics: Sequence[str]) -> None:
+    for name in unknown(metrics):
+        near = nearest(name, {d["name"] for d in _paceline.metrics()})
+        hint = f"did you mean {near}?" if near else "`paceline list metrics` lists them"
+        raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
+
+
+def _read(name: str) -> Subject:
+    folder = Path(name)
+    if not folder.is_dir():
+        hint = "name the folder that `paceline run` or `paceline sweep` wrote"
+        raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
+    try:
+        return read(folder)
+    except NotARunError as error:
+        hint = "name the folder that `paceline run` or `paceline sweep` wrote"
+        raise Failure("not-a-run", str(error), hint=hint, file=name) from None
+
+
+def _only(one: Subject, other: Subject) -> list[str]:
+    alone = len(one.points) == len(other.points) == 1
+    return [] if alone else [point for point in one.points if point not in other.points]
+
+
+def _overall(counts: Counter[str]) -> str:
+    return next((v for v in ("worse", "better") if counts[v]), "same")
+
+
+def _summary(counts: Counter[str], settings: Settings) -> str:
+    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
+    name = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[settings.correction]
+    return f"{told} (tolerance {100 * settings.tolerance:g} %; 5 % level, corrected by {name})"
+
+
+_SINGLE = "Single runs: a difference has a size, and no certainty. --repeats gives it one."
+_COLUMNS = ("Metric", "Old", "New", "Change", "95 % interval", "Effect", "p", "Verdict")
+
+
+def _cells(finding: Finding) -> list[str]:
+    found = finding.difference
+    name = finding.metric.rpartition(".")[2]
+    interval = NONE
+    if found is not None and found.low is not None and found.high is not None:
+        interval = f"{_signed(name, found.low)} to {_signed(name, found.high)}"
+    change = finding.change
+    return [
+        plain(finding.metric),
+        quantity(name, finding.old),
+        quantity(name, finding.new),
+        NONE if change is None else "from 0" if math.isinf(change) else f"{100 * change:+.2f} %",
+        interval,
+        NONE if found is None or found.effect is None else f"{found.effect:+.2g}",
+        NONE if finding.p is None else "< 0.0001" if finding.p < 1e-4 else f"{finding.p:.4f}",
+        finding.verdict,
+    ]
+
+
+def _signed(name: str, value: float) -> str:
+    return ("+" if value > 0 else "-" if value < 0 else "") + quantity(name, abs(value))
+
+
+def _table(old: str, new: str, findings: Sequence[Finding], summary: str, *, single: bool) -> None:
+    out = console.stdout()
+    points = any(finding.point for finding in findings)
+    if findings:
+        title = escape(f"{new} against {old}")
+        first = ("Point", "Metric") if points else ("Metric",)
+        table = console.table(*first, *_COLUMNS[1:], title=title, left=len(first))
+        for finding in findings:
+            colour = {"worse": "red", "better": "green"}.get(finding.verdict)
+            cells = [escape(cell) for cell in _cells(finding)]
+            if colour:
+                cells[-1] = f"[{colour}]{cells[-1]}[/]"
+            table.add_row(*([escape(finding.point)] if points else []), *cells)
+        out.print(table)
+    out.print(summary, markup=False, soft_wrap=True)
+    if single:
+        out.print(_SINGLE, markup=False, soft_wrap=True)
+
+
+def _markdown(
+    old: str, new: str, findings: Sequence[Finding], summary: str, *, single: bool
+) -> None:
+    def row(cells: Sequence[Any]) -> str:
+        return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+    points = any(finding.point for finding in findings)
+    lines = [f"### `{new}` against `{old}`", "", summary, ""]
+    if findings:
+        columns = (["Point"] if points else []) + list(_COLUMNS)
+        left = 2 if points else 1
+        lines.append(row(columns))
+        lines.append(row([":--"] * left + ["--:"] * (len(columns) - left - 1) + [":--"]))
+        for finding in findings:
+            cells = _cells(finding)
+            cells[-1] = f"**{cells[-1]}**" if finding.verdict == "worse" else cells[-1]
+            lines.append(row(([f"`{finding.point}`"] if points else []) + cells))
+        lines.append("")
+    if single:
+        lines += [_SINGLE, ""]
+    console.stdout().print("\n".join(lines), markup=False, soft_wrap=True, end="")

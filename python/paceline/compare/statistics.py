@@ -1,0 +1,138 @@
+"""How sure a difference is: t tests, and corrections for testing many things at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of two means, new less old, and how sure it is."""
+
+    mean: float
+    #: Ends of the 95 % interval; none for a single pair.
+    low: float | None
+    high: float | None
+    #: Two-sided probability of a difference as large by chance; none for a single pair.
+    p: float | None
+    #: Hedges' g: the difference over the pooled standard deviation, less its bias in small samples
+    #: (Hedges 1981). None where nothing varies.
+    effect: float | None
+
+
+def paired(old: Sequence[float], new: Sequence[float]) -> Difference:
+    """Compare values that belong together one by one, by Student's t test of their differences."""
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    count = len(differences)
+    error = math.sqrt(_variance(differences) / count) if count > 1 else 0.0
+    return _difference(old, new, sum(differences) / count, error, count - 1)
+
+
+def unpaired(old: Sequence[float], new: Sequence[float]) -> Difference:
+    """Compare two samples by the t test of Welch (1947), which takes no equal variances."""
+    mean = sum(new) / len(new) - sum(old) / len(old)
+    if min(len(old), len(new)) < 2:
+        return _difference(old, new, mean, 0.0, 0)
+    parts = [_variance(sample) / len(sample) for sample in (old, new)]
+    total = sum(parts)
+    weights = sum(
+        part**2 / (len(sample) - 1) for part, sample in zip(parts, (old, new), strict=True)
+    )
+    freedom = total**2 / weights if weights > 0 else float(len(old) + len(new) - 2)
+    return _difference(old, new, mean, math.sqrt(total), freedom)
+
+
+def _difference(
+    old: Sequence[float], new: Sequence[float], mean: float, error: float, freedom: float
+) -> Difference:
+    if freedom <= 0:
+        return Difference(mean, None, None, None, None)
+    reach = quantile(freedom) * error
+    # What does not vary at all differs surely or not at all.
+    p = tail(mean / error, freedom) if error > 0 else float(mean == 0)
+    return Difference(mean, mean - reach, mean + reach, p, hedges(old, new))
+
+
+def hedges(old: Sequence[float], new: Sequence[float]) -> float | None:
+    """Return Hedges' g; `None` where nothing varies."""
+    freedom = len(old) + len(new) - 2
+    squares = sum((len(sample) - 1) * _variance(sample) for sample in (old, new))
+    if freedom < 1 or squares <= 0:
+        return None
+    mean = sum(new) / len(new) - sum(old) / len(old)
+    return mean / math.sqrt(squares / freedom) * (1 - 3 / (4 * freedom - 1))
+
+
+def _variance(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    mean = sum(values) / len(values)
+    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+
+
+def tail(t: float, freedom: float) -> float:
+    """Return the two-sided tail probability of Student's t distribution."""
+    return _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def quantile(freedom: float, p: float = 0.05) -> float:
+    """Return the t whose two-sided tail is `p`."""
+    low, high = 0.0, 1.0
+    while tail(high, freedom) > p:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle, freedom) > p else (low, middle)
+    return high
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), by DLMF 8.17.22."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    # Lentz's way of evaluating a continued fraction.
+    tiny = 1e-300
+    value, c, d = 1.0, 1.0, 0.0
+    for n in range(300):
+        m = n // 2
+        if n == 0:
+            step = 1.0
+        elif n % 2 == 0:
+            step = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        else:
+            step = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        d = 1 / (1 + step * d or tiny)
+        c = 1 + step / c or tiny
+        value *= c * d
+        if abs(c * d - 1) < 1e-14 and n > 0:
+            break
+    return front * (value - 1) / a
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Adjust probabilities by Holm (1979): the chance of even one false alarm stays below."""
+    order = sorted(range(len(ps)), key=lambda nth: ps[nth])
+    adjusted = [0.0] * len(ps)
+    above = 0.0
+    for rank, nth in enumerate(order):
+        above = max(above, min((len(ps) - rank) * ps[nth], 1.0))
+        adjusted[nth] = above
+    return adjusted
+
+
+def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
+    """Adjust by Benjamini and Hochberg (1995): the share of false alarms stays below."""
+    order = sorted(range(len(ps)), key=lambda nth: ps[nth], reverse=True)
+    adjusted = [0.0] * len(ps)
+    below = 1.0
+    for rank, nth in enumerate(order):
+        below = min(below, ps[nth] * len(ps) / (len(ps) - rank))
+        adjusted[nth] = below
+    return adjusted

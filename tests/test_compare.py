@@ -1,0 +1,195 @@
+"""``paceline compare``: statistics by hand, verdicts, forms."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import SCENARIO, Command
+from paceline.compare import Subject, compare
+from paceline.compare.statistics import (
+    benjamini_hochberg,
+    hedges,
+    holm,
+    paired,
+    quantile,
+    tail,
+    unpaired,
+)
+
+
+def test_tails_of_t_as_the_tables_have_them() -> None:
+    # Two-sided 5 % and 1 % points, from any table of Student's t.
+    for freedom, five, one in ((1, 12.706, 63.657), (4, 2.776, 4.604), (30, 2.042, 2.750)):
+        assert tail(five, freedom) == pytest.approx(0.05, abs=5e-5)
+        assert tail(one, freedom) == pytest.approx(0.01, abs=5e-5)
+        assert quantile(freedom) == pytest.approx(five, abs=6e-4)
+    # One degree of freedom: 1 - 2 atan(t) / pi. Two: 1 - t / sqrt(2 + t^2).
+    assert tail(1, 1) == pytest.approx(0.5)
+    assert tail(2, 2) == pytest.approx(1 - 2 / math.sqrt(6))
+    assert tail(0, 7) == 1
+
+
+@given(st.floats(0, 50), st.floats(0.5, 500))
+def test_a_tail_is_a_probability_and_falls(t: float, freedom: float) -> None:
+    assert 0 <= tail(t + 1, freedom) <= tail(t, freedom) <= 1 + 1e-12
+
+
+def test_pairs_by_hand() -> None:
+    # Differences 1, 2, 3: mean 2, s = 1, error 1/sqrt(3), t = 2 sqrt(3) with 2 degrees of freedom.
+    found = paired([10, 10, 10], [11, 12, 13])
+    assert found.mean == 2
+    t = 2 * math.sqrt(3)
+    assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
+    reach = 4.302653 / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((2 - reach, 2 + reach), abs=1e-5)
+    # Pooled variance (0 + 1) / 2, and the correction 1 - 3 / (4 x 4 - 1) = 0.8.
+    assert found.effect == pytest.approx(2 / math.sqrt(0.5) * 0.8)
+
+
+def test_two_samples_by_hand() -> None:
+    # Means 2 and 5, variances 1 and 4 over 3 each: error sqrt(5/3), and by Welch and Satterthwaite
+    # (5/3)^2 / ((1/3)^2 / 2 + (4/3)^2 / 2) = 50/17 degrees of freedom.
+    found = unpaired([1, 2, 3], [3, 5, 7])
+    assert found.mean == 3
+    assert found.p == pytest.approx(tail(3 / math.sqrt(5 / 3), 50 / 17))
+    # The density of t, integrated by Simpson's rule.
+    assert found.p == pytest.approx(0.1044789, abs=1e-7)
+    assert hedges([1, 2, 3], [3, 5, 7]) == pytest.approx(3 / math.sqrt(2.5) * 0.8)
+
+
+def test_what_does_not_vary() -> None:
+    assert paired([1, 1, 1], [1, 1, 1]).p == 1
+    sure = paired([1, 1, 1], [2, 2, 2])
+    assert (sure.p, sure.low, sure.high, sure.effect) == (0, 1, 1, None)
+    assert unpaired([1, 1], [2, 2]).p == 0
+    alone = paired([1], [2])
+    assert (alone.mean, alone.p, alone.low) == (1, None, None)
+
+
+def test_corrections_by_hand() -> None:
+    ps = [0.01, 0.04, 0.03, 0.005]
+    # Holm, in order: 4 x 0.005, 3 x 0.01, 2 x 0.03, then 0.04 not below the one before.
+    assert holm(ps) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # Benjamini-Hochberg: 0.005 x 4/1, 0.01 x 4/2, 0.03 x 4/3, 0.04 x 4/4.
+    assert benjamini_hochberg(ps) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert holm([]) == benjamini_hochberg([]) == []
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_corrections_only_raise(ps: list[float]) -> None:
+    for raw, bh, strict in zip(ps, benjamini_hochberg(ps), holm(ps), strict=True):
+        assert raw <= bh + 1e-12
+        assert bh <= strict + 1e-12
+        assert strict <= 1
+
+
+def subject(name: str, metric: str, *values: float | None) -> Subject:
+    runs: dict[int, dict[str, Any]] = {
+        seed: {"metrics": {metric: value}, "flows": []} for seed, value in enumerate(values)
+    }
+    return Subject(name, {"": runs})
+
+
+@pytest.mark.parametrize(
+    ("metric", "old", "new", "verdict"),
+    [
+        ("utilisation_ratio", (0.9, 0.91, 0.92), (0.8, 0.81, 0.82), "worse"),
+        ("utilisation_ratio", (0.8, 0.81, 0.82), (0.9, 0.91, 0.92), "better"),
+        ("queue_p95_ns", (80, 81, 82), (90, 91, 92), "worse"),
+        ("queue_p95_ns", (90, 91, 92), (80, 81, 82), "better"),
+        ("queue_p95_ns", (1000, 1001, 1002), (1004, 1005, 1006), "same"),
+        ("queue_p95_ns", (10, 90, 50), (90, 20, 70), "unclear"),
+        ("queue_p95_ns", (100,), (102,), "worse"),
+        ("queue_p95_ns", (100,), (100.5,), "same"),
+        ("retransmit_ratio", (0, 0, 0), (0.1, 0.1, 0.1), "worse"),
+        ("convergence_ns", (1, 2, 3), (None, None, None), "lost"),
+        ("convergence_ns", (None,), (5,), "gained"),
+        ("convergence_ns", (10, 11, None), (1, None, 2), "better"),
+    ],
+)
+def test_verdicts(
+    metric: str, old: tuple[float | None, ...], new: tuple[float | None, ...], verdict: str
+) -> None:
+    (finding,) = compare(subject("a", metric, *old), subject("b", metric, *new))
+    assert finding.verdict == verdict
+
+
+def test_many_tests_at_once_are_minded() -> None:
+    """Of two hundred points that differ by chance alone, none is called worse."""
+    import random
+
+    source = random.Random(1)
+    sides = [Subject(name, {}) for name in "ab"]
+    for point in range(200):
+        for side in sides:
+            side.points[str(point)] = {
+                seed: {"metrics": {"goodput_bps": source.gauss(100, 20)}, "flows": []}
+                for seed in range(6)
+            }
+    findings = compare(sides[0], sides[1])
+    assert {f.verdict for f in findings} <= {"same", "unclear"}
+    raw = [f.difference.p for f in findings if f.difference and f.difference.p is not None]
+    assert sum(p < 0.05 for p in raw) > 3
+
+
+def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
+    for name, size in (("a", "1 bdp"), ("b", "1 bdp"), ("c", "8 bdp")):
+        settings = ["--set", f"path.queue.size={size}", "--repeats", 3, "--out", name]
+        assert cli("run", scenario, *settings).returncode == 0
+    same = cli("compare", "a", "b")
+    assert same.returncode == 0
+    assert "worse" not in same.stdout
+    worse = cli("compare", "a", "c", "--json")
+    assert worse.returncode == 4
+    value = json.loads(worse.stdout)
+    assert value["verdict"] == "worse"
+    found = {f["metric"]: f for f in value["findings"]}
+    queue = found["queue_p95_ns"]
+    assert queue["verdict"] == "worse"
+    assert queue["paired"]
+    assert queue["counts"] == [3, 3]
+    assert queue["low"] <= queue["difference"] <= queue["high"]
+    markdown = cli("compare", "a", "c", "--markdown", "--metric", "queue_p95_ns")
+    assert "| queue p95 |" in markdown.stdout
+    assert "**worse**" in markdown.stdout
+    assert cli("compare", "c", "a", "--metric", "queue_p95_ns").returncode == 0
+
+
+def test_sweeps_are_compared_point_by_point(cli: Command, tmp_path: Path) -> None:
+    over = '[sweep]\nseeds = 2\n[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
+    file = tmp_path / "grid.toml"
+    file.write_text(SCENARIO + over)
+    assert cli("sweep", file, "--out", "a").returncode == 0
+    assert cli("sweep", file, "--out", "b", "--set", "path.loss=5 %").returncode == 0
+    value = json.loads(
+        cli("compare", "a", "b", "--metric", "flows[1].goodput_bps", "--json").stdout
+    )
+    points = [finding["point"] for finding in value["findings"]]
+    assert points == ["path.rtt = 10 ms", "path.rtt = 20 ms"]
+    file.write_text(SCENARIO + over.replace('"20 ms"', '"30 ms"'))
+    assert cli("sweep", file, "--out", "c").returncode == 0
+    value = json.loads(cli("compare", "a", "c", "--json").stdout)
+    assert value["only_old"] == ["path.rtt = 20 ms"]
+    assert value["only_new"] == ["path.rtt = 30 ms"]
+    assert value["verdict"] == "same"
+
+
+def test_bad_input(cli: Command, scenario: Path, tmp_path: Path) -> None:
+    assert cli("run", scenario, "--out", "a").returncode == 0
+    (tmp_path / "empty").mkdir()
+    for arguments, word in (
+        (("a", "nowhere"), "no such folder"),
+        (("a", "empty"), "no run"),
+        (("a", "a", "--metric", "godput_bps"), "goodput_bps"),
+    ):
+        result = cli("compare", *arguments)
+        assert result.returncode == 2
+        assert word in result.stderr
