@@ -91,10 +91,10 @@ impl<C: Controller> Sender<C> {
         self.lose_at_timeout(now);
         self.lose(now, first);
 
-        // As in Linux's tcp_enter_loss, a timeout in recovery continues the
-        // episode, and F-RTO leaves the first one in fast recovery alone.
-        self.frto
-            .begin(self.config.f_rto && self.state != CaState::Recovery);
+        // A timeout in recovery continues the episode, as in Linux's tcp_enter_loss. F-RTO leaves
+        // it alone (RFC 5682 2.1 step 1): what arrives next was sent within the episode, and says
+        // nothing of the loss that began it.
+        self.frto.begin(self.config.f_rto && !self.recovering());
         if !self.recovering() {
             self.undo
                 .begin(self.board.una(), self.board.retransmitted_count());

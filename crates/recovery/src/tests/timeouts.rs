@@ -216,6 +216,38 @@ fn sack_finds_in_a_new_episode_what_was_lost_again_in_the_old() {
     assert_eq!((stats.rto_count, stats.f_rto_count), (1, 1));
 }
 
+/// RFC 5682 section 2.1 step 1. All of a window is lost, and in the slow start after the timeout
+/// a retransmission as well: without RACK that takes a second timeout. The new data then out
+/// arrives, but was sent within the recovery: it gives nothing back.
+#[test]
+fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
+    let config = SenderConfig {
+        recovery: crate::Recovery::Sack,
+        ..F_RTO_ALONE
+    };
+    let all: Vec<u64> = (30..40).collect();
+    let mut spike = spike(at(360), &all);
+    let mut first = true;
+    let data = |number: u64, segment: &Segment| {
+        let fate = spike(number, segment);
+        let again = segment.retransmission && segment.seq == 38_000;
+        let lost = again && std::mem::take(&mut first);
+        // What follows arrives only after the second timeout, as through a long queue.
+        let behind = segment.seq >= 42_000 && segment.sent < at(880);
+        if lost {
+            vec![]
+        } else if behind {
+            vec![at(900).since(segment.sent)]
+        } else {
+            fate
+        }
+    };
+    let mut world = world(config, data, direct);
+    finish(&mut world);
+    let stats = world.sender.stats();
+    assert_eq!((stats.rto_count, stats.undo_count), (2, 0));
+}
+
 /// With timestamps the first acknowledgment says it all (RFC 3522).
 #[test]
 fn the_echo_tells_before_f_rto_does() {
