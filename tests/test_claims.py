@@ -208,6 +208,7 @@ kind = "bars"
 y = { "grid" = "grid[:, '5 Mbit/s, 1 bdp'].jain_ratio" }
 [[claims.pictures]]
 kind = "sweep"
+points = ["20", "40"]
 y = { "grid" = "grid.jain_ratio" }
 [[claims.pictures]]
 kind = "time"
@@ -257,7 +258,8 @@ def test_a_sweep_is_measured_and_drawn(cli: Command, claims: Path, tmp_path: Pat
         "2 bdp",
     ]
     assert claim["pictures"][0]["lines"][1]["points"][2]["mean"] is None
-    assert len(claim["pictures"][3]["lines"]) == 2
+    lines = claim["pictures"][3]["lines"]
+    assert [[point["point"] for point in line["points"]] for line in lines] == [["20", "40"]] * 2
     # Any number of threads gives the same bytes.
     again = cli("claims", "S1", "--json", "--quiet", "--out", "b", "--jobs", 3)
     assert again.stdout.replace('"b/', '"a/') == result.stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,8 @@ class Line:
 def lines(picture: Picture, names: Names) -> list[Line]:
     """Return what a picture draws of expressions, published lines after measured ones."""
     found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
+    if picture.points:
+        found = [replace(line, points=_named(line, picture.points)) for line in found]
     points = found[0].points if found else ()
     for label, text in picture.published.items():
         for line in _lines(label, text, names):
@@ -71,6 +73,12 @@ def lines(picture: Picture, names: Names) -> list[Line]:
             else:
                 found.append(Line(label, line.points, line.values, published=True))
     return found
+
+
+def _named(line: Line, points: tuple[str, ...]) -> tuple[str, ...]:
+    if len(line.points) != len(points):
+        raise PictureError(f"{line.label!r} has {len(line.points)} points, not {len(points)}")
+    return points
 
 
 def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:

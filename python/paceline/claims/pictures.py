@@ -22,6 +22,8 @@ class Picture:
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
+    #: What the points of a sweep are called in it, if not by their values.
+    points: tuple[str, ...] = ()
     #: Which axes are logarithmic: `x`, `y`, `xy` or none.
     log: str = ""
     #: By label, what is drawn of what was measured, and of what was published.
@@ -66,7 +68,7 @@ def _expressions(table: dict[str, str]) -> dict[str, Expression]:
 _LABELS = ("title", "xlabel", "ylabel", "log")
 #: By kind, the keys that are needed and those that may be there.
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "sweep": (("y",), (*_LABELS, "published")),
+    "sweep": (("y",), (*_LABELS, "published", "points")),
     "bars": (("y",), (*_LABELS, "published")),
     "time": (("cases", "queries"), ("title", "log")),
     "sequence": (("cases",), ("title", "rounds")),
@@ -76,6 +78,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "y": _expressions,
     "published": _expressions,
     "cases": lambda texts: tuple(Place.read(text) for text in texts),
+    "points": lambda names: tuple(map(str, names)),
     "queries": tuple,
     "rounds": int,
     "gains": lambda gains: tuple(float(gain) for gain in gains),
