@@ -1,6 +1,25 @@
 //! Signals of a queue before it is full.
+//!
+//! Step marking and RED judge a packet as it comes, and leave the queue to the link. The others are
+//! queues of their own ([`Discipline`]): they judge a packet as it is taken out, or by how long
+//! those before it waited.
+
+mod codel;
+mod discipline;
+mod dualpi2;
+mod fq_codel;
+mod pie;
+mod red;
 
 use paceline_units::{Duration, Gain, Instant, Rng};
+
+pub use codel::Codel;
+pub(crate) use discipline::{Discipline, Fate};
+pub use dualpi2::DualPi2;
+pub use fq_codel::FqCodel;
+pub use pie::Pie;
+pub use red::Red;
+use red::RedState;
 
 /// When a queue marks or drops what it could still hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,6 +29,14 @@ pub enum Aqm {
     Step(Threshold),
     /// Random early detection.
     Red(Red),
+    /// Controlled delay (RFC 8289).
+    Codel(Codel),
+    /// Fair queues, each with CoDel (RFC 8290).
+    FqCodel(FqCodel),
+    /// Proportional integral controller enhanced (RFC 8033).
+    Pie(Pie),
+    /// Two coupled queues, one for L4S (RFC 9332).
+    DualPi2(DualPi2),
 }
 
 /// How much may wait, or how long.
@@ -21,23 +48,6 @@ pub enum Threshold {
     Packets(u64),
     /// The sojourn that the packet faces at the rate in force.
     Sojourn(Duration),
-}
-
-/// Random early detection (Floyd and Jacobson 1993), with the marks of RFC 3168 section 7.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Red {
-    /// Whether the average queue is counted in packets; in bytes otherwise.
-    pub in_packets: bool,
-    /// The average below which all pass (`min_th`).
-    pub min: u64,
-    /// The average from which on all are dropped (`max_th`).
-    pub max: u64,
-    /// The probability of a signal as the average reaches `max` (`max_p`).
-    pub probability: Gain,
-    /// Weight of the queue that a packet finds in the average (`w_q`).
-    pub weight: Gain,
-    /// Whether ECN-capable packets are marked instead of dropped between `min` and `max`.
-    pub ecn: bool,
 }
 
 /// What a packet finds.
@@ -71,10 +81,12 @@ pub(crate) enum Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(aqm: Aqm, seed: u64) -> Self {
+    /// None for what is a queue of its own.
+    pub(crate) fn new(aqm: Aqm, seed: u64) -> Option<Self> {
         match aqm {
-            Aqm::Step(threshold) => Self::Step(threshold),
-            Aqm::Red(red) => Self::Red(RedState::new(red, seed)),
+            Aqm::Step(threshold) => Some(Self::Step(threshold)),
+            Aqm::Red(red) => Some(Self::Red(RedState::new(red, seed))),
+            Aqm::Codel(_) | Aqm::FqCodel(_) | Aqm::Pie(_) | Aqm::DualPi2(_) => None,
         }
     }
 
@@ -96,84 +108,13 @@ impl Watch {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct RedState {
-    red: Red,
-    average: f64,
-    /// Packets since the last signal while the average is above `min`; none below it.
-    count: Option<u64>,
-    rng: Rng,
-}
-
-impl RedState {
-    fn new(red: Red, seed: u64) -> Self {
-        Self {
-            red,
-            average: 0.0,
-            count: None,
-            rng: Rng::new(seed),
-        }
-    }
-
-    fn judge(&mut self, found: Found) -> Signal {
-        let keep = 1.0 - share(self.red.weight);
-        self.average = match found.idle {
-            // As if so many packets had found nothing.
-            Some(packets) => self.average * power(keep, packets),
-            None => {
-                let queue = match self.red.in_packets {
-                    true => found.packets,
-                    false => found.bytes,
-                };
-                keep * self.average + (1.0 - keep) * queue as f64
-            }
-        };
-        let (min, max) = (self.red.min as f64, self.red.max as f64);
-        if self.average < min {
-            self.count = None;
-            return Signal::None;
-        }
-        if self.average >= max {
-            self.count = Some(0);
-            return Signal::Drop;
-        }
-        let count = self.count.map_or(0, |count| count + 1);
-        self.count = Some(count);
-        let base = share(self.red.probability) * (self.average - min) / (max - min);
-        // The gap between two signals is uniform: p_a = p_b / (1 - count p_b).
-        let left = 1.0 - count as f64 * base;
-        let chance = if left > base { base / left } else { 1.0 };
-        if base == 0.0 || self.draw() >= chance {
-            return Signal::None;
-        }
-        self.count = Some(0);
-        match self.red.ecn {
-            true => Signal::MarkOrDrop,
-            false => Signal::Drop,
-        }
-    }
-
-    /// Uniform in [0, 1).
-    fn draw(&mut self) -> f64 {
-        (self.rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-}
-
 fn share(gain: Gain) -> f64 {
     f64::from(gain.millionths()) / f64::from(Gain::SCALE)
 }
 
-/// By squaring: the same digits on every platform.
-fn power(mut base: f64, mut exponent: u64) -> f64 {
-    let mut result = 1.0;
-    while exponent > 0 && result > 0.0 {
-        if exponent % 2 == 1 {
-            result *= base;
-        }
-        base *= base;
-        exponent /= 2;
-    }
-    result
+/// Uniform in [0, 1).
+fn draw(rng: &mut Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// How many transmissions of `each` fit between `from` and `to`.
@@ -203,89 +144,19 @@ mod tests {
             Threshold::Bytes(3 * 1500),
             Threshold::Sojourn(Duration::from_micros(2 * 240)),
         ] {
-            let mut watch = Watch::new(Aqm::Step(threshold), 1);
+            let mut watch = Watch::new(Aqm::Step(threshold), 1).unwrap();
             let signals: Vec<bool> = (0..5)
                 .map(|packets| watch.judge(found(packets)) == Signal::Mark)
                 .collect();
             assert_eq!(signals, [false, false, false, true, true], "{threshold:?}");
         }
         // What finds the link idle does not wait.
-        let mut watch = Watch::new(Aqm::Step(Threshold::Packets(0)), 1);
+        let mut watch = Watch::new(Aqm::Step(Threshold::Packets(0)), 1).unwrap();
         let idle = Found {
             idle: Some(0),
             ..found(0)
         };
         assert_eq!(watch.judge(idle), Signal::None);
         assert_eq!(watch.judge(found(0)), Signal::Mark);
-    }
-
-    fn red(weight: u32) -> RedState {
-        let red = Red {
-            in_packets: true,
-            min: 5,
-            max: 15,
-            probability: Gain::from_millionths(100_000),
-            weight: Gain::from_millionths(weight),
-            ecn: true,
-        };
-        RedState::new(red, 7)
-    }
-
-    #[test]
-    fn red_follows_the_queue_by_its_weight_and_forgets_while_idle() {
-        let mut state = red(2_000);
-        for _ in 0..1000 {
-            state.judge(found(10));
-        }
-        // 10 (1 - 0.998^1000) = 8.649
-        assert!(
-            (state.average - 8.649_354).abs() < 1e-5,
-            "{}",
-            state.average
-        );
-        let idle = Found {
-            idle: Some(500),
-            ..found(0)
-        };
-        state.judge(idle);
-        // x 0.998^500 = 0.367511
-        assert!((state.average - 3.178_73).abs() < 1e-4, "{}", state.average);
-    }
-
-    #[test]
-    fn red_signals_as_often_as_its_average_asks_for_and_evenly() {
-        // At an average of 10, half way, p_b = 0.05. With the count as the paper's figure 2
-        // keeps it, the gap between two signals is uniform over 1 to 1 / p_b - 1 packets.
-        let mut state = red(1_000_000);
-        let mut gaps = Vec::new();
-        let mut gap = 0;
-        for _ in 0..200_000 {
-            gap += 1;
-            match state.judge(found(10)) {
-                Signal::MarkOrDrop => gaps.push(std::mem::take(&mut gap)),
-                Signal::None => {}
-                other => panic!("{other:?}"),
-            }
-        }
-        assert!(gaps.iter().all(|gap| (1..=19).contains(gap)));
-        for length in 1..=19 {
-            let seen = gaps.iter().filter(|gap| **gap == length).count() as f64;
-            let expected = gaps.len() as f64 / 19.0;
-            assert!(
-                (seen / expected - 1.0).abs() < 0.2,
-                "{length}: {seen} of {expected}"
-            );
-        }
-        // Below min none, from max on all, and those are dropped.
-        assert_eq!(state.judge(found(4)), Signal::None);
-        assert_eq!(state.judge(found(15)), Signal::Drop);
-    }
-
-    #[test]
-    fn red_without_ecn_drops() {
-        let mut state = red(1_000_000);
-        state.red.ecn = false;
-        let signals: Vec<Signal> = (0..100).map(|_| state.judge(found(14))).collect();
-        assert!(signals.contains(&Signal::Drop) && !signals.contains(&Signal::MarkOrDrop));
     }
 }

@@ -2,10 +2,11 @@ use std::collections::VecDeque;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
 
-use crate::aqm::{Found, Signal, Watch, transmissions};
+use crate::aqm::{Discipline, Fate, Found, Signal, Watch, transmissions};
 use crate::impair::{Chance, Late, Policer, next_slot};
+use crate::loss::LossState;
 use crate::service::Server;
-use crate::{Aqm, Counters, Policing, Service};
+use crate::{Aqm, Counters, Loss, Policing, Service};
 
 /// What a link needs to know of a packet.
 pub trait Packet {
@@ -14,6 +15,16 @@ pub trait Packet {
 
     /// Marks it as having experienced congestion; false if it is not ECN-capable.
     fn mark(&mut self) -> bool {
+        false
+    }
+
+    /// What fair queues tell flows apart by.
+    fn flow(&self) -> u64 {
+        0
+    }
+
+    /// Whether it asks for the L4S service: ECT(1), or CE already (RFC 9331 section 5.1).
+    fn is_l4s(&self) -> bool {
         false
     }
 }
@@ -36,8 +47,8 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Drop-tail limit.
     pub limit: QueueLimit,
-    /// Probability that a transmitted packet is lost on the way, independently of others.
-    pub loss: Gain,
+    /// Which transmitted packets are lost on the way.
+    pub loss: Loss,
     /// Seed of what is drawn; each kind of draw has its own stream.
     pub seed: u64,
 }
@@ -58,7 +69,8 @@ pub enum DropCause {
 }
 
 /// What became of an offered packet. A packet lost on the way is known at once,
-/// though it uses the link first.
+/// though it uses the link first; but a queue that decides as it takes packets out
+/// may still drop what it holds (see [`Link::next_drop`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It will arrive.
@@ -75,7 +87,8 @@ pub struct Backlog {
     /// Packets.
     pub packets: u64,
     /// Time until a packet that comes now would begin its transmission;
-    /// [`Duration::MAX`] while the link stands still.
+    /// [`Duration::MAX`] while the link stands still. Where the queue is no FIFO, the
+    /// time that all that waits takes.
     pub delay: Duration,
 }
 
@@ -101,6 +114,11 @@ struct Hold {
 /// packet costs its user one event: the arrival at the far end. A packet that
 /// is held or copied costs one more: it goes through the FIFO in its turn, and
 /// waits beside it for what is left.
+///
+/// Packets of a queue that decides as it takes them out wait there instead, and
+/// enter the FIFO one at a time as the server becomes free. That is not an event
+/// either: nothing depends on it until the next packet comes or arrives, and then
+/// it is done as of its time.
 pub struct Link<P> {
     /// What has departed and is on its way, then what waits.
     entries: VecDeque<Entry<P>>,
@@ -116,7 +134,7 @@ pub struct Link<P> {
     last_arrival: Instant,
     delay: Duration,
     limit: QueueLimit,
-    loss: Chance,
+    loss: LossState,
     duplicate: Chance,
     reorder: Chance,
     reorder_delay: Duration,
@@ -126,6 +144,10 @@ pub struct Link<P> {
     slot: Duration,
     policer: Option<Policer>,
     aqm: Option<Watch>,
+    /// What waits for the server, if the queue is more than a FIFO.
+    discipline: Option<Discipline<P>>,
+    /// What such a queue has dropped, if anybody asks.
+    told: Option<VecDeque<(Instant, P)>>,
     seed: u64,
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
@@ -153,7 +175,7 @@ impl<P: Packet + Clone> Link<P> {
             last_arrival: Instant::ZERO,
             delay: config.delay,
             limit: config.limit,
-            loss: Chance::new(config.loss, config.seed),
+            loss: LossState::new(config.loss, config.seed),
             duplicate: Chance::new(Gain::default(), config.seed ^ DUPLICATE_STREAM),
             reorder: Chance::new(Gain::default(), config.seed ^ REORDER_STREAM),
             reorder_delay: Duration::ZERO,
@@ -162,6 +184,8 @@ impl<P: Packet + Clone> Link<P> {
             slot: Duration::ZERO,
             policer: None,
             aqm: None,
+            discipline: None,
+            told: None,
             seed: config.seed,
             scripted_drops: 0,
             scripted_holds: VecDeque::new(),
@@ -187,6 +211,9 @@ impl<P: Packet + Clone> Link<P> {
             self.counters.dropped_policer.add(size);
             return Verdict::Dropped(DropCause::Policer);
         }
+        if self.discipline.is_some() {
+            return self.hand_over(now, packet);
+        }
         let idle = self.departed == self.entries.len();
         let signal = self.signal(now, idle, size);
         if !idle && !self.fits(size) {
@@ -203,9 +230,68 @@ impl<P: Packet + Clone> Link<P> {
             }
         }
         let start = if idle { now } else { self.busy_until };
+        self.counters.held.add(size);
+        if self.transmit(packet, start, idle) {
+            Verdict::Dropped(DropCause::Random)
+        } else {
+            Verdict::Queued
+        }
+    }
+
+    /// Gives a packet to the queue, and takes one out if the server has nothing to do.
+    fn hand_over(&mut self, now: Instant, packet: P) -> Verdict {
+        let Some(discipline) = &mut self.discipline else {
+            return Verdict::Dropped(DropCause::Queue);
+        };
+        let size = packet.size();
+        let idle = self.busy_until <= now;
+        let limit = (!idle).then_some(self.limit);
+        self.counters.held.add(size);
+        let mut fate = Fate {
+            counters: &mut self.counters,
+            told: self.told.as_mut(),
+        };
+        if let Err(cause) = discipline.enqueue(now, packet, limit, &mut fate) {
+            self.counters.held.remove(size);
+            match cause {
+                DropCause::Queue => self.counters.dropped_queue.add(size),
+                _ => self.counters.dropped_early.add(size),
+            }
+            return Verdict::Dropped(cause);
+        }
+        if idle {
+            self.serve(now, true);
+        }
+        self.peak = self.peak.max(self.backlog + self.waiting());
+        Verdict::Queued
+    }
+
+    /// The server is free at `at`: the queue gives it the next packet.
+    fn serve(&mut self, at: Instant, idle: bool) {
+        let Some(discipline) = &mut self.discipline else {
+            return;
+        };
+        let mut fate = Fate {
+            counters: &mut self.counters,
+            told: self.told.as_mut(),
+        };
+        if let Some(packet) = discipline.dequeue(at, &mut fate) {
+            let copy = self.told.is_some().then(|| packet.clone());
+            if self.transmit(packet, at, idle)
+                && let (Some(told), Some(copy)) = (&mut self.told, copy)
+            {
+                told.push_back((at, copy));
+            }
+        }
+    }
+
+    /// Plans the departure and the arrival of a packet whose transmission begins at `start`;
+    /// true if it will be lost on the way.
+    fn transmit(&mut self, packet: P, start: Instant, idle: bool) -> bool {
+        let size = packet.size();
         let departure = self.server.depart(start, size, idle);
         if idle && departure == Instant::MAX {
-            self.stalled = Some(self.server.remaining(now, departure, size));
+            self.stalled = Some(self.server.remaining(start, departure, size));
         }
         let lost = self.loss.strikes();
         let hold = self.hold();
@@ -218,19 +304,31 @@ impl<P: Packet + Clone> Link<P> {
             lost,
             hold,
         });
-        self.counters.held.add(size);
         self.backlog += u64::from(size);
         self.peak = self.peak.max(self.backlog);
-        if lost {
-            Verdict::Dropped(DropCause::Random)
-        } else {
-            Verdict::Queued
-        }
+        lost
+    }
+
+    /// Bytes that the server has not taken.
+    fn waiting(&self) -> u64 {
+        self.discipline.as_ref().map_or(0, Discipline::bytes)
     }
 
     /// When the next packet reaches the far end; none while nothing moves. A packet
     /// lost or held on the way counts: [`Self::arrive`] discards it or keeps it then.
+    /// Where drops are told, also when the queue may drop next.
     pub fn next_arrival(&self) -> Option<Instant> {
+        let next = self.next_out();
+        match &self.discipline {
+            Some(queue) if self.told.is_some() && queue.packets() > 0 => {
+                let decision = Some(self.busy_until).filter(|&at| at < Instant::MAX);
+                next.into_iter().chain(decision).min()
+            }
+            _ => next,
+        }
+    }
+
+    fn next_out(&self) -> Option<Instant> {
         let head = self
             .entries
             .front()
@@ -244,7 +342,10 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Takes the next packet that has reached the far end by `now`.
     pub fn arrive(&mut self, now: Instant) -> Option<P> {
-        while let Some(next) = self.next_arrival().filter(|&next| next <= now) {
+        if self.told.is_some() {
+            self.advance(now);
+        }
+        while let Some(next) = self.next_out().filter(|&next| next <= now) {
             if let Some(packet) = self.late.take(next) {
                 return Some(self.deliver(packet));
             }
@@ -319,26 +420,28 @@ impl<P: Packet + Clone> Link<P> {
     /// Changes the propagation delay of what departs from now on. Order is kept:
     /// after a cut, packets arrive together with the last one of the longer way.
     pub fn set_delay(&mut self, now: Instant, delay: Duration) {
+        self.advance(now);
         self.delay = delay;
-        self.plan_arrivals(now);
+        self.plan_arrivals();
     }
 
     /// Delays what departs from now on by up to `jitter` more, uniformly. Order is kept.
     pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
+        self.advance(now);
         self.jitter = jitter;
-        self.plan_arrivals(now);
+        self.plan_arrivals();
     }
 
     /// What departs from now on waits for the next multiple of `slot`, and leaves
     /// with all that did so; zero ends it.
     pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
+        self.advance(now);
         self.slot = slot;
-        self.plan_arrivals(now);
+        self.plan_arrivals();
     }
 
     /// Plans anew when those arrive that have not departed.
-    fn plan_arrivals(&mut self, now: Instant) {
-        self.advance(now);
+    fn plan_arrivals(&mut self) {
         self.last_arrival = match self.departed.checked_sub(1) {
             Some(last) => self.entries[last].arrival,
             None => Instant::ZERO,
@@ -349,9 +452,11 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Changes the probability of random loss.
-    pub fn set_loss(&mut self, loss: Gain) {
-        self.loss.probability = loss;
+    /// Changes which packets are lost on the way, of those whose transmission begins from now on
+    /// (that come from now on, if the queue is a FIFO).
+    pub fn set_loss(&mut self, now: Instant, loss: Loss) {
+        self.advance(now);
+        self.loss.set(loss);
     }
 
     /// Changes the probability that a packet arrives twice. The copy comes up
@@ -362,7 +467,8 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Changes the probability that a packet arrives `delay` later than in its
     /// turn, with those behind it not waiting.
-    pub fn set_reorder(&mut self, probability: Gain, delay: Duration) {
+    pub fn set_reorder(&mut self, now: Instant, probability: Gain, delay: Duration) {
+        self.advance(now);
         self.reorder.probability = probability;
         self.reorder_delay = delay;
     }
@@ -372,14 +478,36 @@ impl<P: Packet + Clone> Link<P> {
         self.policer = policing.map(|policing| Policer::new(policing, now));
     }
 
-    /// Lets the queue signal congestion before it is full.
+    /// Lets the queue signal congestion before it is full. To be said before the first packet
+    /// comes: while packets wait in a queue of another kind, nothing changes.
     pub fn set_aqm(&mut self, aqm: Option<Aqm>) {
-        self.aqm = aqm.map(|aqm| Watch::new(aqm, self.seed ^ AQM_STREAM));
+        let seed = self.seed ^ AQM_STREAM;
+        if self
+            .discipline
+            .as_ref()
+            .is_none_or(|queue| queue.packets() == 0)
+        {
+            self.aqm = aqm.and_then(|aqm| Watch::new(aqm, seed));
+            self.discipline = aqm.and_then(|aqm| Discipline::new(aqm, seed));
+        }
+    }
+
+    /// Keeps what the queue drops, or what is lost, after it was taken in, for
+    /// [`Self::next_drop`].
+    pub fn tell_drops(&mut self) {
+        self.told.get_or_insert_default();
+    }
+
+    /// The next packet that was dropped or lost after it had been taken in, and when. Only
+    /// queues that decide as they take packets out have such.
+    pub fn next_drop(&mut self) -> Option<(Instant, P)> {
+        self.told.as_mut()?.pop_front()
     }
 
     /// The next `count` packets accepted arrive `delay` later than in their turn, in
     /// their order; those behind them do not wait. Follows upon a hold under way.
-    pub fn hold_next(&mut self, count: u64, delay: Duration) {
+    pub fn hold_next(&mut self, now: Instant, count: u64, delay: Duration) {
+        self.advance(now);
         if count > 0 {
             let packets = count;
             self.scripted_holds.push_back(Hold { packets, delay });
@@ -409,14 +537,17 @@ impl<P: Packet + Clone> Link<P> {
     /// What waits at `now`.
     pub fn backlog(&mut self, now: Instant) -> Backlog {
         self.advance(now);
-        let packets = (self.entries.len() - self.departed) as u64;
+        let queue = self.discipline.as_ref();
+        let waiting = self.waiting();
+        let packets =
+            (self.entries.len() - self.departed) as u64 + queue.map_or(0, Discipline::packets);
         Backlog {
-            bytes: Bytes::new(self.backlog),
+            bytes: Bytes::new(self.backlog + waiting),
             packets,
             delay: match packets {
                 0 => Duration::ZERO,
                 _ if self.busy_until == Instant::MAX => Duration::MAX,
-                _ => self.busy_until.since(now),
+                _ => self.server.drained(self.busy_until, waiting).since(now),
             },
         }
     }
@@ -424,7 +555,8 @@ impl<P: Packet + Clone> Link<P> {
     /// The greatest backlog since the last call.
     pub fn take_peak(&mut self, now: Instant) -> Bytes {
         self.advance(now);
-        Bytes::new(core::mem::replace(&mut self.peak, self.backlog))
+        let backlog = self.backlog + self.waiting();
+        Bytes::new(core::mem::replace(&mut self.peak, backlog))
     }
 
     /// Where every packet went.
@@ -432,8 +564,14 @@ impl<P: Packet + Clone> Link<P> {
         &self.counters
     }
 
-    /// Moves past the departures up to `now`.
+    /// Moves past the departures up to `now`; the server takes what waits for it.
     fn advance(&mut self, now: Instant) {
+        while let Some(queue) = &self.discipline
+            && self.busy_until <= now
+            && queue.packets() > 0
+        {
+            self.serve(self.busy_until, false);
+        }
         while let Some(entry) = self.entries.get(self.departed) {
             if entry.departure > now {
                 break;
@@ -514,5 +652,7 @@ impl<P: Packet + Clone> Link<P> {
     }
 }
 
+#[cfg(test)]
+mod aqm_tests;
 #[cfg(test)]
 mod tests;

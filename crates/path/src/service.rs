@@ -119,6 +119,23 @@ impl Server {
         }
     }
 
+    /// When `bytes` more are through after `start`, the departure planned last.
+    pub(crate) fn drained(&self, start: Instant, bytes: u64) -> Instant {
+        match self {
+            _ if bytes == 0 => start,
+            Self::Fixed { rate, .. } => start + rate.time_for(Bytes::new(bytes)),
+            Self::Trace {
+                trace,
+                index,
+                credit,
+            } => {
+                let more = bytes.saturating_sub(*credit);
+                let index = index.saturating_add(more.div_ceil(CapacityTrace::OPPORTUNITY));
+                trace.time_of(index).max(start)
+            }
+        }
+    }
+
     /// Work that remains at `now` on a packet that would depart at `departure`.
     pub(crate) fn remaining(&self, now: Instant, departure: Instant, size: u32) -> u128 {
         let whole = u128::from(size) * WORK_PER_BYTE;

@@ -35,7 +35,7 @@ fn link(service: Service, limit: QueueLimit) -> Link<Sized> {
         service,
         delay: Duration::from_millis(20),
         limit,
-        loss: Gain::default(),
+        loss: Loss::default(),
         seed: 1,
     })
 }
@@ -166,7 +166,7 @@ fn a_trace_gives_its_opportunities() {
 fn scripted_and_random_loss_are_counted() {
     let mut link = fifty(QueueLimit::Packets(2000));
     link.drop_next(2);
-    link.set_loss(Gain::from_millionths(100_000));
+    link.set_loss(us(0), Loss::Independent(Gain::from_millionths(100_000)));
     for n in 0..1000 {
         link.enqueue(us(0), Sized(1500, n));
     }
@@ -193,8 +193,8 @@ fn order(link: &mut Link<Sized>) -> Vec<(u64, u32)> {
 #[test]
 fn held_packets_are_overtaken_and_keep_their_order() {
     let mut link = fifty(QueueLimit::Packets(10));
-    link.hold_next(2, Duration::from_millis(1));
-    link.hold_next(1, Duration::from_micros(500));
+    link.hold_next(us(0), 2, Duration::from_millis(1));
+    link.hold_next(us(0), 1, Duration::from_micros(500));
     for n in 0..6 {
         link.enqueue(us(0), Sized(1500, n));
     }
@@ -214,7 +214,7 @@ fn held_packets_are_overtaken_and_keep_their_order() {
 #[test]
 fn a_flight_held_beyond_what_follows_arrives_whole() {
     let mut link = fifty(QueueLimit::Packets(1000));
-    link.hold_next(100, Duration::from_secs(3));
+    link.hold_next(us(0), 100, Duration::from_secs(3));
     for n in 0..200 {
         link.enqueue(us(0), Sized(1500, n));
     }
@@ -228,7 +228,11 @@ fn a_flight_held_beyond_what_follows_arrives_whole() {
 #[test]
 fn reordering_and_duplication_come_as_often_as_said() {
     let mut link = fifty(QueueLimit::Packets(2000));
-    link.set_reorder(Gain::from_millionths(100_000), Duration::from_millis(5));
+    link.set_reorder(
+        us(0),
+        Gain::from_millionths(100_000),
+        Duration::from_millis(5),
+    );
     link.set_duplicate(Gain::from_millionths(50_000));
     for n in 0..1000 {
         link.enqueue(us(0), Sized(1500, n));
@@ -285,7 +289,7 @@ fn capable(aqm: Aqm) -> Link<Capable> {
         service: Service::Fixed(Rate::from_bps(50_000_000)),
         delay: Duration::from_millis(20),
         limit: QueueLimit::Packets(100),
-        loss: Gain::default(),
+        loss: Loss::default(),
         seed: 1,
     });
     link.set_aqm(Some(aqm));
@@ -331,6 +335,7 @@ fn red_marks_or_drops_in_a_standing_queue() {
         probability: Gain::from_millionths(500_000),
         weight: Gain::from_millionths(200_000),
         ecn: true,
+        gentle: false,
     };
     let mut link = capable(Aqm::Red(red));
     let mut dropped = Vec::new();
@@ -441,9 +446,9 @@ proptest! {
             match what {
                 0 => link.set_rate(now, Rate::from_bps(u64::from(size) * 10_000)),
                 1 => link.set_duplicate(share),
-                2 => link.set_reorder(share, Duration::from_micros(gap)),
-                3 => link.hold_next(u64::from(size % 5), Duration::from_micros(gap * 10)),
-                4 => link.set_loss(share),
+                2 => link.set_reorder(now, share, Duration::from_micros(gap)),
+                3 => link.hold_next(now, u64::from(size % 5), Duration::from_micros(gap * 10)),
+                4 => link.set_loss(now, Loss::Independent(share)),
                 _ => match link.enqueue(now, Sized(size, accepted)) {
                     Verdict::Queued => accepted += 1,
                     Verdict::Dropped(DropCause::Random) => { accepted += 1; lost += 1; }

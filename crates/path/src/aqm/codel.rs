@@ -1,0 +1,306 @@
+//! Controlled delay (RFC 8289).
+
+use paceline_units::{Duration, Instant};
+
+use super::discipline::{Fate, Fifo, Waiting};
+use crate::link::{DropCause, Packet};
+
+/// Controlled delay (RFC 8289).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codel {
+    /// The sojourn that may stand (`TARGET`).
+    pub target: Duration,
+    /// How long it may stand beyond the target before a drop (`INTERVAL`).
+    pub interval: Duration,
+    /// Whether ECN-capable packets are marked instead of dropped. The RFC leaves this open; done
+    /// as Linux does it: a mark counts as a drop, and the packet goes on.
+    pub ecn: bool,
+    /// The largest packet: no more than that waiting is no standing queue (`MAXPACKET`).
+    pub max_packet: u64,
+}
+
+/// What CoDel remembers of a queue (section 5.2).
+#[derive(Clone, Debug)]
+pub(super) struct CodelState {
+    /// When the sojourn will have been above the target for an interval; none below it.
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    /// Drops since the dropping state was entered.
+    count: u32,
+    /// What that was upon the last entry.
+    last_count: u32,
+    dropping: bool,
+}
+
+impl CodelState {
+    pub(super) fn new() -> Self {
+        Self {
+            first_above: None,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    /// Section 5.5: the next packet that is not dropped.
+    pub(super) fn dequeue<P: Packet>(
+        &mut self,
+        codel: &Codel,
+        queue: &mut Fifo<P>,
+        now: Instant,
+        fate: &mut Fate<'_, P>,
+    ) -> Option<P> {
+        let (mut head, mut ok_to_drop) = self.take(codel, queue, now);
+        if self.dropping {
+            // The sojourn is below the target: leave the dropping state.
+            self.dropping = ok_to_drop;
+            while self.dropping && now >= self.drop_next {
+                let mut packet = head?.packet;
+                self.count = self.count.saturating_add(1);
+                if codel.ecn && fate.mark(&mut packet) {
+                    self.drop_next = control_law(codel, self.drop_next, self.count);
+                    return Some(packet);
+                }
+                fate.drop(now, packet, DropCause::Early);
+                (head, ok_to_drop) = self.take(codel, queue, now);
+                match ok_to_drop {
+                    true => self.drop_next = control_law(codel, self.drop_next, self.count),
+                    false => self.dropping = false,
+                }
+            }
+        } else if ok_to_drop {
+            let mut packet = head?.packet;
+            let marked = codel.ecn && fate.mark(&mut packet);
+            if marked {
+                head = Some(Waiting { packet, since: now });
+            } else {
+                fate.drop(now, packet, DropCause::Early);
+                (head, _) = self.take(codel, queue, now);
+            }
+            self.dropping = true;
+            // Begin at the rate that held the queue last time, if that was not long ago.
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now.since(self.drop_next) < codel.interval * 16;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = control_law(codel, now, self.count);
+            self.last_count = self.count;
+        }
+        head.map(|head| head.packet)
+    }
+
+    /// Section 5.5, `dodequeue`: the head, and whether it has been bad for long enough to drop it.
+    fn take<P: Packet>(
+        &mut self,
+        codel: &Codel,
+        queue: &mut Fifo<P>,
+        now: Instant,
+    ) -> (Option<Waiting<P>>, bool) {
+        let Some(head) = queue.pop() else {
+            self.first_above = None;
+            return (None, false);
+        };
+        let sojourn = now.since(head.since);
+        if sojourn < codel.target || queue.bytes() <= codel.max_packet {
+            self.first_above = None;
+            return (Some(head), false);
+        }
+        let first_above = *self.first_above.get_or_insert(now + codel.interval);
+        (Some(head), now >= first_above)
+    }
+}
+
+/// Section 5.6: drops come closer together with the square root of their number.
+fn control_law(codel: &Codel, from: Instant, count: u32) -> Instant {
+    let interval = codel.interval.as_nanos() as f64 / f64::from(count).sqrt();
+    from + Duration::from_nanos(interval as u64)
+}
+
+/// One queue with CoDel.
+pub(crate) struct CodelQueue<P> {
+    codel: Codel,
+    state: CodelState,
+    pub(super) fifo: Fifo<P>,
+}
+
+impl<P: Packet> CodelQueue<P> {
+    pub(super) fn new(codel: Codel) -> Self {
+        Self {
+            codel,
+            state: CodelState::new(),
+            fifo: Fifo::new(),
+        }
+    }
+
+    /// Section 5.4.
+    pub(super) fn enqueue(&mut self, now: Instant, packet: P) {
+        self.fifo.push(now, packet);
+    }
+
+    pub(super) fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+        self.state.dequeue(&self.codel, &mut self.fifo, now, fate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::discipline::testing::{Grave, Probe};
+    use super::*;
+
+    fn us(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(n)
+    }
+
+    fn ms(n: u64) -> Instant {
+        us(n * 1000)
+    }
+
+    fn codel(ecn: bool) -> CodelQueue<Probe> {
+        CodelQueue::new(Codel {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ecn,
+            max_packet: 1500,
+        })
+    }
+
+    /// A thousand packets at time zero.
+    fn standing(ecn: bool, capable: u8) -> CodelQueue<Probe> {
+        let mut queue = codel(ecn);
+        for number in 0..1000 {
+            let probe = Probe {
+                ecn: capable,
+                ..Probe::new(number, 1500)
+            };
+            queue.enqueue(Instant::ZERO, probe);
+        }
+        queue
+    }
+
+    #[test]
+    fn the_control_law_goes_with_the_square_root() {
+        let codel = codel(false).codel;
+        // 100 ms / sqrt(2) = 70.710678..., / sqrt(3) = 57.735026...
+        let gaps =
+            [1, 2, 3, 4].map(|count| control_law(&codel, ms(0), count).since(ms(0)).as_nanos());
+        assert_eq!(gaps, [100_000_000, 70_710_678, 57_735_026, 50_000_000]);
+    }
+
+    /// By hand, one packet each millisecond from 1 ms on: the sojourn at 5 ms is the first of 5 ms,
+    /// so the first drop may come 100 ms after that, at 105 ms. Then at 205 ms, and from there
+    /// 70.71 and 57.74 ms apart: 275.71 and 333.45 ms, that is upon the dequeues at 276 and 334 ms.
+    #[test]
+    fn a_standing_queue_is_dropped_from_by_the_control_law() {
+        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        for at in 1..=380 {
+            let packet = queue.dequeue(ms(at), &mut grave.fate());
+            assert!(packet.is_some());
+        }
+        let times: Vec<u64> = grave
+            .dropped
+            .iter()
+            .map(|(at, _)| at.as_nanos() / 1_000_000)
+            .collect();
+        assert_eq!(times, [105, 205, 276, 334]);
+        // At the head: the n-th dequeue takes number n - 1, and one more for each drop before it.
+        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(queue.state.count, 4);
+    }
+
+    #[test]
+    fn several_drops_that_are_due_come_at_once() {
+        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        for at in [5, 105] {
+            queue.dequeue(ms(at), &mut grave.fate());
+        }
+        // Due at 205, 275.7, 333.4, 383.4 and 428.2 ms.
+        let packet = queue.dequeue(ms(430), &mut grave.fate()).unwrap();
+        assert_eq!(grave.numbers(), [1, 3, 4, 5, 6, 7]);
+        assert_eq!(packet.number, 8);
+        assert_eq!(queue.state.count, 6);
+    }
+
+    #[test]
+    fn with_ecn_it_marks_and_goes_on() {
+        let (mut queue, mut grave) = (standing(true, 1), Grave::new());
+        let mut marked = Vec::new();
+        for at in 1..=380 {
+            let packet = queue.dequeue(ms(at), &mut grave.fate()).unwrap();
+            if packet.marked {
+                marked.push(at);
+            }
+        }
+        assert_eq!(marked, [105, 205, 276, 334]);
+        assert!(grave.dropped.is_empty());
+        // What cannot be marked is dropped, and nothing is marked where that is not asked for.
+        let (mut queue, mut grave) = (standing(true, 0), Grave::new());
+        let (mut plain, mut other) = (standing(false, 1), Grave::new());
+        for at in 1..=380 {
+            queue.dequeue(ms(at), &mut grave.fate());
+            plain.dequeue(ms(at), &mut other.fate());
+        }
+        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(other.numbers(), [104, 205, 277, 336]);
+    }
+
+    #[test]
+    fn a_dip_below_the_target_starts_the_interval_anew() {
+        let (mut queue, mut grave) = (codel(false), Grave::new());
+        // Three packets always stand behind; those taken waited 6 ms but for one.
+        for at in 0..200_u64 {
+            let since = if at == 60 {
+                ms(at)
+            } else {
+                ms(at.saturating_sub(6))
+            };
+            queue.fifo = Fifo::new();
+            for number in 0..3 {
+                queue.fifo.push(since, Probe::new(number, 1500));
+            }
+            queue.dequeue(ms(at), &mut grave.fate());
+        }
+        // Above from 61 ms on: the first may go at 161 ms, not at 105.
+        assert_eq!(
+            grave.dropped.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            [ms(161)]
+        );
+    }
+
+    #[test]
+    fn one_packet_behind_is_no_standing_queue() {
+        let (mut queue, mut grave) = (codel(false), Grave::new());
+        for at in (0..50).map(|n| n * 100) {
+            queue.enqueue(ms(at), Probe::new(0, 1500));
+            queue.enqueue(ms(at), Probe::new(1, 1500));
+            queue.dequeue(ms(at + 50), &mut grave.fate());
+            queue.dequeue(ms(at + 99), &mut grave.fate());
+        }
+        assert!(grave.dropped.is_empty());
+    }
+
+    /// At its eighth drop, at 507 ms, it leaves, and comes back soon after: it begins at the
+    /// count that it had since the last entry, 8 - 1 = 7, and long after at 1.
+    #[test]
+    fn a_soon_return_begins_at_the_old_rate() {
+        for (later, count) in [(200, 7), (5000, 1)] {
+            let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+            let mut at = 1;
+            while queue.state.count < 8 {
+                queue.dequeue(ms(at), &mut grave.fate());
+                at += 1;
+            }
+            queue.fifo = Fifo::new();
+            assert_eq!(queue.dequeue(ms(at), &mut grave.fate()), None);
+            assert!(!queue.state.dropping);
+            let (from, before) = (at + later, grave.dropped.len());
+            (0..300).for_each(|n| queue.enqueue(ms(from), Probe::new(n, 1500)));
+            let mut at = from;
+            while grave.dropped.len() == before {
+                at += 1;
+                queue.dequeue(ms(at), &mut grave.fate());
+            }
+            assert_eq!(at, from + 105);
+            assert_eq!(queue.state.count, count);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Proportional integral controller enhanced (RFC 8033).
+
+use paceline_units::{Duration, Gain, Instant, Rng};
+
+use super::discipline::{Fate, Fifo};
+use super::{draw, share};
+use crate::link::{DropCause, Packet};
+
+/// Proportional integral controller enhanced (RFC 8033), with time stamps (section 4.3), ECN (5.1),
+/// derandomization (5.4) and the cap on an increase (5.5). It is always active (5.3 is optional).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pie {
+    /// The delay to hold (`QDELAY_REF`).
+    pub target: Duration,
+    /// Time between updates of the probability (`T_UPDATE`).
+    pub update: Duration,
+    /// Weight of the distance from the target, per second.
+    pub alpha: Gain,
+    /// Weight of the change since the last update, per second.
+    pub beta: Gain,
+    /// How long a burst passes without drops (`MAX_BURST`).
+    pub burst: Duration,
+    /// Whether ECN-capable packets are marked instead of dropped (section 5.1) ...
+    pub ecn: bool,
+    /// ... while the probability is below this (`mark_ecnth`).
+    pub mark_limit: Gain,
+    /// Whether drops are kept apart and not too far apart (section 5.4).
+    pub derandomize: bool,
+    /// The mean packet, in bytes: two of them are no queue (`MEAN_PKTSIZE`).
+    pub mean_packet: u64,
+}
+
+/// One queue with PIE.
+pub(crate) struct PieQueue<P> {
+    pie: Pie,
+    pub(super) fifo: Fifo<P>,
+    probability: f64,
+    /// What the last packet taken out had waited (`current_qdelay`); zero once none waits.
+    delay: Duration,
+    /// The same at the last update.
+    old_delay: Duration,
+    burst: Duration,
+    /// Probabilities since the last drop.
+    accumulated: f64,
+    next_update: Instant,
+    rng: Rng,
+}
+
+impl<P: Packet> PieQueue<P> {
+    pub(super) fn new(pie: Pie, seed: u64) -> Self {
+        Self {
+            pie,
+            fifo: Fifo::new(),
+            probability: 0.0,
+            delay: Duration::ZERO,
+            old_delay: Duration::ZERO,
+            burst: pie.burst,
+            accumulated: 0.0,
+            next_update: Instant::ZERO + pie.update,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Section 4.1 and 4.4: whether a packet may come in.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Instant,
+        mut packet: P,
+        fate: &mut Fate<'_, P>,
+    ) -> Result<(), DropCause> {
+        self.catch_up(now);
+        let half = self.pie.target / 2;
+        if self.probability == 0.0 && self.delay < half && self.old_delay < half {
+            self.burst = self.pie.burst;
+        }
+        if self.burst == Duration::ZERO && self.drop_early() {
+            let few = self.probability < share(self.pie.mark_limit);
+            if !(self.pie.ecn && few && fate.mark(&mut packet)) {
+                return Err(DropCause::Early);
+            }
+        }
+        self.fifo.push(now, packet);
+        Ok(())
+    }
+
+    pub(super) fn dequeue(&mut self, now: Instant) -> Option<P> {
+        self.catch_up(now);
+        let head = self.fifo.pop()?;
+        self.delay = match self.fifo.is_empty() {
+            true => Duration::ZERO,
+            false => now.since(head.since),
+        };
+        Some(head.packet)
+    }
+
+    /// Section 4.1, and 5.4.
+    fn drop_early(&mut self) -> bool {
+        let short = self.old_delay < self.pie.target / 2 && self.probability < 0.2;
+        if short || self.fifo.bytes() <= 2 * self.pie.mean_packet {
+            return false;
+        }
+        if self.pie.derandomize {
+            if self.probability == 0.0 {
+                self.accumulated = 0.0;
+            }
+            self.accumulated += self.probability;
+            if self.accumulated < 0.85 {
+                return false;
+            }
+            if self.accumulated >= 8.5 {
+                self.accumulated = 0.0;
+                return true;
+            }
+        }
+        let drops = draw(&mut self.rng) < self.probability;
+        if drops {
+            self.accumulated = 0.0;
+        }
+        drops
+    }
+
+    /// Does the updates that were due up to `now`.
+    fn catch_up(&mut self, now: Instant) {
+        while self.next_update <= now {
+            self.update();
+            self.next_update += self.pie.update;
+            let rests = self.probability == 0.0
+                && self.delay == Duration::ZERO
+                && self.old_delay == Duration::ZERO
+                && self.burst == Duration::ZERO;
+            if rests && self.next_update <= now {
+                let missed = now.since(self.next_update).as_nanos() / self.pie.update.as_nanos();
+                self.next_update += self.pie.update * (missed + 1);
+            }
+        }
+    }
+
+    /// Section 4.2, and 5.5.
+    fn update(&mut self) {
+        let (delay, old) = (self.delay.as_secs_f64(), self.old_delay.as_secs_f64());
+        let target = self.pie.target.as_secs_f64();
+        let mut step =
+            share(self.pie.alpha) * (delay - target) + share(self.pie.beta) * (delay - old);
+        // Small probabilities move in small steps.
+        step /= match self.probability {
+            p if p < 0.000_001 => 2048.0,
+            p if p < 0.000_01 => 512.0,
+            p if p < 0.000_1 => 128.0,
+            p if p < 0.001 => 32.0,
+            p if p < 0.01 => 8.0,
+            p if p < 0.1 => 2.0,
+            _ => 1.0,
+        };
+        if self.probability >= 0.1 {
+            step = step.min(0.02);
+        }
+        self.probability += step;
+        if self.delay == Duration::ZERO && self.old_delay == Duration::ZERO {
+            self.probability *= 0.98;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        self.old_delay = self.delay;
+        // Section 4.4.
+        self.burst = self.burst - self.pie.update;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::discipline::testing::{Grave, Probe};
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    fn pie() -> PieQueue<Probe> {
+        let pie = Pie {
+            target: Duration::from_millis(15),
+            update: Duration::from_millis(15),
+            alpha: Gain::from_millionths(125_000),
+            beta: Gain::from_millionths(1_250_000),
+            burst: Duration::from_millis(150),
+            ecn: true,
+            mark_limit: Gain::from_millionths(100_000),
+            derandomize: true,
+            mean_packet: 1500,
+        };
+        PieQueue::new(pie, 1)
+    }
+
+    fn near(value: f64, wanted: f64) {
+        assert!((value / wanted - 1.0).abs() < 1e-9, "{value}, not {wanted}");
+    }
+
+    /// By hand: 0.125 (0.035 - 0.015) + 1.25 (0.035 - 0.005) = 0.04, by 2048 is 0.00001953125; the
+    /// next, with no change, 0.125 x 0.02 = 0.0025 by 128, and so on up the table.
+    #[test]
+    fn the_probability_moves_by_the_table() {
+        let mut queue = pie();
+        queue.old_delay = Duration::from_millis(5);
+        queue.delay = Duration::from_millis(35);
+        queue.update();
+        near(queue.probability, 0.000_019_531_25);
+        queue.update();
+        near(queue.probability, 0.000_019_531_25 + 0.0025 / 128.0);
+        for (from, by) in [
+            (0.000_000_5, 2048.0),
+            (0.000_005, 512.0),
+            (0.000_05, 128.0),
+            (0.000_5, 32.0),
+            (0.005, 8.0),
+            (0.05, 2.0),
+            (0.5, 1.0),
+        ] {
+            queue.probability = from;
+            queue.update();
+            near(queue.probability, from + 0.0025 / by);
+        }
+        // An increase of 0.125 x 0.085 + 1.25 x 0.065 = 0.091875 is cut to 0.02 from 0.1 on.
+        queue.delay = Duration::from_millis(100);
+        queue.probability = 0.1;
+        queue.update();
+        near(queue.probability, 0.12);
+        // A decrease is not: 0.125 x -0.015 + 1.25 x -0.1 = -0.126875.
+        queue.delay = Duration::ZERO;
+        queue.probability = 0.5;
+        queue.update();
+        near(queue.probability, 0.373_125);
+        // Nothing waits and nothing waited: -0.001875, and 2 % less.
+        queue.update();
+        near(queue.probability, 0.371_25 * 0.98);
+    }
+
+    #[test]
+    fn the_last_packet_leaves_no_delay_behind() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        for number in 0..2 {
+            queue
+                .enqueue(ms(0), Probe::new(number, 1500), &mut grave.fate())
+                .unwrap();
+        }
+        queue.dequeue(ms(7));
+        assert_eq!(queue.delay, Duration::from_millis(7));
+        queue.dequeue(ms(8));
+        assert_eq!(queue.delay, Duration::ZERO);
+    }
+
+    /// 200 % of what is served: the probability rises once the 150 ms of burst are over, and drops
+    /// begin then, not before; with ECN none is dropped below 10 %.
+    #[test]
+    fn a_burst_passes_and_an_overload_does_not() {
+        for capable in [0, 1] {
+            let (mut queue, mut grave) = (pie(), Grave::new());
+            let (mut refused, mut marked) = (Vec::new(), Vec::new());
+            for at in 0..400 {
+                for number in 0..2 {
+                    let probe = Probe {
+                        ecn: capable,
+                        ..Probe::new(number, 1500)
+                    };
+                    let before = grave.counters.marked.packets;
+                    if queue.enqueue(ms(at), probe, &mut grave.fate()).is_err() {
+                        refused.push((at, queue.probability));
+                    }
+                    if grave.counters.marked.packets > before {
+                        marked.push((at, queue.probability));
+                    }
+                }
+                queue.dequeue(ms(at));
+            }
+            let signals = if capable == 1 { &marked } else { &refused };
+            assert!(signals.len() > 5, "{signals:?}");
+            // From the last moment without delay, 150 ms in whole updates.
+            assert!(signals[0].0 >= 150, "{signals:?}");
+            if capable == 1 {
+                assert!(marked.iter().all(|(_, p)| *p < 0.1));
+                assert!(refused.iter().all(|(_, p)| *p >= 0.1));
+            }
+        }
+    }
+
+    #[test]
+    fn drops_are_kept_apart() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.burst = Duration::ZERO;
+        queue.old_delay = Duration::from_millis(20);
+        queue.probability = 0.1;
+        queue.next_update = Instant::MAX;
+        let mut gaps = Vec::new();
+        let mut gap = 0;
+        for number in 0..20_000 {
+            gap += 1;
+            if queue
+                .enqueue(ms(1), Probe::new(number, 40), &mut grave.fate())
+                .is_err()
+            {
+                gaps.push(std::mem::take(&mut gap));
+            }
+        }
+        // None before 0.85 / 0.1 = 8.5 packets, one at the latest after 8.5 / 0.1 = 85.
+        assert_eq!(gaps.iter().min(), Some(&9));
+        assert!(gaps.iter().all(|gap| *gap <= 86));
+        // Eight pass for sure, then one in ten goes.
+        let mean = 20_000.0 / gaps.len() as f64;
+        assert!((mean - 18.0).abs() < 1.0, "{mean}");
+    }
+
+    #[test]
+    fn two_packets_or_half_the_target_are_no_queue() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        queue.burst = Duration::ZERO;
+        queue.probability = 0.19;
+        queue.old_delay = Duration::from_millis(7);
+        queue.next_update = Instant::MAX;
+        for number in 0..200 {
+            queue
+                .enqueue(ms(1), Probe::new(number, 1500), &mut grave.fate())
+                .unwrap();
+        }
+        queue.fifo = Fifo::new();
+        (queue.old_delay, queue.probability) = (Duration::from_millis(50), 1.0);
+        let verdicts: Vec<bool> = (0..4)
+            .map(|n| {
+                queue
+                    .enqueue(ms(1), Probe::new(n, 1500), &mut grave.fate())
+                    .is_ok()
+            })
+            .collect();
+        assert_eq!(verdicts, [true, true, true, false]);
+    }
+
+    #[test]
+    fn a_long_rest_is_skipped_on_the_grid() {
+        let mut queue = pie();
+        queue.catch_up(ms(1_000_000_000));
+        assert_eq!(queue.next_update, ms(1_000_000_005));
+    }
+}

@@ -1,0 +1,207 @@
+//! Random early detection.
+
+use paceline_units::{Gain, Rng};
+
+use super::{Found, Signal, draw, share};
+
+/// Random early detection (Floyd and Jacobson 1993), with the marks of RFC 3168 section 7.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Red {
+    /// Whether the average queue is counted in packets; in bytes otherwise.
+    pub in_packets: bool,
+    /// The average below which all pass (`min_th`).
+    pub min: u64,
+    /// The average from which on all are dropped (`max_th`), unless it is gentle.
+    pub max: u64,
+    /// The probability of a signal as the average reaches `max` (`max_p`).
+    pub probability: Gain,
+    /// Weight of the queue that a packet finds in the average (`w_q`).
+    pub weight: Gain,
+    /// Whether ECN-capable packets are marked instead of dropped where not all are dropped.
+    pub ecn: bool,
+    /// Whether the probability goes on from `max_p` at `max` to one at twice `max` (Floyd 2000),
+    /// instead of jumping to one.
+    pub gentle: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RedState {
+    red: Red,
+    average: f64,
+    /// Packets since the last signal while the average is above `min`; none below it.
+    count: Option<u64>,
+    rng: Rng,
+}
+
+impl RedState {
+    pub(super) fn new(red: Red, seed: u64) -> Self {
+        Self {
+            red,
+            average: 0.0,
+            count: None,
+            rng: Rng::new(seed),
+        }
+    }
+
+    pub(super) fn judge(&mut self, found: Found) -> Signal {
+        let keep = 1.0 - share(self.red.weight);
+        self.average = match found.idle {
+            // As if so many packets had found nothing.
+            Some(packets) => self.average * power(keep, packets),
+            None => {
+                let queue = match self.red.in_packets {
+                    true => found.packets,
+                    false => found.bytes,
+                };
+                keep * self.average + (1.0 - keep) * queue as f64
+            }
+        };
+        let (min, max) = (self.red.min as f64, self.red.max as f64);
+        if self.average < min {
+            self.count = None;
+            return Signal::None;
+        }
+        let end = if self.red.gentle { 2.0 * max } else { max };
+        if self.average >= end {
+            self.count = Some(0);
+            return Signal::Drop;
+        }
+        let count = self.count.map_or(0, |count| count + 1);
+        self.count = Some(count);
+        let most = share(self.red.probability);
+        let base = match self.average < max {
+            true => most * (self.average - min) / (max - min),
+            false => most + (1.0 - most) * (self.average - max) / max,
+        };
+        // The gap between two signals is uniform: p_a = p_b / (1 - count p_b).
+        let left = 1.0 - count as f64 * base;
+        let chance = if left > base { base / left } else { 1.0 };
+        if base == 0.0 || draw(&mut self.rng) >= chance {
+            return Signal::None;
+        }
+        self.count = Some(0);
+        match self.red.ecn {
+            true => Signal::MarkOrDrop,
+            false => Signal::Drop,
+        }
+    }
+}
+
+/// By squaring: the same digits on every platform.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 && result > 0.0 {
+        if exponent % 2 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_units::Duration;
+
+    fn found(packets: u64) -> Found {
+        Found {
+            size: 1500,
+            bytes: packets * 1500,
+            packets,
+            sojourn: Duration::from_micros(packets * 240),
+            idle: None,
+        }
+    }
+
+    fn red(weight: u32) -> RedState {
+        let red = Red {
+            in_packets: true,
+            min: 5,
+            max: 15,
+            probability: Gain::from_millionths(100_000),
+            weight: Gain::from_millionths(weight),
+            ecn: true,
+            gentle: false,
+        };
+        RedState::new(red, 7)
+    }
+
+    #[test]
+    fn red_follows_the_queue_by_its_weight_and_forgets_while_idle() {
+        let mut state = red(2_000);
+        for _ in 0..1000 {
+            state.judge(found(10));
+        }
+        // 10 (1 - 0.998^1000) = 8.649
+        assert!(
+            (state.average - 8.649_354).abs() < 1e-5,
+            "{}",
+            state.average
+        );
+        let idle = Found {
+            idle: Some(500),
+            ..found(0)
+        };
+        state.judge(idle);
+        // x 0.998^500 = 0.367511
+        assert!((state.average - 3.178_73).abs() < 1e-4, "{}", state.average);
+    }
+
+    #[test]
+    fn red_signals_as_often_as_its_average_asks_for_and_evenly() {
+        // At an average of 10, half way, p_b = 0.05. With the count as the paper's figure 2
+        // keeps it, the gap between two signals is uniform over 1 to 1 / p_b - 1 packets.
+        let mut state = red(1_000_000);
+        let mut gaps = Vec::new();
+        let mut gap = 0;
+        for _ in 0..200_000 {
+            gap += 1;
+            match state.judge(found(10)) {
+                Signal::MarkOrDrop => gaps.push(std::mem::take(&mut gap)),
+                Signal::None => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(gaps.iter().all(|gap| (1..=19).contains(gap)));
+        for length in 1..=19 {
+            let seen = gaps.iter().filter(|gap| **gap == length).count() as f64;
+            let expected = gaps.len() as f64 / 19.0;
+            assert!(
+                (seen / expected - 1.0).abs() < 0.2,
+                "{length}: {seen} of {expected}"
+            );
+        }
+        // Below min none, from max on all, and those are dropped.
+        assert_eq!(state.judge(found(4)), Signal::None);
+        assert_eq!(state.judge(found(15)), Signal::Drop);
+    }
+
+    #[test]
+    fn red_without_ecn_drops() {
+        let mut state = red(1_000_000);
+        state.red.ecn = false;
+        let signals: Vec<Signal> = (0..100).map(|_| state.judge(found(14))).collect();
+        assert!(signals.contains(&Signal::Drop) && !signals.contains(&Signal::MarkOrDrop));
+    }
+
+    #[test]
+    fn gentle_red_goes_on_beyond_max() {
+        // At an average of 18 p_b = 0.1 + 0.9 x 3 / 15 = 0.28: a signal after one packet with
+        // 0.28 / 0.72 = 0.389, after two with 0.611 x 0.28 / 0.44 = 0.389, else after three.
+        let mut state = red(1_000_000);
+        state.red.gentle = true;
+        let signals: Vec<Signal> = (0..10_000).map(|_| state.judge(found(18))).collect();
+        assert!(!signals.contains(&Signal::Drop));
+        let gaps: Vec<usize> = signals
+            .split_inclusive(|signal| *signal == Signal::MarkOrDrop)
+            .map(<[Signal]>::len)
+            .collect();
+        assert_eq!(gaps.iter().max(), Some(&3));
+        // 0.389 + 2 x 0.389 + 3 x 0.222
+        let mean = 10_000.0 / gaps.len() as f64;
+        assert!((mean - 1.833).abs() < 0.02, "{mean}");
+        assert_eq!(state.judge(found(30)), Signal::Drop);
+    }
+}

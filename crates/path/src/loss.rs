@@ -1,0 +1,156 @@
+//! Which packets are lost on the way: one by one, or in bursts.
+
+use paceline_units::{Gain, Rng};
+
+use crate::impair::Chance;
+
+/// Which packets are lost on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Each with this probability, independently of all others.
+    Independent(Gain),
+    /// In bursts.
+    Burst(Burst),
+}
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Independent(Gain::default())
+    }
+}
+
+/// Loss in two states (Gilbert 1960, Elliott 1963). A packet is lost with the probability of the
+/// state, and then the state may change. Of all packets (good r + bad p) / (p + r) are lost in the
+/// long run, and a bad state lasts 1 / r packets on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The probability of going from the good state to the bad one, with each packet.
+    pub p: Gain,
+    /// The probability of going back.
+    pub r: Gain,
+    /// The probability of loss in the good state.
+    pub good: Gain,
+    /// The probability of loss in the bad state.
+    pub bad: Gain,
+}
+
+/// A stream of its own for each draw beside that of the good state.
+const STREAMS: [u64; 3] = [
+    0x6261_6464_6c6f_7373,
+    0x746f_2062_6164_2020,
+    0x746f_2067_6f6f_6420,
+];
+
+/// [`Loss`] at work.
+#[derive(Clone, Debug)]
+pub(crate) struct LossState {
+    /// Loss of the good state, or of the only one.
+    good: Chance,
+    burst: Option<BurstState>,
+    seed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct BurstState {
+    loss: Chance,
+    worsens: Chance,
+    mends: Chance,
+    is_bad: bool,
+}
+
+impl LossState {
+    pub(crate) fn new(loss: Loss, seed: u64) -> Self {
+        let mut state = Self {
+            good: Chance::new(Gain::default(), seed),
+            burst: None,
+            seed,
+        };
+        state.set(loss);
+        state
+    }
+
+    /// Another loss from now on; bursts begin in the good state.
+    pub(crate) fn set(&mut self, loss: Loss) {
+        let stream = |number: usize| Rng::new(self.seed ^ STREAMS[number]).next_u64();
+        match loss {
+            Loss::Independent(probability) => {
+                self.good.probability = probability;
+                self.burst = None;
+            }
+            Loss::Burst(burst) => {
+                self.burst = Some(BurstState {
+                    loss: Chance::new(burst.bad, stream(0)),
+                    worsens: Chance::new(burst.p, stream(1)),
+                    mends: Chance::new(burst.r, stream(2)),
+                    is_bad: false,
+                });
+                self.good.probability = burst.good;
+            }
+        }
+    }
+
+    /// Whether the next packet is lost.
+    pub(crate) fn strikes(&mut self) -> bool {
+        let Some(burst) = &mut self.burst else {
+            return self.good.strikes();
+        };
+        if burst.is_bad {
+            burst.is_bad = !burst.mends.strikes();
+            burst.loss.strikes()
+        } else {
+            burst.is_bad = burst.worsens.strikes();
+            self.good.strikes()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn percent(n: u32) -> Gain {
+        Gain::from_millionths(n * 10_000)
+    }
+
+    #[test]
+    fn bursts_are_as_long_and_as_frequent_as_said() {
+        let burst = Burst {
+            p: percent(1),
+            r: percent(20),
+            good: percent(0),
+            bad: percent(100),
+        };
+        let mut loss = LossState::new(Loss::Burst(burst), 3);
+        let fates: Vec<bool> = (0..500_000).map(|_| loss.strikes()).collect();
+        let lost = fates.iter().filter(|lost| **lost).count() as f64;
+        // 0.01 / 0.21 of all, in bursts of 5.
+        assert!(
+            (lost / 500_000.0 / (0.01 / 0.21) - 1.0).abs() < 0.05,
+            "{lost}"
+        );
+        let bursts = fates.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+        assert!(
+            (lost / bursts / 5.0 - 1.0).abs() < 0.05,
+            "{}",
+            lost / bursts
+        );
+    }
+
+    #[test]
+    fn each_state_loses_with_its_own_probability() {
+        // Always bad after the first packet.
+        let burst = Burst {
+            p: percent(100),
+            r: percent(0),
+            good: percent(100),
+            bad: percent(30),
+        };
+        let mut loss = LossState::new(Loss::Burst(burst), 3);
+        assert!(loss.strikes());
+        let lost = (0..100_000).filter(|_| loss.strikes()).count();
+        assert!((29_000..31_000).contains(&lost), "{lost}");
+        loss.set(Loss::Independent(percent(2)));
+        let lost = (0..100_000).filter(|_| loss.strikes()).count();
+        assert!((1_800..2_200).contains(&lost), "{lost}");
+    }
+}
