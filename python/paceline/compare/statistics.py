@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy.special import stdtr, stdtrit
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -74,46 +76,12 @@ def _variance(values: Sequence[float]) -> float:
 
 def tail(t: float, freedom: float) -> float:
     """Return the two-sided tail probability of Student's t distribution."""
-    return _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    return 2 * float(stdtr(freedom, -abs(t)))
 
 
 def quantile(freedom: float, p: float = 0.05) -> float:
     """Return the t whose two-sided tail is `p`."""
-    low, high = 0.0, 1.0
-    while tail(high, freedom) > p:
-        high *= 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if tail(middle, freedom) > p else (low, middle)
-    return high
-
-
-def _beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b), by DLMF 8.17.22."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _beta(1 - x, b, a)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    # Lentz's way of evaluating a continued fraction.
-    tiny = 1e-300
-    value, c, d = 1.0, 1.0, 0.0
-    for n in range(300):
-        m = n // 2
-        if n == 0:
-            step = 1.0
-        elif n % 2 == 0:
-            step = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        else:
-            step = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        d = 1 / (1 + step * d or tiny)
-        c = 1 + step / c or tiny
-        value *= c * d
-        if abs(c * d - 1) < 1e-14 and n > 0:
-            break
-    return front * (value - 1) / a
+    return -float(stdtrit(freedom, p / 2))
 
 
 def holm(ps: Sequence[float]) -> list[float]:
