@@ -41,14 +41,19 @@ def test_lists(cli: Command, what: str) -> None:
         assert entry["name"] in result.stdout
 
 
-def test_a_controllers_options_have_defaults_ranges_and_a_word(cli: Command) -> None:
-    value = json.loads(cli("list", "controllers", "bbr3", "--json").stdout)
-    (bbr3,) = value["controllers"]
-    assert bbr3["options"]
-    for option in bbr3["options"]:
+@pytest.mark.parametrize(
+    ("what", "name"),
+    [("controllers", "bbr3")]
+    + [("queues", kind) for kind in ("droptail", "codel", "fq_codel", "pie", "dualpi2")],
+)
+def test_options_have_defaults_ranges_and_a_word(cli: Command, what: str, name: str) -> None:
+    value = json.loads(cli("list", what, name, "--json").stdout)
+    (entry,) = value[what]
+    assert entry["options"]
+    for option in entry["options"]:
         assert option.keys() == {"name", "default", "range", "doc"}
         assert all(option.values()), option
-    assert bbr3["options"][0]["name"] in cli("list", "controllers", "bbr3").stdout
+    assert entry["options"][0]["name"] in cli("list", what, name).stdout
 
 
 def test_scenarios_are_those_below(cli: Command, scenario: Path, tmp_path: Path) -> None:

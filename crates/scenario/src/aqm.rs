@@ -22,7 +22,7 @@ pub struct StepMark {
 pub struct Red {
     /// The average queue below which all pass.
     pub min: QueueSize,
-    /// The average queue from which on all are dropped.
+    /// The average queue from which on all are dropped, unless it is gentle.
     pub max: QueueSize,
     /// The probability of a signal as the average reaches `max`.
     #[schemars(default = "default_probability")]
@@ -30,9 +30,12 @@ pub struct Red {
     /// The weight of the queue that a packet finds in the average.
     #[schemars(default = "default_weight")]
     pub weight: Gain,
-    /// Whether ECN-capable packets are marked instead of dropped below `max`.
+    /// Whether ECN-capable packets are marked instead of dropped where not all are dropped.
     #[schemars(default = "crate::flow::yes")]
     pub ecn: bool,
+    /// Whether the probability goes on from `max` to one at twice that, instead of jumping there.
+    #[schemars(default)]
+    pub gentle: bool,
 }
 
 /// `max_p`: one in ten.
@@ -71,6 +74,7 @@ impl Read for Red {
         let probability = table.or("probability", default_probability());
         let weight = table.or("weight", default_weight());
         let ecn = table.or("ecn", crate::flow::yes());
+        let gentle = table.or("gentle", false);
         table.finish();
         Some(Self {
             min: min?,
@@ -78,6 +82,7 @@ impl Read for Red {
             probability,
             weight,
             ecn,
+            gentle,
         })
     }
 }

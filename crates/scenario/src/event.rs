@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 use crate::document::{Node, Value};
 use crate::flow::{App, PacketCount};
 use crate::impair::{Hold, PolicerChange, Reorder};
+use crate::loss::Loss;
 use crate::reader::{Read, Reader, choices};
 
 /// A change, and when it happens. Each event happens once.
@@ -55,9 +56,9 @@ pub struct PathChange {
     /// The round-trip propagation delay of all flows that have none of their own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Duration>,
-    /// The probability of random loss.
+    /// Which packets are lost on the way.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Gain>,
+    pub loss: Option<Loss>,
     /// Drop the next so many packets.
     #[serde(
         serialize_with = "write_optional_packets",

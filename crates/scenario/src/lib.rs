@@ -17,7 +17,9 @@ mod host;
 mod impair;
 pub mod limits;
 mod link;
+mod loss;
 mod path;
+mod queue;
 mod reader;
 mod run;
 mod sweep;
@@ -43,7 +45,9 @@ pub use flow::{
 pub use host::{Delay, Gro, HostSection};
 pub use impair::{Hold, Policer, PolicerChange, Reorder};
 pub use link::LinkSection;
-pub use path::{PathSection, Queue, QueueKind, QueueSize, RateSource};
+pub use loss::{BurstLoss, Loss};
+pub use path::{PathSection, QueueSize, RateSource};
+pub use queue::{Codel, DualPi2, FqCodel, Frequency, Pie, Queue, QueueKind};
 pub use run::{RecordSection, RunSection};
 pub use sweep::{Axis, Point, Seeds, SweepSection, metric_of_flow};
 

@@ -25,6 +25,10 @@ pub const MAX_RATE: Rate = Rate::from_bps(10_000_000_000_000);
 pub const MAX_RTT: Duration = Duration::from_secs(100);
 /// The largest queue.
 pub const MAX_QUEUE: Bytes = Bytes::new(1 << 40);
+/// The shortest time between two updates of a queue's controller.
+pub const MIN_UPDATE: Duration = Duration::from_micros(10);
+/// The most queues that a fair queue spreads flows over.
+pub const MAX_QUEUES: u32 = 65_536;
 /// The smallest MTU (RFC 791).
 pub const MIN_MTU: Bytes = Bytes::new(68);
 /// The largest MTU: that of an IP packet.

@@ -7,7 +7,9 @@ use serde::Serialize;
 use crate::document::Node;
 use crate::flow::zero;
 use crate::impair::{Policer, Reorder};
-use crate::path::{PathSection, QUEUE_NEEDS_SIZE, Queue, no_loss};
+use crate::loss::Loss;
+use crate::path::{PathSection, QUEUE_NEEDS_SIZE, no_loss};
+use crate::queue::Queue;
 use crate::reader::{Read, Reader};
 
 /// A link that flows cross if their route names it.
@@ -23,9 +25,9 @@ pub struct LinkSection {
     pub delay: Duration,
     /// The queue in front of it. A `bdp` is its rate times the path's round trip.
     pub queue: Queue,
-    /// The probability that a packet is lost on the way, independently of all others.
-    #[schemars(default = "no_loss")]
-    pub loss: Gain,
+    /// Which packets are lost on the way.
+    #[schemars(default = "crate::loss::none")]
+    pub loss: Loss,
     /// Some packets arrive later than in their turn. Unset: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Reorder>,
@@ -68,7 +70,7 @@ impl Read for LinkSection {
         let rate = table.required("rate", "say how fast it is: rate = \"50 Gbit/s\"");
         let delay = table.or("delay", zero());
         let queue = table.required("queue", QUEUE_NEEDS_SIZE);
-        let loss = table.or("loss", no_loss());
+        let loss = table.or("loss", Loss::NONE);
         let reorder = table.optional("reorder");
         let duplicate = table.or("duplicate", no_loss());
         let jitter = table.or("jitter", zero());

@@ -6,10 +6,11 @@ use paceline_units::{Bytes, Duration, Gain, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
-use crate::aqm::{Red, StepMark};
 use crate::document::{Node, Value};
 use crate::flow::zero;
 use crate::impair::{Policer, Reorder};
+use crate::loss::Loss;
+use crate::queue::Queue;
 use crate::reader::{Read, Reader, choices, unit_hint};
 
 /// The bottleneck that all flows share.
@@ -25,9 +26,9 @@ pub struct PathSection {
     pub rtt: Duration,
     /// The queue in front of it.
     pub queue: Queue,
-    /// The probability that a packet is lost on the way, independently of all others.
-    #[schemars(default = "no_loss")]
-    pub loss: Gain,
+    /// Which packets are lost on the way.
+    #[schemars(default = "crate::loss::none")]
+    pub loss: Loss,
     /// Some packets arrive later than in their turn. Unset: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<Reorder>,
@@ -62,32 +63,6 @@ pub enum RateSource {
         /// The file, relative to the scenario's folder; see [`crate::Scenario::trace_path`].
         trace: PathBuf,
     },
-}
-
-/// The queue in front of the bottleneck.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Queue {
-    /// The discipline.
-    #[schemars(default)]
-    pub kind: QueueKind,
-    /// How much it holds.
-    pub size: QueueSize,
-    /// Marks with CE what finds more waiting than a threshold. Unset: it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mark: Option<StepMark>,
-    /// Random early detection. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub red: Option<Red>,
-}
-
-/// A queueing discipline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum QueueKind {
-    /// First in, first out; what does not fit is dropped on arrival.
-    #[default]
-    DropTail,
 }
 
 /// How much a queue holds.
@@ -205,7 +180,7 @@ impl Read for PathSection {
         );
         let rtt = table.required("rtt", "say how long a round trip is: rtt = \"40 ms\"");
         let queue = table.required("queue", QUEUE_NEEDS_SIZE);
-        let loss = table.or("loss", no_loss());
+        let loss = table.or("loss", Loss::NONE);
         let reorder = table.optional("reorder");
         let duplicate = table.or("duplicate", no_loss());
         let jitter = table.or("jitter", zero());
@@ -244,35 +219,6 @@ impl Read for RateSource {
         let trace = table.required("trace", "name the file: rate = { trace = \"FILE\" }");
         table.finish();
         Some(Self::Trace { trace: trace? })
-    }
-}
-
-impl Read for Queue {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let wanted = "a table such as { kind = \"droptail\", size = \"1 bdp\" }";
-        let mut table = reader.table(node, key, wanted)?;
-        let kind = table.or("kind", QueueKind::default());
-        let size = table.required("size", QUEUE_NEEDS_SIZE);
-        let mark = table.optional("mark");
-        let red = table.optional("red");
-        table.finish();
-        Some(Self {
-            kind,
-            size: size?,
-            mark,
-            red,
-        })
-    }
-}
-
-impl Read for QueueKind {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        reader.word(
-            node,
-            key,
-            "a queueing discipline",
-            &[("droptail", Self::DropTail)],
-        )
     }
 }
 

@@ -156,6 +156,35 @@ const CASES: &[Case] = &[
         "recovery = { kind = \"sack\", frto = false }\n"
     ),
     append!("a receive window too small", "receive_window = \"100 B\"\n"),
+    set!(
+        "an unknown kind of queue",
+        "path.queue" = "{ kind = \"coddel\", size = \"1 bdp\", target = \"5 ms\" }"
+    ),
+    set!(
+        "an option of another queue",
+        "path.queue" = "{ size = \"1 bdp\", target = \"5 ms\" }"
+    ),
+    set!(
+        "options beyond their bounds",
+        "path.queue" = "{ kind = \"fq_codel\", size = \"1 bdp\", target = \"0 s\", flows = 0, quantum = \"1 B\" }"
+    ),
+    set!(
+        "a weight without its unit",
+        "path.queue" = "{ kind = \"pie\", size = \"1 bdp\", alpha = \"0.1\", update = \"1 us\" }"
+    ),
+    set!(
+        "a dual queue beyond its bounds",
+        "path.queue" =
+            "{ kind = \"dualpi2\", size = \"1 bdp\", coupling = 0, classic_share = \"101 %\" }"
+    ),
+    set!(
+        "half a burst of loss",
+        "path.loss" = "{ p = \"101 %\", bad = \"2 %\" }"
+    ),
+    set!(
+        "a burst of loss beyond its bounds",
+        "path.loss" = "{ p = \"101 %\", r = \"2 %\" }"
+    ),
     append!(
         "an event without a time",
         "[[events]]\npath.loss = \"1 %\"\n"

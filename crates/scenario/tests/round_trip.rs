@@ -40,7 +40,10 @@ fn reads_every_key() {
     assert_eq!(scenario.run.duration, Duration::from_secs(90));
     assert_eq!(scenario.run.compare, ["bbr3", "cubic"]);
     assert!(scenario.run.record.packets);
-    assert_eq!(scenario.path.loss, Gain::from_millionths(1_000));
+    assert_eq!(
+        scenario.path.loss,
+        Loss::Independent(Gain::from_millionths(1_000))
+    );
     assert_eq!(
         scenario.path.queue.size,
         QueueSize::Bdp {
@@ -123,7 +126,7 @@ fn fills_in_the_defaults() {
     assert_eq!(scenario.sample_interval(), Duration::from_millis(10));
     assert_eq!(scenario.path.queue.kind, QueueKind::DropTail);
     assert_eq!(scenario.path.mtu, Bytes::new(1500));
-    assert_eq!(scenario.path.loss, Gain::default());
+    assert_eq!(scenario.path.loss, Loss::NONE);
     let flow = &scenario.flows[0];
     assert_eq!((flow.count, flow.initial_window), (1, 10));
     assert_eq!(flow.app, App::Bulk);
@@ -147,6 +150,63 @@ fn fills_in_the_defaults() {
     ] {
         assert!(resolved.contains(line), "{line}\n{resolved}");
     }
+}
+
+const KINDS: [&str; 5] = ["droptail", "codel", "fq_codel", "pie", "dualpi2"];
+
+#[test]
+fn each_kind_of_queue_has_the_defaults_of_its_rfc_and_of_the_schema() {
+    let schema: serde_json::Value = serde_json::from_str(&schema_json()).expect("JSON");
+    let forms = schema["$defs"]["Queue"]["anyOf"].as_array().expect("forms");
+    assert_eq!(forms.len(), KINDS.len());
+    for (kind, form) in KINDS.iter().zip(forms) {
+        let text = format!("{{ kind = \"{kind}\", size = \"100 packets\" }}");
+        let scenario = parse(FULL, &[("path.queue", &text)]);
+        let again = parse(&scenario.to_toml(), &[]);
+        assert_eq!(again.path.queue, scenario.path.queue);
+        let written = serde_json::to_value(&scenario.path.queue).expect("JSON");
+        assert_eq!(written["kind"], *kind);
+        let properties = form["properties"].as_object().expect("properties");
+        assert_eq!(properties["kind"]["const"], *kind);
+        for (key, value) in written.as_object().expect("a table") {
+            if !["kind", "size"].contains(&key.as_str()) {
+                assert_eq!(properties[key]["default"], *value, "{kind}.{key}");
+            }
+        }
+        let text = format!("{{ kind = \"{kind}\", size = \"1 bdp\", zz = 1 }}");
+        let wrong = Scenario::parse(FULL, "x", &set(&[("path.queue", &text)]));
+        assert_eq!(wrong.expect_err(kind)[0].kind, Kind::UnknownKey);
+    }
+    let text = "{ kind = \"pie\", size = \"100 ms\", alpha = \"0.25 Hz\", target = \"20 ms\" }";
+    let QueueKind::Pie(pie) = parse(FULL, &[("path.queue", text)]).path.queue.kind else {
+        panic!("not PIE");
+    };
+    assert_eq!(pie.alpha, Frequency(Gain::from_millionths(250_000)));
+    assert_eq!(pie.beta, Frequency(Gain::from_millionths(1_250_000)));
+    assert_eq!(pie.target, Duration::from_millis(20));
+    assert_eq!(pie.update, Duration::from_millis(15));
+}
+
+#[test]
+fn loss_is_a_share_or_comes_in_bursts() {
+    let loss = |text: &str| parse(FULL, &[("path.loss", text)]).path.loss;
+    assert_eq!(
+        loss("2 %"),
+        Loss::Independent(Gain::from_millionths(20_000))
+    );
+    let burst = BurstLoss {
+        p: Gain::from_millionths(10_000),
+        r: Gain::from_millionths(200_000),
+        good: Gain::default(),
+        bad: Gain::ONE,
+    };
+    let text = "{ p = \"1 %\", r = \"20 %\" }";
+    assert_eq!(loss(text), Loss::Burst(burst));
+    let scenario = parse(FULL, &[("path.loss", text)]);
+    assert_eq!(
+        parse(&scenario.to_toml(), &[]).path.loss,
+        scenario.path.loss
+    );
 }
 
 #[test]
@@ -321,8 +381,13 @@ fn the_schema_agrees_with_the_reader() {
             "flows[0].recovery",
         ),
     ] {
-        let properties = defs[section]["properties"].as_object().expect("properties");
-        let required = defs[section]["required"].as_array();
+        // A queue has a form for each kind; the first is that of the default.
+        let form = match section {
+            "Queue" => &defs[section]["anyOf"][0],
+            _ => &defs[section],
+        };
+        let properties = form["properties"].as_object().expect("properties");
+        let required = form["required"].as_array();
         for (key, property) in properties {
             let path = format!("{prefix}.{key}");
             // The reader knows it: a value of the wrong type is not an unknown key.
@@ -402,6 +467,10 @@ const KEYS: &[&str] = &[
     "path.rtt",
     "path.queue.size",
     "path.loss",
+    "path.loss.p",
+    "path.queue.kind",
+    "path.queue.target",
+    "path.queue.alpha",
     "path.mtu",
     "path.jitter",
     "path.policer.rate",

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paceline_congestion::Recipe;
-use paceline_path::{Aqm, CapacityTrace, Link, LinkConfig, QueueLimit, Red, Service, Threshold};
+use paceline_path::{
+    Aqm, CapacityTrace, Codel, DualPi2, FqCodel, Link, LinkConfig, Pie, QueueLimit, Red, Service,
+    Threshold,
+};
 use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_recovery::{
@@ -12,7 +15,7 @@ use paceline_recovery::{
 };
 use paceline_scenario::{
     App, BoundUnit, ControllerChoice, Diagnostic, EcnKind, FlowGroup, HostSection, LinkSection,
-    QueueSize, RateSource, RecoveryKind, Scenario, When, metric_of_flow,
+    QueueKind, QueueSize, RateSource, RecoveryKind, Scenario, When, metric_of_flow,
 };
 use paceline_units::{Bytes, Duration, Instant, Rate, Rng};
 
@@ -320,10 +323,13 @@ fn link(scenario: &Scenario, section: &LinkSection, service: Service, seed: u64)
         service,
         delay: section.delay,
         limit: queue_limit(scenario, section),
-        loss: section.loss,
+        loss: change::loss(section.loss),
         seed,
     });
     link.set_aqm(aqm(scenario, section));
+    if scenario.run.record.packets {
+        link.tell_drops();
+    }
     for change in change::at_start(section) {
         change.apply(Instant::ZERO, &mut link);
     }
@@ -449,9 +455,52 @@ fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
             probability: red.probability,
             weight: red.weight,
             ecn: red.ecn,
+            gentle: red.gentle,
         })
     };
-    step.or(queue.red.map(red))
+    discipline(queue.kind, path.mtu.get())
+        .or(step)
+        .or(queue.red.map(red))
+}
+
+/// A queue that is more than drop-tail; the largest packet is `mtu` bytes.
+fn discipline(kind: QueueKind, mtu: u64) -> Option<Aqm> {
+    let codel = |target, interval, ecn| Codel {
+        target,
+        interval,
+        ecn,
+        max_packet: mtu,
+    };
+    Some(match kind {
+        QueueKind::DropTail => return None,
+        QueueKind::Codel(queue) => Aqm::Codel(codel(queue.target, queue.interval, queue.ecn)),
+        QueueKind::FqCodel(queue) => Aqm::FqCodel(FqCodel {
+            codel: codel(queue.target, queue.interval, queue.ecn),
+            flows: queue.flows,
+            quantum: u32::try_from(queue.quantum.get()).unwrap_or(u32::MAX),
+        }),
+        QueueKind::Pie(queue) => Aqm::Pie(Pie {
+            target: queue.target,
+            update: queue.update,
+            alpha: queue.alpha.0,
+            beta: queue.beta.0,
+            burst: queue.burst,
+            ecn: queue.ecn,
+            mark_limit: queue.mark_limit,
+            derandomize: queue.derandomize,
+            mean_packet: mtu,
+        }),
+        QueueKind::DualPi2(queue) => Aqm::DualPi2(DualPi2 {
+            target: queue.target,
+            rtt_max: queue.rtt_max,
+            coupling: queue.coupling,
+            ramp_min: queue.ramp_min,
+            ramp_range: queue.ramp_range,
+            ramp_packets: 1,
+            classic_share: queue.classic_share,
+            max_packet: mtu,
+        }),
+    })
 }
 
 fn ecn(kind: EcnKind) -> EcnFeedback {

@@ -29,6 +29,15 @@ impl paceline_path::Packet for Packet {
             _ => false,
         }
     }
+
+    fn flow(&self) -> u64 {
+        u64::from(self.flow)
+    }
+
+    fn is_l4s(&self) -> bool {
+        let ecn = self.segment.map(|segment| segment.ecn);
+        matches!(ecn, Some(Ecn::Ect1 | Ecn::Ce))
+    }
 }
 
 /// Where a connection stands.

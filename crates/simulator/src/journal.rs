@@ -120,8 +120,14 @@ impl Journal {
 
     /// A link on the way takes a packet, or does not.
     pub fn forwarded(&mut self, now: Instant, packet: &Packet, verdict: Verdict) {
-        if let (true, Verdict::Dropped(_), Some(segment)) = (self.packets, verdict, &packet.segment)
-        {
+        if let Verdict::Dropped(_) = verdict {
+            self.dropped(now, packet);
+        }
+    }
+
+    /// A packet is lost on the way, or by a queue that had taken it.
+    pub fn dropped(&mut self, now: Instant, packet: &Packet) {
+        if let (true, Some(segment)) = (self.packets, &packet.segment) {
             self.packet(now, packet.flow, "drop", segment.seq, segment.len, 0);
         }
     }

@@ -571,6 +571,9 @@ impl World {
     }
 
     fn link_due(&mut self, number: usize) {
+        while let Some((at, packet)) = self.links[number].next_drop() {
+            self.journal.dropped(at, &packet);
+        }
         let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.link(number), next);
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +17,15 @@ from paceline.cli.failure import Failure
 
 What = Literal["controllers", "queues", "metrics", "scenarios", "claims", "exports"]
 
-QUEUES = [
-    {
-        "name": "droptail",
-        "summary": "first in, first out; what does not fit is dropped on arrival",
-        "sizes": '"1 bdp", "165 packets", "250 kB", "40 ms"',
-    }
-]
+# What each does; its options, with their defaults, are read from the schema.
+QUEUES = {
+    "droptail": "first in, first out; what does not fit is dropped on arrival",
+    "codel": "controlled delay (RFC 8289)",
+    "fq_codel": "fair queues, each with CoDel (RFC 8290)",
+    "pie": "proportional integral controller enhanced (RFC 8033)",
+    "dualpi2": "a Classic and an L4S queue, coupled (RFC 9332)",
+}
+SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
 
 EXPORTS = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
@@ -63,7 +66,29 @@ def _controllers() -> list[dict[str, Any]]:
 
 
 def _queues() -> list[dict[str, Any]]:
-    return QUEUES
+    defs = json.loads(_paceline.schema())["$defs"]
+    rows = []
+    for form in defs["Queue"]["anyOf"]:
+        properties = form["properties"]
+        name = properties.pop("kind")["const"]
+        del properties["size"]
+        options = [_option(key, value, defs) for key, value in properties.items()]
+        rows.append({"name": name, "summary": QUEUES[name], "sizes": SIZES, "options": options})
+    return rows
+
+
+def _option(name: str, schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, str]:
+    """Return a key of the schema as the options of controllers are shown."""
+    for reference in [schema, *schema.get("allOf", [])]:
+        if "$ref" in reference:
+            schema = defs[reference["$ref"].rsplit("/", 1)[1]] | schema
+    default = schema.get("default", "unset")
+    return {
+        "name": name,
+        "default": str(default).lower() if isinstance(default, bool) else str(default),
+        "range": schema.get("pattern") and "as " + schema["examples"][0] or schema["type"],
+        "doc": schema["description"],
+    }
 
 
 def _metrics() -> list[dict[str, Any]]:

@@ -10,7 +10,9 @@ use crate::host::{Delay, HostSection};
 use crate::impair::{Policer, PolicerChange, Reorder};
 use crate::limits;
 use crate::link::LinkSection;
+use crate::loss::{BurstLoss, Loss};
 use crate::path::{QueueSize, RateSource};
+use crate::queue::{Codel, QueueKind};
 use crate::reader::choices;
 
 impl Check<'_> {
@@ -62,7 +64,7 @@ impl Check<'_> {
                 "name the link",
             );
         }
-        self.share(&key("loss"), link.loss);
+        self.loss(&key("loss"), link.loss);
         if let Some(reorder) = link.reorder {
             self.reorder(&key("reorder"), reorder);
         }
@@ -79,7 +81,58 @@ impl Check<'_> {
                 self.bad(&key("queue.mark"), message, "choose one of them");
             }
         }
+        self.discipline(&key("queue"), link.queue.kind);
         self.queue_size(&key("queue.size"), link.queue.size, link.rate);
+    }
+
+    fn loss(&mut self, key: &str, loss: Loss) {
+        match loss {
+            Loss::Independent(share) => self.share(key, share),
+            Loss::Burst(BurstLoss { p, r, good, bad }) => {
+                for (name, share) in [("p", p), ("r", r), ("good", good), ("bad", bad)] {
+                    self.share(&format!("{key}.{name}"), share);
+                }
+            }
+        }
+    }
+
+    fn discipline(&mut self, at: &str, kind: QueueKind) {
+        let key = |name: &str| format!("{at}.{name}");
+        let codel = |check: &mut Self, target, interval| {
+            check.time(&key("target"), target, limits::MAX_RTT);
+            check.time(&key("interval"), interval, limits::MAX_RTT);
+        };
+        let (least, most) = (limits::MIN_UPDATE, limits::MAX_RTT);
+        match kind {
+            QueueKind::DropTail => {}
+            QueueKind::Codel(Codel {
+                target, interval, ..
+            }) => codel(self, target, interval),
+            QueueKind::FqCodel(fq) => {
+                codel(self, fq.target, fq.interval);
+                self.within(&key("flows"), fq.flows, 1, limits::MAX_QUEUES);
+                self.within(
+                    &key("quantum"),
+                    fq.quantum,
+                    limits::MIN_MTU,
+                    limits::MAX_MTU,
+                );
+            }
+            QueueKind::Pie(pie) => {
+                self.time(&key("target"), pie.target, most);
+                self.within(&key("update"), pie.update, least, most);
+                self.below(&key("burst"), pie.burst, most);
+                self.share(&key("mark_limit"), pie.mark_limit);
+            }
+            QueueKind::DualPi2(dual) => {
+                self.within(&key("target"), dual.target, least, most);
+                self.within(&key("rtt_max"), dual.rtt_max, least * 3, most);
+                self.within(&key("coupling"), dual.coupling, 1, 1000);
+                self.below(&key("ramp_min"), dual.ramp_min, most);
+                self.below(&key("ramp_range"), dual.ramp_range, most);
+                self.share(&key("classic_share"), dual.classic_share);
+            }
+        }
     }
 
     fn queue_size(&mut self, key: &str, size: QueueSize, rate: Rate) {
@@ -157,7 +210,7 @@ impl Check<'_> {
     pub(super) fn impairments(&mut self, at: &str, change: &PathChange) {
         let key = |name: &str| format!("{at}.{name}");
         if let Some(loss) = change.loss {
-            self.share(&key("loss"), loss);
+            self.loss(&key("loss"), loss);
         }
         if let Some(hold) = change.hold {
             let most = u64::from(u32::MAX);
