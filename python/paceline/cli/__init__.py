@@ -395,6 +395,51 @@ def compare(
 
 
 @app.command(
+    name="import",
+    help_epilogue=_examples(
+        "import 4bbr2_50M_40ms_BDP.py > four-flows.toml",
+        "import sample.py --out scenarios/mine",
+        'import verizon.trace --rtt "40 ms" --queue "300 packets" --cc bbr3',
+    ),
+)
+def import_(
+    file: Annotated[str, Parameter(help="A transperf configuration or a mahimahi trace.")],
+    /,
+    *,
+    format: Annotated[  # noqa: A002
+        Literal["auto", "transperf", "mahimahi"], Parameter(help="What the file is.")
+    ] = "auto",
+    out: Annotated[
+        Path | None, Parameter(help="A scenario file (.toml) or a folder. Default: stdout.")
+    ] = None,
+    rtt: Annotated[str | None, Parameter(help="Round-trip time over a trace.")] = None,
+    queue: Annotated[str | None, Parameter(help="Size of the queue before a trace.")] = None,
+    cc: Annotated[str, Parameter(help="Controller of the flow over a trace.")] = "bbr3",
+    ignore_commands: Annotated[
+        bool, Parameter(negative="", help="Leave out what transperf would run as root.")
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Turn an experiment of another tool into a scenario.
+
+    A configuration is read from its syntax tree and never executed. What cannot be expressed is an
+    error with its line; what is only near is noted.
+    """
+    from paceline.cli.import_ import Settings, import_file
+
+    settings = Settings(
+        format=format,
+        out=out,
+        rtt=rtt,
+        queue=queue,
+        cc=cc,
+        ignore_commands=ignore_commands,
+        as_json=json,
+    )
+    return import_file(file, settings)
+
+
+@app.command(
     help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
 )
 def startup(

@@ -86,7 +86,7 @@ def _option(name: str, schema: dict[str, Any], defs: dict[str, Any]) -> dict[str
     return {
         "name": name,
         "default": str(default).lower() if isinstance(default, bool) else str(default),
-        "range": schema.get("pattern") and "as " + schema["examples"][0] or schema["type"],
+        "range": f"as {schema['examples'][0]}" if "pattern" in schema else schema["type"],
         "doc": schema["description"],
     }
 

@@ -1,0 +1,79 @@
+"""Capacity traces in mahimahi's format: one delivery opportunity of 1500 bytes a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from paceline.imports import Imported, ImportFailedError
+
+#: The longest period that a trace may have: 30 days.
+LIMIT_MS = 30 * 24 * 3600 * 1000
+
+
+def looks_like(text: str) -> bool:
+    """Return whether the first line that says something is a number."""
+    for line in text.splitlines():
+        word = line.strip()
+        if word and not word.startswith("#"):
+            return word.isascii() and word.isdigit()
+    return False
+
+
+def opportunities(lines: Iterable[str]) -> tuple[int, int]:
+    """Return how many opportunities there are, and the time of the last in milliseconds."""
+    count, last = 0, 0
+    for number, line in enumerate(lines, 1):
+        word = line.strip()
+        if not word or word.startswith("#"):
+            continue
+        if not (word.isascii() and word.isdigit()):
+            raise ImportFailedError(
+                f"`{word[:20]}` is not a whole number of milliseconds",
+                number,
+                "a trace holds the time of one delivery opportunity a line",
+            )
+        # Nothing near the limit has more digits; and long numbers take long to read.
+        time = int(word) if len(word) < 20 else LIMIT_MS + 1
+        if time > LIMIT_MS:
+            raise ImportFailedError(f"{word[:20]} ms is later than {LIMIT_MS} ms", number)
+        if time < last:
+            raise ImportFailedError(
+                f"{time} ms comes after {last} ms", number, "times do not decrease"
+            )
+        count, last = count + 1, time
+    if count == 0:
+        raise ImportFailedError("the trace holds no delivery opportunity")
+    if last == 0:
+        raise ImportFailedError("the trace ends at 0 ms, so it cannot be repeated")
+    return count, last
+
+
+def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str) -> Imported:
+    """Return a scenario of one flow over the trace, for as long as the trace lasts."""
+    count, last = opportunities(text.splitlines())
+    rate = count * 1500 * 8 / last / 1000
+    lines = [
+        "schema = 1",
+        f"about = {quote(f'One flow over a recorded link of {rate:.3g} Mbit/s on average.')}",
+        "",
+        "[run]",
+        f'duration = "{last} ms"',
+        "",
+        "[path]",
+        f"rate = {{ trace = {quote(trace)} }}",
+        f"rtt = {quote(rtt)}",
+        f'queue = {{ kind = "droptail", size = {quote(queue)} }}',
+        "",
+        "[[flows]]",
+        f"cc = {quote(cc)}",
+    ]
+    return Imported(name, "\n".join(lines) + "\n")
+
+
+def quote(text: str) -> str:
+    """Return a text as TOML."""
+    escaped = "".join(
+        f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else "\\" + c if c in '"\\' else c
+        for c in text
+    )
+    return f'"{escaped}"'

@@ -1,0 +1,340 @@
+"""From an experiment of transperf to a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import Any
+
+from paceline.imports import Imported, ImportFailedError, Note
+from paceline.imports.mahimahi import quote
+from paceline.imports.transperf import Call, Experiment, Setting, experiments
+
+#: Linux's names, and what is nearest to them here.
+CONTROLLERS = {
+    "cubic": "cubic",
+    "reno": "reno",
+    "bbr": "bbr1",
+    "bbr1": "bbr1",
+    "bbr2": "bbr2",
+    "bbr3": "bbr3",
+    "dctcp": "dctcp",
+    "prague": "prague",
+}
+
+#: A packet of transperf's BDP: an Ethernet frame.
+FRAME = 1514
+
+
+def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Imported]:
+    """Return a scenario for each experiment of a configuration."""
+    found = list(experiments(text))
+    width = len(str(len(found)))
+    made = []
+    for number, experiment in enumerate(found, 1):
+        label = name if len(found) == 1 else f"{name}-{number:0{width}}"
+        made.append(_Writer(experiment, ignore_commands=ignore_commands).scenario(label))
+    return made
+
+
+class _Writer:
+    """Writes one experiment, and notes what is not as it was."""
+
+    def __init__(self, experiment: Experiment, *, ignore_commands: bool) -> None:
+        self.experiment = experiment
+        self.ignore_commands = ignore_commands
+        self.notes: list[Note] = []
+        self.events: list[tuple[float, str]] = []
+        #: Mbit/s and ms, the largest of them.
+        self.bw = 0.0
+        self.rtt = 0.0
+        self.sender_rtts: dict[int, float] = {}
+
+    def scenario(self, name: str) -> Imported:
+        self._commands()
+        path = [*self._bandwidth(), *self._delay()]
+        path += self._buffer()
+        path += self._losses()
+        path += self._policer()
+        self._refuse("slot", "transperf draws the slots' lengths; path.aggregation has one length")
+        flows = self._flows()
+        duration = self._number("dur", 30.0)
+        lines = [
+            "schema = 1",
+            f"name = {quote(name)}",
+            'source = "transperf"',
+            "",
+            "[run]",
+            f'duration = "{_digits(duration)} s"',
+            "",
+            "[path]",
+            *path,
+        ]
+        for flow in flows:
+            lines += ["", "[[flows]]", *flow]
+        for time, change in sorted(self.events):
+            lines += ["", "[[events]]", f'when = "{_digits(time)} s"', change]
+        lines += self._expectations()
+        return Imported(name, "\n".join(lines) + "\n", self.notes)
+
+    # What is read.
+
+    def _setting(self, key: str) -> Setting:
+        return self.experiment.get(key, Setting(0, None))
+
+    def _fail(self, line: int | None, message: str, hint: str | None = None) -> ImportFailedError:
+        return ImportFailedError(message, line or None, hint)
+
+    def _note(self, line: int, text: str) -> None:
+        self.notes.append(Note(line or None, text))
+
+    def _as_number(self, value: Any, what: str, line: int) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._fail(line, f"{what} is not a number")
+        if not 0 <= value < 1e12:
+            raise self._fail(line, f"{what} is out of range", "from 0 to 1e12")
+        return float(value)
+
+    def _number(self, key: str, default: float) -> float:
+        setting = self._setting(key)
+        if setting.value is None:
+            return default
+        return self._as_number(setting.value, f"`{key}`", setting.line)
+
+    def _refuse(self, key: str, why: str) -> None:
+        setting = self._setting(key)
+        if setting.value is not None:
+            raise self._fail(setting.line, f"`{key}` cannot be expressed", why)
+
+    def _argument(self, call: Call, key: str, default: float = 0.0) -> float:
+        value = call.arguments.get(key)
+        what = f"`{key}` of `{call.name}`"
+        return default if value is None else self._as_number(value, what, call.line)
+
+    def _absent(self, call: Call, keys: Iterable[str], why: str) -> None:
+        for key in keys:
+            if call.arguments.get(key) not in (None, 0, "", False):
+                raise self._fail(call.line, f"`{key}` of `{call.name}` cannot be expressed", why)
+
+    def _steps(self, setting: Setting, plain: str, varying: str) -> list[Call]:
+        """Return a value, or those that follow each other, as builders."""
+        value = setting.value
+        varies = isinstance(value, Call) and value.name == varying
+        items = list(value.items) if varies else [value]
+        first = {"bw": "downlink", "rtt": "val", "policer": "bw"}[plain]
+        calls = [
+            item if isinstance(item, Call) else Call(plain, setting.line, {first: item})
+            for item in items
+        ]
+        for call in calls:
+            if call.name != plain:
+                raise self._fail(
+                    call.line, f"`{plain}` is made of `{call.name}`, which is not understood"
+                )
+        if not calls:
+            raise self._fail(setting.line, f"`{varying}` is empty")
+        return calls
+
+    def _schedule(self, calls: list[Call], change: Callable[[Call], str]) -> None:
+        """Note the changes after the first; each value lasts for its `dur`."""
+        time = 0.0
+        for call, after in pairwise(calls):
+            lasts = self._argument(call, "dur", 10.0)
+            if lasts == 0:
+                raise self._fail(call.line, f"`{call.name}` lasts no time", "give it a dur")
+            time += lasts
+            self.events.append((time, change(after)))
+
+    # What is written.
+
+    def _commands(self) -> None:
+        for key in ("machine_cmd", "cmd"):
+            setting = self._setting(key)
+            if setting.value is None:
+                continue
+            if not self.ignore_commands:
+                raise self._fail(
+                    setting.line,
+                    f"`{key}` runs a command, which no scenario does",
+                    "--ignore-commands leaves it out; a queue is path.queue.kind",
+                )
+            self._note(setting.line, f"`{key}` is left out")
+
+    def _bandwidth(self) -> list[str]:
+        setting = self._setting("bw")
+        if setting.value is None:
+            raise self._fail(None, "`bw` is not set", "a scenario needs the bottleneck's rate")
+        calls = self._steps(setting, "bw", "var_bw")
+        rates = []
+        for call in calls:
+            rate = self._argument(call, "downlink")
+            if rate == 0:
+                raise self._fail(call.line, "`bw` is 0, no limit", "a scenario needs a rate")
+            if self._argument(call, "uplink") not in (0, rate):
+                self._note(call.line, "the way back has no limit here")
+            rates.append(rate)
+        self.bw = max(rates)
+        self._schedule(
+            calls, lambda call: f'path.rate = "{_digits(self._argument(call, "downlink"))} Mbit/s"'
+        )
+        return [f'rate = "{_digits(rates[0])} Mbit/s"']
+
+    def _delay(self) -> list[str]:
+        setting = self._setting("rtt")
+        if setting.value is None:
+            raise self._fail(None, "`rtt` is not set", "a scenario needs a round-trip time")
+        value = setting.value
+        if isinstance(value, Call) and value.name == "mixed_rtt":
+            return self._mixed(value)
+        calls = self._steps(setting, "rtt", "var_rtt")
+        rtts = [self._one_rtt(call) for call in calls]
+        self.rtt = max(rtts)
+        self._schedule(
+            calls, lambda call: f'path.rtt = "{_digits(self._argument(call, "val"))} ms"'
+        )
+        spread = self._argument(calls[0], "var")
+        if spread == 0:
+            return [f'rtt = "{_digits(rtts[0])} ms"']
+        if len(calls) > 1 or spread > rtts[0]:
+            raise self._fail(
+                calls[0].line, "this `var` cannot be expressed", "path.jitter is one bound"
+            )
+        self._note(calls[0].line, "`var` is path.jitter: the mean is kept, and so is the order")
+        return [
+            f'rtt = "{_digits(rtts[0] - spread)} ms"',
+            f'jitter = "{_digits(2 * spread)} ms"',
+        ]
+
+    def _one_rtt(self, call: Call) -> float:
+        why = "path.jitter is uniform and on the way of the data"
+        self._absent(call, ("out_var", "in_dist", "out_dist"), why)
+        rtt = self._argument(call, "val")
+        if rtt == 0:
+            raise self._fail(call.line, "`rtt` is 0", "more than 0 ms")
+        return rtt
+
+    def _mixed(self, mixed: Call) -> list[str]:
+        for call in mixed.items:
+            if not isinstance(call, Call) or call.name != "rtt":
+                raise self._fail(mixed.line, "`mixed_rtt` is made of rtt(...)")
+            self._absent(call, ("var", "dur"), "each sender has one round-trip time")
+            sender = int(self._argument(call, "sender"))
+            self.sender_rtts[sender] = self._one_rtt(call)
+        if not self.sender_rtts:
+            raise self._fail(mixed.line, "`mixed_rtt` is empty")
+        self.rtt = max(self.sender_rtts.values())
+        return [f'rtt = "{_digits(self.rtt)} ms"']
+
+    def _buffer(self) -> list[str]:
+        setting = self._setting("buf")
+        value = setting.value
+        if isinstance(value, Call) and value.name == "bdp":
+            # Largest rate and time, in frames, as transperf counts.
+            bdp = self._argument(value, "ratio", 1.0) * self.bw * self.rtt * 1000 / 8 / FRAME
+            packets = max(1, math.floor(bdp))
+        else:
+            packets = int(self._number("buf", 0.0))
+        if packets == 0:
+            raise self._fail(
+                setting.line, "`buf` is not set, or 0", "a scenario needs the queue's size"
+            )
+        return [f'queue = {{ kind = "droptail", size = "{packets} packets" }}']
+
+    def _losses(self) -> list[str]:
+        if self._number("out_loss", 0.0) > 0:
+            raise self._fail(
+                self._setting("out_loss").line,
+                "`out_loss` cannot be expressed",
+                "the way back loses nothing",
+            )
+        loss = self._number("loss", 0.0)
+        return [f'loss = "{_digits(loss)} %"'] if loss > 0 else []
+
+    def _policer(self) -> list[str]:
+        setting = self._setting("policer")
+        if setting.value is None:
+            return []
+        calls = self._steps(setting, "policer", "var_policer")
+
+        def table(call: Call) -> str:
+            rate, burst = self._argument(call, "bw"), self._argument(call, "burst")
+            if rate == 0 or burst == 0:
+                raise self._fail(call.line, "a policer needs its rate and its burst")
+            return f'{{ rate = "{_digits(rate)} Mbit/s", burst = "{_digits(burst)} MB" }}'
+
+        self._schedule(calls, lambda call: f"path.policer = {table(call)}")
+        return [f"policer = {table(calls[0])}"]
+
+    def _flows(self) -> list[list[str]]:
+        setting = self._setting("conn")
+        value = "cubic" if setting.value is None else setting.value
+        items = value.items if isinstance(value, Call) and value.name == "conns" else (value,)
+        if not items:
+            raise self._fail(setting.line, "`conns` is empty", "a scenario needs a flow")
+        return [self._flow(item, setting.line) for item in items]
+
+    def _flow(self, item: Any, line: int) -> list[str]:
+        call = item if isinstance(item, Call) else Call("conn", line, {"cc": item})
+        if call.name != "conn":
+            raise self._fail(call.line, f"a connection is made of `{call.name}`")
+        cc = call.arguments.get("cc", "cubic")
+        cc = cc if isinstance(cc, str) else type(cc).__name__
+        if cc not in CONTROLLERS:
+            raise self._fail(
+                call.line,
+                f"no controller is known for `{cc[:40]}`",
+                "known are " + ", ".join(CONTROLLERS),
+            )
+        self._absent(call, ("burst",), "no application here answers requests")
+        self._absent(call, ("upload",), "data flows one way here")
+        if call.arguments.get("params"):
+            self._note(call.line, "`params` is left out: options of a module are `cc = { ... }`")
+        lines = [f'cc = "{CONTROLLERS[cc]}"']
+        count = int(self._argument(call, "num", 1.0))
+        if count == 0:
+            raise self._fail(call.line, "`num` of `conn` is 0")
+        if count > 1:
+            lines.append(f"count = {count}")
+        start, lasts = self._argument(call, "start"), self._argument(call, "dur")
+        if start > 0:
+            lines.append(f'start = "{_digits(start)} s"')
+        if lasts > 0:
+            lines.append(f'stop = "{_digits(start + lasts)} s"')
+        size = self._argument(call, "size")
+        if size > 0:
+            lines.append(f'app = {{ size = "{int(size)} B" }}')
+        if self.sender_rtts:
+            sender = int(self._argument(call, "sender"))
+            if sender not in self.sender_rtts:
+                raise self._fail(call.line, f"`mixed_rtt` has no rtt for sender {sender}")
+            lines.append(f'rtt = "{_digits(self.sender_rtts[sender])} ms"')
+        return lines
+
+    def _expectations(self) -> list[str]:
+        setting = self._setting("check")
+        value = setting.value
+        if not isinstance(value, Call) or value.name != "check_with_scores":
+            return []
+        scores = value.arguments.get("scores")
+        if not isinstance(scores, dict):
+            raise self._fail(value.line, "`check_with_scores` takes a table of scores")
+        lines = []
+        for key, score in scores.items():
+            least = self._as_number(score, f"`{key}`", value.line)
+            if key == "tput":
+                bound = _digits(self.bw * least / 100)
+                lines.append(f'goodput_bps = ">= {bound} Mbit/s"')
+            elif key == "rtt_med" and least > 0:
+                bound = _digits(self.rtt * 100 / least)
+                lines.append(f'rtt_p50_ns = "<= {bound} ms"')
+            elif key == "loss_avoid":
+                lines.append(f'retransmit_ratio = "<= {_digits(max(0.0, 100 - least))} %"')
+            else:
+                self._note(value.line, f"`{key}` has no metric of the same definition")
+        return ["", "[expect]", *lines] if lines else []
+
+
+def _digits(value: float) -> str:
+    """Return a decimal number, with as many places as units keep."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
