@@ -132,8 +132,16 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _read(path: Path) -> list[Claim]:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClaimError(f"{path}: {error}") from error
+
+
+def parse(text: str, path: Path) -> list[Claim]:
+    """Read the claims of a file from its text."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise ClaimError(f"{path}: {error}") from error
     _no_others(f"{path}", document, ("claims",))
     tables = document.get("claims", [])

@@ -440,6 +440,51 @@ def import_(
 
 
 @app.command(
+    help_epilogue=_examples(
+        "evaluate bbr3 --out report", "evaluate bbr3 --quick", "evaluate cubic --against reno bbr3"
+    )
+)
+def evaluate(
+    controller: Annotated[str, Parameter(help="A controller.")],
+    /,
+    *,
+    against: Annotated[
+        list[str] | None,
+        Parameter(negative="", consume_multiple=True, help="Set it beside these. Default: all."),
+    ] = None,
+    seeds: Annotated[
+        int | None, Parameter(validator=_positive, help="Seeds of each scenario, from 1 on.")
+    ] = None,
+    quick: Annotated[
+        bool, Parameter(negative="", help="A short form: fewer seeds and pairs, shorter runs.")
+    ] = False,
+    out: Annotated[
+        Path | None, Parameter(help="Folder for a report: a page, the matrix and the figures.")
+    ] = None,
+    suite: Annotated[Path, Parameter(help="Folder of the criteria.")] = Path("evaluation"),
+    scenarios: Annotated[Path, Parameter(help="Folder of the pairs' scenarios.")] = Path(
+        "scenarios/evaluate"
+    ),
+    jobs: Annotated[
+        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+    ] = None,
+    json: Json = False,
+    quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
+) -> Exit:
+    """Judge a controller by the criteria of RFC 9743 that a machine can check.
+
+    It is also set beside every other: share, and harm by Ware et al. to goodput, delay and loss.
+    Exit code 3 if a criterion is not met.
+    """
+    from paceline.cli.evaluate import Settings, show
+
+    settings = Settings(
+        against or [], seeds, quick, out, suite, scenarios, jobs, as_json=json, quiet=quiet
+    )
+    return show(controller, settings)
+
+
+@app.command(
     help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
 )
 def startup(

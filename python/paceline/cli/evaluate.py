@@ -1,0 +1,156 @@
+"""``paceline evaluate``: the criteria of RFC 9743 for a controller, and controllers in pairs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from rich.markup import escape
+
+from paceline import _paceline
+from paceline.claims import Campaign, ClaimError, Result, nearest
+from paceline.claims.drawing import saved
+from paceline.cli import console
+from paceline.cli.failure import Exit, Failure
+from paceline.evaluate import Matrix, criteria, pairs
+from paceline.evaluate.matrix import MEASURES
+from paceline.report import writing
+
+#: How the short form shortens a pair.
+_QUICK = "20 s"
+#: Whom the short form sets a controller beside.
+_KNOWN = ("reno", "cubic")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line says."""
+
+    against: Sequence[str]
+    seeds: int | None
+    quick: bool
+    out: Path | None
+    suite: Path
+    scenarios: Path
+    jobs: int | None
+    as_json: bool
+    quiet: bool
+
+
+def show(controller: str, settings: Settings) -> Exit:
+    """Judge a controller and print what it meets; exit code 3 if there is something it does not."""
+    known = [c["name"] for c in _paceline.controllers()]
+    for name in (controller, *settings.against):
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else "`paceline list controllers` lists them"
+            raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
+    try:
+        campaign = Campaign(
+            criteria(settings.suite, controller), seeds=settings.seeds, quick=settings.quick
+        )
+    except ClaimError as error:
+        hint = "--suite names the folder of the criteria"
+        raise Failure("bad-suite", str(error), hint=hint) from None
+    with console.progress(f"{controller}: criteria", len(campaign), quiet=settings.quiet) as bar:
+        verdicts = campaign.verify(threads=settings.jobs, progress=bar)
+    if verdicts.unfinished:
+        raise KeyboardInterrupt
+    others = settings.against or (_KNOWN if settings.quick else known)
+    names = list(dict.fromkeys((controller, *others)))
+    count = len(names) * (len(names) + 1)
+    with console.progress(f"{controller}: pairs", count, quiet=settings.quiet) as bar:
+        matrix = pairs(
+            settings.scenarios,
+            names,
+            seeds=settings.seeds or 2,
+            duration=_QUICK if settings.quick else None,
+            threads=settings.jobs,
+            progress=bar,
+        )
+    rows = [_row(result) for result in verdicts.results]
+    value: dict[str, Any] = {
+        "controller": controller,
+        "quick": settings.quick,
+        "criteria": rows,
+        "matrix": matrix.as_json(),
+    }
+    if settings.out is not None:
+        value["report"] = str(_write(value, matrix, settings.out))
+    if settings.as_json:
+        console.say_json(value)
+    else:
+        _show(controller, rows, matrix)
+        if settings.out is not None:
+            console.stdout().print(value["report"], markup=False, soft_wrap=True)
+    return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
+
+
+_VERDICTS = {"reproduced": "met", "not reproduced": "not met", "error": "error"}
+
+
+def _row(result: Result) -> dict[str, Any]:
+    return {
+        "section": result.claim.id,
+        "source": result.claim.source,
+        "criterion": result.claim.published,
+        "about": result.claim.about,
+        "measured": result.measured,
+        "low": result.low,
+        "high": result.high,
+        "verdict": _VERDICTS[result.verdict],
+        "why": result.why,
+    }
+
+
+def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
+    out = console.stdout()
+    title = f"{controller} by the criteria of RFC 9743; the bounds are ours"
+    table = console.table("Section", "Criterion", "Measured", "Verdict", title=title, left=2)
+    for row in rows:
+        measured = "" if row["measured"] is None else f"{row['measured']:.3g}"
+        colour = {"met": "green", "not met": "red"}.get(row["verdict"], "yellow")
+        verdict = f"[{colour}]{row['verdict']}[/]"
+        table.add_row(row["section"], escape(row["criterion"]), measured, verdict)
+    out.print(table)
+    for row in rows:
+        if row["why"]:
+            out.print(f"{row['section']}: {row['why']}", markup=False, soft_wrap=True)
+    title = f"Beside {controller}: what the others have, and what they lose (harm)"
+    table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
+    row_of = matrix.controllers.index(controller)
+    for nth, name in enumerate(matrix.controllers):
+        cells = (f"{100 * matrix.cells[m][row_of][nth]:.0f} %" for m in MEASURES)
+        table.add_row(name, *cells)
+    out.print(table)
+    met = sum(row["verdict"] == "met" for row in rows)
+    out.print(f"{met} of {len(rows)} criteria met", markup=False)
+
+
+def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:
+    from paceline.evaluate.picture import draw
+
+    figure = draw(matrix)
+    page = folder / "evaluation.html"
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for form in ("png", "svg"):
+            (folder / f"matrix.{form}").write_bytes(saved(figure, form))
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        web = resources("paceline") / "web"
+        text = environment.from_string((web / "evaluation.html.j2").read_text("utf-8")).render(
+            value=value,
+            picture=base64.b64encode(saved(figure, "png")).decode(),
+            style=(web / "report.css").read_text("utf-8"),
+            version=_paceline.__version__,
+        )
+        page.write_text(text, encoding="utf-8")
+        text = json.dumps({"schema": console.SCHEMA, **value}, indent=2, ensure_ascii=False)
+        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+    return page

@@ -1,0 +1,10 @@
+"""The criteria of RFC 9743 that a machine can check, and controllers in pairs.
+
+The criteria are claims about ``{cc}`` in a file of their own; what is measured and judged is what
+claims do.
+"""
+
+from paceline.evaluate.criteria import FILE, criteria
+from paceline.evaluate.matrix import Matrix, pairs
+
+__all__ = ["FILE", "Matrix", "criteria", "pairs"]

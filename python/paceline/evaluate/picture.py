@@ -1,0 +1,57 @@
+"""A matrix of controllers as a picture: a panel for each measure."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.figure import Figure
+
+from paceline.evaluate.matrix import MEASURES, Matrix
+from paceline.report.figure import SETTINGS
+
+
+def draw(matrix: Matrix) -> Figure:
+    """Draw a matrix: the rows do it, the columns bear it."""
+    names = matrix.controllers
+    side = 0.42 * len(names) + 1.5
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        figure = Figure(figsize=(2 * side + 1.0, 2 * side + 0.4), layout="constrained", dpi=150)
+        FigureCanvasAgg(figure)
+        seeds = f"{matrix.seeds} seed{'s' * (matrix.seeds > 1)}"
+        title = f"What each controller (above) has beside each other (left), mean of {seeds}"
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+        panels = figure.subplots(2, 2)
+        for (measure, words), axes in zip(MEASURES.items(), panels.flat, strict=True):
+            cells = matrix.cells[measure]
+            # Half of the link is even; no harm is none.
+            share = measure == "share"
+            norm: Normalize = TwoSlopeNorm(0.5, 0, 1) if share else TwoSlopeNorm(0, -1, 1)
+            # Blue is good for the one above, orange is not.
+            colours = mpl.colormaps["PuOr" if share else "PuOr_r"].with_extremes(bad="#eeeeee")
+            image = axes.imshow(cells, cmap=colours, norm=norm, aspect="equal")
+            axes.set_title(words)
+            axes.grid(visible=False)
+            look = {"rotation": 45, "fontsize": 6.5, "ha": "right", "rotation_mode": "anchor"}
+            axes.set_xticks(range(len(names)), names, **look)
+            axes.set_yticks(range(len(names)), names, fontsize=6.5)
+            for y, row in enumerate(cells):
+                for x, value in enumerate(row):
+                    if math.isnan(value):
+                        continue
+                    strong = abs(value - 0.5) > 0.35 if share else abs(value) > 0.7
+                    axes.text(
+                        x,
+                        y,
+                        f"{100 * value:.0f}",
+                        ha="center",
+                        va="center",
+                        fontsize=5.5,
+                        color="white" if strong else "black",
+                    )
+            figure.colorbar(image, ax=axes, shrink=0.75, format=lambda v, _: f"{100 * v:.0f} %")
+    return figure
