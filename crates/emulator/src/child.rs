@@ -1,0 +1,270 @@
+//! The isolated process: two hosts, the path between them, and the threads that use them.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use paceline_scenario::Scenario;
+use paceline_units::{Duration, Instant};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::host::{self, Connection, Log, Shared};
+use crate::message::{self, Measured, Message, Outcome};
+use crate::namespace::{self, Host, Refused};
+use crate::network::{Network, Seen};
+use crate::packet::PROBE;
+use crate::plan::Plan;
+use crate::sys;
+
+/// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
+const PRIORITY: i32 = 50;
+/// The hosts' threads before other normal ones.
+const NICE: i32 = -19;
+/// From the last preparation to the beginning.
+const LEAD: Duration = Duration::from_millis(50);
+/// Between two probes.
+const PROBES: Duration = Duration::from_millis(5);
+/// Between two messages of progress.
+const PROGRESS: Duration = Duration::from_millis(100);
+
+/// Why a run ended before its end.
+enum Trouble {
+    Refused(Refused),
+    Io(&'static str, io::Error),
+}
+
+impl From<Refused> for Trouble {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
+    move |error| Trouble::Io(what, error)
+}
+
+/// Runs a scenario and tells `parent` of it. `parent` gone, this process is, too.
+pub fn main(scenario: &Scenario, plan: &Plan, seed: u64, mut parent: UnixStream, pid: i32) {
+    let last = match live(scenario, plan, seed, &parent, pid) {
+        Ok(outcome) => Message::Outcome(Box::new(outcome)),
+        Err(Trouble::Refused(Refused { what, source })) => Message::Unavailable {
+            hint: hint(&what, &source),
+            what: format!("cannot {what}: {source}"),
+        },
+        Err(Trouble::Io(what, error)) => Message::Failed(format!("{what}: {error}")),
+    };
+    // A parent that does not listen any more needs no answer.
+    let _ = message::write(&mut parent, &last);
+}
+
+/// What may help against a refusal.
+fn hint(what: &str, error: &io::Error) -> Option<String> {
+    let hint = match (what, error.raw_os_error()) {
+        (what, Some(libc::ENOENT)) if what.contains("/dev/net/tun") => {
+            "sudo modprobe tun (in a container: --device /dev/net/tun)"
+        }
+        (what, _) if what.contains("/dev/net/tun") => "sudo chmod 666 /dev/net/tun",
+        (what, _) if what.contains("namespace") => {
+            "sudo sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0, or run it as root"
+        }
+        (what, _) if what.contains("/proc/sys") => {
+            "mount /proc writable, as it is outside containers"
+        }
+        _ => "`paceline doctor` says what is missing",
+    };
+    Some(hint.to_owned())
+}
+
+/// What the scheduler grants.
+struct Grants {
+    real_time: bool,
+    locked: bool,
+}
+
+/// Asks for all that keeps the run on time; it goes on without. Before the process gives up its
+/// privileges for those of a namespace, which do not extend to this.
+fn hurry() -> Grants {
+    sys::no_timer_slack();
+    // Kept for the threads that turn to normal scheduling.
+    let _ = sys::nice(NICE);
+    Grants {
+        real_time: sys::real_time(PRIORITY).is_ok(),
+        locked: sys::lock_memory().is_ok(),
+    }
+}
+
+/// A thread of a host's program.
+fn relax() {
+    sys::no_timer_slack();
+    let _ = sys::normal_time();
+}
+
+fn live(
+    scenario: &Scenario,
+    plan: &Plan,
+    seed: u64,
+    parent: &UnixStream,
+    pid: i32,
+) -> Result<Outcome, Trouble> {
+    sys::die_with_parent().map_err(io("tie this process to its parent"))?;
+    sys::reset_signals();
+    let grants = hurry();
+    let user_namespace = namespace::isolate()?;
+    // New credentials may have untied it (prctl(2)).
+    sys::die_with_parent().map_err(io("tie this process to its parent"))?;
+    if sys::parent() != pid {
+        return Err(Trouble::Io(
+            "the parent has gone",
+            io::ErrorKind::BrokenPipe.into(),
+        ));
+    }
+
+    let metrics: Vec<_> = plan.flows.iter().map(|flow| flow.metrics).collect();
+    let senders = Host::senders(&plan.stack, &metrics)?;
+    let receivers = Host::receivers(&plan.stack, plan.ecn())?;
+    let back = probe_socket(PROBE).map_err(io("make a probe"))?;
+    let mut listeners = Vec::new();
+    for (flow, plan) in (0..).zip(&plan.flows) {
+        listeners.push(host::listen(flow, plan).map_err(io("make a receiver"))?);
+    }
+    senders.enter()?;
+    let there = probe_socket(Ipv4Addr::UNSPECIFIED).map_err(io("make a probe"))?;
+    let mut connections = Vec::new();
+    for (flow, (plan, listener)) in (0..).zip(plan.flows.iter().zip(listeners)) {
+        let sender = host::prepare(plan).map_err(io("make a sender"))?;
+        connections.push(Connection::new(flow, plan, sender, listener));
+    }
+
+    let seen: Vec<Seen> = plan.flows.iter().map(|_| Seen::default()).collect();
+    let devices = (&senders.device, &receivers.device);
+    let mut network = Network::new(scenario, plan, devices, &seen, seed);
+    let zero = sys::now() + LEAD;
+    let shared = Shared {
+        zero,
+        end: Instant::ZERO + scenario.run.duration,
+        seen: &seen,
+        connections: &connections,
+        log: Mutex::new(Log::default()),
+        stop: AtomicBool::new(false),
+    };
+    let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
+    let interval = scenario.sample_interval();
+    let (begin, machine) = (sys::now(), machine_cpu());
+    let (mut measured, path) = std::thread::scope(|scope| -> Result<_, Trouble> {
+        let shared = &shared;
+        // However this ends, the threads end, too.
+        let _stop = Stop(&shared.stop);
+        for connection in &connections {
+            spawn(scope, move || shared.receive(connection))?;
+            spawn(scope, move || shared.send(connection))?;
+        }
+        spawn(scope, || shared.probe(&there, &back, PROBES))?;
+        spawn(scope, || report(shared, parent, &passed, &offered))?;
+        let watcher = spawn(scope, move || shared.watch(interval))?;
+
+        let path = network.run(zero, |now, packets| {
+            passed.store(now.as_nanos(), Relaxed);
+            offered.store(packets, Relaxed);
+        });
+        let own = sys::thread_cpu();
+        let sampling = if path.is_ok() {
+            watcher.join().unwrap_or_default()
+        } else {
+            crate::fidelity::Histogram::default()
+        };
+        let all = sys::process_cpu();
+        let measured = Measured {
+            sampling,
+            emulator_cpu: own.as_nanos(),
+            hosts_cpu: (all - own).as_nanos(),
+            wall: sys::now().since(begin).as_nanos(),
+            ..Measured::default()
+        };
+        Ok((measured, path))
+    })?;
+    path.map_err(io("run the path"))?;
+    measured.machine_cpu = machine_cpu().saturating_sub(machine);
+    measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    measured.device_drops = senders.drops() + receivers.drops();
+    measured.real_time = grants.real_time;
+    measured.locked = grants.locked;
+    measured.user_namespace = user_namespace;
+    let seen = network.log;
+    (measured.achieved, measured.asked) = seen.achieved_and_asked();
+    measured.lateness = seen.lateness;
+    measured.ingest = seen.ingest;
+    let log = shared.log.into_inner();
+    let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut events = seen.events;
+    events.extend(log.events);
+    events.sort_by_key(|event| event.t);
+    Ok(Outcome {
+        samples: log.samples,
+        queues: seen.queues,
+        events,
+        packets: seen.packets,
+        flows: connections.iter().map(Connection::totals).collect(),
+        measured,
+        packets_offered: seen.offered,
+    })
+}
+
+/// Ends the threads of a run when it is dropped.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Starts a thread of the hosts.
+fn spawn<'s, T: Send + 's>(
+    scope: &'s std::thread::Scope<'s, '_>,
+    work: impl FnOnce() -> T + Send + 's,
+) -> Result<std::thread::ScopedJoinHandle<'s, T>, Trouble> {
+    std::thread::Builder::new()
+        .stack_size(256 * 1024)
+        .spawn_scoped(scope, || {
+            relax();
+            work()
+        })
+        .map_err(io("start a thread"))
+}
+
+/// Tells the parent how far the run has come.
+fn report(shared: &Shared<'_>, mut parent: &UnixStream, passed: &AtomicU64, packets: &AtomicU64) {
+    let mut next = shared.zero;
+    while !shared.stop.load(Relaxed) {
+        next += PROGRESS;
+        sys::sleep_until(next);
+        let progress = Message::Progress {
+            passed: passed.load(Relaxed),
+            packets: packets.load(Relaxed),
+        };
+        if message::write(&mut parent, &progress).is_err() {
+            // Without a parent there is nothing to do; the kernel ends this process.
+            return;
+        }
+    }
+}
+
+fn probe_socket(ip: Ipv4Addr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&std::net::SocketAddr::V4(SocketAddrV4::new(ip, 0)).into())?;
+    Ok(socket)
+}
+
+/// CPU time of all processes so far, in nanoseconds: /proc/stat, in ticks of 10 ms.
+fn machine_cpu() -> u64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> = first.split_whitespace().flat_map(str::parse).collect();
+    // user, nice, system, then idle and iowait, then irq and softirq.
+    let busy = ticks.iter().take(3).chain(ticks.iter().skip(5).take(2));
+    busy.sum::<u64>() * 10_000_000
+}

@@ -1,0 +1,450 @@
+//! The hosts' programs: one thread for each sender and one for each receiver.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use paceline_recovery::{Amount, Application};
+use paceline_units::{Duration, Instant};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use crate::message::{Event, Flow, Sample};
+use crate::network::Seen;
+use crate::packet::{PROBE, receiver};
+use crate::plan::{AppStep, FlowPlan};
+use crate::sample::{self, CA_STATES, PHASES};
+use crate::sys::{self, Ready};
+
+/// Where receivers listen.
+const PORT: u16 = 5001;
+/// What a sender writes at once.
+const CHUNK: usize = 256 * 1024;
+/// The most that a sender lets the kernel hold unsent when its application may fall silent: what is
+/// written cannot be taken back.
+const UNSENT: i32 = 128 * 1024;
+
+/// How often a thread that waits looks whether the run is over.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What all threads of a run share.
+pub struct Shared<'a> {
+    /// When the run began, by the machine's clock.
+    pub zero: Instant,
+    pub end: Instant,
+    pub seen: &'a [Seen],
+    pub connections: &'a [Connection<'a>],
+    pub log: Mutex<Log>,
+    pub stop: AtomicBool,
+}
+
+/// What was seen of flows.
+#[derive(Default)]
+pub struct Log {
+    pub samples: Vec<Sample>,
+    pub events: Vec<Event>,
+}
+
+/// One flow's two ends.
+pub struct Connection<'a> {
+    pub flow: u32,
+    pub plan: &'a FlowPlan,
+    sender: Socket,
+    listener: Socket,
+    /// Bytes that the receiver's program has taken.
+    goodput: AtomicU64,
+    /// When it had the last of them, and that there will be no more.
+    last: AtomicU64,
+    ended: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    stage: Stage,
+    /// The last row, to tell changes from.
+    before: Option<(Sample, sample::Counts)>,
+    finished: Option<u64>,
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Waiting,
+    Open,
+    Closed,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Makes the socket of a flow's receiver, in the receivers' host.
+pub fn listen(flow: u32, plan: &FlowPlan) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    let window = i32::try_from(plan.window).unwrap_or(i32::MAX);
+    if window < 1 << 30 {
+        sys::set_option(
+            socket.as_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_WINDOW_CLAMP,
+            window,
+        )?;
+    }
+    socket.bind(&address(receiver(flow)))?;
+    socket.listen(1)?;
+    Ok(socket)
+}
+
+/// Makes the socket of a flow's sender, in the senders' host.
+pub fn prepare(plan: &FlowPlan) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_tcp_congestion(plan.kernel_cc.as_bytes())?;
+    socket.set_nonblocking(true)?;
+    let silent = !matches!(plan.workload, paceline_recovery::Workload::Bulk);
+    if silent || !plan.script.is_empty() {
+        sys::set_option(
+            socket.as_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            UNSENT,
+        )?;
+    }
+    Ok(socket)
+}
+
+fn address(ip: Ipv4Addr) -> SockAddr {
+    SocketAddr::V4(SocketAddrV4::new(ip, PORT)).into()
+}
+
+impl<'a> Connection<'a> {
+    /// A flow between two sockets.
+    pub fn new(flow: u32, plan: &'a FlowPlan, sender: Socket, listener: Socket) -> Self {
+        Self {
+            flow,
+            plan,
+            sender,
+            listener,
+            goodput: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
+    }
+
+    fn is_paced(&self) -> bool {
+        self.plan.kernel_cc.starts_with("bbr")
+    }
+
+    /// The totals, after the run.
+    pub fn totals(&self) -> Flow {
+        let state = locked(&self.state);
+        let (sample, counts) = state.before.clone().unwrap_or_default();
+        Flow {
+            flow: self.flow,
+            goodput: self.goodput.load(Relaxed),
+            sent: sample.sent,
+            retransmitted: sample.retransmitted,
+            lost: sample.lost,
+            spurious: counts.duplicates,
+            rto_count: counts.rto,
+            finished: state.finished,
+            min_rtt: sample.min_rtt,
+            window_limited: counts.window_limited,
+            buffer_limited: counts.buffer_limited,
+            error: state.error.clone(),
+        }
+    }
+}
+
+impl Shared<'_> {
+    fn now(&self) -> Instant {
+        Instant::ZERO + sys::now().since(self.zero)
+    }
+
+    fn over(&self) -> bool {
+        self.stop.load(Relaxed)
+    }
+
+    /// Sleeps until a time of the run, or until it is over.
+    fn sleep_until(&self, at: Instant) {
+        while !self.over() && self.now() < at {
+            let soon = sys::now() + LOOK;
+            sys::sleep_until(soon.min(self.zero + at.since(Instant::ZERO)));
+        }
+    }
+
+    fn event(&self, t: Instant, flow: u32, kind: &str, from: &str, detail: &str) {
+        let event = Event {
+            t: t.as_nanos().min(self.end.as_nanos()),
+            flow: Some(flow),
+            kind: kind.into(),
+            from: from.into(),
+            detail: detail.into(),
+        };
+        locked(&self.log).events.push(event);
+    }
+
+    /// Takes a row of an open flow, and tells what has changed since the one before.
+    fn sample(&self, connection: &Connection<'_>, state: &mut State) -> io::Result<()> {
+        if state.stage != Stage::Open {
+            return Ok(());
+        }
+        let flow = connection.flow;
+        let socket = connection.sender.as_fd();
+        let (mut sample, counts) =
+            sample::read(socket, connection.is_paced(), connection.plan.mss)?;
+        let now = self.now().min(self.end);
+        sample.t = now.as_nanos();
+        sample.flow = flow;
+        sample.goodput = connection.goodput.load(Relaxed);
+        let rtt = self
+            .seen
+            .get(flow as usize)
+            .map_or(0, |seen| seen.rtt.load(Relaxed));
+        sample.rtt = (rtt > 0).then_some(rtt);
+        let before = state.before.take();
+        let (was, had) = before.unwrap_or_default();
+        // Counted from outstanding losses, it could fall by an undo.
+        sample.lost = sample.lost.max(was.lost);
+        let phase = |sample: &Sample| PHASES.get(usize::from(sample.phase)).copied().unwrap_or("");
+        if was.t == 0 {
+            self.event(now, flow, "state", "", phase(&sample));
+        } else if was.phase != sample.phase {
+            self.event(now, flow, "state", phase(&was), phase(&sample));
+        }
+        if counts.rto > had.rto {
+            self.event(now, flow, "rto", "", "");
+        }
+        // Disorder comes and goes with every reordered packet: only episodes are told.
+        if was.ca_state != sample.ca_state && was.ca_state.max(sample.ca_state) > 1 {
+            let name = |state: u8| CA_STATES.get(usize::from(state)).copied().unwrap_or("");
+            let (from, to) = (name(was.ca_state), name(sample.ca_state));
+            self.event(now, flow, "recovery", from, to);
+        }
+        state.before = Some((sample.clone(), counts));
+        locked(&self.log).samples.push(sample);
+        Ok(())
+    }
+
+    /// Takes rows of all flows at each interval; how late they were.
+    pub fn watch(&self, interval: Duration) -> crate::fidelity::Histogram {
+        let mut late = crate::fidelity::Histogram::new();
+        let mut next = Instant::ZERO;
+        while next <= self.end && !self.over() {
+            self.sleep_until(next);
+            for connection in self.connections {
+                let mut state = locked(&connection.state);
+                if let Err(error) = self.sample(connection, &mut state) {
+                    state.error.get_or_insert_with(|| error.to_string());
+                }
+            }
+            let now = self.now();
+            late.add(now.since(next));
+            if next == self.end {
+                break;
+            }
+            let passed = now.as_nanos() / interval.as_nanos().max(1);
+            next = (Instant::ZERO + interval * (passed + 1)).min(self.end);
+        }
+        late
+    }
+
+    /// Sends probes both ways, each with the time of its sending.
+    pub fn probe(&self, there: &Socket, back: &Socket, interval: Duration) {
+        let mut next = Instant::ZERO;
+        let to = |ip| SockAddr::from(SocketAddr::V4(SocketAddrV4::new(ip, PORT)));
+        let (there_to, back_to) = (to(PROBE), to(crate::packet::SENDER));
+        while next < self.end && !self.over() {
+            self.sleep_until(next);
+            for (socket, to) in [(there, &there_to), (back, &back_to)] {
+                // One that cannot be sent measures nothing.
+                let _ = socket.send_to(&sys::now().as_nanos().to_ne_bytes(), to);
+            }
+            next = next.max(self.now()) + interval;
+        }
+    }
+
+    /// A receiver's program: takes what comes.
+    pub fn receive(&self, connection: &Connection<'_>) {
+        if let Err(error) = self.receive_all(connection) {
+            self.broke(connection, "receiver", &error);
+        }
+    }
+
+    fn receive_all(&self, connection: &Connection<'_>) -> io::Result<()> {
+        let ready = |socket: BorrowedFd<'_>| -> io::Result<bool> {
+            let wait = Some(LOOK);
+            Ok(sys::poll([(socket, Ready::Read)], wait)? == [true])
+        };
+        let accepted = loop {
+            if self.over() {
+                return Ok(());
+            }
+            if ready(connection.listener.as_fd())? {
+                break connection.listener.accept()?.0;
+            }
+        };
+        while !self.over() {
+            if !ready(accepted.as_fd())? {
+                continue;
+            }
+            match sys::discard(accepted.as_fd(), 1 << 24) {
+                Ok(0) => {
+                    connection.ended.store(true, Relaxed);
+                    return Ok(());
+                }
+                Ok(bytes) => {
+                    connection.last.store(self.now().as_nanos(), Relaxed);
+                    connection.goodput.fetch_add(bytes as u64, Relaxed);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                // The scenario stopped the flow.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// A sender's program: writes what its application has to write.
+    pub fn send(&self, connection: &Connection<'_>) {
+        if let Err(error) = self.send_all(connection) {
+            self.broke(connection, "sender", &error);
+        }
+    }
+
+    fn broke(&self, connection: &Connection<'_>, who: &str, error: &io::Error) {
+        let mut state = locked(&connection.state);
+        state.stage = Stage::Closed;
+        state.error.get_or_insert_with(|| format!("{who}: {error}"));
+        self.event(self.now(), connection.flow, "error", "", &error.to_string());
+    }
+
+    fn send_all(&self, connection: &Connection<'_>) -> io::Result<()> {
+        let (plan, socket) = (connection.plan, &connection.sender);
+        if plan.start >= self.end {
+            return Ok(());
+        }
+        self.sleep_until(plan.start);
+        self.event(self.now(), connection.flow, "start", "", "");
+        let stop = plan.stop.unwrap_or(Instant::MAX);
+        if !self.connect(connection, stop)? {
+            return Ok(());
+        }
+        let zeros = vec![0; CHUNK];
+        let mut script = plan.script.iter().peekable();
+        let mut application = Application::new(plan.workload, plan.start);
+        let (mut pending, mut unlimited, mut closing) = (0_u64, false, false);
+        loop {
+            let now = self.now();
+            if self.over() || now >= self.end {
+                return Ok(());
+            }
+            if now >= stop {
+                return self.close(connection, "stop", None);
+            }
+            while let Some((at, step)) = script.next_if(|(at, _)| *at <= now) {
+                match step {
+                    AppStep::Pause => application.pause(*at),
+                    AppStep::Resume => application.resume(*at),
+                    AppStep::Become(workload) => application.set_workload(*at, *workload),
+                }
+            }
+            let write = application.poll(now);
+            unlimited &= !write.stop;
+            match write.amount {
+                Amount::None => {}
+                Amount::Bytes(bytes) => pending += bytes,
+                Amount::Unlimited => unlimited = true,
+            }
+            closing |= write.close;
+            let mut wake = stop.min(self.end);
+            wake = wake.min(application.next_wakeup().unwrap_or(Instant::MAX));
+            wake = wake.min(script.peek().map_or(Instant::MAX, |(at, _)| *at));
+            let wait = wake.since(now).min(LOOK);
+            if !unlimited && pending == 0 {
+                if closing {
+                    return self.drain(connection, stop);
+                }
+                self.sleep_until(now + wait);
+                continue;
+            }
+            if sys::poll([(socket.as_fd(), Ready::Write)], Some(wait))? != [true] {
+                continue;
+            }
+            let most = if pending > 0 { pending } else { u64::MAX };
+            let most = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
+            match sys::send(socket.as_fd(), zeros.get(..most).unwrap_or_default()) {
+                Ok(sent) => pending = pending.saturating_sub(sent as u64),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Opens the connection; false if the run, or the flow's time, is over before it is open.
+    fn connect(&self, connection: &Connection<'_>, stop: Instant) -> io::Result<bool> {
+        let socket = &connection.sender;
+        match socket.connect(&address(receiver(connection.flow))) {
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            result => result?,
+        }
+        loop {
+            let now = self.now();
+            if self.over() || now >= self.end.min(stop) {
+                return Ok(false);
+            }
+            let wait = self.end.min(stop).since(now).min(LOOK);
+            if sys::poll([(socket.as_fd(), Ready::Write)], Some(wait))? == [true] {
+                break;
+            }
+        }
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+        self.event(self.now(), connection.flow, "established", "", "");
+        let mut state = locked(&connection.state);
+        state.stage = Stage::Open;
+        self.sample(connection, &mut state)?;
+        Ok(true)
+    }
+
+    /// All is written: waits until all is acknowledged.
+    fn drain(&self, connection: &Connection<'_>, stop: Instant) -> io::Result<()> {
+        let socket = &connection.sender;
+        socket.shutdown(std::net::Shutdown::Write)?;
+        while !self.over() && self.now() < self.end {
+            if self.now() >= stop {
+                return self.close(connection, "stop", None);
+            }
+            let (_, counts) = sample::read(socket.as_fd(), false, connection.plan.mss)?;
+            let all = counts.unacknowledged == 0 && counts.unsent == 0;
+            if all && connection.ended.load(Relaxed) {
+                let last = connection.last.load(Relaxed);
+                return self.close(connection, "finish", Some(last));
+            }
+            self.sleep_until(self.now() + Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn close(
+        &self,
+        connection: &Connection<'_>,
+        kind: &str,
+        finished: Option<u64>,
+    ) -> io::Result<()> {
+        self.event(self.now(), connection.flow, kind, "", "");
+        let mut state = locked(&connection.state);
+        let last = self.sample(connection, &mut state);
+        state.stage = Stage::Closed;
+        state.finished = finished;
+        sys::disconnect(connection.sender.as_fd());
+        last
+    }
+}

@@ -1,0 +1,195 @@
+//! Two hosts of our own: network namespaces that live by this process's descriptors alone.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::netlink::{LOOPBACK, RouteMetrics, Routing};
+use crate::packet::{RECEIVERS, SENDER, receiver};
+use crate::sys;
+use crate::tun::{DEVICE, Tun};
+
+/// What a host's TCP is to be like.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Whether segments carry timestamps.
+    pub timestamps: bool,
+    /// The most that a receiver may hold, in bytes of payload.
+    pub window: u64,
+}
+
+/// Why the hosts could not be made.
+#[derive(Debug)]
+pub struct Refused {
+    /// What was tried.
+    pub what: String,
+    /// The kernel's reason.
+    pub source: io::Error,
+}
+
+impl Refused {
+    fn at(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        |source| Self { what, source }
+    }
+}
+
+/// Leaves the machine's network for an empty one, as root of a new user namespace or, where that is
+/// not allowed and we are root anyway, as we are. Whether there is a new user namespace.
+pub fn isolate() -> Result<bool, Refused> {
+    let (user, group) = sys::user_and_group();
+    match sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) {
+        Ok(()) => {
+            let map = |file: &str, text: String| {
+                fs::write(file, text).map_err(Refused::at(format!("write {file}")))
+            };
+            // Without it an unprivileged process may not map its group (user_namespaces(7)).
+            map("/proc/self/setgroups", "deny".into())?;
+            map("/proc/self/uid_map", format!("0 {user} 1"))?;
+            map("/proc/self/gid_map", format!("0 {group} 1"))?;
+            Ok(true)
+        }
+        Err(refused) => {
+            let what = "make a user namespace, nor a network namespace without one";
+            sys::unshare(libc::CLONE_NEWNET).map_err(|_| Refused::at(what)(refused))?;
+            Ok(false)
+        }
+    }
+}
+
+/// A host: its network namespace and the device that leads out of it.
+pub struct Host {
+    namespace: File,
+    /// The device.
+    pub device: Tun,
+    index: u32,
+}
+
+/// Its name in either namespace.
+const NAME: &str = "path0";
+
+/// Packets that a device holds while the emulator is late. Far more than any delay of its own lets
+/// come up: what it drops is seen and told.
+const DEVICE_QUEUE: u32 = 20_000;
+
+impl Host {
+    /// Makes the namespace that the process is in a host.
+    fn make(stack: &Stack) -> Result<Self, Refused> {
+        let path = "/proc/thread-self/ns/net";
+        let namespace = File::open(path).map_err(Refused::at(format!("open {path}")))?;
+        tune(stack)?;
+        let device = Tun::open(NAME).map_err(Refused::at(format!("open {DEVICE}")))?;
+        let index = sys::device_index(NAME).map_err(Refused::at("find the device"))?;
+        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        routing
+            .bring_up(LOOPBACK, None)
+            .and_then(|()| routing.bring_up(index, Some((stack.mtu, DEVICE_QUEUE))))
+            .map_err(Refused::at("bring the devices up"))?;
+        Ok(Self {
+            namespace,
+            device,
+            index,
+        })
+    }
+
+    /// Makes the host of all senders, with a route for each flow's receiver.
+    pub fn senders(stack: &Stack, routes: &[RouteMetrics]) -> Result<Self, Refused> {
+        let host = Self::make(stack)?;
+        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        routing
+            .add_address(host.index, SENDER)
+            .map_err(Refused::at("add an address"))?;
+        for (flow, metrics) in (0..).zip(routes) {
+            routing
+                .add_route(host.index, Some(SENDER), receiver(flow), *metrics)
+                .map_err(Refused::at("add a route"))?;
+        }
+        let probe = crate::packet::PROBE;
+        routing
+            .add_route(host.index, Some(SENDER), probe, RouteMetrics::default())
+            .map_err(Refused::at("add a route"))?;
+        Ok(host)
+    }
+
+    /// Makes the host of all receivers, in a namespace of its own.
+    pub fn receivers(stack: &Stack, ecn: bool) -> Result<Self, Refused> {
+        sys::unshare(libc::CLONE_NEWNET).map_err(Refused::at("make a network namespace"))?;
+        let host = Self::make(stack)?;
+        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let (network, prefix) = RECEIVERS;
+        let metrics = RouteMetrics {
+            ecn,
+            ..RouteMetrics::default()
+        };
+        routing
+            .add_local(network, prefix)
+            .and_then(|()| routing.add_route(host.index, None, SENDER, metrics))
+            .map_err(Refused::at("add a route"))?;
+        Ok(host)
+    }
+
+    /// Puts this thread into the host: sockets that it makes belong there.
+    pub fn enter(&self) -> Result<(), Refused> {
+        sys::enter_network(self.namespace.as_fd()).map_err(Refused::at("enter a namespace"))
+    }
+
+    /// Packets that the device has dropped, with this thread put into the host.
+    pub fn drops(&self) -> u64 {
+        let entered = self.enter().is_ok();
+        let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+        let line = table
+            .lines()
+            .find(|line| line.trim_start().starts_with(NAME));
+        // Of the columns after the name the 4th is what was dropped on receipt, the 12th on sending.
+        let columns: Vec<u64> = line
+            .and_then(|line| line.split_once(':'))
+            .map(|(_, rest)| rest.split_whitespace().flat_map(str::parse).collect())
+            .unwrap_or_default();
+        let column = |at: usize| columns.get(at).copied().unwrap_or(0);
+        if entered { column(3) + column(11) } else { 0 }
+    }
+}
+
+/// Settings of TCP that belong to a namespace: those that a scenario asks for, and Linux's defaults
+/// where the machine may have others.
+fn tune(stack: &Stack) -> Result<(), Refused> {
+    // A socket's buffer counts more than the payload in it; half of it is window.
+    let buffer = stack
+        .window
+        .saturating_mul(2)
+        .clamp(1 << 20, i32::MAX as u64);
+    let settings = [
+        ("conf/all/rp_filter", "0".to_owned()),
+        ("conf/default/rp_filter", "0".to_owned()),
+        ("tcp_timestamps", u8::from(stack.timestamps).to_string()),
+        ("tcp_rmem", format!("4096 131072 {buffer}")),
+        ("tcp_wmem", format!("4096 16384 {}", i32::MAX)),
+        ("tcp_no_metrics_save", "1".to_owned()),
+        ("tcp_ecn", "2".to_owned()),
+        ("tcp_sack", "1".to_owned()),
+        ("tcp_dsack", "1".to_owned()),
+        ("tcp_window_scaling", "1".to_owned()),
+        ("tcp_moderate_rcvbuf", "1".to_owned()),
+        ("tcp_recovery", "1".to_owned()),
+        ("tcp_early_retrans", "3".to_owned()),
+        ("tcp_frto", "2".to_owned()),
+        ("tcp_reordering", "3".to_owned()),
+        ("tcp_slow_start_after_idle", "1".to_owned()),
+        ("tcp_pacing_ss_ratio", "200".to_owned()),
+        ("tcp_pacing_ca_ratio", "120".to_owned()),
+        ("tcp_min_tso_segs", "2".to_owned()),
+        ("tcp_mtu_probing", "0".to_owned()),
+        ("tcp_fastopen", "0".to_owned()),
+    ];
+    for (name, value) in settings {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        match fs::write(&path, value) {
+            // A kernel that lacks a setting behaves in its one way.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result.map_err(Refused::at(format!("write {path}")))?,
+        }
+    }
+    Ok(())
+}

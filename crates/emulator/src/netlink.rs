@@ -1,0 +1,186 @@
+//! The few things that are asked of the kernel's routing (rtnetlink(7)), as its messages.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::sys;
+
+/// What a route says of the connections that use it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RouteMetrics {
+    /// Initial congestion window in packets.
+    pub initial_window: Option<u32>,
+    /// Least retransmission timeout in milliseconds.
+    pub min_rto_ms: Option<u32>,
+    /// Whether connections ask for ECN.
+    pub ecn: bool,
+}
+
+/// A conversation with the routing of the network namespace that the thread is in.
+pub struct Routing {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTAX_LOCK: u16 = 1;
+const RTAX_INITCWND: u16 = 11;
+const RTAX_FEATURES: u16 = 12;
+const RTAX_RTO_MIN: u16 = 13;
+const RTAX_FEATURE_ECN: u32 = 1;
+const RT_SCOPE_LINK: u8 = 253;
+const RT_SCOPE_HOST: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const HEADER: usize = 16;
+
+/// Loopback's number in every namespace.
+pub const LOOPBACK: u32 = 1;
+
+impl Routing {
+    /// A new conversation.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            socket: sys::route_socket()?,
+            sequence: 0,
+        })
+    }
+
+    /// Brings a device up; with an MTU and a length of its queue, if they are given.
+    pub fn bring_up(&mut self, device: u32, sizes: Option<(u32, u32)>) -> io::Result<()> {
+        let up = libc::IFF_UP as u32;
+        let mut body = link_header(device, up);
+        if let Some((mtu, queue)) = sizes {
+            attribute(&mut body, libc::IFLA_TXQLEN, &queue.to_ne_bytes());
+            attribute(&mut body, libc::IFLA_MTU, &mtu.to_ne_bytes());
+        }
+        self.ask(libc::RTM_NEWLINK, 0, &body)
+    }
+
+    /// Gives a device an address of its own.
+    pub fn add_address(&mut self, device: u32, address: Ipv4Addr) -> io::Result<()> {
+        // ifaddrmsg: family, prefix length, flags, scope, index.
+        let mut body = vec![libc::AF_INET as u8, 32, 0, 0];
+        body.extend(device.to_ne_bytes());
+        attribute(&mut body, libc::IFA_LOCAL, &address.octets());
+        attribute(&mut body, libc::IFA_ADDRESS, &address.octets());
+        self.ask(libc::RTM_NEWADDR, libc::NLM_F_CREATE, &body)
+    }
+
+    /// Takes all addresses of a network as the host's own.
+    pub fn add_local(&mut self, network: Ipv4Addr, prefix: u8) -> io::Result<()> {
+        let mut body = route_header(prefix, libc::RT_TABLE_LOCAL, RT_SCOPE_HOST, libc::RTN_LOCAL);
+        attribute(&mut body, RTA_DST, &network.octets());
+        attribute(&mut body, RTA_OIF, &LOOPBACK.to_ne_bytes());
+        self.ask(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, &body)
+    }
+
+    /// Sends what is for `to` out by `device`, from the address `from`.
+    pub fn add_route(
+        &mut self,
+        device: u32,
+        from: Option<Ipv4Addr>,
+        to: Ipv4Addr,
+        metrics: RouteMetrics,
+    ) -> io::Result<()> {
+        let mut body = route_header(32, libc::RT_TABLE_MAIN, RT_SCOPE_LINK, libc::RTN_UNICAST);
+        attribute(&mut body, RTA_DST, &to.octets());
+        attribute(&mut body, RTA_OIF, &device.to_ne_bytes());
+        if let Some(from) = from {
+            attribute(&mut body, RTA_PREFSRC, &from.octets());
+        }
+        let mut nested = Vec::new();
+        let mut metric = |name, value: u32| attribute(&mut nested, name, &value.to_ne_bytes());
+        if let Some(packets) = metrics.initial_window {
+            metric(RTAX_INITCWND, packets);
+        }
+        if let Some(millis) = metrics.min_rto_ms {
+            // A locked timeout holds for connections, too, that have measured another.
+            metric(RTAX_LOCK, 1 << RTAX_RTO_MIN);
+            metric(RTAX_RTO_MIN, millis);
+        }
+        if metrics.ecn {
+            metric(RTAX_FEATURES, RTAX_FEATURE_ECN);
+        }
+        if !nested.is_empty() {
+            attribute(&mut body, RTA_METRICS, &nested);
+        }
+        self.ask(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, &body)
+    }
+
+    /// Sends a request and waits for its acknowledgment.
+    fn ask(&mut self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+        self.sequence += 1;
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
+        let mut message = Vec::with_capacity(HEADER + body.len());
+        message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend(flags.to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend(0_u32.to_ne_bytes());
+        message.extend(body);
+        sys::send(self.socket.as_fd(), &message)?;
+        let mut buffer = [0; 4096];
+        let length = sys::receive(self.socket.as_fd(), &mut buffer)?;
+        // An acknowledgment is an error message with the error 0.
+        let answer = buffer.get(..length).and_then(|all| all.get(HEADER..));
+        let code = answer.and_then(|error| error.first_chunk::<4>());
+        match code.map(|code| i32::from_ne_bytes(*code)) {
+            Some(0) => Ok(()),
+            Some(code) => Err(io::Error::from_raw_os_error(-code)),
+            None => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        }
+    }
+}
+
+/// ifinfomsg: family, type, index, flags, which flags change.
+fn link_header(device: u32, flags: u32) -> Vec<u8> {
+    let mut body = vec![0; 4];
+    body.extend(device.to_ne_bytes());
+    body.extend(flags.to_ne_bytes());
+    body.extend(flags.to_ne_bytes());
+    body
+}
+
+/// rtmsg: family, lengths of destination and source, type of service, table, protocol, scope, type,
+/// flags.
+fn route_header(prefix: u8, table: u8, scope: u8, kind: u8) -> Vec<u8> {
+    let mut body = vec![libc::AF_INET as u8, prefix, 0, 0];
+    body.extend([table, RTPROT_STATIC, scope, kind]);
+    body.extend([0; 4]);
+    body
+}
+
+/// Appends an attribute: length, name, value, and what is missing to four bytes.
+fn attribute(body: &mut Vec<u8>, name: u16, value: &[u8]) {
+    body.extend(((4 + value.len()) as u16).to_ne_bytes());
+    body.extend(name.to_ne_bytes());
+    body.extend(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_and_say_their_own_length() {
+        let mut body = Vec::new();
+        attribute(&mut body, 3, &[1, 2, 3]);
+        attribute(&mut body, 4, &[9]);
+        assert_eq!(body[0..2], 7_u16.to_ne_bytes());
+        assert_eq!(body[2..4], 3_u16.to_ne_bytes());
+        assert_eq!(body[4..8], [1, 2, 3, 0]);
+        assert_eq!(body[8..10], 5_u16.to_ne_bytes());
+        assert_eq!(body.len(), 16);
+    }
+
+    #[test]
+    fn headers_have_the_kernel_s_sizes() {
+        assert_eq!(link_header(7, 1).len(), 16);
+        assert_eq!(route_header(32, 254, 0, 1).len(), 12);
+    }
+}

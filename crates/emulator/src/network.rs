@@ -1,0 +1,558 @@
+//! The path in real time: packets from one device to the other, through the scenario's links.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use paceline_experiment::{self as experiment, Change};
+use paceline_path::{Link, Verdict, next_slot};
+use paceline_scenario::Scenario;
+use paceline_units::{Duration, Instant};
+
+use crate::fidelity::Histogram;
+use crate::message::{Event, Packet as PacketRow, Queue};
+use crate::packet::{self, Kind, Tcp};
+use crate::plan::{LanePlan, Plan};
+use crate::sys::{self, Ready};
+use crate::tracker::Tracker;
+use crate::tun::Tun;
+
+/// Kinds of rows in `packets`, by the numbers in messages.
+pub const PACKET_KINDS: [&str; 7] = [
+    "send",
+    "retransmit",
+    "drop",
+    "deliver",
+    "mark",
+    "ack",
+    "sack",
+];
+const SEND: u8 = 0;
+const RETRANSMIT: u8 = 1;
+const DROP: u8 = 2;
+const DELIVER: u8 = 3;
+const MARK: u8 = 4;
+const ACK: u8 = 5;
+const SACK: u8 = 6;
+
+/// A packet on its way.
+#[derive(Clone)]
+struct Frame {
+    flow: u32,
+    bytes: Box<[u8]>,
+}
+
+impl paceline_path::Packet for Frame {
+    fn size(&self) -> u32 {
+        self.bytes.len() as u32
+    }
+
+    fn mark(&mut self) -> bool {
+        packet::mark(&mut self.bytes)
+    }
+}
+
+/// A way back: uncongested, in order.
+struct Lane {
+    plan: LanePlan,
+    last: Instant,
+    queue: VecDeque<(Instant, Frame)>,
+}
+
+/// What each flow's other threads want to know of its packets.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Latest round trip in nanoseconds; 0 before there is one.
+    pub rtt: AtomicU64,
+}
+
+/// What the path does in a run.
+pub struct Network<'a> {
+    scenario: &'a Scenario,
+    plan: &'a Plan,
+    senders: &'a Tun,
+    receivers: &'a Tun,
+    seen: &'a [Seen],
+    links: Vec<Link<Frame>>,
+    /// When each link was last offered a packet: time does not run backwards there.
+    offered: Vec<Instant>,
+    lanes: Vec<Lane>,
+    trackers: Vec<Tracker>,
+    slot: Duration,
+    rtt: Duration,
+    script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
+    interval: Duration,
+    end: Instant,
+    /// When the run began, by the machine's clock.
+    zero: Instant,
+    next_sample: Instant,
+    /// Whether the path's own link has been idle since the latest sample.
+    idle: bool,
+    /// What was seen.
+    pub log: Log,
+}
+
+/// What the path saw in a run.
+#[derive(Default)]
+pub struct Log {
+    pub queues: Vec<Queue>,
+    pub events: Vec<Event>,
+    pub packets: Vec<PacketRow>,
+    pub lateness: Histogram,
+    pub ingest: Histogram,
+    pub offered: u64,
+    /// The path's own link in each sample interval.
+    pub bins: Vec<Bin>,
+}
+
+/// The path's own link in one sample interval.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bin {
+    /// Wire bytes that it could have carried from the start of the run to the interval's.
+    pub capacity: Option<u64>,
+    /// Whether it was never idle in it.
+    pub busy: bool,
+    /// Wire bytes that left it then, as seen at the far end.
+    pub released: u64,
+}
+
+impl Log {
+    /// What the path's own link carried, and could have carried, in the intervals in which it was
+    /// never idle.
+    pub fn achieved_and_asked(&self) -> (u64, u64) {
+        let pairs = self.bins.iter().zip(self.bins.iter().skip(1));
+        pairs
+            .filter(|(bin, _)| bin.busy)
+            .filter_map(|(bin, next)| Some((bin.released, next.capacity? - bin.capacity?)))
+            .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
+    }
+}
+
+/// The most packets that are taken from a device before others have their turn.
+const BATCH: usize = 32;
+
+impl<'a> Network<'a> {
+    /// The path of a run, at its beginning.
+    pub fn new(
+        scenario: &'a Scenario,
+        plan: &'a Plan,
+        (senders, receivers): (&'a Tun, &'a Tun),
+        seen: &'a [Seen],
+        seed: u64,
+    ) -> Self {
+        let mut service = Some(plan.service.clone());
+        let links: Vec<_> = (0..)
+            .zip(&plan.links)
+            .map(|(number, section)| {
+                // The path's own may follow a trace.
+                let fixed = paceline_path::Service::Fixed(section.rate);
+                let service = service.take().unwrap_or(fixed);
+                experiment::link(scenario, (number, section), service, seed)
+            })
+            .collect();
+        let interval = scenario.sample_interval();
+        let rows = scenario.run.duration.as_nanos() / interval.as_nanos().max(1) + 2;
+        let rows = usize::try_from(rows).unwrap_or(0) * links.len();
+        Self {
+            scenario,
+            plan,
+            senders,
+            receivers,
+            seen,
+            offered: vec![Instant::ZERO; links.len()],
+            links,
+            lanes: plan
+                .lanes
+                .iter()
+                .map(|plan| Lane {
+                    plan: *plan,
+                    last: Instant::ZERO,
+                    queue: VecDeque::new(),
+                })
+                .collect(),
+            trackers: plan.flows.iter().map(|_| Tracker::default()).collect(),
+            slot: scenario.path.ack_aggregation,
+            rtt: scenario.path.rtt,
+            script: plan.script.iter().peekable(),
+            interval,
+            end: Instant::ZERO + scenario.run.duration,
+            zero: Instant::ZERO,
+            next_sample: Instant::ZERO,
+            idle: true,
+            log: Log {
+                queues: Vec::with_capacity(rows),
+                lateness: Histogram::new(),
+                ingest: Histogram::new(),
+                bins: vec![Bin::default(); rows / plan.links.len().max(1)],
+                ..Log::default()
+            },
+        }
+    }
+
+    /// Runs from `zero` of the machine's clock to the scenario's end. `tick` is called at each
+    /// sample.
+    pub fn run(&mut self, zero: Instant, mut tick: impl FnMut(Instant, u64)) -> io::Result<()> {
+        self.zero = zero;
+        let mut buffer = vec![0; usize::from(u16::MAX)];
+        loop {
+            self.follow_script();
+            self.release()?;
+            self.take(&mut buffer)?;
+            let now = self.now();
+            if now >= self.next_sample.min(self.end) {
+                self.sample(now.min(self.end));
+                tick(now, self.log.offered);
+                self.next_sample = Instant::ZERO
+                    + self.interval * (now.as_nanos() / self.interval.as_nanos().max(1) + 1);
+            }
+            if now >= self.end {
+                return Ok(());
+            }
+            let next = self.next_due().min(self.next_sample).min(self.end);
+            let now = self.now();
+            if next > now {
+                let devices = [
+                    (self.senders.as_fd(), Ready::Read),
+                    (self.receivers.as_fd(), Ready::Read),
+                ];
+                sys::poll(devices, Some(next.since(now)))?;
+            }
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::ZERO + sys::now().since(self.zero)
+    }
+
+    /// When something is to be done that no packet announces.
+    fn next_due(&mut self) -> Instant {
+        let script = self.script.peek().map_or(Instant::MAX, |(at, _)| *at);
+        let links = self.links.iter().filter_map(Link::next_arrival);
+        let lanes = self.lanes.iter();
+        let lanes = lanes.filter_map(|lane| lane.queue.front().map(|entry| entry.0));
+        links.chain(lanes).fold(script, Instant::min)
+    }
+
+    /// Hands on what is due: the earliest first, so that each link is offered packets in their
+    /// order, each at the time planned for it rather than at the time of this call.
+    fn release(&mut self) -> io::Result<()> {
+        let now = self.now();
+        loop {
+            let links = self.links.iter().enumerate();
+            let links = links.filter_map(|(number, link)| Some((link.next_arrival()?, number)));
+            let Some((due, number)) = links.min().filter(|(due, _)| *due <= now) else {
+                break;
+            };
+            let Some(frame) = self.links.get_mut(number).and_then(|link| link.arrive(due)) else {
+                continue;
+            };
+            if number == 0 {
+                self.released(now, frame.bytes.len() as u64);
+            }
+            let flow = self.plan.flows.get(frame.flow as usize);
+            match flow.and_then(|flow| after(&flow.route, number)) {
+                Some(next) => self.offer(due, next, frame),
+                None => self.deliver(due, &frame)?,
+            }
+        }
+        for number in 0..self.lanes.len() {
+            loop {
+                let Some(lane) = self.lanes.get_mut(number) else {
+                    break;
+                };
+                if lane.queue.front().is_none_or(|(due, _)| *due > now) {
+                    break;
+                }
+                if let Some((due, frame)) = lane.queue.pop_front() {
+                    self.acknowledge(due, &frame)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Data reaches its receiver.
+    fn deliver(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
+        let now = self.now();
+        self.late(now.since(due));
+        if self.scenario.run.record.packets
+            && let (Some(tcp), Some(tracker)) = (
+                Tcp::read(&frame.bytes),
+                self.trackers.get(frame.flow as usize),
+            )
+            && !tcp.syn
+        {
+            let seq = tracker.start_of(&tcp);
+            self.packet(now, frame.flow, DELIVER, seq, tcp.len, 0);
+            if packet::is_marked(&frame.bytes) {
+                self.packet(now, frame.flow, MARK, seq, tcp.len, 0);
+            }
+        }
+        write(self.receivers, &frame.bytes)
+    }
+
+    /// An ACK reaches its sender.
+    fn acknowledge(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
+        let now = self.now();
+        self.late(now.since(due));
+        let flow = frame.flow as usize;
+        if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), self.trackers.get_mut(flow)) {
+            tracker.on_ack(now, &tcp);
+            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.seen.get(flow)) {
+                seen.rtt.store(rtt.as_nanos(), Relaxed);
+            }
+            if self.scenario.run.record.packets && !tcp.syn {
+                let (ack, window) = (tracker.ack_of(&tcp), tracker.window_of(&tcp));
+                let blocks = tracker.blocks(&tcp);
+                self.packet(now, frame.flow, ACK, ack, 0, window);
+                for (start, end) in blocks {
+                    let len = u32::try_from(end - start).unwrap_or(u32::MAX);
+                    self.packet(now, frame.flow, SACK, start, len, window);
+                }
+            }
+        }
+        write(self.senders, &frame.bytes)
+    }
+
+    /// Bytes have come from the path's own link: they left it a propagation delay ago.
+    fn released(&mut self, now: Instant, bytes: u64) {
+        let delay = self.links.first().map_or(Duration::ZERO, Link::delay);
+        let left = now.since(Instant::ZERO + delay);
+        let index = left.as_nanos() / self.interval.as_nanos().max(1);
+        let bin = usize::try_from(index).ok();
+        if let Some(bin) = bin.and_then(|index| self.log.bins.get_mut(index)) {
+            bin.released += bytes;
+        }
+    }
+
+    fn late(&mut self, lateness: Duration) {
+        self.log.lateness.add(lateness);
+    }
+
+    /// Takes what the hosts have sent.
+    fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        for _ in 0..BATCH {
+            let Some(length) = self.senders.read(buffer)? else {
+                break;
+            };
+            let now = self.now();
+            let bytes = buffer.get(..length).unwrap_or_default();
+            match packet::classify(bytes, true) {
+                Kind::Tcp(flow) => self.take_data(now, flow, bytes),
+                Kind::Probe(sent) => self.probed(now, sent),
+                Kind::Other => {}
+            }
+        }
+        for _ in 0..BATCH {
+            let Some(length) = self.receivers.read(buffer)? else {
+                break;
+            };
+            let now = self.now();
+            let bytes = buffer.get(..length).unwrap_or_default();
+            match packet::classify(bytes, false) {
+                Kind::Tcp(flow) => self.take_ack(now, flow, bytes),
+                Kind::Probe(sent) => self.probed(now, sent),
+                Kind::Other => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn probed(&mut self, now: Instant, sent: u64) {
+        let sent = Instant::ZERO + Instant::from_nanos(sent).since(self.zero);
+        self.log.ingest.add(now.since(sent));
+    }
+
+    fn take_data(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
+        let Some(plan) = self.plan.flows.get(flow as usize) else {
+            return;
+        };
+        let Some(first) = plan.route.first().copied() else {
+            return;
+        };
+        self.log.offered += 1;
+        if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(flow as usize))
+        {
+            let again = tracker.on_data(now, &tcp);
+            if self.scenario.run.record.packets && tcp.len > 0 {
+                let seq = tracker.start_of(&tcp);
+                let kind = if again { RETRANSMIT } else { SEND };
+                self.packet(now, flow, kind, seq, tcp.len, 0);
+            }
+        }
+        let bytes = bytes.into();
+        self.offer(now, first, Frame { flow, bytes });
+    }
+
+    /// A link is offered a packet.
+    fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
+        let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get_mut(number))
+        else {
+            return;
+        };
+        let now = now.max(*last);
+        *last = now;
+        let told = self.scenario.run.record.packets.then(|| frame.clone());
+        if number == 0 && link.backlog(now).packets == 0 {
+            self.idle = true;
+        }
+        let verdict = link.enqueue(now, frame);
+        if let (Some(frame), Verdict::Dropped(_)) = (told, verdict)
+            && let (Some(tcp), Some(tracker)) = (
+                Tcp::read(&frame.bytes),
+                self.trackers.get(frame.flow as usize),
+            )
+        {
+            let seq = tracker.start_of(&tcp);
+            self.packet(now, frame.flow, DROP, seq, tcp.len, 0);
+        }
+    }
+
+    /// An ACK sets out on its way back.
+    fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
+        let lane = self.plan.flows.get(flow as usize).map(|flow| flow.lane);
+        let Some(lane) = lane.and_then(|lane| self.lanes.get_mut(lane)) else {
+            return;
+        };
+        let departure = match self.slot {
+            Duration::ZERO => now,
+            slot => next_slot(now, slot),
+        };
+        lane.last = (departure + lane.plan.delay).max(lane.last);
+        let bytes = bytes.into();
+        lane.queue.push_back((lane.last, Frame { flow, bytes }));
+    }
+
+    fn follow_script(&mut self) {
+        let now = self.now();
+        while let Some((at, change)) = self.script.next_if(|(at, _)| *at <= now) {
+            self.apply(*at, change);
+        }
+    }
+
+    fn apply(&mut self, at: Instant, change: &Change) {
+        let (flow, kind, mut detail) = change.describe();
+        let mut from = String::new();
+        if let Change::Link(number, _) = change {
+            if let Some(link) = self.links.get(*number).filter(|_| kind == "rate") {
+                from = format!("{} bit/s", link.rate().bps());
+            }
+            if let Some(section) = self.plan.links.get(*number).filter(|_| *number > 0) {
+                detail.push_str(&format!(" at {}", section.name));
+            }
+        }
+        self.log.events.push(Event {
+            t: at.as_nanos(),
+            flow: flow.map(|flow| flow as u32),
+            kind: kind.into(),
+            from,
+            detail,
+        });
+        match change {
+            Change::Link(number, change) => {
+                // Nothing may be offered before a change that has been made.
+                let last = self.offered.get(*number).copied().unwrap_or(at);
+                if let Some(link) = self.links.get_mut(*number) {
+                    change.apply(at.max(last), link);
+                }
+            }
+            Change::Rtt(rtt) => self.set_rtt(at, *rtt),
+            Change::AckAggregation(slot) => self.slot = *slot,
+            // The flow's own thread does it.
+            Change::Pause(_) | Change::Resume(_) | Change::Workload(..) => {}
+        }
+    }
+
+    /// Half of a change goes to the path's link, half to the ways back, or all to these where
+    /// the data does not cross that link.
+    fn set_rtt(&mut self, at: Instant, rtt: Duration) {
+        let (old_there, new_there) = (self.rtt / 2, rtt / 2);
+        let (old_back, new_back) = (self.rtt - old_there, rtt - new_there);
+        let at = self.offered.first().map_or(at, |last| at.max(*last));
+        if let Some(link) = self.links.first_mut() {
+            link.set_delay(at, link.delay() + new_there - old_there);
+        }
+        for lane in &mut self.lanes {
+            lane.plan.delay = match lane.plan.beside {
+                false => lane.plan.delay + new_back - old_back,
+                true => lane.plan.delay + rtt - self.rtt,
+            };
+        }
+        self.rtt = rtt;
+    }
+
+    /// A row for each link.
+    fn sample(&mut self, now: Instant) {
+        for (number, link) in (0..).zip(&mut self.links) {
+            let now = self
+                .offered
+                .get(number as usize)
+                .map_or(now, |last| now.max(*last));
+            let backlog = link.backlog(now);
+            let counters = *link.counters();
+            let capacity = link.capacity(now);
+            if number == 0 {
+                let index = now.as_nanos() / self.interval.as_nanos().max(1);
+                let edge = Instant::ZERO + self.interval * index;
+                let index = usize::try_from(index).unwrap_or(usize::MAX);
+                let busy = !self.idle && backlog.packets > 0;
+                if let Some(before) = index.checked_sub(1).and_then(|i| self.log.bins.get_mut(i)) {
+                    before.busy = busy;
+                }
+                if let Some(bin) = self.log.bins.get_mut(index) {
+                    bin.capacity = Some(link.capacity(edge).get());
+                }
+                self.idle = backlog.packets == 0;
+            }
+            self.log.queues.push(Queue {
+                t: now.as_nanos().min(self.end.as_nanos()),
+                link: number,
+                backlog: backlog.bytes.get(),
+                packets: backlog.packets,
+                delay: backlog.delay.as_nanos(),
+                peak: link.take_peak(now).get(),
+                rate: link.rate().bps(),
+                capacity: capacity.get(),
+                // A copy takes no capacity.
+                delivered: (counters.delivered.bytes - counters.duplicated.bytes).get(),
+                dropped: counters.dropped().packets,
+                offered: counters.offered.packets,
+                marked: counters.marked.packets,
+            });
+        }
+    }
+
+    fn packet(&mut self, t: Instant, flow: u32, kind: u8, seq: u64, len: u32, window: u64) {
+        self.log.packets.push(PacketRow {
+            t: t.as_nanos(),
+            flow,
+            kind,
+            seq,
+            len,
+            window,
+        });
+    }
+}
+
+/// The link after `link` on a route.
+fn after(route: &[usize], link: usize) -> Option<usize> {
+    let place = route.iter().position(|number| *number == link)?;
+    route.get(place + 1).copied()
+}
+
+/// Hands a packet to a host. One that it cannot take at the moment (ENOBUFS, EAGAIN) is lost there,
+/// as with a real NIC.
+fn write(device: &Tun, bytes: &[u8]) -> io::Result<()> {
+    match device.write(bytes) {
+        Err(error) if is_passing(&error) => Ok(()),
+        result => result,
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM)
+    )
+}

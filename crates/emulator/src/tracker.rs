@@ -1,0 +1,265 @@
+//! A flow as its packets tell it: round trips, and what happened to each packet.
+
+use std::collections::VecDeque;
+
+use paceline_units::{Duration, Instant};
+
+use crate::packet::Tcp;
+
+/// A packet that has not been acknowledged.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// Where it ends in the stream.
+    end: u64,
+    at: Instant,
+    /// Sent once and not yet acknowledged: its acknowledgment measures a round trip.
+    measures: bool,
+}
+
+/// Follows one connection where its packets enter and leave the path.
+///
+/// Round trips are taken from each packet's entry into the path to the exit of the ACK, cumulative
+/// or selective, that first covers it; those of retransmitted packets are not (Karn). Positions count
+/// from the first byte of the stream, in 64 bits.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    /// Sequence number of the first byte.
+    first: Option<u32>,
+    sent: VecDeque<Sent>,
+    /// The end of what has been sent.
+    highest: u64,
+    acknowledged: u64,
+    /// What recent ACKs have covered, latest first.
+    covered: [(u64, u64); 4],
+    window_shift: u8,
+    rtt: Option<Duration>,
+}
+
+impl Tracker {
+    /// The sender's packet enters the path; whether it is a retransmission.
+    pub fn on_data(&mut self, now: Instant, tcp: &Tcp) -> bool {
+        if tcp.syn {
+            self.first = Some(tcp.seq.wrapping_add(1));
+            return false;
+        }
+        let start = self.position(tcp.seq, self.highest);
+        let end = start + u64::from(tcp.len);
+        if tcp.len == 0 {
+            return false;
+        }
+        if start >= self.highest {
+            self.highest = end;
+            let measures = true;
+            self.sent.push_back(Sent {
+                end,
+                at: now,
+                measures,
+            });
+            return false;
+        }
+        self.spoil(start, end);
+        true
+    }
+
+    /// The receiver's packet leaves the path.
+    pub fn on_ack(&mut self, now: Instant, tcp: &Tcp) {
+        if tcp.syn {
+            self.window_shift = tcp.window_shift.unwrap_or(0).min(14);
+            return;
+        }
+        let ack = self.ack_of(tcp).min(self.highest);
+        let mut newest = None;
+        while self.sent.front().is_some_and(|sent| sent.end <= ack) {
+            let sent = self.sent.pop_front();
+            newest = sent
+                .filter(|sent| sent.measures)
+                .map(|sent| sent.at)
+                .or(newest);
+        }
+        self.acknowledged = self.acknowledged.max(ack);
+        let mut seen = [(0, 0); 4];
+        for (kept, block) in seen.iter_mut().zip(self.blocks(tcp)) {
+            *kept = block;
+            newest = newest.max(self.cover(block));
+        }
+        self.covered = seen;
+        if let Some(at) = newest {
+            self.rtt = Some(now.since(at));
+        }
+    }
+
+    /// The latest round trip.
+    pub fn rtt(&self) -> Option<Duration> {
+        self.rtt
+    }
+
+    /// Where a packet begins in the stream.
+    pub fn start_of(&self, tcp: &Tcp) -> u64 {
+        self.position(tcp.seq, self.highest)
+    }
+
+    /// How far an ACK goes.
+    pub fn ack_of(&self, tcp: &Tcp) -> u64 {
+        self.position(tcp.ack, self.acknowledged)
+    }
+
+    /// The window that it announces, in bytes.
+    pub fn window_of(&self, tcp: &Tcp) -> u64 {
+        u64::from(tcp.window) << self.window_shift
+    }
+
+    /// What it acknowledges beyond that.
+    pub fn blocks(&self, tcp: &Tcp) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let ack = self.ack_of(tcp);
+        let (first, acknowledged) = (self.first.unwrap_or(0), self.acknowledged);
+        let blocks = tcp.blocks.map(|(start, end)| {
+            let start = near(start.wrapping_sub(first), acknowledged);
+            (start, near(end.wrapping_sub(first), acknowledged))
+        });
+        // One below the ACK tells of a duplicate (RFC 2883).
+        blocks
+            .into_iter()
+            .filter(move |(start, end)| start < end && *start >= ack)
+    }
+
+    fn position(&self, seq: u32, hint: u64) -> u64 {
+        near(seq.wrapping_sub(self.first.unwrap_or(0)), hint)
+    }
+
+    /// Packets in this range no longer measure.
+    fn spoil(&mut self, start: u64, end: u64) -> Option<Instant> {
+        let from = self.sent.partition_point(|sent| sent.end <= start);
+        let mut newest = None;
+        for sent in self.sent.range_mut(from..) {
+            if sent.end > end {
+                break;
+            }
+            if std::mem::take(&mut sent.measures) {
+                newest = Some(sent.at);
+            }
+        }
+        newest
+    }
+
+    /// The latest sending of what a block newly covers.
+    fn cover(&mut self, (start, end): (u64, u64)) -> Option<Instant> {
+        // What an earlier block covered is known: a long block grows at its ends.
+        let known = self.covered;
+        let old = known
+            .iter()
+            .find(|(from, to)| from < to && start <= *from && *to <= end);
+        match old {
+            Some(&(from, to)) => self.spoil(start, from).max(self.spoil(to, end)),
+            None => self.spoil(start, end),
+        }
+    }
+}
+
+/// The position in 64 bits that ends in these 32 and is nearest to `hint`.
+fn near(low: u32, hint: u64) -> u64 {
+    let difference = low.wrapping_sub(hint as u32).cast_signed();
+    hint.saturating_add_signed(i64::from(difference))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn data(seq: u32) -> Tcp {
+        Tcp {
+            seq,
+            len: 1000,
+            ..Tcp::default()
+        }
+    }
+
+    fn ack(ack: u32, blocks: &[(u32, u32)]) -> Tcp {
+        let mut tcp = Tcp {
+            ack,
+            ..Tcp::default()
+        };
+        tcp.blocks[..blocks.len()].copy_from_slice(blocks);
+        tcp
+    }
+
+    /// The first byte has the number 1000, so that positions are numbers less 1000.
+    fn open() -> Tracker {
+        let mut tracker = Tracker::default();
+        let syn = Tcp {
+            seq: 999,
+            syn: true,
+            ..Tcp::default()
+        };
+        assert!(!tracker.on_data(at(0), &syn));
+        tracker
+    }
+
+    #[test]
+    fn the_newest_packet_that_an_ack_covers_measures() {
+        let mut tracker = open();
+        for n in 0..4 {
+            assert!(!tracker.on_data(at(n), &data(1000 + n as u32 * 1000)));
+        }
+        tracker.on_ack(at(50), &ack(3000, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(49)));
+        // An ACK that covers nothing new measures nothing.
+        tracker.on_ack(at(90), &ack(3000, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(49)));
+    }
+
+    #[test]
+    fn a_packet_is_measured_when_it_is_first_covered() {
+        let mut tracker = open();
+        for n in 0..6 {
+            tracker.on_data(at(n), &data(1000 + n as u32 * 1000));
+        }
+        // The first is lost; the others are covered one by one, in a growing block.
+        for n in 2..=6 {
+            tracker.on_ack(
+                at(100 * u64::from(n)),
+                &ack(1000, &[(2000, n * 1000 + 1000)]),
+            );
+            let sent = u64::from(n) - 1;
+            let expected = Duration::from_millis(100 * u64::from(n) - sent);
+            assert_eq!(tracker.rtt(), Some(expected));
+        }
+        // It is sent again, and its ACK says nothing new of a round trip.
+        assert!(tracker.on_data(at(700), &data(1000)));
+        tracker.on_ack(at(800), &ack(7000, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(595)));
+    }
+
+    #[test]
+    fn a_block_that_joins_two_covers_what_lay_between() {
+        let mut tracker = open();
+        for n in 0..6 {
+            tracker.on_data(at(n), &data(1000 + n as u32 * 1000));
+        }
+        tracker.on_ack(at(100), &ack(1000, &[(2000, 3000)]));
+        tracker.on_ack(at(110), &ack(1000, &[(4000, 5000), (2000, 3000)]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(107)));
+        tracker.on_ack(at(120), &ack(1000, &[(2000, 5000)]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(118)));
+    }
+
+    #[test]
+    fn positions_go_on_beyond_32_bits() {
+        assert_eq!(near(5, 0xffff_fff0), 0x1_0000_0005);
+        assert_eq!(near(0xffff_fff0, 0x1_0000_0005), 0xffff_fff0);
+        let mut tracker = Tracker::default();
+        let syn = Tcp {
+            seq: u32::MAX - 1,
+            syn: true,
+            ..Tcp::default()
+        };
+        tracker.on_data(at(0), &syn);
+        tracker.on_data(at(0), &data(u32::MAX));
+        assert_eq!(tracker.highest, 1000);
+        tracker.on_ack(at(10), &ack(999, &[]));
+        assert_eq!(tracker.rtt(), Some(Duration::from_millis(10)));
+    }
+}

@@ -1,0 +1,47 @@
+//! A TUN device: what a host sends is read from it, what is written to it a host receives.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::sys;
+
+/// Where TUN devices come from.
+pub const DEVICE: &str = "/dev/net/tun";
+
+/// A TUN device of the network namespace in which it was made. It is gone when this is dropped.
+pub struct Tun(File);
+
+impl Tun {
+    /// Makes the device `name`.
+    pub fn open(name: &str) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(DEVICE)?;
+        sys::attach_tun(file.as_fd(), name)?;
+        Ok(Self(file))
+    }
+
+    /// Reads the next packet; none while there is none.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match (&self.0).read(buffer) {
+            Ok(length) => Ok(Some(length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands a packet to the host. The kernel receives it within this call.
+    pub fn write(&self, packet: &[u8]) -> io::Result<()> {
+        (&self.0).write(packet).map(drop)
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

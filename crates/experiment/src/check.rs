@@ -1,0 +1,101 @@
+//! Names and files that a scenario refers to.
+
+use std::path::Path;
+
+use paceline_path::{CapacityTrace, Service};
+use paceline_record::metrics::Unit;
+use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario};
+
+/// The nearest of `names` to a misspelled one.
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    names
+        .into_iter()
+        .map(|name| (strsim::osa_distance(word, name), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| format!("did you mean `{name}`?"))
+}
+
+/// Words in a row, quoted.
+pub fn list(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
+}
+
+/// What is wrong with the names of metrics and their bounds.
+pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    let mut wrong = Vec::new();
+    for (name, bound) in &scenario.expect {
+        let metric = paceline_record::metrics::find(name);
+        if let Some(metric) = metric.filter(|metric| !fits(metric.unit, bound.unit)) {
+            wrong.push(scenario.diagnostic(
+                &format!("expect.{name}"),
+                format!(
+                    "`{name}` is {}, and `{}` is not",
+                    in_words(metric.unit),
+                    bound.text
+                ),
+                Some("write the bound in the metric's unit".into()),
+            ));
+        }
+        if metric.is_none() {
+            let names = paceline_record::metrics::METRICS
+                .iter()
+                .map(|metric| metric.name);
+            let hint =
+                nearest(name, names).unwrap_or_else(|| "`paceline list metrics` lists them".into());
+            wrong.push(scenario.diagnostic(
+                &format!("expect.{name}"),
+                format!("no metric is called `{name}`"),
+                Some(hint),
+            ));
+        }
+    }
+    wrong
+}
+
+/// How the path's own link serves: at a rate, or along the trace that the scenario names.
+///
+/// # Errors
+/// What is wrong with the trace.
+pub fn service(scenario: &Scenario) -> Result<Service, Box<Diagnostic>> {
+    match &scenario.path.rate {
+        RateSource::Fixed(rate) => Ok(Service::Fixed(*rate)),
+        RateSource::Trace { .. } => read_trace(&scenario.trace_path().unwrap_or_default())
+            .map(Service::Trace)
+            .map_err(|message| {
+                let hint = "a trace holds one whole number of milliseconds a line, each a \
+                            1500-byte delivery opportunity (mahimahi's format)";
+                Box::new(scenario.diagnostic("path.rate.trace", message, Some(hint.into())))
+            }),
+    }
+}
+
+/// Whether a bound of this kind can hold a metric in this unit.
+fn fits(metric: Unit, bound: BoundUnit) -> bool {
+    match metric {
+        Unit::Nanoseconds => bound == BoundUnit::Time,
+        Unit::Bytes => bound == BoundUnit::Volume,
+        Unit::BitsPerSecond => bound == BoundUnit::Rate,
+        Unit::Count => bound == BoundUnit::Number,
+        Unit::Ratio => matches!(bound, BoundUnit::Number | BoundUnit::Share),
+    }
+}
+
+fn in_words(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "a time such as \"100 ms\"",
+        Unit::Bytes => "a volume such as \"250 kB\"",
+        Unit::BitsPerSecond => "a rate such as \"5 Mbit/s\"",
+        Unit::Count => "a number without a unit",
+        Unit::Ratio => "a ratio such as \"0.95\" or \"95 %\"",
+    }
+}
+
+fn read_trace(path: &Path) -> Result<CapacityTrace, String> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| format!("cannot read the trace {}: {error}", path.display()))?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| format!("the trace {} is not text", path.display()))?;
+    CapacityTrace::parse(text).map_err(|error| format!("trace {}: {error}", path.display()))
+}
