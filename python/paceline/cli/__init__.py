@@ -484,6 +484,31 @@ def evaluate(
     return show(controller, settings)
 
 
+def _port(_: object, value: int) -> None:
+    if not 0 <= value < 65536:
+        raise ValueError("must be from 0 to 65535.")
+
+
+@app.command(help_epilogue=_examples("serve", "serve RUNS --port 0 --no-browser"))
+def serve(
+    folder: Annotated[Path, Parameter(help="Folder of runs and sweeps.")] = Path("runs"),
+    /,
+    *,
+    port: Annotated[
+        int, Parameter(validator=_port, help="Port on this machine; 0 takes any that is free.")
+    ] = 8470,
+    browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    json: Json = False,
+) -> Exit:
+    """Open a local page over the runs: browse, lay over each other, change and run again.
+
+    It is reached from this machine only.
+    """
+    from paceline.cli.serve import show
+
+    return show(folder, port, browser=browser, as_json=json)
+
+
 @app.command(
     help_epilogue=_examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
 )

@@ -19,10 +19,10 @@ from paceline.runs import Progress
 
 #: What is measured of a pair, as the second flow of it finds it.
 MEASURES = {
-    "share": "share of the one above",
-    "goodput": "harm to its goodput",
-    "delay": "harm to its delay (mean RTT)",
-    "loss": "harm to its retransmits",
+    "share": "share of the column",
+    "goodput": "harm to the column's goodput",
+    "delay": "harm to the column's delay (mean RTT)",
+    "loss": "harm to the column's retransmits",
 }
 
 _METRICS = {"goodput": "goodput_bps", "delay": "rtt_mean_ns", "loss": "retransmit_ratio"}

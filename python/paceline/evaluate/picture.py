@@ -23,7 +23,9 @@ def draw(matrix: Matrix) -> Figure:
         figure = Figure(figsize=(2 * side + 1.0, 2 * side + 0.4), layout="constrained", dpi=150)
         FigureCanvasAgg(figure)
         seeds = f"{matrix.seeds} seed{'s' * (matrix.seeds > 1)}"
-        title = f"What each controller (above) has beside each other (left), mean of {seeds}"
+        title = (
+            f"What the controller of a column has, and loses, beside that of a row; mean of {seeds}"
+        )
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
         panels = figure.subplots(2, 2)
         for (measure, words), axes in zip(MEASURES.items(), panels.flat, strict=True):
@@ -31,7 +33,7 @@ def draw(matrix: Matrix) -> Figure:
             # Half of the link is even; no harm is none.
             share = measure == "share"
             norm: Normalize = TwoSlopeNorm(0.5, 0, 1) if share else TwoSlopeNorm(0, -1, 1)
-            # Blue is good for the one above, orange is not.
+            # Purple is good for the column, orange is not.
             colours = mpl.colormaps["PuOr" if share else "PuOr_r"].with_extremes(bad="#eeeeee")
             image = axes.imshow(cells, cmap=colours, norm=norm, aspect="equal")
             axes.set_title(words)
@@ -47,7 +49,7 @@ def draw(matrix: Matrix) -> Figure:
                     axes.text(
                         x,
                         y,
-                        f"{100 * value:.0f}",
+                        str(round(100 * value)),
                         ha="center",
                         va="center",
                         fontsize=5.5,

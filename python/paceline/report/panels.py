@@ -77,20 +77,34 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
 
     A bucket gives two values, in the order in which they came; one without rows gives two gaps.
     """
-    values: Values = [None] * (2 * count)
+    found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
+    return found.get(0, [None] * (2 * count))
+
+
+def envelopes(frame: pl.DataFrame, column: str, width: int, count: int) -> dict[int, Values]:
+    """Return the envelope of each flow of a frame, by its number."""
+    low_first = pl.col("v").arg_min() <= pl.col("v").arg_max()
     extremes = (
-        frame.select(pl.col("t_ns"), pl.col(column).cast(pl.Float64).alias("v"))
+        frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v"))
         .drop_nulls()
-        .group_by((pl.col("t_ns") // width).clip(0, count - 1).alias("bucket"))
+        .group_by("flow", (pl.col("t_ns") // width).clip(0, count - 1).alias("bucket"))
         .agg(
-            low=pl.col("v").min(),
-            high=pl.col("v").max(),
-            low_first=pl.col("v").arg_min() <= pl.col("v").arg_max(),
+            first=pl.when(low_first).then(pl.col("v").min()).otherwise(pl.col("v").max()),
+            last=pl.when(low_first).then(pl.col("v").max()).otherwise(pl.col("v").min()),
         )
     )
-    for bucket, low, high, low_first in extremes.iter_rows():
-        values[2 * bucket : 2 * bucket + 2] = [low, high] if low_first else [high, low]
-    return values
+    flows = extremes.select(pl.col("flow").unique().sort())
+    buckets = pl.DataFrame({"bucket": range(count)}, schema={"bucket": extremes.schema["bucket"]})
+    every = flows.join(buckets, how="cross").join(
+        extremes, on=["flow", "bucket"], how="left", maintain_order="left"
+    )
+    firsts, lasts = every["first"].to_list(), every["last"].to_list()
+    found: dict[int, Values] = {}
+    for nth, flow in enumerate(flows["flow"]):
+        values = found[int(flow)] = [None] * (2 * count)
+        values[0::2] = firsts[nth * count : (nth + 1) * count]
+        values[1::2] = lasts[nth * count : (nth + 1) * count]
+    return found
 
 
 class Sketch:
@@ -140,19 +154,19 @@ class Sketch:
         interval = self.end_ns // max(self._queue.height - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        rates = {int(f): _rates(self._of_flow(int(f)), width, count) for f in self.flows["flow"]}
-        total = max((sum(row) for row in zip(*rates.values(), strict=True)), default=0.0)
+        sent = {int(f): rates(self._of_flow(int(f)), width, count) for f in self.flows["flow"]}
+        total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
-        top = float(capacity) if isinstance(capacity, int | float) else 0.0
-        scale = scale_of("_bps", max(total, top))
+        most = float(capacity) if isinstance(capacity, int | float) else 0.0
+        scale = scale_of("_bps", max(total, most))
         series = [
-            Series(label, style, _scaled(list(rates.pop(flow)), scale))
+            Series(label, style, scaled(list(sent.pop(flow)), scale))
             for flow, label, style in self._chosen()
         ]
-        if rates:
-            others = [sum(row) for row in zip(*rates.values(), strict=True)]
-            label = f"{len(rates)} other flows"
-            series.append(Series(label, Style(NEUTRAL, ()), _scaled(list(others), scale)))
+        if sent:
+            others = [sum(row) for row in zip(*sent.values(), strict=True)]
+            label = f"{len(sent)} other flows"
+            series.append(Series(label, Style(NEUTRAL, ()), scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
         return Panel(title, scale.unit, times, series, stacked=True)
@@ -172,10 +186,10 @@ class Sketch:
         """Backlog of the bottleneck, in bytes and in time."""
         peak = self._envelope(self._queue, "peak_bytes")
         delay = self._envelope(self._queue, "delay_ns")
-        volume, time = scale_of("_bytes", _top(peak)), scale_of("_ns", _top(delay))
+        volume, time = scale_of("_bytes", top(peak)), scale_of("_ns", top(delay))
         series = [
-            Series("peak backlog", quantity_style(0), _scaled(peak, volume)),
-            Series("delay", quantity_style(1), _scaled(delay, time), right=True),
+            Series("peak backlog", quantity_style(0), scaled(peak, volume)),
+            Series("delay", quantity_style(1), scaled(delay, time), right=True),
         ]
         title = "Queue at the bottleneck"
         return Panel(title, volume.unit, self._times, series, unit_right=time.unit)
@@ -215,8 +229,8 @@ class Sketch:
         return self._panel(title, suffix, series)
 
     def _panel(self, title: str, suffix: str, series: list[tuple[str, Style, Values]]) -> Panel:
-        scale = scale_of(suffix, max((_top(values) for _, _, values in series), default=0.0))
-        lines = [Series(label, style, _scaled(v, scale)) for label, style, v in series]
+        scale = scale_of(suffix, max((top(values) for _, _, values in series), default=0.0))
+        lines = [Series(label, style, scaled(v, scale)) for label, style, v in series]
         return Panel(title, scale.unit, self._times, lines)
 
     def _envelope(self, frame: pl.DataFrame, column: str) -> Values:
@@ -244,12 +258,12 @@ class Sketch:
         ]
 
 
-def _rates(frame: pl.DataFrame, width: int, count: int) -> list[float]:
+def rates(frame: pl.DataFrame, width: int, count: int) -> list[float]:
     """Return the throughput of one flow in each bin, in bit/s.
 
     The counter is read at the last sample of each bin.
     """
-    rates = [0.0] * count
+    found = [0.0] * count
     ends = (
         frame.select("t_ns", "delivered_bytes")
         .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
@@ -261,15 +275,16 @@ def _rates(frame: pl.DataFrame, width: int, count: int) -> list[float]:
         # A flow that starts in a bin has nothing before it.
         before_t = max(before_t, bin_ * width)
         if t > before_t:
-            rates[bin_] = max(delivered - before, 0) * 8e9 / (t - before_t)
+            found[bin_] = max(delivered - before, 0) * 8e9 / (t - before_t)
         before_t, before = t, delivered
-    return rates
+    return found
 
 
-def _top(values: Values) -> float:
+def top(values: Values) -> float:
+    """Return the greatest value, 0 if there is none."""
     return max((v for v in values if v is not None), default=0.0)
 
 
-def _scaled(values: list[float] | Values, scale: Scale) -> Values:
+def scaled(values: list[float] | Values, scale: Scale) -> Values:
     """Return the values in `scale`, to four digits: more than a plot can show."""
     return [None if v is None else float(f"{v / scale.size:.4g}") for v in values]

@@ -1,0 +1,46 @@
+"""``paceline serve``: a local page over the folder of runs."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import webbrowser
+from pathlib import Path
+
+from paceline.cli import console
+from paceline.cli.failure import Exit, Failure
+from paceline.serve import Server
+
+
+def show(folder: Path, port: int, *, browser: bool, as_json: bool) -> Exit:
+    """Serve a folder until Ctrl-C."""
+    if not folder.is_dir():
+        hint = "`paceline run FILE` makes ./runs; another folder can be named"
+        raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
+    try:
+        server = Server(folder, port)
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        message = f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
+        free = "choose another with --port; 0 takes any that is free" if taken else None
+        raise Failure("no-port", message, hint=free, code=Exit.RUN_FAILED) from None
+    try:
+        _tell(server, folder, as_json=as_json)
+        if browser:
+            webbrowser.open(server.address)
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+    return Exit.OK
+
+
+def _tell(server: Server, folder: Path, *, as_json: bool) -> None:
+    if as_json:
+        console.say_json({"address": server.address, "folder": str(folder)})
+    else:
+        text = f"{folder} is at {server.address} until Ctrl-C"
+        console.stdout().print(text, markup=False, soft_wrap=True)
+    # Who reads the address from a pipe waits for it.
+    sys.stdout.flush()

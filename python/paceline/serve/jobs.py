@@ -1,0 +1,153 @@
+"""Runs that the page asks for, on a thread of their own.
+
+The plots fill in while a run is at work: its beginning is run first, a sixteenth of it, then a
+quarter, then all. A shorter run of the same seed is the beginning of the longer one, and together
+the two cost less than a third of the whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+from paceline import _paceline
+from paceline.errors import NotARunError, PacelineError, ScenarioError
+from paceline.runs import Engine, Progress, Run, simulate
+
+#: The shares of a run that are shown on the way.
+_SHARES = (16, 4, 1)
+
+#: Seconds between two messages to a page that listens, if nothing happens.
+_BEAT_S = 2.0
+
+
+class _Stopped(Exception):  # noqa: N818 - it is a wish
+    """The run was given up."""
+
+
+class Job:
+    """One run: how far it is, and what there is of it."""
+
+    def __init__(self, number: int, text: str, pairs: Sequence[tuple[str, str]], seed: int) -> None:
+        self.number = number
+        self.text = text
+        self.pairs = list(pairs)
+        self.seed = seed
+        self.run: Run | None = None
+        #: `running`, `done`, `failed` or `stopped`.
+        self.state = "running"
+        self.message = ""
+        self.path: str | None = None
+        self.simulated_ns = 0
+        self.total_ns = 1
+        #: Counts what there is to see.
+        self.version = 0
+        self.wish_to_stop = False
+        self._changed = Condition()
+
+    def tell(self, **changes: Any) -> None:
+        """Change it, and wake whoever listens."""
+        with self._changed:
+            for name, value in changes.items():
+                setattr(self, name, value)
+            self._changed.notify_all()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a page is told."""
+        return {
+            "job": self.number,
+            "state": self.state,
+            "message": self.message,
+            "id": self.path,
+            "simulated_ns": self.simulated_ns,
+            "total_ns": self.total_ns,
+            "version": self.version,
+        }
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """Yield what changes, until it has ended."""
+        while True:
+            with self._changed:
+                said = self.as_json()
+            yield said
+            if said["state"] != "running":
+                return
+            with self._changed:
+                if self.as_json() == said:
+                    self._changed.wait(_BEAT_S)
+
+
+class Jobs:
+    """Jobs, one after another."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pool = ThreadPoolExecutor(max_workers=1)
+        self._numbers = itertools.count(1)
+        self._jobs: dict[int, Job] = {}
+
+    def start(self, text: str, pairs: Sequence[tuple[str, str]], seed: int | None) -> Job:
+        """Start a run of a scenario; raises `ScenarioError` if it is wrong."""
+        plan = _paceline.check(text, "scenario.toml", pairs)
+        number = next(self._numbers)
+        job = Job(number, text, pairs, plan.seed if seed is None else seed)
+        job.total_ns = plan.duration_ns
+        self._jobs[number] = job
+        self._pool.submit(self._work, job, plan.name)
+        return job
+
+    def get(self, number: int) -> Job:
+        """Return a job by its number; raises `KeyError`."""
+        return self._jobs[number]
+
+    def close(self) -> None:
+        """Give up what is at work."""
+        for job in self._jobs.values():
+            job.wish_to_stop = True
+        self._pool.shutdown(cancel_futures=True)
+
+    def _work(self, job: Job, name: str) -> None:
+        try:
+            for share in _SHARES:
+                self._part(job, share)
+            job.tell(path=self._write(job, name), state="done", version=job.version + 1)
+        except _Stopped:
+            job.tell(state="stopped")
+        except (PacelineError, OSError) as error:
+            job.tell(state="failed", message=str(error))
+
+    def _part(self, job: Job, share: int) -> None:
+        def progress(seen: Progress) -> None:
+            if job.wish_to_stop:
+                raise _Stopped
+            job.tell(simulated_ns=max(seen.simulated_ns, job.simulated_ns))
+
+        def finished(_: int, inner: _paceline.Run, engine: tuple[int, int, int]) -> None:
+            job.tell(run=Run(inner, Engine(*engine)), version=job.version + 1)
+
+        pairs = list(job.pairs)
+        if share > 1:
+            pairs.append(("run.duration", f"{job.total_ns // share} ns"))
+        try:
+            work = [(job.text, "scenario.toml", pairs, job.seed)]
+            simulate(work, finished, threads=1, progress=progress)
+        except ScenarioError:
+            # What is asked for later than the part lasts makes it no scenario; the whole is one.
+            if share == 1:
+                raise
+
+    def _write(self, job: Job, name: str) -> str:
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "run"
+        for nth in itertools.count(1):
+            folder = self._folder / f"{stem}-{job.seed}-edit-{nth}"
+            if not folder.exists():
+                break
+        if job.run is None:
+            raise NotARunError("nothing was run")
+        job.run.write(folder)
+        return folder.relative_to(self._folder).as_posix()

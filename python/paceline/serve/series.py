@@ -1,0 +1,195 @@
+"""Lines over time, thinned to what a screen shows: no peak is lost at any zoom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from paceline.quantities import Scale, scale_of
+from paceline.report.palette import Style, flow_style
+from paceline.report.panels import Values, envelopes, rates, top
+from paceline.runs import Run
+
+#: What can be drawn: its title, and the column.
+QUANTITIES = {
+    "throughput_bps": "Throughput",
+    "rtt_ns": "Round-trip time",
+    "queue_delay_ns": "Delay in the bottleneck's queue",
+    "backlog_bytes": "Greatest backlog of the bottleneck",
+    "in_flight_bytes": "Bytes in flight",
+    "cwnd_bytes": "Congestion window",
+    "pacing_bps": "Pacing rate",
+    "delivery_bps": "Delivery rate, as sampled",
+}
+#: Those of the bottleneck, in the table `queue`.
+_QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
+
+#: Buckets of a plot, and of one with many lines; bins of a throughput.
+BUCKETS = 600
+_FEW = 250
+_MANY_FLOWS = 20
+_BIN_NS = 20_000_000
+
+
+class Tables(Protocol):
+    """Where the tables of a run are; only the columns that are asked for are read."""
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+
+    def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
+        """Return columns of a table, those that it has."""
+
+
+class InMemory:
+    """The tables of a run that is at hand."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+        return self._run.flows
+
+    def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
+        """Return columns of a table, those that it has."""
+        frame: pl.DataFrame = getattr(self._run, table)
+        return frame.select(name for name in names if name in frame.columns)
+
+
+class OnDisk:
+    """The tables of a run in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[tuple[str, str], pl.Series] = {}
+
+    @cached_property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+        return pl.read_parquet(self._folder / "flows.parquet")
+
+    @cached_property
+    def _names(self) -> dict[str, frozenset[str]]:
+        tables = ("samples", "queue")
+        schemas = {
+            name: pl.read_parquet_schema(self._folder / f"{name}.parquet") for name in tables
+        }
+        return {name: frozenset(schema) for name, schema in schemas.items()}
+
+    def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
+        """Return columns of a table, those that it has."""
+        wanted = [name for name in names if name in self._names[table]]
+        fresh = [name for name in wanted if (table, name) not in self._read]
+        if fresh:
+            frame = pl.read_parquet(self._folder / f"{table}.parquet", columns=fresh)
+            for name in fresh:
+                self._read[table, name] = frame[name]
+        return pl.DataFrame([self._read[table, name] for name in wanted])
+
+
+def end_ns(run: Tables) -> int:
+    """Return when a run ended."""
+    ends = [run.columns(table, ("t_ns",))["t_ns"].max() for table in ("samples", "queue")]
+    return max((int(end) for end in ends if isinstance(end, int)), default=1) or 1
+
+
+def series(
+    runs: Mapping[str, Tables], quantity: str, start: int | None = None, end: int | None = None
+) -> dict[str, Any]:
+    """Return the lines of a quantity of some runs between two times, in nanoseconds.
+
+    Each bucket of time gives its least and its greatest value, in the order in which they came.
+    All lines have the same times and the same unit.
+    """
+    last = max((end_ns(run) for run in runs.values()), default=1)
+    start = max(start or 0, 0)
+    end = min(end or last, last)
+    if end <= start:
+        end = start + 1
+    flows = sum(run.flows.height for run in runs.values())
+    buckets = BUCKETS if flows <= _MANY_FLOWS else _FEW
+    if quantity == "throughput_bps":
+        width = max(-(-(end - start) // buckets), _BIN_NS)
+        count = max(-(-(end - start) // width), 1)
+        times = [(start + (i + 0.5) * width) / 1e9 for i in range(count)]
+    else:
+        width = max(-(-(end - start + 1) // buckets), 1)
+        count = -(-(end - start + 1) // width)
+        times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
+    lines: list[tuple[str, str, Style, Values]] = []
+    for nth, (name, run) in enumerate(runs.items()):
+        found = _lines(run, quantity, start, end, width, count)
+        for index, (label, values) in enumerate(found):
+            # Of several runs, a colour is a run and a dash a flow.
+            style = flow_style(index)
+            if len(runs) > 1:
+                style = Style(flow_style(nth).colour, flow_style(index).dash)
+            lines.append((name, label, style, values))
+    scale = scale_of(quantity, max((top(values) for *_, values in lines), default=0.0))
+    return {
+        "title": QUANTITIES[quantity],
+        "unit": scale.unit,
+        "end": last / 1e9,
+        "times": [round(time, 7) for time in times],
+        "lines": [
+            {
+                "run": name,
+                "label": label,
+                "colour": style.colour,
+                "dash": list(style.dash),
+                "values": _written(values, scale),
+            }
+            for name, label, style, values in lines
+        ],
+    }
+
+
+def _lines(
+    run: Tables, quantity: str, start: int, end: int, width: int, count: int
+) -> list[tuple[str, Values]]:
+    inside = pl.col("t_ns").is_between(start, end)
+    if quantity in _QUEUE:
+        table = run.columns("queue", ("link", "t_ns", _QUEUE[quantity]))
+        frame = table.filter(inside & (pl.col("link") == 0)).with_columns(flow=pl.lit(0))
+        shifted = frame.with_columns(pl.col("t_ns") - start)
+        values = envelopes(shifted, _QUEUE[quantity], width, count).get(0)
+        return [("bottleneck", values)] if values else []
+    labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
+    if quantity == "throughput_bps":
+        frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
+        found = _throughput(frame, start, end, width, count)
+    elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
+        shifted = frame.filter(inside).with_columns(pl.col("t_ns") - start)
+        found = envelopes(shifted, quantity, width, count)
+    else:
+        return []
+    return [(str(label), found[flow]) for flow, label in labels.items() if flow in found]
+
+
+def _written(values: Values, scale: Scale) -> list[float | None]:
+    """Return values in a scale, to the digits that a plot can show."""
+    column = pl.Series(values, dtype=pl.Float64) / scale.size
+    return column.round_sig_figs(5).to_list()
+
+
+def _throughput(
+    frame: pl.DataFrame, start: int, end: int, width: int, count: int
+) -> dict[int, Values]:
+    found: dict[int, Values] = {}
+    until = frame.filter(pl.col("t_ns") <= end)
+    for key, part in until.partition_by("flow", as_dict=True).items():
+        before = part.filter(pl.col("t_ns") <= start)["delivered_bytes"]
+        base = int(before[-1]) if before.len() else 0
+        inside = part.filter(pl.col("t_ns") > start).select(
+            pl.col("t_ns") - start, pl.col("delivered_bytes") - base
+        )
+        if inside.height:
+            found[int(key[0])] = list(rates(inside, width, count))
+    return found

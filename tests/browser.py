@@ -1,0 +1,114 @@
+"""A headless Chromium, driven over its debugging pipe: nothing but the browser is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+def found() -> str | None:
+    """Return the browser's command, if there is one."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class Browser:
+    """One page."""
+
+    def __init__(self, profile: Path) -> None:
+        command = found()
+        assert command is not None
+        orders, self._out = os.pipe()
+        self._in, answers = os.pipe()
+        # The browser reads orders from its descriptor 3 and writes answers to 4.
+        shell = f'exec "$0" "$@" 3<&{orders} 4>&{answers}'
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"]
+        flags += [f"--user-data-dir={profile}", "--window-size=1280,1600", "about:blank"]
+        self._process = subprocess.Popen(
+            ["bash", "-c", shell, command, *flags],
+            pass_fds=(orders, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(orders)
+        os.close(answers)
+        self._rest = b""
+        self._number = 0
+        self._session: str | None = None
+        #: What went wrong in the page.
+        self.errors: list[str] = []
+        page = next(
+            target
+            for target in self._ask("Target.getTargets")["targetInfos"]
+            if target["type"] == "page"
+        )
+        attached = self._ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime"):
+            self._ask(f"{domain}.enable")
+
+    def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        order = {"id": self._number, "method": method, "params": parameters}
+        if self._session is not None:
+            order["sessionId"] = self._session
+        os.write(self._out, json.dumps(order).encode() + b"\0")
+        while True:
+            answer = self._read()
+            if answer.get("method") == "Runtime.exceptionThrown":
+                self.errors.append(json.dumps(answer["params"]["exceptionDetails"]))
+            if answer.get("id") == self._number:
+                assert "error" not in answer, answer
+                result: dict[str, Any] = answer["result"]
+                return result
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            more = os.read(self._in, 1 << 16)
+            assert more, "the browser has gone"
+            self._rest += more
+        line, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def open(self, address: str) -> None:
+        """Go to a page."""
+        self._ask("Page.navigate", url="about:blank")
+        self._ask("Page.navigate", url=address)
+
+    def ask(self, expression: str) -> Any:
+        """Return the value of an expression in the page."""
+        result = self._ask(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def wait(self, expression: str, seconds: float = 60) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + seconds
+        while not self.ask(f"Boolean(document.body) && Boolean({expression})"):
+            assert time.monotonic() < end, f"never: {expression}; {self.errors}"
+            time.sleep(0.02)
+
+    def screenshot(self, path: Path) -> None:
+        """Write what is to be seen."""
+        data = self._ask("Page.captureScreenshot", format="png")["data"]
+        path.write_bytes(base64.b64decode(data))
+
+    def close(self) -> None:
+        """End the browser."""
+        os.close(self._out)
+        try:
+            self._process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._in)
