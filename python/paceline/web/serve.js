@@ -215,6 +215,8 @@
     }
     const font = '12px system-ui, "DejaVu Sans", sans-serif';
     const axis = { stroke: "#333", grid: { stroke: "#e8e8e8", width: 1 }, ticks: { stroke: "#bbb", width: 1, size: 5 }, font, labelFont: font, labelSize: 18 };
+    // Of many lines nobody tells dashes apart, and they are slow to draw.
+    const many = data.lines.length > 20;
     const uplot = new uPlot(
       {
         title: data.title,
@@ -224,7 +226,7 @@
         axes: [{ ...axis, label: "time (s)", size: 34 }, { ...axis, label: data.unit, size: SIDE - 18 }],
         series: [
           { label: "time", value: (u, v) => (v == null ? "–" : `${v.toFixed(3)} s`) },
-          ...data.lines.map((line) => ({ label: label(line), stroke: line.colour, dash: line.dash.map((d) => d * 1.5), width: 1.25, points: { show: false }, value: (u, v) => shown(v) })),
+          ...data.lines.map((line) => ({ label: label(line), stroke: line.colour, dash: many ? undefined : line.dash.map((d) => d * 1.5), width: many ? 1 / devicePixelRatio : 1.25, points: { show: false }, value: (u, v) => shown(v) })),
         ],
         legend: { show: data.lines.length <= 40 },
         cursor: { drag: { x: true, y: false }, sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } } },
