@@ -77,7 +77,7 @@ def test_version(cli: Command) -> None:
     assert cli("--version").stdout.strip() == paceline.__version__
 
 
-@pytest.mark.parametrize("format_", ["html", "png", "svg"])
+@pytest.mark.parametrize("format_", ["html", "png", "svg", "pdf"])
 def test_reports_are_the_same_bytes_every_time(
     cli: Command, run: paceline.Run, tmp_path: Path, format_: str
 ) -> None:

@@ -175,7 +175,7 @@ def test_losses_and_retransmissions_are_marked(recorded: paceline.Run) -> None:
     assert drawn["x"] == trace.drops.height
 
 
-@pytest.mark.parametrize("format_", ["png", "svg"])
+@pytest.mark.parametrize("format_", ["png", "svg", "pdf"])
 def test_the_same_bytes_every_time(
     cli: Command, recorded: paceline.Run, tmp_path: Path, format_: str
 ) -> None:

@@ -80,6 +80,8 @@ def test_a_point_of_a_sweep_is_what_run_says_of_it(
         .agg(pl.col("goodput_bps").mean())["goodput_bps"]
         .to_list()
     )
+    assert "path.rate x path.queue.size, 2 x 3 points x 3 seeds" in repr(sweep)
+    assert sweep._repr_html_().startswith("<table>")
     for picture in value["pictures"]:
         assert (tmp_path / picture).stat().st_size > 5_000
 

@@ -8,6 +8,7 @@
 from paceline._paceline import __version__, controllers, metrics, schema
 from paceline.errors import Diagnostic, NotARunError, PacelineError, RunError, ScenarioError
 from paceline.runs import Engine, Progress, Run, check, run, run_jobs, run_many
+from paceline.sweep import Sweep
 
 read = Run.read
 
@@ -20,6 +21,7 @@ __all__ = [
     "Run",
     "RunError",
     "ScenarioError",
+    "Sweep",
     "__version__",
     "check",
     "controllers",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -125,16 +124,6 @@ def draw(result: Result, picture: Picture) -> Figure:
         if "y" in picture.log:
             axes.set_yscale("log")
     return figure
-
-
-def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
-    """Return a figure as ``png`` or ``svg``."""
-    # No date, no version: nothing but the claim.
-    metadata = {"Date": None} if format == "svg" else {"Software": None}
-    out = BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "paceline"}):
-        figure.savefig(out, format=format, metadata=metadata)
-    return out.getvalue()
 
 
 def _figure(width: float, height: float, title: str) -> Figure:

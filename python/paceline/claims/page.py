@@ -12,10 +12,11 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from paceline._paceline import __version__
-from paceline.claims.drawing import draw, saved, series
+from paceline.claims.drawing import draw, series
 from paceline.claims.expressions import ExpressionError
 from paceline.claims.pictures import PictureError
 from paceline.claims.runner import Result
+from paceline.report.figure import saved
 
 FORMATS = ("png", "svg")
 

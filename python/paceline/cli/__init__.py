@@ -182,13 +182,13 @@ def report(
     /,
     *,
     format: Annotated[  # noqa: A002
-        Literal["html", "png", "svg"], Parameter(help="One page, or figures for paper.")
+        Literal["html", "png", "svg", "pdf"], Parameter(help="One page, or figures for paper.")
     ] = "html",
     out: Annotated[
         Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
     ] = None,
     flow: Annotated[
-        int | None, Parameter(help="The flow of the detailed panels of png and svg.")
+        int | None, Parameter(help="The flow of the detailed panels of a figure.")
     ] = None,
     json: Json = False,
 ) -> Exit:
@@ -217,7 +217,9 @@ def sequence(
     run: Annotated[list[str], Parameter(negative="", help="Folders of runs.")],
     /,
     *,
-    format: Annotated[Literal["png", "svg"], Parameter(help="What to write.")] = "png",  # noqa: A002
+    format: Annotated[  # noqa: A002
+        Literal["png", "svg", "pdf"], Parameter(help="What to write.")
+    ] = "png",
     out: Annotated[
         Path | None,
         Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
@@ -322,7 +324,7 @@ def sweep(
         int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
     ] = None,
     format: Annotated[  # noqa: A002
-        Literal["png", "svg"], Parameter(help="Form of the pictures.")
+        Literal["png", "svg", "pdf"], Parameter(help="Form of the pictures.")
     ] = "png",
     fresh: Annotated[
         bool, Parameter(negative="", help="Begin anew, and give up what is in the folder.")

@@ -15,12 +15,12 @@ from rich.markup import escape
 
 from paceline import _paceline
 from paceline.claims import Campaign, ClaimError, Result, nearest
-from paceline.claims.drawing import saved
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.evaluate import Matrix, criteria, pairs
 from paceline.evaluate.matrix import MEASURES
 from paceline.report import writing
+from paceline.report.figure import saved
 
 #: How the short form shortens a pair.
 _QUICK = "20 s"

@@ -32,9 +32,10 @@ EXPORTS = [
     {"name": "html", "summary": "one self-contained page", "command": "report"},
     {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
     {"name": "svg", "summary": "the plots as a figure", "command": "report --format svg"},
+    {"name": "pdf", "summary": "the plots as a figure", "command": "report --format pdf"},
     {
         "name": "sequence",
-        "summary": "a time-sequence diagram of each packet, as png or svg",
+        "summary": "a time-sequence diagram of each packet, as png, svg or pdf",
         "command": "sequence",
     },
     {"name": "csv", "summary": "the tables, a file each", "command": "export --format csv"},

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write(run: Run, path: Path, format: str, flow: int | None = None) -> Path:  # noqa: A002
-    """Write the report of a run as `format`: ``html``, ``png`` or ``svg``."""
+    """Write the report of a run as `format`: ``html``, ``png``, ``svg`` or ``pdf``."""
     from paceline.report import figure, page
 
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,16 +65,30 @@ def draw(run: Run, flow: int | None = None) -> Figure:
 
 
 def save(run: Run, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
-    """Write the figure of a run as ``png`` or ``svg``."""
+    """Write the figure of a run as ``png``, ``svg`` or ``pdf``."""
     write(draw(run, flow), path, format)
 
 
 def write(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
-    """Write a figure as ``png`` or ``svg``, the same bytes every time."""
-    # No date, no version: nothing but the run.
-    metadata = {"Date": None} if format == "svg" else {"Software": None}
-    with mpl.rc_context({"svg.hashsalt": "paceline"}):
-        figure.savefig(path, format=format, metadata=metadata)
+    """Write a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
+    path.write_bytes(saved(figure, format))
+
+
+#: No date, no version: nothing but what is drawn.
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
+
+def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
+    """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
+    out = BytesIO()
+    # Type 42 keeps the text of a PDF text.
+    with mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}):
+        figure.savefig(out, format=format, metadata=_METADATA[format])
+    return out.getvalue()
 
 
 def _line(style: Style) -> dict[str, Any]:

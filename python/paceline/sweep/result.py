@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -134,6 +135,17 @@ class Sweep:
             "best": best and dict(self.grid.points[best[0]]),
             "worst": best and dict(self.grid.points[best[1]]),
         }
+
+    def _repr_html_(self) -> str:
+        axes = "".join(
+            f"<tr><td>{html.escape(axis.name)}</td>"
+            f"<td>{html.escape(', '.join(axis.names))}</td></tr>"
+            for axis in self.grid.axes
+        )
+        seeds = ", ".join(map(str, self.grid.seeds))
+        caption = f"Sweep {html.escape(self.scenario)}, {len(self.grid)} runs"
+        rows = f"{axes}<tr><td>seed</td><td>{seeds}</td></tr>"
+        return f"<table><caption>{caption}</caption>{rows}</table>"
 
     def __repr__(self) -> str:
         shape = " x ".join(str(len(axis.points)) for axis in self.grid.axes)
