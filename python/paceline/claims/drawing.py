@@ -136,8 +136,11 @@ def _figure(width: float, height: float, title: str) -> Figure:
 
 def _styles(labels: Iterable[str]) -> dict[str, str]:
     """Return a colour for each label; what stands before a comma has the same colour throughout."""
+    labels = list(labels)
+    named = {label.partition(",")[0].strip() for label in labels}
+    taken = {_COLOURS[head] for head in named if head in _COLOURS}
+    spare = iter([c for c in QUANTITIES if c not in taken] + list(QUANTITIES))
     colours: dict[str, str] = {}
-    spare = iter([c for c in QUANTITIES if c not in _COLOURS.values()] + list(QUANTITIES))
     heads: dict[str, str] = {}
     for label in labels:
         head = label.partition(",")[0].strip()
