@@ -6,7 +6,14 @@
 """
 
 from paceline._paceline import __version__, controllers, metrics, schema
-from paceline.errors import Diagnostic, NotARunError, PacelineError, RunError, ScenarioError
+from paceline.errors import (
+    Diagnostic,
+    NotARunError,
+    PacelineError,
+    RunError,
+    ScenarioError,
+    UnavailableError,
+)
 from paceline.runs import Engine, Progress, Run, check, run, run_jobs, run_many
 from paceline.sweep import Sweep
 
@@ -22,6 +29,7 @@ __all__ = [
     "RunError",
     "ScenarioError",
     "Sweep",
+    "UnavailableError",
     "__version__",
     "check",
     "controllers",

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 __version__: str
 
+Backend = Literal["sim", "emu"]
 _Overrides = Sequence[tuple[str, str]]
 
 class Option(TypedDict):
@@ -100,7 +101,13 @@ class Plan:
     sweep: Sweep | None
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
-def check(text: str, file: str, overrides: _Overrides = (), sweep: bool = True) -> Plan: ...
+def check(
+    text: str,
+    file: str,
+    overrides: _Overrides = (),
+    sweep: bool = True,
+    backend: Backend = "sim",
+) -> Plan: ...
 def schema() -> str: ...
 def startup(gain: float, rounds: int) -> list[StartupRow]: ...
 def startup_derivation() -> StartupDerivation: ...
@@ -114,6 +121,7 @@ def simulate(
     finished: Callable[[int, Run, tuple[int, int, int]], object],
     progress: Callable[[int, int, int, int, int], object] | None = None,
     failed: Callable[[int, str], object] | None = None,
+    backend: Backend = "sim",
 ) -> None: ...
 def aggregate(rows: Sequence[Sequence[float]]) -> list[Aggregate | None]: ...
 def repeats_json(runs: Sequence[Run]) -> str: ...

@@ -37,5 +37,13 @@ class RunError(PacelineError):
     """A run that stopped before its end."""
 
 
+class UnavailableError(PacelineError):
+    """This machine lacks what a run needs; `hint` says what may mend it."""
+
+    def __init__(self, what_and_hint: Sequence[str | None]) -> None:
+        what, self.hint = what_and_hint
+        super().__init__(what)
+
+
 class NotARunError(PacelineError):
     """A folder that is not a run."""

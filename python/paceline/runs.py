@@ -132,6 +132,17 @@ class Run:
         """Seed of all randomness."""
         return int(self.summary["seed"])
 
+    @property
+    def backend(self) -> str:
+        """What ran it: ``sim`` or ``emu``."""
+        return str(self.summary["backend"])
+
+    @property
+    def emulation(self) -> dict[str, Any] | None:
+        """What the emulator measured of itself; `None` of a simulated run."""
+        emulation: dict[str, Any] | None = self.summary.get("emulation")
+        return emulation
+
     def plot(self, flow: int | None = None) -> Figure:
         """Draw the run as the report does; `flow` chooses the flow of the detailed panels."""
         from paceline.report.figure import draw
@@ -192,8 +203,11 @@ def run_jobs(
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     finished: Callable[[int, Run], object] | None = None,
+    backend: _paceline.Backend = "sim",
 ) -> list[Run]:
     """Run a scenario once for each job (overrides, seed), side by side, in the jobs' order.
+
+    With the backend ``emu`` they run in real time, one after another.
 
     `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends.
     Ctrl-C raises `KeyboardInterrupt`; what `finished` was given by then is whole.
@@ -207,7 +221,7 @@ def run_jobs(
             finished(index, runs[index])
 
     pool = [(text, name or file, _pairs(overrides), seed) for overrides, seed in jobs]
-    simulate(pool, collect, threads=threads, progress=progress)
+    simulate(pool, collect, threads=threads, progress=progress, backend=backend)
     return [runs[index] for index in range(len(jobs))]
 
 
@@ -218,6 +232,7 @@ def simulate(
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
     failed: Callable[[int, str], object] | None = None,
+    backend: _paceline.Backend = "sim",
 ) -> None:
     """Run jobs (text, its name in errors, overrides, seed) side by side, and keep nothing.
 
@@ -229,6 +244,7 @@ def simulate(
         finished,
         None if progress is None else lambda *seen: progress(Progress(*seen)),
         failed,
+        backend,
     )
 
 
@@ -239,11 +255,12 @@ def run_many(
     overrides: Overrides = (),
     threads: int | None = None,
     progress: Callable[[Progress], object] | None = None,
+    backend: _paceline.Backend = "sim",
 ) -> list[Run]:
     """Run a scenario once for each seed, side by side; the runs come in the seeds' order."""
     overrides = _pairs(overrides)
     jobs = [(overrides, seed) for seed in seeds]
-    return run_jobs(scenario, jobs, threads=threads, progress=progress)
+    return run_jobs(scenario, jobs, threads=threads, progress=progress, backend=backend)
 
 
 def run(
@@ -252,14 +269,17 @@ def run(
     seed: int | None = None,
     overrides: Overrides = (),
     progress: Callable[[Progress], object] | None = None,
+    backend: _paceline.Backend = "sim",
 ) -> Run:
     """Run a scenario, given as a path or as TOML text, once.
 
-    The seed is the scenario's unless another is given.
+    The seed is the scenario's unless another is given. The backend is ``sim``, in virtual time, or
+    ``emu``, in real time with the kernel's own TCP (Linux); `UnavailableError` says what the
+    machine lacks for that, and `Run.emulation` how far it was from what was asked for.
 
     >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
     """
     if seed is None:
         text, name = load(scenario)
-        seed = _paceline.check(text, name, _pairs(overrides)).seed
-    return run_many(scenario, [seed], overrides=overrides, progress=progress)[0]
+        seed = _paceline.check(text, name, _pairs(overrides), backend).seed
+    return run_many(scenario, [seed], overrides=overrides, progress=progress, backend=backend)[0]

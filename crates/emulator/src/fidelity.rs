@@ -1,7 +1,14 @@
 //! How far an emulated run was from what was asked for.
 
-use paceline_units::Duration;
+use std::fs;
+
+use paceline_scenario::Scenario;
+use paceline_units::{Bytes, Duration, Gain, Rate};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::message::Outcome;
+use crate::plan::Plan;
 
 /// Times, counted in bins no wider than 1/32 of what they hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,6 +82,139 @@ fn upper(bin: usize) -> u64 {
     let (doublings, within) = ((bin - STEPS) / STEPS, (bin - STEPS) % STEPS);
     let next = u128::from(STEPS + within + 1) << doublings;
     u64::try_from(next - 1).unwrap_or(u64::MAX)
+}
+
+/// What the emulator says of itself in `run.json`, with the bounds that it was beyond.
+pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
+    let seen = &outcome.measured;
+    let bounds = &scenario.run.emulation;
+    let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);
+    let share = |part: u64| part as f64 / seen.wall.max(1) as f64;
+    let late = |times: &Histogram| {
+        json!({
+            "count": times.count(),
+            "p50_ns": nanos(times.percentile(0.5)),
+            "p99_ns": nanos(times.percentile(0.99)),
+            "max_ns": times.max().as_nanos(),
+        })
+    };
+    // There and back: late to be seen by the path, and late to leave it.
+    let half = seen
+        .ingest
+        .percentile(0.5)
+        .zip(seen.lateness.percentile(0.5));
+    let added = half.map(|(ingest, release)| (ingest + release) * 2);
+    let rate_error = (seen.asked > 0).then(|| 1.0 - seen.achieved as f64 / seen.asked as f64);
+    let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
+    // What is late is not where the plan has it.
+    let queue_error = seen
+        .ingest
+        .percentile(0.99)
+        .zip(seen.lateness.percentile(0.99));
+    let queue_error = queue_error.map(|(ingest, release)| rate.volume_in(ingest + release));
+    let mut beyond = Vec::new();
+    let mut hold = |figure: &str, value: Value, bound: Value, broken: bool, message: String| {
+        if broken {
+            beyond.push(json!({
+                "figure": figure, "value": value, "bound": bound, "message": message,
+            }));
+        }
+    };
+    let lateness = seen.lateness.percentile(0.99);
+    hold(
+        "lateness_p99_ns",
+        json!(nanos(lateness)),
+        json!(bounds.lateness_p99.as_nanos()),
+        lateness.is_some_and(|time| time > bounds.lateness_p99),
+        format!(
+            "1 % of packets left the path more than {} late, and {} is allowed",
+            lateness.unwrap_or_default(),
+            bounds.lateness_p99
+        ),
+    );
+    hold(
+        "added_delay_ns",
+        json!(nanos(added)),
+        json!(bounds.added_delay.as_nanos()),
+        added.is_some_and(|time| time > bounds.added_delay),
+        format!(
+            "the emulator adds {} to a round trip, and {} is allowed",
+            added.unwrap_or_default(),
+            bounds.added_delay
+        ),
+    );
+    let allowed = f64::from(bounds.rate_error.millionths()) / f64::from(Gain::SCALE);
+    hold(
+        "rate_error_ratio",
+        json!(rate_error),
+        json!(allowed),
+        rate_error.is_some_and(|error| error.abs() > allowed),
+        format!(
+            "the busy link was {:.2} % off its rate, and {} is allowed",
+            100.0 * rate_error.unwrap_or(0.0).abs(),
+            bounds.rate_error
+        ),
+    );
+    hold(
+        "device_drops",
+        json!(seen.device_drops),
+        json!(0),
+        seen.device_drops > 0,
+        format!(
+            "the devices dropped {} packets that the path has not seen",
+            seen.device_drops
+        ),
+    );
+    let time = Duration::from_nanos(seen.wall);
+    let flows: Vec<Value> = plan
+        .flows
+        .iter()
+        .zip(&outcome.flows)
+        .map(|(plan, flow)| {
+            let error = flow
+                .min_rtt
+                .map(|rtt| i128::from(rtt) - i128::from(plan.base_rtt.as_nanos()));
+            json!({
+                "flow": flow.flow,
+                "kernel_cc": plan.kernel_cc,
+                "min_rtt_ns": flow.min_rtt,
+                "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
+                "window_limited_ns": flow.window_limited,
+                "buffer_limited_ns": flow.buffer_limited,
+                "error": flow.error,
+            })
+        })
+        .collect();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    json!({
+        "trusted": beyond.is_empty(),
+        "beyond": beyond,
+        "lateness": late(&seen.lateness),
+        "ingest": late(&seen.ingest),
+        "sampling": late(&seen.sampling),
+        "added_delay_ns": nanos(added),
+        "rate_asked_bps": (seen.asked > 0).then(|| rate.bps()),
+        "rate_achieved_bps": rate_error.map(|error| (rate.bps() as f64 * (1.0 - error)).round()),
+        "rate_error_ratio": rate_error,
+        "busy_bytes": seen.asked,
+        "queue_error_p99_bytes": queue_error.map(Bytes::get),
+        "device_drops": seen.device_drops,
+        "emulator_cpu_ratio": share(seen.emulator_cpu),
+        "hosts_cpu_ratio": share(seen.hosts_cpu),
+        "machine_cpu_ratio": share(seen.machine_cpu) / seen.cores.max(1) as f64,
+        "cores": seen.cores,
+        "wall_ns": time.as_nanos(),
+        "real_time": seen.real_time,
+        "memory_locked": seen.locked,
+        "user_namespace": seen.user_namespace,
+        "kernel": kernel.trim(),
+        "bounds": {
+            "lateness_p99_ns": bounds.lateness_p99.as_nanos(),
+            "added_delay_ns": bounds.added_delay.as_nanos(),
+            "rate_error_ratio": allowed,
+        },
+        "flows": flows,
+    })
 }
 
 #[cfg(test)]

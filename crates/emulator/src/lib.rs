@@ -34,6 +34,14 @@ use sys::{Fork, Ready};
 
 pub use plan::{MAX_RATE, MIN_INTERVAL, check, controllers};
 
+/// Whether this machine has what a scenario needs; what only a try can tell is not told.
+///
+/// # Errors
+/// What it lacks.
+pub fn available(scenario: &Scenario) -> Result<(), Unavailable> {
+    plan::available(scenario, &controllers())
+}
+
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -97,9 +105,11 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
     let plan = plan::resolve(scenario, seed).map_err(RunError::Scenario)?;
-    plan::available(scenario, &controllers())?;
+    available(scenario)?;
     let (outcome, last) = emulate(scenario, &plan, seed, progress)?;
-    Ok((record::run(scenario, &plan, seed, &outcome), last))
+    let report = fidelity::report(scenario, &plan, &outcome);
+    let run = record::run(scenario, &plan, seed, &outcome);
+    Ok((run.with_emulation(report), last))
 }
 
 fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {

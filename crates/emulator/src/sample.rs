@@ -159,6 +159,8 @@ fn bbr(bytes: &[u8]) -> Option<Bbr> {
 fn bbr_phase(bbr: Bbr) -> u8 {
     const HIGH: u32 = UNIT * 2885 / 1000 + 1;
     match (bbr.pacing_gain, bbr.cwnd_gain) {
+        // Before the first ACK it has no gains.
+        _ if bbr.bw == 0 => STARTUP,
         (pacing, HIGH) if pacing < UNIT => DRAIN,
         (_, HIGH) => STARTUP,
         (_, UNIT) => PROBE_RTT,

@@ -44,6 +44,11 @@ pub fn run(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "RunError", message)
 }
 
+/// `UnavailableError`: this machine lacks what a run needs.
+pub fn unavailable(py: Python<'_>, what: &str, hint: Option<&str>) -> PyErr {
+    raise(py, "UnavailableError", vec![Some(what), hint])
+}
+
 /// `OSError` or `NotARunError`: a folder could not be written or read.
 pub fn record(py: Python<'_>, error: &RecordError) -> PyErr {
     match error {

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod conformance;
+mod engine;
 mod error;
 mod run;
 mod scenario;

@@ -5,6 +5,7 @@ use paceline_scenario::{Op, Scenario};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::engine::Engine;
 use crate::error;
 
 /// Reads and checks a scenario, names of controllers and metrics included.
@@ -13,14 +14,17 @@ pub fn parse(
     text: &str,
     file: &str,
     overrides: &[(String, String)],
+    engine: Engine,
 ) -> PyResult<Scenario> {
     let scenario = Scenario::parse(text, file, overrides)
         .map_err(|diagnostics| error::scenario(py, &diagnostics))?;
-    let diagnostics = paceline_simulator::check(&scenario);
-    if diagnostics.is_empty() {
-        Ok(scenario)
-    } else {
-        Err(error::scenario(py, &diagnostics))
+    let diagnostics = engine.check(&scenario);
+    if !diagnostics.is_empty() {
+        return Err(error::scenario(py, &diagnostics));
+    }
+    match engine.available(&scenario) {
+        Ok(()) => Ok(scenario),
+        Err(failure) => Err(failure.raise(py)),
     }
 }
 
@@ -163,17 +167,19 @@ impl Plan {
 /// Checks a scenario, the points of its sweep included unless `sweep` is false; `ScenarioError` has
 /// all that is wrong with it.
 #[pyfunction]
-#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true))]
+#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim"))]
 pub fn check(
     py: Python<'_>,
     text: &str,
     file: &str,
     overrides: Vec<(String, String)>,
     sweep: bool,
+    backend: &str,
 ) -> PyResult<Plan> {
-    let scenario = parse(py, text, file, &overrides)?;
+    let engine = Engine::named(backend)?;
+    let scenario = parse(py, text, file, &overrides, engine)?;
     let diagnostics = if sweep {
-        scenario.check_sweep(paceline_simulator::check)
+        scenario.check_sweep(|point| engine.check(point))
     } else {
         Vec::new()
     };

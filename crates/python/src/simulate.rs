@@ -6,11 +6,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use paceline_scenario::Scenario;
-use paceline_simulator::{Progress, RunError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use crate::error;
+use crate::engine::{Engine, Failure, Progress};
 use crate::run::Run;
 use crate::scenario::parse;
 
@@ -27,8 +26,7 @@ struct Seen {
 
 impl Seen {
     fn set(&self, progress: &Progress) {
-        self.simulated_ns
-            .store(progress.simulated.as_nanos(), Relaxed);
+        self.simulated_ns.store(progress.passed_ns, Relaxed);
         self.packets.store(progress.packets, Relaxed);
         self.events.store(progress.events, Relaxed);
     }
@@ -36,7 +34,7 @@ impl Seen {
 
 struct Ended {
     index: usize,
-    outcome: Result<(paceline_record::Run, Progress), RunError>,
+    outcome: Result<(paceline_record::Run, Progress), Failure>,
     wall: Duration,
 }
 
@@ -49,9 +47,10 @@ type Job = (PyBackedStr, PyBackedStr, Vec<(String, String)>, u64);
 /// `finished(index, run, engine)` once for each job, as they end, with `engine` being
 /// `(wall_ns, packets, events)`. What any of them raises, and Ctrl-C, stops the jobs that are left.
 /// So does a run that stops before its end, unless `failed(index, message)` hears of it. Of runs
-/// that have ended, no more than `threads` wait to be handed over.
+/// that have ended, no more than `threads` wait to be handed over. `backend` is `sim` or `emu`; runs
+/// in real time would get in each other's way, and go one after another.
 #[pyfunction]
-#[pyo3(signature = (jobs, threads, finished, progress = None, failed = None))]
+#[pyo3(signature = (jobs, threads, finished, progress = None, failed = None, backend = "sim"))]
 pub fn simulate(
     py: Python<'_>,
     jobs: Vec<Job>,
@@ -59,19 +58,28 @@ pub fn simulate(
     finished: Py<PyAny>,
     progress: Option<Py<PyAny>>,
     failed: Option<Py<PyAny>>,
+    backend: &str,
 ) -> PyResult<()> {
+    let engine = Engine::named(backend)?;
+    let threads = match engine {
+        Engine::Simulator => threads.max(1),
+        Engine::Emulator => 1,
+    };
     let jobs = jobs
         .into_iter()
-        .map(|(text, file, overrides, seed)| Ok((parse(py, &text, &file, &overrides)?, seed)))
+        .map(|(text, file, overrides, seed)| {
+            Ok((parse(py, &text, &file, &overrides, engine)?, seed))
+        })
         .collect::<PyResult<Vec<_>>>()?;
     let batch = Batch {
         seen: jobs.iter().map(|_| Seen::default()).collect(),
         jobs,
+        engine,
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
     let listener = Listener { finished, failed };
-    py.detach(|| batch.run(threads.max(1), &listener, progress.as_ref()))
+    py.detach(|| batch.run(threads, &listener, progress.as_ref()))
 }
 
 /// Who hears of jobs that have ended.
@@ -82,6 +90,7 @@ struct Listener {
 
 struct Batch {
     jobs: Vec<(Scenario, u64)>,
+    engine: Engine,
     seen: Vec<Seen>,
     next: AtomicUsize,
     stop: AtomicBool,
@@ -132,8 +141,8 @@ impl Batch {
                 return;
             };
             let begin = Instant::now();
-            let outcome = paceline_simulator::run(scenario, *seed, &mut |progress| {
-                seen.set(progress);
+            let outcome = self.engine.run(scenario, *seed, &mut |progress| {
+                seen.set(&progress);
                 if self.stop.load(Relaxed) {
                     ControlFlow::Break(())
                 } else {
@@ -170,8 +179,8 @@ impl Batch {
             // We stopped it ourselves.
             Err(_) if stopping => Ok(()),
             Err(error) => match &listener.failed {
-                Some(failed) => failed.call1(py, (job.index, error.to_string())).map(drop),
-                None => Err(error::run(py, &error.to_string())),
+                Some(failed) => failed.call1(py, (job.index, error.message())).map(drop),
+                None => Err(error.raise(py)),
             },
         })
     }

@@ -207,7 +207,12 @@ impl Run {
             Some((table, batch)) => read_flows(TableView { table, batch })?,
             None => return Err(RecordError::Table { table: "flows" }),
         };
-        Self::new(run.info(scenario_toml, flows), tables)
+        let emulation = run.emulation.clone();
+        let read = Self::new(run.info(scenario_toml, flows), tables)?;
+        Ok(match emulation {
+            Some(emulation) => read.with_emulation(emulation),
+            None => read,
+        })
     }
 }
 
@@ -222,6 +227,7 @@ struct RunFile {
     sample_interval_ns: u64,
     payload_ratio: Option<f64>,
     links: Vec<LinkFile>,
+    emulation: Option<Value>,
 }
 
 #[derive(Deserialize)]

@@ -41,6 +41,7 @@ pub struct Run {
     tables: Vec<(&'static str, RecordBatch)>,
     metrics: Vec<Metric>,
     flows: Vec<FlowMetrics>,
+    emulation: Option<Value>,
 }
 
 impl Run {
@@ -66,7 +67,19 @@ impl Run {
             tables,
             metrics,
             flows,
+            emulation: None,
         })
+    }
+
+    /// The run with what its emulator measured of itself.
+    pub fn with_emulation(mut self, emulation: Value) -> Self {
+        self.emulation = Some(emulation);
+        self
+    }
+
+    /// What its emulator measured of itself; none of a simulated run.
+    pub fn emulation(&self) -> Option<&Value> {
+        self.emulation.as_ref()
     }
 
     /// What it was.
@@ -128,13 +141,17 @@ impl Run {
             .iter()
             .map(|m| (m.name.to_owned(), m.json()))
             .collect();
-        json!({
+        let mut summary = json!({
             "schema": SCHEMA,
             "scenario": self.info.scenario,
             "seed": self.info.seed,
             "backend": self.info.backend,
             "metrics": metrics,
             "flows": flows,
-        })
+        });
+        if let (Some(object), Some(emulation)) = (summary.as_object_mut(), &self.emulation) {
+            object.insert("emulation".into(), emulation.clone());
+        }
+        summary
     }
 }

@@ -48,7 +48,7 @@ pub use link::LinkSection;
 pub use loss::{BurstLoss, Loss};
 pub use path::{PathSection, QueueSize, RateSource};
 pub use queue::{Codel, DualPi2, FqCodel, Frequency, Pie, Queue, QueueKind};
-pub use run::{RecordSection, RunSection};
+pub use run::{EmulationSection, RecordSection, RunSection};
 pub use sweep::{Axis, Point, Seeds, SweepSection, metric_of_flow};
 
 /// An experiment: what is run, over what, and what good looks like.

@@ -1,6 +1,6 @@
 //! `[run]`: how long, how often, what is kept.
 
-use paceline_units::Duration;
+use paceline_units::{Duration, Gain};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -31,6 +31,53 @@ pub struct RunSection {
     /// What is kept beside the tables that are always kept.
     #[schemars(default)]
     pub record: RecordSection,
+    /// How far an emulated run may be from what is asked for.
+    #[serde(skip_serializing_if = "EmulationSection::is_default")]
+    #[schemars(default)]
+    pub emulation: EmulationSection,
+}
+
+/// How far an emulated run may be from what is asked for, and still be trusted.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct EmulationSection {
+    /// The 99th percentile of how much later than planned packets leave the path.
+    #[schemars(default = "default_lateness")]
+    pub lateness_p99: Duration,
+    /// What the emulator itself adds to a round trip, in the median.
+    #[schemars(default = "default_added_delay")]
+    pub added_delay: Duration,
+    /// By how much a busy link is off its rate.
+    #[schemars(default = "default_rate_error")]
+    pub rate_error: Gain,
+}
+
+impl EmulationSection {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for EmulationSection {
+    fn default() -> Self {
+        Self {
+            lateness_p99: default_lateness(),
+            added_delay: default_added_delay(),
+            rate_error: default_rate_error(),
+        }
+    }
+}
+
+fn default_lateness() -> Duration {
+    Duration::from_millis(2)
+}
+
+fn default_added_delay() -> Duration {
+    Duration::from_millis(1)
+}
+
+fn default_rate_error() -> Gain {
+    Gain::from_millionths(20_000)
 }
 
 /// What is kept beside the tables that are always kept.
@@ -59,6 +106,7 @@ impl Read for RunSection {
         let sample_interval = table.optional("sample_interval");
         let compare = table.or("compare", Vec::new());
         let record = table.or("record", RecordSection::default());
+        let emulation = table.or("emulation", EmulationSection::default());
         table.finish();
         Some(Self {
             duration: duration?,
@@ -67,6 +115,23 @@ impl Read for RunSection {
             sample_interval,
             compare,
             record,
+            emulation,
+        })
+    }
+}
+
+impl Read for EmulationSection {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut table = reader.table(node, key, "a table")?;
+        let usual = Self::default();
+        let lateness_p99 = table.or("lateness_p99", usual.lateness_p99);
+        let added_delay = table.or("added_delay", usual.added_delay);
+        let rate_error = table.or("rate_error", usual.rate_error);
+        table.finish();
+        Some(Self {
+            lateness_p99,
+            added_delay,
+            rate_error,
         })
     }
 }

@@ -29,7 +29,8 @@ app = App(
     help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
 
     Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
-    3 expectation failed, 4 regression found, 130 interrupted.
+    3 expectation failed, 4 regression found, 127 this machine lacks what is needed,
+    130 interrupted.
     """,
     help_epilogue=_examples(
         f"run {_DEMO}",
@@ -68,12 +69,17 @@ def _seed(_: object, value: int | None) -> None:
         "run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report",
         "run FILE --repeats 10 --json",
         'run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic',
+        "run FILE --backend emu",
     )
 )
 def run(
     file: Annotated[list[str], Parameter(negative="", help="Scenario files.")],
     /,
     *,
+    backend: Annotated[
+        Literal["sim", "emu"],
+        Parameter(help="Virtual time, or real time with the kernel's TCP (Linux)."),
+    ] = "sim",
     seed: Annotated[
         int | None, Parameter(validator=_seed, help="Seed; the scenario's if not given.")
     ] = None,
@@ -101,7 +107,9 @@ def run(
     """Run scenarios, print what was measured, and keep every table.
 
     With `--repeats` the seeds run side by side and each metric comes with its mean, median and
-    95 % interval. A scenario with `compare` in `[run]` is run once for each of those controllers.
+    95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
+    real time, and a run beyond the bounds of `[run.emulation]` is kept and ends in exit code 1.
+    A scenario with `compare` in `[run]` is run once for each of those controllers.
     """
     from paceline.cli.run import Settings, run_files
 
@@ -114,6 +122,7 @@ def run(
         quiet=quiet,
         report=report,
         jobs=jobs,
+        backend=backend,
     )
     return run_files(file, settings)
 

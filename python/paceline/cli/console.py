@@ -59,6 +59,18 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
         console.print(f"[bold]hint:[/] {escape(failure.hint)}")
 
 
+def say_distrust(reasons: list[str]) -> None:
+    """Print why emulated runs, which are kept, are not to be trusted."""
+    console = stderr()
+    console.print("[bold red]error:[/] the emulation was beyond its bounds; the record is kept")
+    for reason in dict.fromkeys(reasons):
+        console.print(f"  {reason}", markup=False)
+    console.print(
+        "[bold]hint:[/] run it on a quieter machine or at a lower rate; `paceline doctor` says what "
+        "this one holds. The bounds are those of \\[run.emulation]"
+    )
+
+
 def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
     """Return a table whose first `left` columns are names and whose others are numbers."""
     result = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
@@ -88,7 +100,7 @@ class _Bar(Reporter):
 
     def __call__(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
-        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s simulated"
+        detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
         self._bars.update(
             self._task,
             total=seen.total_ns,
@@ -121,7 +133,7 @@ class _Lines(Reporter):
         note = f"; {self._note}" if self._note else ""
         self._console.print(
             f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
-            f"{seen.total_ns / 1e9:g} s simulated, {seen.packets:,} packets{left}{note}",
+            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}",
             markup=False,
         )
 

@@ -15,6 +15,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     EXPECTATION_FAILED = 3
     REGRESSION = 4
+    UNAVAILABLE = 127
     INTERRUPTED = 130
 
 

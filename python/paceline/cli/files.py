@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import NotARunError, ScenarioError
+from paceline.errors import NotARunError, ScenarioError, UnavailableError
 from paceline.runs import Run
 
 #: Marks a folder of several runs, and holds what they say together.
@@ -103,12 +103,26 @@ def scenario_failure(error: ScenarioError) -> Failure:
     )
 
 
-def plan(text: str, path: str, overrides: list[tuple[str, str]]) -> _paceline.Plan:
-    """Check a scenario."""
+def plan(
+    text: str,
+    path: str,
+    overrides: list[tuple[str, str]],
+    backend: _paceline.Backend = "sim",
+) -> _paceline.Plan:
+    """Check a scenario, and that this machine can run it."""
     try:
-        return _paceline.check(text, path, overrides)
+        return _paceline.check(text, path, overrides, backend)
     except ScenarioError as error:
         raise scenario_failure(error) from None
+    except UnavailableError as error:
+        raise unavailable_failure(error, path) from None
+
+
+def unavailable_failure(error: UnavailableError, path: str) -> Failure:
+    """Return what to print when this machine lacks something."""
+    return Failure(
+        "unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE
+    )
 
 
 def tell_sweep(plan: _paceline.Plan, path: str) -> None:

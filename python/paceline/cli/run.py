@@ -12,7 +12,7 @@ from paceline import _paceline
 from paceline.cli import console, files
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
-from paceline.errors import NotARunError, RunError, ScenarioError
+from paceline.errors import NotARunError, RunError, ScenarioError, UnavailableError
 from paceline.runs import Run, run_jobs
 
 
@@ -28,6 +28,7 @@ class Settings:
     quiet: bool = False
     report: bool = False
     jobs: int | None = None
+    backend: _paceline.Backend = "sim"
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Batch:
         self.settings = settings
         self.text = files.read_scenario(path)
         self.overrides = list(settings.overrides)
-        self.plan = files.plan(self.text, path, self.overrides)
+        self.plan = files.plan(self.text, path, self.overrides, settings.backend)
         if not settings.quiet:
             files.tell_sweep(self.plan, path)
         self.seed = self.plan.seed if settings.seed is None else settings.seed
@@ -109,9 +110,12 @@ class Batch:
                     threads=self.settings.jobs,
                     progress=reporter,
                     finished=keep,
+                    backend=self.settings.backend,
                 )
             except ScenarioError as error:
                 raise files.scenario_failure(error) from None
+            except UnavailableError as error:
+                raise files.unavailable_failure(error, self.path) from None
             except RunError as error:
                 raise Failure("run-failed", str(error), code=Exit.RUN_FAILED) from None
 
@@ -122,7 +126,7 @@ class Batch:
         return {
             "scenario": self.plan.name,
             "seed": self.seed,
-            "backend": "sim",
+            "backend": self.settings.backend,
             "out": str(self.out),
             "compare": [{"cc": case.controller, **self._case_result(case)} for case in self.cases],
         }
@@ -136,6 +140,8 @@ class Batch:
         else:
             result = dict(runs[0].summary)
             values = result["metrics"]
+        if self.repeats > 1 and self.settings.backend == "emu":
+            result["emulation"] = [run.emulation for run in runs]
         result["out"] = str(case.folder)
         result["engine"] = _engine(runs)
         result["expect"] = self.plan.evaluate(list(values.items()))
@@ -187,6 +193,15 @@ def _without_engine(result: dict[str, Any]) -> dict[str, Any]:
     return {"schema": console.SCHEMA, **clean}
 
 
+def _distrusted(result: dict[str, Any]) -> list[str]:
+    """Return why emulated runs are not to be trusted; nothing of those that are."""
+    emulations = []
+    for case in result.get("compare", [result]):
+        emulation = case.get("emulation", [])
+        emulations += emulation if isinstance(emulation, list) else [emulation]
+    return [bound["message"] for emulation in emulations for bound in emulation["beyond"]]
+
+
 def _held(result: dict[str, Any]) -> bool:
     cases = result.get("compare", [result])
     return all(outcome["held"] for case in cases for outcome in case["expect"])
@@ -209,6 +224,10 @@ def run_files(paths: Sequence[str], settings: Settings) -> Exit:
             batch.show(results[-1])
     if settings.as_json:
         console.say_json(results[0] if len(results) == 1 else {"runs": results})
+    distrusted = [reason for result in results for reason in _distrusted(result)]
+    if distrusted:
+        console.say_distrust(distrusted)
+        return Exit.RUN_FAILED
     return Exit.OK if all(map(_held, results)) else Exit.EXPECTATION_FAILED
 
 

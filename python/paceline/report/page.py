@@ -40,6 +40,7 @@ def render(run: Run) -> str:
         flow_columns=[d["name"] for d in definitions if d["scope"] == "flow"],
         definitions=definitions,
         details=details,
+        emulation=_emulation(run),
         left_out=sketch.flows.height - len(details),
         style=_asset("uPlot.min.css") + _asset("report.css"),
         library=_asset("uPlot.iife.min.js"),
@@ -59,6 +60,16 @@ def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
         scale = scale_of(name, value)
         rows.append({"name": name, "value": number(value, scale), "unit": scale.unit})
     return rows
+
+
+def _emulation(run: Run) -> dict[str, Any] | None:
+    """Return what the emulator measured of itself, and why it is not to be trusted."""
+    from paceline.cli.tables import emulation_rows
+
+    if run.emulation is None:
+        return None
+    beyond = [bound["message"] for bound in run.emulation["beyond"]]
+    return {"rows": emulation_rows(run.emulation), "beyond": beyond}
 
 
 def _flows(run: Run) -> list[dict[str, Any]]:

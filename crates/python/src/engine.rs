@@ -1,0 +1,192 @@
+//! What runs a scenario: the simulator, or the emulator where there is one.
+
+use std::ops::ControlFlow;
+
+use paceline_record::Run;
+use paceline_scenario::{Diagnostic, Scenario};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::error;
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// Virtual time.
+    Simulator,
+    /// Real time.
+    Emulator,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    pub passed_ns: u64,
+    pub packets: u64,
+    pub events: u64,
+}
+
+/// Why there is no run.
+pub enum Failure {
+    /// What is wrong with the scenario, for this engine.
+    Scenario(Vec<Diagnostic>),
+    /// What this machine lacks, and what may mend it.
+    Unavailable(String, Option<String>),
+    /// It stopped before its end.
+    Stopped(String),
+}
+
+impl Failure {
+    /// As an exception.
+    pub fn raise(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Scenario(diagnostics) => error::scenario(py, diagnostics),
+            Self::Unavailable(what, hint) => error::unavailable(py, what, hint.as_deref()),
+            Self::Stopped(message) => error::run(py, message),
+        }
+    }
+
+    /// In words.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Scenario(diagnostics) => {
+                let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+                lines.join("\n")
+            }
+            Self::Unavailable(what, _) => what.clone(),
+            Self::Stopped(message) => message.clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// An engine by the name of its backend.
+    pub fn named(backend: &str) -> PyResult<Self> {
+        match backend {
+            "sim" => Ok(Self::Simulator),
+            "emu" => Ok(Self::Emulator),
+            _ => Err(PyValueError::new_err(format!(
+                "no backend is called {backend:?}; there are \"sim\" and \"emu\""
+            ))),
+        }
+    }
+
+    /// All that is wrong with a scenario beyond its own text.
+    pub fn check(self, scenario: &Scenario) -> Vec<Diagnostic> {
+        match self {
+            Self::Simulator => paceline_simulator::check(scenario),
+            Self::Emulator => emulator::check(scenario),
+        }
+    }
+
+    /// What the machine lacks for a scenario.
+    pub fn available(self, scenario: &Scenario) -> Result<(), Failure> {
+        match self {
+            Self::Simulator => Ok(()),
+            Self::Emulator => emulator::available(scenario),
+        }
+    }
+
+    /// Runs a scenario.
+    pub fn run(
+        self,
+        scenario: &Scenario,
+        seed: u64,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Run, Progress), Failure> {
+        match self {
+            Self::Simulator => simulate(scenario, seed, progress),
+            Self::Emulator => emulator::run(scenario, seed, progress),
+        }
+    }
+}
+
+fn simulate(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), Failure> {
+    use paceline_simulator::RunError;
+    let seen = |progress: &paceline_simulator::Progress| Progress {
+        passed_ns: progress.simulated.as_nanos(),
+        packets: progress.packets,
+        events: progress.events,
+    };
+    match paceline_simulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
+        Ok((run, last)) => Ok((run, seen(&last))),
+        Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
+        Err(error) => Err(Failure::Stopped(error.to_string())),
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod emulator {
+    use std::ops::ControlFlow;
+
+    use paceline_emulator::{RunError, Unavailable};
+    use paceline_record::Run;
+    use paceline_scenario::Scenario;
+
+    use super::{Failure, Progress};
+
+    pub use paceline_emulator::check;
+
+    impl From<Unavailable> for Failure {
+        fn from(error: Unavailable) -> Self {
+            Self::Unavailable(error.what, error.hint)
+        }
+    }
+
+    pub fn available(scenario: &Scenario) -> Result<(), Failure> {
+        Ok(paceline_emulator::available(scenario)?)
+    }
+
+    pub fn run(
+        scenario: &Scenario,
+        seed: u64,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Run, Progress), Failure> {
+        let seen = |progress: &paceline_emulator::Progress| Progress {
+            passed_ns: progress.passed.as_nanos(),
+            packets: progress.packets,
+            events: 0,
+        };
+        match paceline_emulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
+            Ok((run, last)) => Ok((run, seen(&last))),
+            Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
+            Err(RunError::Unavailable(error)) => Err(error.into()),
+            Err(error) => Err(Failure::Stopped(error.to_string())),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod emulator {
+    use std::ops::ControlFlow;
+
+    use paceline_record::Run;
+    use paceline_scenario::{Diagnostic, Scenario};
+
+    use super::{Failure, Progress};
+
+    pub fn check(_: &Scenario) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
+    pub fn available(_: &Scenario) -> Result<(), Failure> {
+        let hint = "run the scenario in the simulator".to_owned();
+        Err(Failure::Unavailable(
+            "the emulator needs Linux".to_owned(),
+            Some(hint),
+        ))
+    }
+
+    pub fn run(
+        scenario: &Scenario,
+        _: u64,
+        _: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Run, Progress), Failure> {
+        available(scenario)?;
+        Err(Failure::Stopped("the emulator needs Linux".to_owned()))
+    }
+}
