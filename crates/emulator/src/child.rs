@@ -192,8 +192,8 @@ fn live(
     measured.real_time = grants.real_time;
     measured.locked = grants.locked;
     measured.user_namespace = user_namespace;
+    (measured.achieved, measured.asked) = network.achieved_and_asked();
     let seen = network.log;
-    (measured.achieved, measured.asked) = seen.achieved_and_asked();
     measured.lateness = seen.lateness;
     measured.ingest = seen.ingest;
     let log = shared.log.into_inner();

@@ -5,6 +5,7 @@
 //! its descriptors hold: when it ends, however it ends, nothing is left.
 
 mod child;
+mod doctor;
 mod fidelity;
 mod host;
 mod message;
@@ -13,6 +14,7 @@ mod netlink;
 mod network;
 mod packet;
 mod plan;
+mod process;
 mod record;
 mod sample;
 mod sys;
@@ -21,8 +23,6 @@ mod tun;
 
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use paceline_record::Run;
 use paceline_scenario::{Diagnostic, Scenario};
@@ -30,8 +30,9 @@ use paceline_units::Duration;
 
 use message::{Message, Outcome};
 use plan::Plan;
-use sys::{Fork, Ready};
+use sys::Ready;
 
+pub use doctor::doctor;
 pub use plan::{MAX_RATE, MIN_INTERVAL, check, controllers};
 
 /// Whether this machine has what a scenario needs; what only a try can tell is not told.
@@ -80,17 +81,6 @@ pub enum RunError {
     Failed(String),
 }
 
-/// A child process that does not outlive this.
-struct Child(i32);
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        sys::kill(self.0);
-        // It has ended, or is about to.
-        let _ = sys::wait(self.0);
-    }
-}
-
 /// How often the callback is asked at least.
 const PERIOD: Duration = Duration::from_millis(50);
 
@@ -122,20 +112,10 @@ fn emulate(
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Progress), RunError> {
-    let (mut ours, theirs) = UnixStream::pair().map_err(failed("make a pair of sockets"))?;
     let parent = std::process::id().cast_signed();
-    let child = match sys::fork().map_err(failed("start a process"))? {
-        Fork::Parent(pid) => Child(pid),
-        Fork::Child => {
-            drop(ours);
-            // What unwinds must not get back to the parent's code.
-            let done = catch_unwind(AssertUnwindSafe(|| {
-                child::main(scenario, plan, seed, theirs, parent);
-            }));
-            sys::exit_now(i32::from(done.is_err()));
-        }
-    };
-    drop(theirs);
+    let (_child, mut ours) =
+        process::start(|theirs| child::main(scenario, plan, seed, theirs, parent))
+            .map_err(failed("start a process"))?;
     let mut so_far = Progress {
         total: scenario.run.duration,
         ..Progress::default()
@@ -162,10 +142,7 @@ fn emulate(
                 return Err(Unavailable { what, hint }.into());
             }
             Some(Message::Failed(what)) => return Err(RunError::Failed(what)),
-            None => {
-                drop(child);
-                return Err(RunError::Failed("its process has died".into()));
-            }
+            None => return Err(RunError::Failed("its process has died".into())),
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct Network<'a> {
     next_sample: Instant,
     /// Whether the path's own link has been idle since the latest sample.
     idle: bool,
+    /// Wire bytes that have come from it.
+    total: u64,
     /// What was seen.
     pub log: Log,
 }
@@ -119,12 +121,16 @@ pub struct Bin {
 
 impl Log {
     /// What the path's own link carried, and could have carried, in the intervals in which it was
-    /// never idle.
-    pub fn achieved_and_asked(&self) -> (u64, u64) {
+    /// never idle, and whose last packets have arrived: the first `whole` ones.
+    pub fn achieved_and_asked(&self, whole: usize) -> (u64, u64) {
         let pairs = self.bins.iter().zip(self.bins.iter().skip(1));
         pairs
+            .take(whole)
             .filter(|(bin, _)| bin.busy)
-            .filter_map(|(bin, next)| Some((bin.released, next.capacity? - bin.capacity?)))
+            .filter_map(|(bin, next)| {
+                let capacity = next.capacity?.saturating_sub(bin.capacity?);
+                Some((bin.released, capacity))
+            })
             .fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
     }
 }
@@ -180,6 +186,7 @@ impl<'a> Network<'a> {
             zero: Instant::ZERO,
             next_sample: Instant::ZERO,
             idle: true,
+            total: 0,
             log: Log {
                 queues: Vec::with_capacity(rows),
                 lateness: Histogram::new(),
@@ -244,12 +251,13 @@ impl<'a> Network<'a> {
             let Some((due, number)) = links.min().filter(|(due, _)| *due <= now) else {
                 break;
             };
-            let Some(frame) = self.links.get_mut(number).and_then(|link| link.arrive(due)) else {
+            let frame = self.links.get_mut(number).and_then(|link| link.arrive(due));
+            if number == 0 {
+                self.released(now);
+            }
+            let Some(frame) = frame else {
                 continue;
             };
-            if number == 0 {
-                self.released(now, frame.bytes.len() as u64);
-            }
             let flow = self.plan.flows.get(frame.flow as usize);
             match flow.and_then(|flow| after(&flow.route, number)) {
                 Some(next) => self.offer(due, next, frame),
@@ -315,15 +323,31 @@ impl<'a> Network<'a> {
         write(self.senders, &frame.bytes)
     }
 
-    /// Bytes have come from the path's own link: they left it a propagation delay ago.
-    fn released(&mut self, now: Instant, bytes: u64) {
-        let delay = self.links.first().map_or(Duration::ZERO, Link::delay);
-        let left = now.since(Instant::ZERO + delay);
+    /// Something has come from the path's own link, or would have but for a loss on the way: it
+    /// left it a propagation delay ago.
+    fn released(&mut self, now: Instant) {
+        let Some(link) = self.links.first() else {
+            return;
+        };
+        let counters = link.counters();
+        let total = counters.delivered.bytes - counters.duplicated.bytes;
+        let total = (total + counters.dropped_random.bytes).get();
+        let bytes = total.saturating_sub(std::mem::replace(&mut self.total, total));
+        let left = now.since(Instant::ZERO + link.delay());
         let index = left.as_nanos() / self.interval.as_nanos().max(1);
         let bin = usize::try_from(index).ok();
         if let Some(bin) = bin.and_then(|index| self.log.bins.get_mut(index)) {
             bin.released += bytes;
         }
+    }
+
+    /// What the path's own link carried, and could have carried, while it was busy.
+    pub fn achieved_and_asked(&self) -> (u64, u64) {
+        let delay = self.links.first().map_or(Duration::ZERO, Link::delay);
+        let until = self.end.since(Instant::ZERO + delay);
+        let whole = until.as_nanos() / self.interval.as_nanos().max(1);
+        self.log
+            .achieved_and_asked(usize::try_from(whole).unwrap_or(usize::MAX))
     }
 
     fn late(&mut self, lateness: Duration) {
@@ -555,4 +579,39 @@ fn is_passing(error: &io::Error) -> bool {
         error.raw_os_error(),
         Some(libc::ENOBUFS | libc::EAGAIN | libc::ENOMEM)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_busy_intervals_tell_of_the_rate() {
+        let bin = |capacity, busy, released| Bin {
+            capacity,
+            busy,
+            released,
+        };
+        let mut log = Log::default();
+        log.bins = vec![
+            bin(Some(0), false, 10),
+            bin(Some(100), true, 90),
+            bin(Some(200), true, 105),
+            // A sample was missed: how much it could carry is not known.
+            bin(None, true, 70),
+            bin(Some(400), true, 98),
+            bin(Some(500), true, 0),
+            bin(Some(600), false, 0),
+        ];
+        // From 100 to 200 and from 400 to 500; the last packets of the one after are on their way.
+        assert_eq!(log.achieved_and_asked(5), (90 + 98, 200));
+        assert_eq!(log.achieved_and_asked(6), (90 + 98, 300));
+    }
+
+    #[test]
+    fn a_route_goes_from_link_to_link() {
+        assert_eq!(after(&[2, 0, 1], 2), Some(0));
+        assert_eq!(after(&[2, 0, 1], 1), None);
+        assert_eq!(after(&[2, 0, 1], 7), None);
+    }
 }

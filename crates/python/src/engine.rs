@@ -9,6 +9,8 @@ use pyo3::prelude::*;
 
 use crate::error;
 
+pub use emulator::doctor;
+
 /// An engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -131,6 +133,10 @@ mod emulator {
 
     pub use paceline_emulator::check;
 
+    pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> String {
+        paceline_emulator::doctor(quick, step).to_string()
+    }
+
     impl From<Unavailable> for Failure {
         fn from(error: Unavailable) -> Self {
             Self::Unavailable(error.what, error.hint)
@@ -168,6 +174,11 @@ mod emulator {
     use paceline_scenario::{Diagnostic, Scenario};
 
     use super::{Failure, Progress};
+
+    pub fn doctor(_: bool, _: &mut dyn FnMut(&str)) -> String {
+        let check = r#"{"name":"system","state":"missing","found":"not Linux","mend":null}"#;
+        format!(r#"{{"kernel":"","controllers":[],"able":false,"checks":[{check}]}}"#)
+    }
 
     pub fn check(_: &Scenario) -> Vec<Diagnostic> {
         Vec::new()

@@ -3,6 +3,7 @@
 
 mod catalog;
 mod conformance;
+mod doctor;
 mod engine;
 mod error;
 mod run;
@@ -18,6 +19,8 @@ mod _paceline {
     use crate::catalog::{controllers, metrics};
     #[pymodule_export]
     use crate::conformance::golden_traces;
+    #[pymodule_export]
+    use crate::doctor::doctor;
     #[pymodule_export]
     use crate::run::{Run, aggregate, repeats_json};
     #[pymodule_export]

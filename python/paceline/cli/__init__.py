@@ -644,6 +644,24 @@ def claims(
     return run_claims(found, Settings(seeds, quick, jobs, out, as_json=json, silent=quiet))
 
 
+@app.command(help_epilogue=_examples("doctor", "doctor --quick --json"))
+def doctor(
+    *,
+    quick: Annotated[
+        bool, Parameter(negative="", help="Do not try which rates this machine holds.")
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Say what this machine can do for `run --backend emu`, and the command that mends each gap.
+
+    Unless it is quick, it emulates rising rates for two seconds each until one is not held within
+    the usual bounds. Exit code 127 if nothing can be emulated here.
+    """
+    from paceline.cli.doctor import show
+
+    return show(quick=quick, as_json=json)
+
+
 def _usage(error: CycloptsError) -> Failure:
     # `str` gives the message as one text; the nearest name is part of it.
     message = " ".join(str(error).split())

@@ -1,0 +1,357 @@
+//! What this machine can do, and the command that mends each gap.
+
+use std::fs;
+use std::io::{self, Read, Write};
+
+use paceline_scenario::Scenario;
+use paceline_units::{Duration, Rate};
+use serde_json::{Value, json};
+
+use crate::fidelity::Histogram;
+use crate::tun::{DEVICE, Tun};
+use crate::{controllers, namespace, process, sys};
+
+/// The controllers that scenarios are most likely to ask a kernel for.
+const WANTED: [&str; 3] = ["reno", "cubic", "bbr"];
+/// Queueing disciplines, and a function that tells each of them.
+const QDISCS: [(&str, &str); 9] = [
+    ("netem", "netem_enqueue"),
+    ("fq", "fq_enqueue"),
+    ("fq_codel", "fq_codel_enqueue"),
+    ("codel", "codel_qdisc_enqueue"),
+    ("pie", "pie_qdisc_enqueue"),
+    ("dualpi2", "dualpi2_qdisc_enqueue"),
+    ("red", "red_enqueue"),
+    ("tbf", "tbf_enqueue"),
+    ("htb", "htb_enqueue"),
+];
+/// The rates that are tried, in Mbit/s.
+const RATES: [u64; 6] = [20, 50, 100, 200, 500, 1000];
+/// The least share of a rate that a tried flow must carry.
+const CARRIED: f64 = 0.5;
+
+/// How well something is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Good,
+    /// Runs are less exact, or some cannot be run.
+    Lacking,
+    /// Nothing can be emulated.
+    Missing,
+}
+
+struct Findings(Vec<Value>);
+
+impl Findings {
+    fn add(&mut self, name: &str, state: State, found: impl Into<Value>, mend: &str) {
+        let word = match state {
+            State::Good => "good",
+            State::Lacking => "lacking",
+            State::Missing => "missing",
+        };
+        let mend = (state != State::Good).then_some(mend);
+        self.0.push(json!({
+            "name": name, "state": word, "found": found.into(), "mend": mend,
+        }));
+    }
+}
+
+/// Looks at this machine: `checks` [{`name`, `state`, `found`, `mend`}], and, unless it is to be
+/// quick, the `rates` that were tried for two seconds each, up to the first that did not hold.
+/// `step` hears what is being tried.
+pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
+    let mut findings = Findings(Vec::new());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    findings.add("kernel", State::Good, kernel.trim(), "");
+    step("controllers and queueing disciplines");
+    look_at_controllers(&mut findings);
+    look_at_qdiscs(&mut findings);
+    look_at_limits(&mut findings);
+    step("namespaces and devices");
+    look_at_namespaces(&mut findings);
+    step("timers");
+    look_at_timers(&mut findings);
+    let able = !findings.0.iter().any(|check| check["state"] == "missing");
+    let mut report = json!({
+        "kernel": kernel.trim(),
+        "controllers": controllers(),
+        "able": able,
+        "checks": findings.0,
+    });
+    if !quick && able {
+        let rates = try_rates(step);
+        let held = rates.iter().filter(|tried| tried["held"] == true);
+        report["highest_rate_bps"] = held.last().map_or(Value::Null, |r| r["rate_bps"].clone());
+        report["rates"] = rates.into();
+    }
+    report
+}
+
+fn look_at_controllers(findings: &mut Findings) {
+    let has = controllers();
+    let missing: Vec<&str> = WANTED
+        .iter()
+        .copied()
+        .filter(|name| !has.iter().any(|h| h == name))
+        .collect();
+    let state = if missing.is_empty() {
+        State::Good
+    } else {
+        State::Lacking
+    };
+    let mend: Vec<String> = missing.iter().map(|name| format!("tcp_{name}")).collect();
+    let mend = format!("sudo modprobe -a {}", mend.join(" "));
+    findings.add("congestion controllers", state, has.join(" "), &mend);
+}
+
+fn look_at_qdiscs(findings: &mut Findings) {
+    // Looking is enough: asking for one could load a module.
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    let names: Vec<&str> = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    let has = QDISCS
+        .iter()
+        .filter(|(_, function)| names.contains(function));
+    let has: Vec<&str> = has.map(|(name, _)| *name).collect();
+    // Nothing here needs them.
+    findings.add(
+        "queueing disciplines (not needed)",
+        State::Good,
+        has.join(" "),
+        "",
+    );
+}
+
+fn look_at_limits(findings: &mut Findings) {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let (receive, send) = (
+        read("/proc/sys/net/core/rmem_max"),
+        read("/proc/sys/net/core/wmem_max"),
+    );
+    let found = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
+    findings.add("socket limits", State::Good, found, "");
+    // Pages, of which the third is the most that all of TCP may use.
+    let pages: u64 = read("/proc/sys/net/ipv4/tcp_mem")
+        .split_whitespace()
+        .nth(2)
+        .and_then(|pages| pages.parse().ok())
+        .unwrap_or(0);
+    let state = if pages * 4096 < 64 << 20 {
+        State::Lacking
+    } else {
+        State::Good
+    };
+    let found = format!("{} MB for all of TCP", pages * 4096 / 1_000_000);
+    findings.add(
+        "TCP memory",
+        state,
+        found,
+        "sudo sysctl net.ipv4.tcp_mem=\"65536 131072 262144\"",
+    );
+    let limits = read("/proc/self/limits");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let files: u64 = line
+        .and_then(|line| line.split_whitespace().nth(3))
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(u64::MAX);
+    let state = if files < 256 {
+        State::Lacking
+    } else {
+        State::Good
+    };
+    findings.add(
+        "open files",
+        state,
+        format!("{files}, 3 for each flow"),
+        "ulimit -n 4096",
+    );
+}
+
+/// What a trial in a process of its own says; its last words if it fails.
+fn trial(work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+    let run = || -> io::Result<String> {
+        let (_child, mut ours) = process::start(|mut theirs| {
+            let _ = sys::die_with_parent();
+            let answer = match work() {
+                Ok(text) => format!("+{text}"),
+                Err(text) => format!("-{text}"),
+            };
+            let _ = theirs.write_all(answer.as_bytes());
+        })?;
+        let mut answer = String::new();
+        ours.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    match run() {
+        Ok(answer) => match (answer.strip_prefix('+'), answer.strip_prefix('-')) {
+            (Some(good), _) => Ok(good.to_owned()),
+            (_, Some(bad)) => Err(bad.to_owned()),
+            _ => Err("the trial died".to_owned()),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn look_at_namespaces(findings: &mut Findings) {
+    let words =
+        |refused: namespace::Refused| format!("cannot {}: {}", refused.what, refused.source);
+    let outcome = trial(|| {
+        Ok(match namespace::isolate().map_err(words)? {
+            true => "user and network namespaces".to_owned(),
+            false => "network namespaces, as root".to_owned(),
+        })
+    });
+    let (state, found) = graded(outcome, State::Missing);
+    let mend =
+        "sudo sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0";
+    findings.add("namespaces", state, found, mend);
+    let outcome = trial(|| {
+        namespace::isolate().map_err(words)?;
+        Tun::open("trial").map_err(|error| error.to_string())?;
+        Ok(format!("{DEVICE} opens"))
+    });
+    let (state, found) = graded(outcome, State::Missing);
+    let mend =
+        "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: --device /dev/net/tun)";
+    findings.add("TUN devices", state, found, mend);
+    let outcome = trial(|| match sys::real_time(1) {
+        Ok(()) => Ok("SCHED_FIFO".to_owned()),
+        Err(error) => Err(format!("no SCHED_FIFO: {error}")),
+    });
+    let (state, found) = graded(outcome, State::Lacking);
+    let mend = "echo \"$USER - rtprio 50\" | sudo tee /etc/security/limits.d/paceline.conf, and log in anew";
+    findings.add("real-time scheduling", state, found, mend);
+    let outcome = trial(|| match sys::lock_memory() {
+        Ok(()) => Ok("mlockall".to_owned()),
+        Err(error) => Err(format!("memory is not locked: {error}")),
+    });
+    let (state, found) = graded(outcome, State::Lacking);
+    let mend = "echo \"$USER - memlock unlimited\" | sudo tee -a /etc/security/limits.d/paceline.conf, and log in anew";
+    findings.add("locked memory", state, found, mend);
+}
+
+fn graded(outcome: Result<String, String>, bad: State) -> (State, String) {
+    match outcome {
+        Ok(found) => (State::Good, found),
+        Err(found) => (bad, found),
+    }
+}
+
+/// How late a thread wakes that sleeps for 200 us, as it would be scheduled in a run.
+fn look_at_timers(findings: &mut Findings) {
+    const SLEEPS: usize = 2_000;
+    const SLEEP: Duration = Duration::from_micros(200);
+    const GOOD: u64 = 1_000_000;
+    let outcome = trial(|| {
+        sys::no_timer_slack();
+        // If it is refused, that is measured.
+        let _ = sys::real_time(1);
+        let mut late = Histogram::new();
+        for _ in 0..SLEEPS {
+            let due = sys::now() + SLEEP;
+            sys::sleep_until(due);
+            late.add(sys::now().since(due));
+        }
+        let nanos = |share| late.percentile(share).unwrap_or_default().as_nanos();
+        Ok(format!(
+            "{} {} {}",
+            nanos(0.5),
+            nanos(0.99),
+            late.max().as_nanos()
+        ))
+    });
+    let outcome = outcome.unwrap_or_default();
+    let numbers: Vec<u64> = outcome.split(' ').flat_map(str::parse).collect();
+    let [p50, p99, max] = numbers[..] else {
+        findings.add(
+            "timers",
+            State::Lacking,
+            "could not be measured",
+            "try again",
+        );
+        return;
+    };
+    let state = if p99 <= GOOD {
+        State::Good
+    } else {
+        State::Lacking
+    };
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    let found = format!(
+        "late by {:.0} us in the median, p99 {:.0} us, at most {:.0} us",
+        micros(p50),
+        micros(p99),
+        micros(max)
+    );
+    findings.add(
+        "timers",
+        state,
+        found,
+        "stop what else the machine does, or allow real-time scheduling",
+    );
+}
+
+/// Rates in rising order, up to the first that is not held.
+fn try_rates(step: &mut dyn FnMut(&str)) -> Vec<Value> {
+    let mut tried = Vec::new();
+    for mega in RATES {
+        step(&format!("{mega} Mbit/s"));
+        let outcome = try_rate(Rate::from_bps(mega * 1_000_000));
+        let held = outcome["held"] == true;
+        tried.push(outcome);
+        if !held {
+            break;
+        }
+    }
+    tried
+}
+
+fn try_rate(rate: Rate) -> Value {
+    let text = format!(
+        "schema = 1\nname = \"doctor\"\n[run]\nduration = \"2 s\"\n[path]\nrate = \"{rate}\"\n\
+         rtt = \"20 ms\"\nqueue = {{ size = \"1 bdp\" }}\n[[flows]]\ncc = \"cubic\"\n"
+    );
+    let failed = |why: String| json!({ "rate_bps": rate.bps(), "held": false, "why": [why] });
+    let scenario = match Scenario::parse(&text, "doctor.toml", &[]) {
+        Ok(scenario) => scenario,
+        Err(problems) => return failed(problems.iter().map(ToString::to_string).collect()),
+    };
+    let run = crate::run(&scenario, 1, &mut |_| std::ops::ControlFlow::Continue(()));
+    let run = match run {
+        Ok((run, _)) => run,
+        Err(error) => return failed(error.to_string()),
+    };
+    let emulation = run.emulation().cloned().unwrap_or_default();
+    let carried = run.metric("utilisation_ratio").unwrap_or(0.0);
+    let mut why: Vec<Value> = emulation["beyond"]
+        .as_array()
+        .map(|beyond| {
+            beyond
+                .iter()
+                .map(|bound| bound["message"].clone())
+                .collect()
+        })
+        .unwrap_or_default();
+    if carried < CARRIED {
+        why.push(format!("one flow carried {:.0} % of it", carried * 100.0).into());
+    }
+    json!({
+        "rate_bps": rate.bps(),
+        "held": why.is_empty(),
+        "why": why,
+        "utilisation_ratio": carried,
+        "lateness_p99_ns": emulation["lateness"]["p99_ns"],
+        "added_delay_ns": emulation["added_delay_ns"],
+        "rate_error_ratio": emulation["rate_error_ratio"],
+        "emulator_cpu_ratio": emulation["emulator_cpu_ratio"],
+    })
+}

@@ -1,0 +1,33 @@
+//! A child process for what must not happen to this one.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::sys::{self, Fork};
+
+/// A child process that does not outlive this.
+pub struct Child(i32);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        sys::kill(self.0);
+        // It has ended, or is about to.
+        let _ = sys::wait(self.0);
+    }
+}
+
+/// Starts a process that does `work` with one end of a pair of sockets, and ends; this one keeps the
+/// other end.
+pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    match sys::fork()? {
+        Fork::Parent(pid) => Ok((Child(pid), ours)),
+        Fork::Child => {
+            drop(ours);
+            // What unwinds must not get back to the code of the parent.
+            let done = catch_unwind(AssertUnwindSafe(|| work(theirs)));
+            sys::exit_now(i32::from(done.is_err()));
+        }
+    }
+}

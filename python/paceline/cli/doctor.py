@@ -1,0 +1,59 @@
+"""``paceline doctor``: what this machine can do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from paceline import _paceline
+from paceline.cli import console
+from paceline.cli.failure import Exit
+from paceline.quantities import quantity
+
+_MARKS = {"good": "good", "lacking": "[yellow]lacking[/]", "missing": "[red]missing[/]"}
+
+
+def show(*, quick: bool, as_json: bool) -> Exit:
+    """Look at this machine, and print what was found."""
+    err = console.stderr()
+
+    def step(what: str) -> None:
+        if not as_json:
+            err.print(f"trying {what} ...", markup=False)
+
+    report: dict[str, Any] = json.loads(_paceline.doctor(quick, step))
+    if as_json:
+        console.say_json(report)
+    else:
+        _print(report)
+    return Exit.OK if report["able"] else Exit.UNAVAILABLE
+
+
+def _print(report: dict[str, Any]) -> None:
+    out = console.stdout()
+    table = console.table("Check", "State", "Found", left=3)
+    for check in report["checks"]:
+        table.add_row(check["name"], _MARKS[check["state"]], check["found"])
+    out.print(table)
+    if report.get("rates"):
+        rates = console.table("Rate", "Held", "Utilisation", "Lateness p99", "Added", "CPU", left=2)
+        for tried in report["rates"]:
+            names = (
+                "utilisation_ratio",
+                "lateness_p99_ns",
+                "added_delay_ns",
+                "emulator_cpu_ratio",
+            )
+            held = "yes" if tried["held"] else "no"
+            cells = [quantity(name, tried.get(name)) for name in names]
+            rates.add_row(quantity("_bps", tried["rate_bps"]), held, *cells)
+        out.print(rates)
+        highest = report["highest_rate_bps"]
+        held = "no rate that was tried" if highest is None else quantity("_bps", highest)
+        out.print(f"This machine, as busy as it is now, emulates {held} within bounds.")
+        for tried in report["rates"]:
+            for why in tried["why"]:
+                out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}", markup=False)
+    for check in report["checks"]:
+        if check["mend"]:
+            out.print(f"To mend {check['name']}:\n  {check['mend']}", markup=False)
