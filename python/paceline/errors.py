@@ -38,7 +38,7 @@ class RunError(PacelineError):
 
 
 class UnavailableError(PacelineError):
-    """This machine lacks what a run needs; `hint` says what may mend it."""
+    """What a run needs and the machine lacks; `hint` says what may mend it."""
 
     def __init__(self, what_and_hint: Sequence[str | None]) -> None:
         what, self.hint = what_and_hint

@@ -120,9 +120,7 @@ def plan(
 
 def unavailable_failure(error: UnavailableError, path: str) -> Failure:
     """Return what to print when this machine lacks something."""
-    return Failure(
-        "unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE
-    )
+    return Failure("unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE)
 
 
 def tell_sweep(plan: _paceline.Plan, path: str) -> None:

@@ -82,7 +82,12 @@ def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
         value = flow["min_rtt_error_ns"]
         if value is not None:
             sign = "-" if value < 0 else "+"
-            rows.append((f"least RTT of flow {flow['flow']} over its base", sign + quantity("_ns", abs(value))))
+            rows.append(
+                (
+                    f"least RTT of flow {flow['flow']} over its base",
+                    sign + quantity("_ns", abs(value)),
+                )
+            )
     rows.append(("real-time scheduling", "yes" if emulation["real_time"] else "no"))
     rows.append(("kernel", emulation["kernel"]))
     return rows

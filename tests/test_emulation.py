@@ -1,0 +1,288 @@
+"""``run --backend emu`` and ``doctor``: real time, the kernel's TCP, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paceline
+from conftest import Command
+from paceline import _paceline
+
+#: Loose bounds: whether this machine is quiet is not what is tested.
+SCENARIO = """\
+schema = 1
+
+[run]
+duration = "2.5 s"
+emulation = { lateness_p99 = "1 s", added_delay = "1 s", rate_error = "100 %" }
+
+[path]
+rate = "10 Mbit/s"
+rtt = "40 ms"
+queue = { size = "1 bdp" }
+
+[[flows]]
+cc = "cubic"
+
+[[flows]]
+cc = "reno"
+rtt = "60 ms"
+start = "300 ms"
+app = { size = "100 kB" }
+
+[[events]]
+when = "1.5 s"
+path.rate = "5 Mbit/s"
+"""
+
+
+def _lacking(controllers: tuple[str, ...] = ("cubic", "reno")) -> str | None:
+    """Return why nothing can be emulated here."""
+    report = json.loads(_paceline.doctor(True, lambda _: None))
+    missing = [c["found"] for c in report["checks"] if c["state"] == "missing"]
+    missing += [f"no {name}" for name in controllers if name not in report["controllers"]]
+    return "; ".join(missing) or None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _able() -> None:
+    lacking = _lacking()
+    if lacking:
+        pytest.skip(f"this machine cannot emulate: {lacking}")
+
+
+@pytest.fixture(scope="module")
+def emulated() -> paceline.Run:
+    return paceline.run(SCENARIO, backend="emu")
+
+
+def test_bytes_flow_and_the_base_rtt_is_not_below_what_was_asked(emulated: paceline.Run) -> None:
+    assert emulated.backend == "emu"
+    assert [flow["cc"] for flow in emulated.flow_metrics] == ["cubic", "reno"]
+    base = [40e6, 60e6]
+    for flow, rtt in zip(emulated.flows.iter_rows(named=True), base, strict=True):
+        assert flow["goodput_bytes"] >= 100_000
+        rows = emulated.samples.filter(flow=flow["flow"])
+        assert rows["rtt_ns"].drop_nulls().min() >= rtt
+        assert rows["min_rtt_ns"].drop_nulls().min() >= rtt
+        assert rows["cwnd_bytes"].max() > 10 * 1448
+    reno = emulated.flows.row(1, named=True)
+    assert reno["goodput_bytes"] == 100_000
+    assert 300_000_000 < reno["finish_ns"] < 2_500_000_000
+    rates = emulated.queue["rate_bps"].unique(maintain_order=True).to_list()
+    assert rates == [10_000_000, 5_000_000]
+    # Neither more nor faster than the link lets through.
+    assert emulated.queue["delivered_bytes"].max() <= 1.01 * emulated.queue["capacity_bytes"].max()
+    # The queue holds one BDP behind the packet in transmission.
+    assert emulated.queue["peak_bytes"].max() <= 50_000 + 1500
+
+
+def test_the_tables_are_those_of_the_simulator(emulated: paceline.Run) -> None:
+    simulated = paceline.run(SCENARIO)
+    for name in ("flows", "queue", "events"):
+        assert getattr(emulated, name).schema == getattr(simulated, name).schema
+    ours, theirs = emulated.samples.schema, simulated.samples.schema
+    own = ["ssthresh_bytes"]
+    common = {k: v for k, v in theirs.items() if k in ours}
+    assert {k: v for k, v in ours.items() if k in theirs} == common
+    assert set(common) >= {*theirs.names()[:17], *own}
+    assert emulated.metrics.keys() == simulated.metrics.keys()
+    kinds = set(emulated.events["kind"].cast(str))
+    assert kinds >= {"start", "established", "state", "finish", "rate"}
+
+
+def test_it_knows_its_own_error_also_when_read_back(emulated: paceline.Run, tmp_path: Path) -> None:
+    emulation = emulated.emulation
+    assert emulation is not None
+    assert emulation["trusted"]
+    assert emulation["lateness"]["count"] > 1000
+    assert emulation["ingest"]["count"] > 500
+    assert 0 < emulation["lateness"]["p50_ns"] <= emulation["lateness"]["max_ns"]
+    assert emulation["rate_achieved_bps"] > 0
+    emulated.write(tmp_path / "run")
+    assert paceline.read(tmp_path / "run").emulation == emulation
+    assert "Not to be trusted" not in emulated.report(tmp_path / "report.html").read_text()
+
+
+def test_packets_are_recorded_where_they_enter_and_leave_the_path() -> None:
+    overrides = {"run.record.packets": True, "run.duration": "2 s"}
+    run = paceline.run(SCENARIO, backend="emu", overrides=overrides)
+    packets = run.packets.filter(flow=1)
+    sent = packets.filter(kind="send")
+    assert sent["seq_bytes"].to_list() == sorted(sent["seq_bytes"])
+    assert sent["len_bytes"].sum() == 100_000
+    assert packets.filter(kind="ack")["seq_bytes"].max() >= 100_000
+    assert packets.filter(kind="deliver")["t_ns"].min() >= sent["t_ns"].min() + 20_000_000
+
+
+def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
+    cli: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "tight.toml"
+    file.write_text(SCENARIO.replace('lateness_p99 = "1 s"', 'lateness_p99 = "1 ns"'))
+    options = ("--backend", "emu", "--set", "run.duration=1 s", "--report", "--out", "kept")
+    result = cli("run", file, *options, "--set", "events=[]", "--json")
+    assert result.returncode == 1
+    assert "beyond its bounds" in result.stderr
+    said = json.loads(result.stdout)
+    assert said["backend"] == "emu"
+    assert [b["figure"] for b in said["emulation"]["beyond"]] == ["lateness_p99_ns"]
+    assert paceline.read(tmp_path / "kept").emulation == said["emulation"]
+    assert "Not to be trusted" in (tmp_path / "kept" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("flows[0].recovery=newreno", "recovers from loss"),
+        ("flows[0].cc.hystart=true", "takes no options"),
+        ("flows[0].max_burst=3 kB", "sends at once"),
+        ("path.rate=2 Gbit/s", "no faster than"),
+        ('events[0].when={ flow = 0, enters = "Recovery" }', "soon enough"),
+        ("run.record.rounds=true", "its rounds"),
+    ],
+)
+def test_what_cannot_be_emulated_is_said_before_the_run(
+    cli: Command, tmp_path: Path, setting: str, message: str
+) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(SCENARIO)
+    result = cli("run", file, "--backend", "emu", "--set", setting, "--json")
+    assert result.returncode == 2, result.stdout
+    error = json.loads(result.stdout)["error"]
+    assert error["hint"]
+    assert message in error["message"]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_controller_that_the_kernel_lacks_is_unavailable(cli: Command, tmp_path: Path) -> None:
+    file = tmp_path / "ledbat.toml"
+    file.write_text(SCENARIO)
+    result = cli("run", file, "--backend", "emu", "--set", "flows[0].cc=ledbat++", "--json")
+    assert result.returncode == 127
+    error = json.loads(result.stdout)["error"]
+    assert error["kind"] == "unavailable"
+    assert "`ledbat++`" in error["message"]
+    assert "`cubic`" in error["message"]
+
+
+def test_doctor_finds_what_this_machine_has(cli: Command) -> None:
+    result = cli("doctor", "--quick", "--json")
+    assert result.returncode == 0
+    report = json.loads(result.stdout)
+    assert report["able"]
+    checks = {check["name"]: check for check in report["checks"]}
+    assert checks["kernel"]["found"] == os.uname().release
+    assert checks["TUN devices"]["state"] == "good"
+    assert all((c["mend"] is None) == (c["state"] == "good") for c in report["checks"])
+    assert "rates" not in report
+
+
+def _processes(tag: str) -> Iterator[Path]:
+    """Yield the processes whose command line has `tag`: the command's, and its child's."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if tag in (process / "cmdline").read_text() and process.name != str(os.getpid()):
+                yield process
+        except OSError:
+            continue
+
+
+def _namespaces(tag: str) -> set[str]:
+    """Return the network namespaces of the threads and the descriptors of those processes."""
+    found = set()
+    for process in _processes(tag):
+        for link in [*process.glob("task/*/ns/net"), *process.glob("fd/*")]:
+            try:
+                target = os.readlink(link)
+            except OSError:
+                continue
+            if target.startswith("net:"):
+                found.add(target)
+    return found - {os.readlink("/proc/self/ns/net")}
+
+
+def _machine() -> dict[str, Any]:
+    """Return all of the machine's own that an emulated run might have changed."""
+    settings = {}
+    for path in sorted(Path("/proc/sys/net").rglob("*")):
+        try:
+            settings[str(path)] = path.read_text() if path.is_file() else ""
+        except OSError:
+            continue
+    # These change by themselves.
+    settings = {k: v for k, v in settings.items() if "nf_conntrack_count" not in k}
+    netns = Path("/run/netns")
+    return {
+        "links": [line.split(":")[0] for line in Path("/proc/net/dev").read_text().splitlines()],
+        "routes": Path("/proc/net/route").read_text(),
+        "mounts": [
+            line for line in Path("/proc/self/mountinfo").read_text().splitlines() if "nsfs" in line
+        ],
+        "netns": sorted(os.listdir(netns)) if netns.is_dir() else [],
+        "settings": settings,
+    }
+
+
+def _until(true: Any, seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("how", ["success", "error", "SIGINT", "SIGTERM", "SIGKILL"])
+def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "run.toml"
+    duration = "1 s" if how in ("success", "error") else "60 s"
+    tight = '"1 ns"' if how == "error" else '"1 s"'
+    text = SCENARIO.replace('"2.5 s"', f'"{duration}"').replace(
+        'lateness_p99 = "1 s"', f"lateness_p99 = {tight}"
+    )
+    file.write_text(text.partition("[[events]]")[0])
+    before = _machine()
+    command = [sys.executable, "-m", "paceline", "run", str(file), "--backend", "emu"]
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    tag = str(file)
+    assert _until(lambda: len(_namespaces(tag)) == 2), "the hosts' namespaces were not seen"
+    if how.startswith("SIG"):
+        # As a terminal would: Ctrl-C goes to all, the others to the command alone.
+        number = signal.Signals[how]
+        (os.killpg if how == "SIGINT" else os.kill)(process.pid, number)
+    expected = {"success": 0, "error": 1, "SIGINT": 130, "SIGTERM": -15, "SIGKILL": -9}
+    assert process.wait(timeout=60) == expected[how]
+    assert _until(lambda: not list(_processes(tag))), "a process was left behind"
+    assert _namespaces(tag) == set()
+    assert _machine() == before
+
+
+def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
+    def stop(seen: paceline.Progress) -> None:
+        if seen.simulated_ns > 200_000_000:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        paceline.run(SCENARIO, backend="emu", overrides={"run.duration": "60 s"}, progress=stop)
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    states = [
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children
+    ]
+    assert "Z" not in states
