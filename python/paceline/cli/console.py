@@ -66,8 +66,8 @@ def say_distrust(reasons: list[str]) -> None:
     for reason in dict.fromkeys(reasons):
         console.print(f"  {reason}", markup=False)
     console.print(
-        "[bold]hint:[/] run it on a quieter machine or at a lower rate; `paceline doctor` says what "
-        "this one holds. The bounds are those of \\[run.emulation]"
+        "[bold]hint:[/] run it on a quieter machine or at a lower rate; `paceline doctor` says "
+        "what this one holds. The bounds are those of \\[run.emulation]"
     )
 
 
