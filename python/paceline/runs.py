@@ -281,5 +281,5 @@ def run(
     """
     if seed is None:
         text, name = load(scenario)
-        seed = _paceline.check(text, name, _pairs(overrides), backend).seed
+        seed = _paceline.check(text, name, _pairs(overrides), backend=backend).seed
     return run_many(scenario, [seed], overrides=overrides, progress=progress, backend=backend)[0]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from paceline import _paceline
 from paceline.claims.expressions import Expression, ExpressionError
 from paceline.claims.pictures import Picture, PictureError
 from paceline.grid import Axis, Overrides, Point, crossed
@@ -33,6 +34,8 @@ class Case:
     vary: tuple[Axis, ...] = ()
     #: Seeds 1 to this; the claim's if none.
     seeds: int | None = None
+    #: Whether it is simulated, or run in real time.
+    backend: _paceline.Backend = "sim"
 
     @property
     def axes(self) -> tuple[tuple[str, ...], ...]:
@@ -93,6 +96,12 @@ class Claim:
     why: str = ""
     file: Path = Path()
 
+    @property
+    def backend(self) -> _paceline.Backend:
+        """What it needs: the emulator, if any of its cases does."""
+        emulated = any(case.backend == "emu" for case in self.cases.values())
+        return "emu" if emulated else "sim"
+
     def expressions(self) -> list[Expression]:
         """Return all of its expressions, those of its pictures included."""
         drawn = [expression for picture in self.pictures for expression in picture.expressions()]
@@ -113,14 +122,24 @@ def load(folder: Path) -> list[Claim]:
     return sorted(claims, key=lambda claim: claim.id)
 
 
-def find(claims: Iterable[Claim], names: Iterable[str]) -> list[Claim]:
-    """Return the claims with these ids or topics; all of them for no names."""
+def find(
+    claims: Iterable[Claim], names: Iterable[str], backend: _paceline.Backend | None = None
+) -> list[Claim]:
+    """Return the claims with these ids or topics, all of them for no names.
+
+    With a backend, they are those that need it, and those that are named by their ids.
+    """
     claims, names = list(claims), list(names)
     known = {claim.id for claim in claims} | {claim.topic for claim in claims}
     for name in names:
         if name not in known:
             raise KeyError(name)
-    return [c for c in claims if not names or c.id in names or c.topic in names]
+    return [
+        claim
+        for claim in claims
+        if claim.id in names
+        or ((not names or claim.topic in names) and backend in (None, claim.backend))
+    ]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -218,13 +237,17 @@ def _quick(where: str, table: dict[str, Any]) -> Quick:
 def _case(path: Path, where: str, table: dict[str, Any]) -> Case:
     if not isinstance(table, dict) or "scenario" not in table:
         raise ClaimError(f"{where} is {{ scenario = FILE, set = {{ KEY = VALUE }}, ... }}")
-    _no_others(where, table, ("scenario", "set", "sweep", "vary", "seeds"))
+    _no_others(where, table, ("scenario", "set", "sweep", "vary", "seeds", "backend"))
+    backend = table.get("backend", "sim")
+    if backend not in ("sim", "emu"):
+        raise ClaimError(f"{where}: 'backend' is sim or emu, not {backend!r}")
     return Case(
         path.parent / _text(where, "scenario", table["scenario"]),
         _set(table.get("set", {})),
         _axes(f"{where}: sweep", table.get("sweep", {})),
         _axes(f"{where}: vary", table.get("vary", {})),
         _seeds(where, table["seeds"]) if "seeds" in table else None,
+        backend,
     )
 
 

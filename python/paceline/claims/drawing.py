@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paceline import _paceline, grid
-from paceline.claims.expressions import Expression, ExpressionError, Names
+from paceline.claims.expressions import Expression, ExpressionError, Names, Place
 from paceline.claims.jobs import Record
 from paceline.claims.measured import Measured
 from paceline.claims.pictures import Picture, PictureError
@@ -238,22 +238,22 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 
 
 def _time(result: Result, picture: Picture) -> Figure:
-    """Draw queries over time: a row of panels for each query, a column for each case."""
-    rows, columns = len(picture.queries), len(picture.cases)
+    """Draw queries over time: a row of panels for each query, a column for each case or for all."""
+    answers = {
+        _named(place): {query: _answer(record.answers[query], query) for query in picture.queries}
+        for place, record in zip(picture.cases, _records(result, picture), strict=True)
+    }
+    if picture.overlay:
+        answers = {"": {query: _laid_over(answers, query) for query in picture.queries}}
+    rows, columns = len(picture.queries), len(answers)
     figure = _figure(max(7.2, 4.2 * columns + 1.2), 2.3 * rows + 0.7, picture.title)
     panels = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey="row")
-    records = _records(result, picture)
-    for place, record, column in zip(picture.cases, records, panels.T, strict=True):
-        answers = record.answers
+    for (name, frames), column in zip(answers.items(), panels.T, strict=True):
         for query, axes in zip(picture.queries, column, strict=True):
-            frame = answers[query]
-            if isinstance(frame, str):
-                raise PictureError(f"{query!r}: {frame}")
-            _curves(axes, query, frame)
+            _curves(axes, query, frames[query])
             if "y" in picture.log:
                 axes.set_yscale("log")
-        name = ", ".join(map(str, place.points))
-        column[0].set_title(f"{place.case}, {name}" if name else place.case)
+        column[0].set_title(name)
         column[-1].set_xlabel(column[-1].get_xlabel(), visible=True)
     for axes in panels.flat:
         if "y" not in picture.log:
@@ -261,6 +261,27 @@ def _time(result: Result, picture: Picture) -> Figure:
         axes.set_ylabel(axes.get_ylabel() if axes in panels[:, 0] else "")
         axes.set_xlabel(axes.get_xlabel() if axes in panels[-1] else "")
     return figure
+
+
+def _named(place: Place) -> str:
+    name = ", ".join(map(str, place.points))
+    return f"{place.case}, {name}" if name else place.case
+
+
+def _answer(frame: pl.DataFrame | str, query: str) -> pl.DataFrame:
+    if isinstance(frame, str):
+        raise PictureError(f"{query!r}: {frame}")
+    return frame
+
+
+def _laid_over(answers: Mapping[str, Mapping[str, pl.DataFrame]], query: str) -> pl.DataFrame:
+    """Return what all cases answer to a query, the name of the case as the name of its line."""
+    frames = []
+    for name, of_case in answers.items():
+        if of_case[query].width != 2:
+            raise PictureError(f"{query!r}: with 'overlay' a query gives x and y alone")
+        frames.append(of_case[query].with_columns(pl.lit(name).alias("case")))
+    return pl.concat(frames, how="vertical_relaxed")
 
 
 #: Points of a curve, at most: more than a picture can show.

@@ -13,12 +13,17 @@ from paceline import _paceline
 from paceline.runs import Progress, Run, load, simulate
 
 
+#: What may run a job, in the order in which they do.
+BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu")
+
+
 class Job(NamedTuple):
     """One run: a scenario, what is set in it, and a seed."""
 
     scenario: Path
     overrides: tuple[tuple[str, str], ...]
     seed: int
+    backend: _paceline.Backend = "sim"
 
 
 @dataclass
@@ -41,7 +46,7 @@ class Pool:
         self._queries: dict[Job, dict[str, None]] = {}
         self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
-        self._checked: set[tuple[Path, tuple[tuple[str, str], ...]]] = set()
+        self._checked: set[tuple[object, ...]] = set()
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
 
@@ -52,9 +57,11 @@ class Pool:
         """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
         if job.scenario not in self._texts:
             self._texts[job.scenario], _ = load(job.scenario)
-        if (job.scenario, job.overrides) not in self._checked:
-            _paceline.check(self._texts[job.scenario], str(job.scenario), job.overrides)
-            self._checked.add((job.scenario, job.overrides))
+        point = (job.scenario, job.overrides, job.backend)
+        if point not in self._checked:
+            text = self._texts[job.scenario]
+            _paceline.check(text, str(job.scenario), job.overrides, backend=job.backend)
+            self._checked.add(point)
         asked = self._queries.setdefault(job, {})
         asked |= dict.fromkeys(queries)
         if keep:
@@ -63,8 +70,22 @@ class Pool:
     def run(
         self, *, threads: int | None = None, progress: Callable[[Progress], object] | None = None
     ) -> None:
-        """Run every job. After Ctrl-C, which raises, `records` has those that were finished."""
-        jobs = list(self._queries)
+        """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
+
+        What is emulated comes last, one after another, with nothing simulated beside it.
+        """
+        for backend in BACKENDS:
+            self._run(backend, threads, progress)
+
+    def _run(
+        self,
+        backend: _paceline.Backend,
+        threads: int | None,
+        progress: Callable[[Progress], object] | None,
+    ) -> None:
+        jobs = [job for job in self._queries if job.backend == backend]
+        if not jobs:
+            return
 
         def collect(index: int, inner: _paceline.Run, _: object) -> None:
             job, run = jobs[index], Run(inner)
@@ -81,6 +102,7 @@ class Pool:
             threads=threads,
             progress=progress,
             failed=failed,
+            backend=backend,
         )
 
 

@@ -32,6 +32,8 @@ class Picture:
     #: Whose run with seed 1 is drawn over time, and which queries over its tables.
     cases: tuple[Place, ...] = ()
     queries: tuple[str, ...] = ()
+    #: Whether the cases are lines of one panel, instead of panels.
+    overlay: bool = False
     #: How many round trips of `sequence`; all if none.
     rounds: int | None = None
     #: The gains of `startup`.
@@ -70,7 +72,7 @@ _LABELS = ("title", "xlabel", "ylabel", "log")
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": (("y",), (*_LABELS, "published", "points")),
     "bars": (("y",), (*_LABELS, "published")),
-    "time": (("cases", "queries"), ("title", "log")),
+    "time": (("cases", "queries"), ("title", "log", "overlay")),
     "sequence": (("cases",), ("title", "rounds")),
     "startup": (("gains",), ("title",)),
 }
@@ -80,6 +82,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "cases": lambda texts: tuple(Place.read(text) for text in texts),
     "points": lambda names: tuple(map(str, names)),
     "queries": tuple,
+    "overlay": bool,
     "rounds": int,
     "gains": lambda gains: tuple(float(gain) for gain in gains),
 }

@@ -171,7 +171,7 @@ def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Pl
             extra = claim.quick.overrides if quick else ()
             plan.jobs[name] = [
                 [
-                    Job(case.scenario, point + case.varied(seed) + extra, seed)
+                    Job(case.scenario, point + case.varied(seed) + extra, seed, case.backend)
                     for seed in range(1, count + 1)
                 ]
                 for point in case.points()

@@ -625,6 +625,10 @@ def claims(
         Path | None, Parameter(help="Folder for a report: a page, its pictures and the figures.")
     ] = None,
     claims: Annotated[Path, Parameter(name="--claims", help="Folder of claims.")] = Path("claims"),
+    backend: Annotated[
+        Literal["sim", "emu"],
+        Parameter(help="Those that are simulated, or those that need kernel TCP in real time."),
+    ] = "sim",
     jobs: Annotated[
         int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
     ] = None,
@@ -634,11 +638,12 @@ def claims(
     """Re-run published claims and print published | measured | verdict.
 
     Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
-    by side. Exit code 3 if a claim is not reproduced.
+    by side, but those in real time, which go one after another. A claim that is named by its id is
+    run whatever the backend. Exit code 3 if a claim is not reproduced.
     """
     from paceline.cli.claims import Settings, chosen, list_claims, run_claims
 
-    found = chosen(names or [], claims)
+    found = chosen(names or [], claims, None if list_ else backend)
     if list_:
         return list_claims(found, as_json=json)
     return run_claims(found, Settings(seeds, quick, jobs, out, as_json=json, silent=quiet))

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.markup import escape
 
+from paceline import _paceline
 from paceline.claims import Campaign, Claim, ClaimError, Result, find, load, nearest
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
@@ -26,8 +27,8 @@ class Settings:
     silent: bool
 
 
-def chosen(names: Sequence[str], folder: Path) -> list[Claim]:
-    """Return the claims of a folder with these ids or topics."""
+def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None) -> list[Claim]:
+    """Return the claims of a folder with these ids or topics, for a backend."""
     if not folder.is_dir():
         raise Failure("no-claims", f"there is no folder {folder}", hint="--claims DIR names one")
     try:
@@ -35,7 +36,7 @@ def chosen(names: Sequence[str], folder: Path) -> list[Claim]:
     except ClaimError as error:
         raise Failure("bad-claim", str(error)) from error
     try:
-        return find(claims, names)
+        return find(claims, names, backend)
     except KeyError as error:
         name = str(error.args[0])
         near = nearest(name, {claim.id for claim in claims} | {claim.topic for claim in claims})
@@ -46,12 +47,12 @@ def chosen(names: Sequence[str], folder: Path) -> list[Claim]:
 
 def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
     """Print what is claimed, without running it."""
-    keys = ("id", "topic", "source", "published")
+    keys = ("id", "topic", "backend", "source", "published")
     rows = [{key: str(getattr(claim, key)) for key in keys} for claim in claims]
     if as_json:
         console.say_json({"claims": rows})
         return Exit.OK
-    table = console.table("Claim", "Topic", "Source", "Published", left=4)
+    table = console.table("Claim", "Topic", "Backend", "Source", "Published", left=5)
     for row in rows:
         table.add_row(*(escape(row[key]) for key in keys))
     console.stdout().print(table)

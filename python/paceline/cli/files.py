@@ -111,7 +111,7 @@ def plan(
 ) -> _paceline.Plan:
     """Check a scenario, and that this machine can run it."""
     try:
-        return _paceline.check(text, path, overrides, backend)
+        return _paceline.check(text, path, overrides, backend=backend)
     except ScenarioError as error:
         raise scenario_failure(error) from None
     except UnavailableError as error:
