@@ -80,8 +80,10 @@ pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
     });
     if !quick && able {
         let rates = try_rates(step);
-        let held = rates.iter().filter(|tried| tried["held"] == true);
-        report["highest_rate_bps"] = held.last().map_or(Value::Null, |r| r["rate_bps"].clone());
+        let mut held = rates.iter().filter(|tried| tried["held"] == true);
+        report["highest_rate_bps"] = held
+            .next_back()
+            .map_or(Value::Null, |r| r["rate_bps"].clone());
         report["rates"] = rates.into();
     }
     report

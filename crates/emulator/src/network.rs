@@ -51,6 +51,14 @@ impl paceline_path::Packet for Frame {
     fn mark(&mut self) -> bool {
         packet::mark(&mut self.bytes)
     }
+
+    fn flow(&self) -> u64 {
+        u64::from(self.flow)
+    }
+
+    fn is_l4s(&self) -> bool {
+        packet::is_l4s(&self.bytes)
+    }
 }
 
 /// A way back: uncongested, in order.
@@ -255,6 +263,7 @@ impl<'a> Network<'a> {
             if number == 0 {
                 self.released(now);
             }
+            self.tell_drops(number);
             let Some(frame) = frame else {
                 continue;
             };
@@ -265,16 +274,12 @@ impl<'a> Network<'a> {
             }
         }
         for number in 0..self.lanes.len() {
-            loop {
-                let Some(lane) = self.lanes.get_mut(number) else {
-                    break;
-                };
-                if lane.queue.front().is_none_or(|(due, _)| *due > now) {
-                    break;
-                }
-                if let Some((due, frame)) = lane.queue.pop_front() {
-                    self.acknowledge(due, &frame)?;
-                }
+            let due = |lane: &mut Lane| {
+                lane.queue.front().filter(|(due, _)| *due <= now)?;
+                lane.queue.pop_front()
+            };
+            while let Some((due, frame)) = self.lanes.get_mut(number).and_then(due) {
+                self.acknowledge(due, &frame)?;
             }
         }
         Ok(())
@@ -422,14 +427,24 @@ impl<'a> Network<'a> {
             self.idle = true;
         }
         let verdict = link.enqueue(now, frame);
-        if let (Some(frame), Verdict::Dropped(_)) = (told, verdict)
-            && let (Some(tcp), Some(tracker)) = (
-                Tcp::read(&frame.bytes),
-                self.trackers.get(frame.flow as usize),
-            )
-        {
+        if let (Some(frame), Verdict::Dropped(_)) = (told, verdict) {
+            self.dropped(now, &frame);
+        }
+        self.tell_drops(number);
+    }
+
+    /// What a queue has dropped that it had taken.
+    fn tell_drops(&mut self, number: usize) {
+        while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
+            self.dropped(at, &frame);
+        }
+    }
+
+    fn dropped(&mut self, at: Instant, frame: &Frame) {
+        let tracker = self.trackers.get(frame.flow as usize);
+        if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), tracker) {
             let seq = tracker.start_of(&tcp);
-            self.packet(now, frame.flow, DROP, seq, tcp.len, 0);
+            self.packet(at, frame.flow, DROP, seq, tcp.len, 0);
         }
     }
 
@@ -592,8 +607,7 @@ mod tests {
             busy,
             released,
         };
-        let mut log = Log::default();
-        log.bins = vec![
+        let bins = vec![
             bin(Some(0), false, 10),
             bin(Some(100), true, 90),
             bin(Some(200), true, 105),
@@ -603,6 +617,10 @@ mod tests {
             bin(Some(500), true, 0),
             bin(Some(600), false, 0),
         ];
+        let log = Log {
+            bins,
+            ..Log::default()
+        };
         // From 100 to 200 and from 400 to 500; the last packets of the one after are on their way.
         assert_eq!(log.achieved_and_asked(5), (90 + 98, 200));
         assert_eq!(log.achieved_and_asked(6), (90 + 98, 300));

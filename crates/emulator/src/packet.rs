@@ -90,6 +90,11 @@ pub fn is_marked(packet: &[u8]) -> bool {
     packet.get(1).is_some_and(|tos| tos & 3 == 3)
 }
 
+/// Whether a packet asks for the L4S service: ECT(1), or CE already (RFC 9331 section 5.1).
+pub fn is_l4s(packet: &[u8]) -> bool {
+    packet.get(1).is_some_and(|tos| tos & 1 == 1)
+}
+
 /// What TCP says in a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {

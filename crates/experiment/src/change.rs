@@ -1,6 +1,6 @@
 //! What a scenario changes on the way: from its keys to the link or flow, and to the record.
 
-use paceline_path::{Link, Packet, Policing};
+use paceline_path::{Burst, Link, Loss, Packet, Policing};
 use paceline_recovery::Workload;
 use paceline_scenario::{
     AppChange, Event, LinkSection, PathChange, Policer, PolicerChange, RateChange, Scenario,
@@ -33,8 +33,8 @@ pub enum LinkChange {
     Rate(Rate),
     /// The rate is multiplied by this.
     RateBy(Gain),
-    /// The probability of random loss becomes this.
-    Loss(Gain),
+    /// Packets are lost like this.
+    Loss(Loss),
     /// The next packets offered are dropped.
     Drop(u64),
     /// The next packets accepted arrive so much later.
@@ -57,10 +57,10 @@ impl LinkChange {
         match self {
             Self::Rate(rate) => link.set_rate(now, rate),
             Self::RateBy(factor) => link.set_rate(now, link.rate() * factor),
-            Self::Loss(loss) => link.set_loss(loss),
+            Self::Loss(loss) => link.set_loss(now, loss),
             Self::Drop(count) => link.drop_next(count),
-            Self::Hold(count, delay) => link.hold_next(count, delay),
-            Self::Reorder(probability, delay) => link.set_reorder(probability, delay),
+            Self::Hold(count, delay) => link.hold_next(now, count, delay),
+            Self::Reorder(probability, delay) => link.set_reorder(now, probability, delay),
             Self::Duplicate(probability) => link.set_duplicate(probability),
             Self::Jitter(jitter) => link.set_jitter(now, jitter),
             Self::Policer(policing) => link.set_policer(now, policing),
@@ -73,7 +73,11 @@ impl LinkChange {
         match self {
             Self::Rate(rate) => ("rate", format!("{} bit/s", rate.bps())),
             Self::RateBy(by) => ("rate", format!("{} of it", percent(*by))),
-            Self::Loss(loss) => ("loss", percent(*loss)),
+            Self::Loss(Loss::Independent(share)) => ("loss", percent(*share)),
+            Self::Loss(Loss::Burst(Burst { p, r, good, bad })) => {
+                let [p, r, good, bad] = [p, r, good, bad].map(|share| percent(*share));
+                ("loss", format!("p {p}, r {r}, good {good}, bad {bad}"))
+            }
             Self::Drop(count) => ("drop", format!("{count} packets")),
             Self::Hold(count, delay) => {
                 let nanos = delay.as_nanos();
@@ -120,6 +124,19 @@ fn nanos(time: Duration) -> String {
     format!("{} ns", time.as_nanos())
 }
 
+/// As the path has it.
+pub(crate) fn loss(loss: paceline_scenario::Loss) -> Loss {
+    match loss {
+        paceline_scenario::Loss::Independent(share) => Loss::Independent(share),
+        paceline_scenario::Loss::Burst(burst) => Loss::Burst(Burst {
+            p: burst.p,
+            r: burst.r,
+            good: burst.good,
+            bad: burst.bad,
+        }),
+    }
+}
+
 fn policing(policer: &Policer) -> Policing {
     Policing {
         rate: policer.rate,
@@ -128,7 +145,7 @@ fn policing(policer: &Policer) -> Policing {
 }
 
 /// What a link has from the start beside its queue and its loss.
-pub fn at_start(link: &LinkSection) -> impl Iterator<Item = LinkChange> {
+pub(crate) fn at_start(link: &LinkSection) -> impl Iterator<Item = LinkChange> {
     let reorder = link.reorder;
     [
         reorder.map(|reorder| LinkChange::Reorder(reorder.probability, reorder.delay)),
@@ -166,7 +183,7 @@ fn of_path(scenario: &Scenario, path: &PathChange) -> Vec<Change> {
             RateChange::Absolute(rate) => LinkChange::Rate(rate),
             RateChange::Factor(factor) => LinkChange::RateBy(factor),
         }),
-        path.loss.map(LinkChange::Loss),
+        path.loss.map(|change| LinkChange::Loss(loss(change))),
         path.drop.map(|count| LinkChange::Drop(u64::from(count))),
         path.hold
             .map(|hold| LinkChange::Hold(u64::from(hold.packets), hold.delay)),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use paceline_path::{CapacityTrace, Service};
-use paceline_record::metrics::Unit;
-use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario};
+use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
+use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
 
 /// The nearest of `names` to a misspelled one.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
@@ -20,6 +20,18 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
 pub fn list(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
+}
+
+/// A name that no metric has, and the nearest that one has.
+fn unknown_metric<F>(
+    scenario: &Scenario,
+    key: &str,
+    name: &str,
+    known: &[Definition<F>],
+) -> Diagnostic {
+    let hint = nearest(name, known.iter().map(|metric| metric.name))
+        .unwrap_or_else(|| "`paceline list metrics` lists them".into());
+    scenario.diagnostic(key, format!("no metric is called `{name}`"), Some(hint))
 }
 
 /// What is wrong with the names of metrics and their bounds.
@@ -39,16 +51,27 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             ));
         }
         if metric.is_none() {
-            let names = paceline_record::metrics::METRICS
-                .iter()
-                .map(|metric| metric.name);
-            let hint =
-                nearest(name, names).unwrap_or_else(|| "`paceline list metrics` lists them".into());
-            wrong.push(scenario.diagnostic(
-                &format!("expect.{name}"),
-                format!("no metric is called `{name}`"),
-                Some(hint),
-            ));
+            let key = format!("expect.{name}");
+            wrong.push(unknown_metric(scenario, &key, name, METRICS));
+        }
+    }
+    let looked_at = scenario.sweep.as_ref().map_or(&[][..], |s| &s.metrics);
+    for (index, name) in looked_at.iter().enumerate() {
+        let key = format!("sweep.metrics[{index}]");
+        match metric_of_flow(name) {
+            Some((flow, _)) if flow as u64 >= scenario.flow_count() => {
+                let last = scenario.flow_count().saturating_sub(1);
+                let message = format!("there is no flow {flow}");
+                let hint = format!("they are flows[0] to flows[{last}]");
+                wrong.push(scenario.diagnostic(&key, message, Some(hint)));
+            }
+            Some((_, metric)) if FLOW_METRICS.iter().all(|known| known.name != metric) => {
+                wrong.push(unknown_metric(scenario, &key, metric, FLOW_METRICS));
+            }
+            None if METRICS.iter().all(|known| known.name != name) => {
+                wrong.push(unknown_metric(scenario, &key, name, METRICS));
+            }
+            _ => {}
         }
     }
     wrong

@@ -9,9 +9,9 @@ mod check;
 mod network;
 mod starts;
 
-pub use change::{Change, LinkChange, at_start, of_event};
+pub use change::{Change, LinkChange, of_event};
 pub use check::{check, list, nearest, service};
-pub use network::{aqm, link, links, queue_limit, route};
+pub use network::{link, links, queue_limit, route};
 pub use starts::{Starts, mss, workload};
 
 /// Streams of one seed: each part of an experiment draws from its own.

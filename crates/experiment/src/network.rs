@@ -1,10 +1,13 @@
 //! From the links of a scenario to those of the path.
 
-use paceline_path::{Aqm, Link, LinkConfig, Packet, QueueLimit, Red, Service, Threshold};
-use paceline_scenario::{FlowGroup, LinkSection, QueueSize, Scenario};
+use paceline_path::{
+    Aqm, Codel, DualPi2, FqCodel, Link, LinkConfig, Packet, Pie, QueueLimit, Red, Service,
+    Threshold,
+};
+use paceline_scenario::{FlowGroup, LinkSection, QueueKind, QueueSize, Scenario};
 use paceline_units::{Duration, Instant, Rate};
 
-use crate::{at_start, seed_of};
+use crate::{change, seed_of};
 
 const LOSS_STREAM: u64 = u64::MAX;
 /// From one link's stream of losses to the next link's.
@@ -46,11 +49,14 @@ pub fn link<P: Packet + Clone>(
         service,
         delay: section.delay,
         limit: queue_limit(scenario, section),
-        loss: section.loss,
+        loss: change::loss(section.loss),
         seed: seed_of(seed, LOSS_STREAM - number * LINK_STRIDE),
     });
     link.set_aqm(aqm(scenario, section));
-    for change in at_start(section) {
+    if scenario.run.record.packets {
+        link.tell_drops();
+    }
+    for change in change::at_start(section) {
         change.apply(Instant::ZERO, &mut link);
     }
     link
@@ -68,7 +74,7 @@ pub fn queue_limit(scenario: &Scenario, link: &LinkSection) -> QueueLimit {
 }
 
 /// How the queue signals congestion.
-pub fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
+fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
     let (path, queue, rate) = (&scenario.path, &link.queue, link.rate);
     let amount = |size: QueueSize| match size {
         QueueSize::Packets(packets) => packets,
@@ -89,7 +95,50 @@ pub fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
             probability: red.probability,
             weight: red.weight,
             ecn: red.ecn,
+            gentle: red.gentle,
         })
     };
-    step.or(queue.red.map(red))
+    discipline(queue.kind, path.mtu.get())
+        .or(step)
+        .or(queue.red.map(red))
+}
+
+/// A queue that is more than drop-tail; the largest packet is `mtu` bytes.
+fn discipline(kind: QueueKind, mtu: u64) -> Option<Aqm> {
+    let codel = |target, interval, ecn| Codel {
+        target,
+        interval,
+        ecn,
+        max_packet: mtu,
+    };
+    Some(match kind {
+        QueueKind::DropTail => return None,
+        QueueKind::Codel(queue) => Aqm::Codel(codel(queue.target, queue.interval, queue.ecn)),
+        QueueKind::FqCodel(queue) => Aqm::FqCodel(FqCodel {
+            codel: codel(queue.target, queue.interval, queue.ecn),
+            flows: queue.flows,
+            quantum: u32::try_from(queue.quantum.get()).unwrap_or(u32::MAX),
+        }),
+        QueueKind::Pie(queue) => Aqm::Pie(Pie {
+            target: queue.target,
+            update: queue.update,
+            alpha: queue.alpha.0,
+            beta: queue.beta.0,
+            burst: queue.burst,
+            ecn: queue.ecn,
+            mark_limit: queue.mark_limit,
+            derandomize: queue.derandomize,
+            mean_packet: mtu,
+        }),
+        QueueKind::DualPi2(queue) => Aqm::DualPi2(DualPi2 {
+            target: queue.target,
+            rtt_max: queue.rtt_max,
+            coupling: queue.coupling,
+            ramp_min: queue.ramp_min,
+            ramp_range: queue.ramp_range,
+            ramp_packets: 1,
+            classic_share: queue.classic_share,
+            max_packet: mtu,
+        }),
+    })
 }

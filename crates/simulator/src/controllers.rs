@@ -2,6 +2,7 @@
 
 use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
 use paceline_congestion::{BuildError, Recipe, controllers, recipe};
+use paceline_experiment::{list, nearest};
 use paceline_scenario::{ControllerChoice, OptionInput};
 use paceline_units::{Bytes, Duration, Gain};
 
@@ -12,16 +13,6 @@ pub(crate) struct Wrong {
     pub key: String,
     pub message: String,
     pub hint: Option<String>,
-}
-
-/// The nearest of `names` to a misspelled one.
-pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    names
-        .into_iter()
-        .map(|name| (strsim::osa_distance(word, name), name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| format!("did you mean `{name}`?"))
 }
 
 /// Checks a choice of controller.
@@ -145,11 +136,6 @@ fn shown(input: &OptionInput) -> String {
         OptionInput::Millionths(n) => format!("{}", *n as f64 / 1e6),
         OptionInput::Text(text) => format!("\"{text}\""),
     }
-}
-
-pub(crate) fn list(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    quoted.join(", ")
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::RecordSection;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-use crate::change::Change;
 use crate::flow::{Flow, Packet, Seen, Stage, ca_state_name};
+use paceline_experiment::Change;
 
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {

@@ -10,7 +10,6 @@
 
 mod agenda;
 mod build;
-mod change;
 mod controllers;
 mod flow;
 mod host;

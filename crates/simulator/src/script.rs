@@ -2,7 +2,7 @@ use std::collections::BinaryHeap;
 
 use paceline_units::{Duration, Instant};
 
-use crate::change::Change;
+use paceline_experiment::Change;
 
 /// Changes upon a flow's entry into a state.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::LinkChange;
+    use paceline_experiment::LinkChange;
 
     fn drop(packets: u64) -> Change {
         Change::Link(0, LinkChange::Drop(packets))

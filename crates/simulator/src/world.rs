@@ -9,11 +9,11 @@ use paceline_recovery::{Acknowledgment, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
 
 use crate::agenda::Agenda;
-use crate::change::Change;
 use crate::flow::{Flow, Packet, Seen, Stage};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::script::Script;
+use paceline_experiment::{Change, seed_of};
 
 /// What comes back to a sender.
 enum Reply {
@@ -691,10 +691,4 @@ fn offer(
         }
         None => link.enqueue(now, packet),
     }
-}
-
-/// Streams of one seed: each of the parts of a world draws from its own.
-pub(crate) fn seed_of(seed: u64, stream: u64) -> u64 {
-    let mut rng = paceline_units::Rng::new(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    rng.next_u64()
 }
