@@ -240,7 +240,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 def _time(result: Result, picture: Picture) -> Figure:
     """Draw queries over time: a row of panels for each query, a column for each case or for all."""
     answers = {
-        _named(place): {query: _answer(record.answers[query], query) for query in picture.queries}
+        _title(place): {query: _answer(record.answers[query], query) for query in picture.queries}
         for place, record in zip(picture.cases, _records(result, picture), strict=True)
     }
     if picture.overlay:
@@ -263,7 +263,7 @@ def _time(result: Result, picture: Picture) -> Figure:
     return figure
 
 
-def _named(place: Place) -> str:
+def _title(place: Place) -> str:
     name = ", ".join(map(str, place.points))
     return f"{place.case}, {name}" if name else place.case
 
