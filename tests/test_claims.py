@@ -7,8 +7,9 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,8 +17,11 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO, Command
 from paceline import runs
-from paceline.claims import Campaign, ClaimError, jobs, load
+from paceline.claims import Campaign, ClaimError, find, jobs, load
+from paceline.claims.claim import parse
+from paceline.claims.drawing import _laid_over
 from paceline.claims.expressions import Expression, ExpressionError, Flows, Names
+from paceline.claims.pictures import PictureError
 from paceline.claims.quantity import Quantity
 from paceline.cli import console
 from paceline.runs import Progress
@@ -526,3 +530,39 @@ def test_golden_traces_pass_and_a_changed_one_fails(cli: Command, tmp_path: Path
     assert result.returncode == 3
     assert "FAIL" in result.stdout
     assert cli("conformance", "--traces", "nowhere").returncode == 2
+
+
+def test_backends_choose_claims(tmp_path: Path) -> None:
+    text = """
+[[claims]]
+id = "{id}"
+topic = "t"
+source = "s"
+published = "p"
+measured = "mean(one.jain_ratio)"
+accept = ["mean(one.jain_ratio) >= 0"]
+cases.one = {{ scenario = "x.toml", backend = "{backend}" }}
+"""
+    for name, backend in (("S", "sim"), ("E", "emu")):
+        (tmp_path / f"{name}.toml").write_text(text.format(id=name, backend=backend))
+    claims = load(tmp_path)
+
+    def ids(names: list[str], backend: Literal["sim", "emu"] | None = None) -> list[str]:
+        return [claim.id for claim in find(claims, names, backend)]
+
+    assert ids([]) == ["E", "S"]
+    assert ids([], "sim") == ["S"]
+    assert ids(["t"], "emu") == ["E"]
+    assert ids(["E"], "sim") == ["E"]
+    with pytest.raises(ClaimError, match="'backend' is sim or emu"):
+        parse(text.format(id="X", backend="real"), tmp_path / "x.toml")
+
+
+def test_cases_are_laid_over_each_other() -> None:
+    frame = pl.DataFrame({"x": [1, 2], "y": [3, 4]})
+    laid = _laid_over({"a": {"q": frame}, "b": {"q": frame.cast(pl.Float64)}}, "q")
+    assert laid.columns == ["x", "y", "case"]
+    assert laid["case"].to_list() == ["a", "a", "b", "b"]
+    three = frame.with_columns(z=1)
+    with pytest.raises(PictureError, match="x and y alone"):
+        _laid_over({"a": {"q": three}}, "q")

@@ -12,7 +12,6 @@ import polars as pl
 from paceline import _paceline
 from paceline.runs import Progress, Run, load, simulate
 
-
 #: What may run a job, in the order in which they do.
 BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu")
 
@@ -89,6 +88,10 @@ class Pool:
 
         def collect(index: int, inner: _paceline.Run, _: object) -> None:
             job, run = jobs[index], Run(inner)
+            if run.emulation is not None and not run.emulation["trusted"]:
+                beyond = "; ".join(bound["message"] for bound in run.emulation["beyond"])
+                failed(index, f"emulated beyond its bounds: {beyond}")
+                return
             answers = {query: ask(run, query) for query in self._queries[job]}
             kept = run if job in self._kept else None
             self.records[job] = Record(run.metrics, run.flow_metrics, answers, kept)
