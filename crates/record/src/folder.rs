@@ -94,8 +94,9 @@ fn at(path: &Path) -> impl Fn(io::Error) -> RecordError {
 impl Run {
     /// Writes the run as a folder; `machine` becomes `machine.json`.
     ///
-    /// The folder is written beside its place and then moved there, so that a process killed half-way
-    /// leaves the old run or the new one. What is in the old folder and not part of a run stays.
+    /// The folder is written beside its place, brought to the disk and then moved there, so that a
+    /// process killed half-way, or a machine that loses its power, leaves the old run or the new one.
+    /// What is in the old folder and not part of a run stays.
     ///
     /// # Errors
     /// [`RecordError::NotARun`] when there is something else in its place, which is left as it is;
@@ -111,6 +112,7 @@ impl Run {
         let partial = parent.join(partial_name(&name.to_string_lossy()));
         let written = self.write_files(&partial, machine);
         let placed = written.and_then(|()| put(&partial, &dir).map_err(at(&dir)));
+        let placed = placed.and_then(|placed| sync(parent).map(|()| placed));
         if placed.is_err() {
             // The first error is the one to tell of.
             let _ = fs::remove_dir_all(&partial);
@@ -141,7 +143,12 @@ impl Run {
         if let Some(machine) = machine {
             write(MACHINE, format!("{machine:#}\n"))?;
         }
-        write(RUN, format!("{:#}\n", self.run_json()))
+        write(RUN, format!("{:#}\n", self.run_json()))?;
+        // Once all are written: a file system that commits one commits most of what it has.
+        for entry in fs::read_dir(dir).map_err(at(dir))? {
+            sync(&entry.map_err(at(dir))?.path())?;
+        }
+        sync(dir)
     }
 
     fn run_json(&self) -> Value {
@@ -314,6 +321,26 @@ fn partial_name(name: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     format!(".{name}.partial-{}-{count}", std::process::id())
+}
+
+/// Brings a file, or what a folder lists, to the disk.
+#[cfg(unix)]
+fn sync(path: &Path) -> Result<(), RecordError> {
+    // The folder of a name of one part is this one.
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(at(path))
+}
+
+/// Only Unix opens folders, and syncs what is open for reading.
+#[cfg(not(unix))]
+fn sync(_: &Path) -> Result<(), RecordError> {
+    Ok(())
 }
 
 /// What became of the run that was in the place of a new one.

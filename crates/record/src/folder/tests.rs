@@ -151,6 +151,104 @@ fn a_run_is_whole_or_not_there() {
     });
 }
 
+/// Where the process that is to be killed writes.
+const VICTIM: &str = "PACELINE_TEST_WRITES_HERE";
+
+/// Two runs that differ in every file but the tables.
+fn two_runs() -> [Run; 2] {
+    [1, 99].map(|seed| {
+        let run = two_flows();
+        let mut info = run.info().clone();
+        info.seed = seed;
+        info.scenario_toml = format!("# {seed}");
+        Run::new(info, run.tables().to_vec()).unwrap()
+    })
+}
+
+/// Not a test of its own: [`a_killed_writer_leaves_one_run_or_the_other`] runs it and kills it.
+#[test]
+fn write_until_killed() {
+    let Some(dir) = std::env::var_os(VICTIM) else {
+        return;
+    };
+    loop {
+        for run in two_runs() {
+            run.write(Path::new(&dir), None).unwrap();
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_killed_writer_leaves_one_run_or_the_other() {
+    let parent = tempfile::tempdir().unwrap();
+    let whole = two_runs().map(|run| {
+        let dir = parent.path().join(run.info().seed.to_string());
+        run.write(&dir, None).unwrap();
+        contents(&dir)
+    });
+    let dir = parent.path().join("run");
+    two_runs()[0].write(&dir, None).unwrap();
+    let mut partial = 0;
+    for attempt in 0..40 {
+        let mut writer = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "folder::tests::write_until_killed"])
+            .env(VICTIM, &dir)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // A new process writes beside; once it does, kill it a little later each time.
+        let name = format!(".run.partial-{}-", writer.id());
+        while !names(parent.path()).iter().any(|n| n.starts_with(&name)) {
+            assert!(writer.try_wait().unwrap().is_none(), "it ended by itself");
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_micros(attempt * 700));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        partial += usize::from(names(parent.path()).iter().any(|n| n.starts_with(&name)));
+        assert!(whole.contains(&contents(&dir)), "{:?}", names(&dir));
+        Run::read(&dir).unwrap();
+    }
+    // Most died while they wrote.
+    assert!(partial > 10, "{partial}");
+}
+
+/// `tests/schema-N` is a run as it was written when the schema was N; it stays readable.
+#[test]
+fn a_run_of_each_schema_is_read() {
+    for schema in 1..=SCHEMA {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schema-{schema}"));
+        let run = Run::read(&dir).unwrap();
+        let info = run.info();
+        assert_eq!((info.scenario.as_str(), info.seed), ("schema-1", 7));
+        assert_eq!(info.duration, Duration::from_secs(1));
+        assert_eq!(info.flows[0].cc, "bbr3");
+        assert_eq!(info.flows[1].label, "marked");
+        assert_eq!(info.flows[1].start, Instant::from_nanos(300_000_000));
+        let rows = TABLES.map(|table| run.table(table).unwrap().num_rows());
+        let written = [
+            ("flows", 2),
+            ("samples", 33),
+            ("queue", 21),
+            ("events", 15),
+            ("packets", 607),
+        ];
+        for (table, count) in written {
+            let place = TABLES.iter().position(|name| *name == table).unwrap();
+            assert_eq!(rows[place], count, "{table}");
+        }
+        let last = |table: &str, column: &str| {
+            let column = run.table(table).unwrap().column_by_name(column).unwrap();
+            column.as_primitive::<Int64Type>().values().last().copied()
+        };
+        assert_eq!(last("queue", "delivered_bytes"), Some(229_604));
+        assert_eq!(last("queue", "marked_packets"), Some(5));
+        assert_eq!(last("samples", "goodput_bytes"), Some(10_136));
+        assert!(run.metric("utilisation_ratio").is_some());
+    }
+}
+
 #[test]
 fn a_run_of_another_version_is_not_read() {
     let parent = tempfile::tempdir().unwrap();
