@@ -1,0 +1,113 @@
+"""Licences of what is built in, and the oldest Rust that builds it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def packages() -> list[dict[str, Any]]:
+    command = ["cargo", "metadata", "--format-version", "1", "--locked"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: list[dict[str, Any]] = json.loads(result.stdout)["packages"]
+    return found
+
+
+def allowed(licence: str, known: set[str]) -> bool:
+    """Return whether an SPDX expression can be satisfied; `/` is an old way of writing OR."""
+    tokens = re.findall(r"\(|\)|[^\s()/]+|/", licence)
+    place = 0
+
+    def peek() -> str:
+        return tokens[place] if place < len(tokens) else ""
+
+    def take() -> str:
+        nonlocal place
+        place += 1
+        return tokens[place - 1]
+
+    def one() -> bool:
+        if peek() == "(":
+            take()
+            inside = either()
+            assert take() == ")", licence
+            return inside
+        name = take()
+        if peek() == "WITH":
+            name += f" {take()} {take()}"
+        return name in known
+
+    def both() -> bool:
+        holds = one()
+        while peek() == "AND":
+            take()
+            holds = one() and holds
+        return holds
+
+    def either() -> bool:
+        holds = both()
+        while peek() in ("OR", "/"):
+            take()
+            holds = both() or holds
+        return holds
+
+    holds = either()
+    assert place == len(tokens), licence
+    return holds
+
+
+@pytest.mark.parametrize(
+    ("licence", "holds"),
+    [
+        ("MIT", True),
+        ("GPL-3.0", False),
+        ("MIT OR GPL-3.0", True),
+        ("MIT AND GPL-3.0", False),
+        ("GPL-3.0/MIT", True),
+        ("(GPL-3.0 OR MIT) AND Apache-2.0", True),
+        ("(GPL-3.0 OR MIT) AND LGPL-2.1", False),
+        ("Apache-2.0 WITH LLVM-exception", False),
+        ("GPL-3.0 OR MIT AND Apache-2.0", True),
+    ],
+)
+def test_licences_are_read(licence: str, holds: bool) -> None:
+    assert allowed(licence, {"MIT", "Apache-2.0"}) is holds
+
+
+def test_every_crate_has_a_licence_that_is_allowed(packages: list[dict[str, Any]]) -> None:
+    known = set(tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]["allow"])
+    assert len(packages) > 50
+    wrong = [
+        f"{package['name']} {package['version']}: {package['license']}"
+        for package in packages
+        if not (package["license"] and allowed(package["license"], known))
+    ]
+    assert wrong == []
+
+
+def test_no_crate_needs_a_newer_rust_than_is_stated(packages: list[dict[str, Any]]) -> None:
+    def version(text: str) -> tuple[int, ...]:
+        numbers = [int(part) for part in text.split(".")]
+        return tuple(numbers + [0] * (3 - len(numbers)))
+
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    stated = manifest["workspace"]["package"]["rust-version"]
+    newer = [
+        f"{package['name']} needs {package['rust_version']}"
+        for package in packages
+        if package["rust_version"] and version(package["rust_version"]) > version(stated)
+    ]
+    assert newer == []
+    # Said wherever it is said.
+    for file in ("README.md", "Makefile", "CONTRIBUTING.md"):
+        text = (ROOT / file).read_text()
+        assert set(re.findall(r"Rust (1\.\d+)", text)) == {stated}, file
