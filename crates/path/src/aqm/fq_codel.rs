@@ -231,19 +231,21 @@ mod tests {
     #[test]
     fn what_is_new_goes_first_but_not_twice() {
         let (mut queue, mut grave) = (fq(1500), Grave::new());
-        offer(&mut queue, &mut grave, 0, 1, &[1500; 6]);
-        let take = |queue: &mut FqCodelQueue<Probe>, grave: &mut Grave| {
-            queue.dequeue(ms(0), &mut grave.fate()).unwrap().number
+        offer(&mut queue, &mut grave, 0, 1, &[700; 6]);
+        let mut take = |queue: &mut FqCodelQueue<Probe>, count: usize| -> Vec<u32> {
+            (0..count)
+                .map(|_| queue.dequeue(ms(0), &mut grave.fate()).unwrap().number)
+                .collect()
         };
-        assert_eq!(take(&mut queue, &mut grave), 100);
-        assert_eq!(take(&mut queue, &mut grave), 101);
-        // A sparse flow overtakes what waits ...
-        offer(&mut queue, &mut grave, 0, 2, &[100]);
-        assert_eq!(take(&mut queue, &mut grave), 200);
-        // ... and has its place among the old ones once it is found empty.
-        assert_eq!(take(&mut queue, &mut grave), 102);
-        offer(&mut queue, &mut grave, 0, 2, &[100, 100]);
-        assert_eq!(served(&mut queue, &mut grave, 0), [200, 201, 103, 104, 105]);
+        // 2100 of 1500: flow 1 becomes old.
+        assert_eq!(take(&mut queue, 3), [100, 101, 102]);
+        let mut other = Grave::new();
+        offer(&mut queue, &mut other, 0, 2, &[100]);
+        // A sparse flow overtakes what is old ...
+        assert_eq!(take(&mut queue, 2), [200, 103]);
+        // ... but is old itself once it was found empty: flow 1 has some of its turn left.
+        offer(&mut queue, &mut other, 0, 2, &[100, 100]);
+        assert_eq!(take(&mut queue, 4), [104, 200, 201, 105]);
     }
 
     #[test]

@@ -281,6 +281,32 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_dropped_while_the_burst_allowance_lasts() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.next_update = Instant::MAX;
+        (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
+        let mut offer = |queue: &mut PieQueue<Probe>| {
+            let probe = Probe::new(99, 1500);
+            queue.enqueue(ms(1), probe, &mut grave.fate()).is_ok()
+        };
+        queue.burst = Duration::from_millis(1);
+        assert!(offer(&mut queue));
+        queue.update();
+        assert_eq!(queue.burst, Duration::ZERO);
+        (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
+        assert!(!offer(&mut queue));
+        // It is given anew once both delays are below half of the target, and no sooner.
+        (queue.probability, queue.delay) = (0.0, Duration::from_millis(7));
+        queue.old_delay = Duration::from_millis(8);
+        offer(&mut queue);
+        assert_eq!(queue.burst, Duration::ZERO);
+        queue.old_delay = Duration::from_millis(7);
+        offer(&mut queue);
+        assert_eq!(queue.burst, Duration::from_millis(150));
+    }
+
+    #[test]
     fn drops_are_kept_apart() {
         let (mut queue, mut grave) = (pie(), Grave::new());
         (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
