@@ -318,10 +318,8 @@ fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
             "{path:?}"
         );
         // What is written is what is run: one point of a sweep.
-        let point = Scenario {
-            sweep: None,
-            ..scenario.clone()
-        };
+        let mut point = scenario.clone();
+        point.sweep = None;
         assert_eq!(parse(&scenario.to_toml(), &[]), point, "{path:?}");
         if let Some(trace) = scenario.trace_path() {
             assert!(trace.is_file(), "{trace:?}");
