@@ -101,7 +101,15 @@ def scenario() -> str:
     ]
     for name, part in sorted(schema.get("$defs", {}).items()):
         parts.append(f"## {name}\n\n{part.get('description', '')}\n")
-        parts.append(keys(part) or f"{shape(part)}\n")
+        forms = [
+            form for form in part.get("anyOf", []) if {"properties", "description"} <= form.keys()
+        ]
+        if len(forms) > 1:
+            # A table whose keys depend on its kind.
+            for form in forms:
+                parts.append(f"{form['description']}\n\n{keys(form)}")
+        else:
+            parts.append(keys(part) or f"{shape(part)}\n")
     return "\n".join(parts)
 
 
