@@ -32,7 +32,7 @@ def generate() -> ModuleType:
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
-    for folder in ("scenarios", "claims", "conformance"):
+    for folder in ("scenarios", "claims", "conformance", "evaluation"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     for kind, text in BLOCK.findall(page.read_text()):
         if kind == "toml":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -307,7 +308,7 @@ def test_pictures_of_every_shape(tmp_path: Path, axes: int) -> None:
 
 def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_path: Path) -> None:
     """Two nodes of Ray; the one that is killed half-way takes only its own chunks with it."""
-    ray = pytest.importorskip("ray")
+    import ray
     from ray.cluster_utils import Cluster
 
     from paceline.sweep import cluster as on_ray
@@ -323,7 +324,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
     nodes = Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
     doomed = nodes.add_node(**small)
     try:
-        ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=nodes.address, log_to_driver=False, logging_level=logging.ERROR)
 
         class Killer(Watch):
             ended = 0

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::limits;
+use crate::reader::join;
 
 /// Where a key or a value was written.
 #[derive(Clone, Debug)]
@@ -293,7 +294,7 @@ fn toml_text(value: &Value) -> String {
         Value::Table(entries) => {
             let entries: Vec<String> = entries
                 .iter()
-                .map(|(key, entry)| format!("{} = {}", quoted(key), toml_text(&entry.node.value)))
+                .map(|(key, entry)| format!("{} = {}", join("", key), toml_text(&entry.node.value)))
                 .collect();
             format!("{{ {} }}", entries.join(", "))
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -286,9 +287,11 @@ def _toml(value: object, *, nested: bool = False) -> str:
         case list():
             return f"[{', '.join(_toml(item, nested=True) for item in value)}]"
         case dict():
-            entries = (
-                f"{json.dumps(k, ensure_ascii=False)} = {_toml(v, nested=True)}"
-                for k, v in value.items()
-            )
+            entries = (f"{_key(k)} = {_toml(v, nested=True)}" for k, v in value.items())
             return f"{{ {', '.join(entries)} }}"
     return str(value)
+
+
+def _key(name: str) -> str:
+    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if bare else json.dumps(name, ensure_ascii=False)

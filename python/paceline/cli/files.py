@@ -156,7 +156,7 @@ def claim(out: Path, ours: Sequence[str] = (RUN, GROUP)) -> None:
     if out.is_dir() and any(out.iterdir()) and not any((out / name).is_file() for name in ours):
         raise Failure(
             "not-a-run",
-            f"{out} is no result of this command, and is left as it is",
+            f"{out} is not a {'run' if RUN in ours else 'sweep'}, and is left as it is",
             hint="choose another folder with --out",
             file=str(out),
         )

@@ -7,6 +7,7 @@ whoever does it, and however often.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -50,7 +51,7 @@ def on_cluster(
         raise ClusterError("Ray is not installed") from None
     ours = not ray.is_initialized()
     if ours:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if address is None:
             quiet |= {"num_cpus": cores or os.cpu_count(), "include_dashboard": False}
         try:
