@@ -107,6 +107,8 @@ def subject(name: str, metric: str, *values: float | None) -> Subject:
         ("queue_p95_ns", (90, 91, 92), (80, 81, 82), "better"),
         ("queue_p95_ns", (1000, 1001, 1002), (1004, 1005, 1006), "same"),
         ("queue_p95_ns", (10, 90, 50), (90, 20, 70), "unclear"),
+        # Seeds differ much, and each of them is worse by as much: only pairs show it.
+        ("queue_p95_ns", (100, 200, 300), (110, 211, 309), "worse"),
         ("queue_p95_ns", (100,), (102,), "worse"),
         ("queue_p95_ns", (100,), (100.5,), "same"),
         ("retransmit_ratio", (0, 0, 0), (0.1, 0.1, 0.1), "worse"),

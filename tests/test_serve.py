@@ -27,7 +27,11 @@ from paceline.sweep import Plan, execute
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("runs")
+    outside = tmp_path_factory.mktemp("above")
+    paceline.run(SCENARIO).write(outside / "secret")
+    (outside / "secret" / "x.png").write_bytes(b"")
+    root = outside / "runs"
+    root.mkdir()
     paceline.run(SCENARIO).write(root / "one-3")
     paceline.run(SCENARIO, overrides={"flows.0.cc": "cubic"}).write(root / "group" / "two-3")
     over = '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
@@ -83,7 +87,10 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
         ("/api/run?id=nothing", 404),
         ("/api/run?id=..", 404),
         ("/api/run?id=/etc", 404),
-        ("/api/series?quantity=rtt_ns&id=" + quote("../runs"), 404),
+        ("/api/run?id=" + quote("../secret"), 404),
+        ("/report?id=" + quote("one-3/../../secret"), 404),
+        ("/api/series?quantity=rtt_ns&id=" + quote("../secret"), 404),
+        ("/picture?name=x.png&id=" + quote("../secret"), 404),
         ("/picture?id=one-3&name=samples.parquet", 404),
         ("/picture?id=grid-sweep&name=" + quote("../one-3/x.png"), 404),
         ("/assets/report.html.j2", 404),
@@ -135,7 +142,11 @@ def test_a_shorter_run_is_the_beginning_of_the_longer_one() -> None:
     assert part.filter(pl.col("t_ns") < until).equals(whole.filter(pl.col("t_ns") < until))
 
 
-def test_no_peak_is_lost_at_any_zoom(run: paceline.Run, tmp_path: Path) -> None:
+def test_no_peak_is_lost_at_any_zoom(
+    run: paceline.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Few buckets, so that each holds many samples.
+    monkeypatch.setattr("paceline.serve.series.BUCKETS", 7)
     run.write(tmp_path / "r")
     tables = (InMemory(run), OnDisk(tmp_path / "r"))
     for start, end in ((None, None), (500_000_000, 900_000_000), (1_000_000_000, 1_050_000_000)):

@@ -194,6 +194,22 @@ def test_a_ledger_belongs_to_one_sweep_and_one_process(tmp_path: Path) -> None:
     assert not (tmp_path / LEDGER).exists()
 
 
+def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
+    book = Ledger(tmp_path, "one")
+    book.add({"run": 3, "metrics": {}})
+    book.close()
+    with (tmp_path / LEDGER).open("ab") as file:
+        file.write(b'{"run":7,"metr')
+    for number in (7, 8):
+        book = Ledger(tmp_path, "one")
+        assert sorted(book.records) == [3, 7][: number - 6]
+        book.add({"run": number, "metrics": {}})
+        book.close()
+    book = Ledger(tmp_path, "one")
+    assert sorted(book.records) == [3, 7, 8]
+    book.close()
+
+
 def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: Path) -> None:
     plan = Plan.read(file.read_text(), str(file))
 
