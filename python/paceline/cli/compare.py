@@ -125,10 +125,17 @@ def _cells(finding: Finding) -> list[str]:
         quantity(name, finding.new),
         NONE if change is None else "from 0" if math.isinf(change) else f"{100 * change:+.2f} %",
         interval,
-        NONE if found is None or found.effect is None else f"{found.effect:+.2g}",
+        _effect(found.effect if found else None),
         NONE if finding.p is None else "< 0.0001" if finding.p < 1e-4 else f"{finding.p:.4f}",
         finding.verdict,
     ]
+
+
+def _effect(value: float | None) -> str:
+    if value is None:
+        return NONE
+    # Where next to nothing varies the number says no more than that.
+    return f"{value:+.2g}" if abs(value) < 100 else "> 100" if value > 0 else "< -100"
 
 
 def _signed(name: str, value: float) -> str:
