@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 import paceline
 from paceline.cli import main
+
+# A test does not judge how busy the machine is.
+settings.register_profile("paceline", deadline=None)
+settings.load_profile("paceline")
 
 SCENARIO = """\
 schema = 1
