@@ -63,7 +63,7 @@ def lines(picture: Picture, names: Names) -> list[Line]:
     """Return what a picture draws of expressions, published lines after measured ones."""
     found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
     if picture.points:
-        found = [replace(line, points=_named(line, picture.points)) for line in found]
+        found = [replace(line, points=_points(line, picture.points)) for line in found]
     points = found[0].points if found else ()
     for label, text in picture.published.items():
         for line in _lines(label, text, names):
@@ -74,7 +74,7 @@ def lines(picture: Picture, names: Names) -> list[Line]:
     return found
 
 
-def _named(line: Line, points: tuple[str, ...]) -> tuple[str, ...]:
+def _points(line: Line, points: tuple[str, ...]) -> tuple[str, ...]:
     if len(line.points) != len(points):
         raise PictureError(f"{line.label!r} has {len(line.points)} points, not {len(points)}")
     return points
