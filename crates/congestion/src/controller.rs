@@ -203,6 +203,12 @@ pub trait Controller {
         false
     }
 
+    /// Whether the controller's bandwidth samples take the pacer to be below the transport; see
+    /// [`crate::Delivery::new`].
+    fn pacer_below(&self) -> bool {
+        false
+    }
+
     /// The codepoint wanted on data packets.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct

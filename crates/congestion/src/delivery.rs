@@ -69,11 +69,23 @@ pub struct Delivery {
     /// `C.delivered` beyond which samples are no longer application-limited; none if they are not.
     app_limited: Option<Bytes>,
     min_rtt: Option<Duration>,
+    pacer_below: bool,
     /// The newest packet of the ACK in progress: its state and its identifier.
     newest: Option<(PacketState, u64)>,
 }
 
 impl Delivery {
+    /// `pacer_below` says that the pacer sits below the transport, as fq does in Linux, where a
+    /// packet counts as sent while it waits there. An interval then goes on through a wait for
+    /// the pacer alone, and a flow with less than a packet a round trip measures what it sends,
+    /// not a packet a round trip.
+    pub fn new(pacer_below: bool) -> Self {
+        Self {
+            pacer_below,
+            ..Self::default()
+        }
+    }
+
     /// `C.delivered`.
     pub fn delivered(&self) -> Bytes {
         self.delivered
@@ -92,7 +104,9 @@ impl Delivery {
     /// `OnPacketSent` (4.1.2.2): the state to keep with a packet of `size` bytes
     /// that departs at `send_time` with `in_flight` before it.
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
-        if in_flight == Bytes::ZERO {
+        let goes_on =
+            self.pacer_below && self.app_limited.is_none() && self.delivered > Bytes::ZERO;
+        if in_flight == Bytes::ZERO && !goes_on {
             self.first_send_time = send_time;
             self.delivered_time = send_time;
         }

@@ -120,6 +120,7 @@ macro_rules! registry {
             fn ssthresh(&self) -> Option<Bytes> { match self { $(Self::$variant(c) => c.ssthresh()),* } }
             fn recovery_window(&self) -> RecoveryWindow { match self { $(Self::$variant(c) => c.recovery_window()),* } }
             fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited()),* } }
+            fn pacer_below(&self) -> bool { match self { $(Self::$variant(c) => c.pacer_below()),* } }
             fn ecn(&self) -> Ecn { match self { $(Self::$variant(c) => c.ecn()),* } }
             fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase()),* } }
             fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count()),* } }

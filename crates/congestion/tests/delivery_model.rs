@@ -226,3 +226,25 @@ fn a_steady_flow_measures_its_rate() {
     }
     assert_eq!(rate, 8_000_000);
 }
+
+/// 1000 B every 10 ms, acknowledged after 1 ms: a packet a round trip if intervals begin anew with
+/// nothing in flight, what is sent if the pacer is below and they go on.
+#[test]
+fn less_than_a_packet_a_round_trip_is_measured_if_the_pacer_is_below() {
+    let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
+    for (below, expected) in [(false, 8_000_000), (true, 800_000)] {
+        let mut delivery = Delivery::new(below);
+        let mut send = |ms: u64, app_limited: bool| {
+            if app_limited {
+                delivery.mark_app_limited(Bytes::ZERO);
+            }
+            let packet = delivery.on_send(at(ms), 1000, Bytes::ZERO);
+            delivery.on_delivered(at(ms + 1), &packet, ms, false);
+            delivery.sample().delivery_rate().bps()
+        };
+        assert_eq!(send(0, false), 8_000_000, "the first");
+        assert_eq!([send(10, false), send(20, false)], [expected; 2]);
+        // An idle application, though, is not the path's rate.
+        assert_eq!(send(500, true), 8_000_000);
+    }
+}

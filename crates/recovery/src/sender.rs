@@ -105,10 +105,11 @@ impl<C: Controller> Sender<C> {
             mss: config.mss.max(1),
             ..config
         };
+        let delivery = Delivery::new(controller.pacer_below());
         let mut sender = Self {
             config,
             controller,
-            delivery: Delivery::default(),
+            delivery,
             sample: RateSample::default(),
             stats: SenderStats::default(),
             board: Scoreboard::default(),

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::document::Node;
+use crate::flow::yes;
 use crate::reader::{Read, Reader};
 
 /// How long the experiment lasts, how often it is repeated and what is kept of it.
@@ -81,7 +82,7 @@ fn default_rate_error() -> Gain {
 }
 
 /// What is kept beside the tables that are always kept.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RecordSection {
     /// A row for every packet.
@@ -91,6 +92,21 @@ pub struct RecordSection {
     /// controller's state or its recovery state changes, and when a loss episode is undone.
     #[schemars(default)]
     pub rounds: bool,
+    /// A row of the events table whenever a controller's state changes. Thousands of flows that
+    /// probe every round trip make gigabytes of them; without them `state_ns` is not known.
+    #[serde(skip_serializing_if = "Clone::clone")]
+    #[schemars(default = "yes")]
+    pub states: bool,
+}
+
+impl Default for RecordSection {
+    fn default() -> Self {
+        Self {
+            packets: false,
+            rounds: false,
+            states: yes(),
+        }
+    }
 }
 
 fn one() -> u32 {
@@ -141,7 +157,12 @@ impl Read for RecordSection {
         let mut table = reader.table(node, key, "a table")?;
         let packets = table.or("packets", false);
         let rounds = table.or("rounds", false);
+        let states = table.or("states", yes());
         table.finish();
-        Some(Self { packets, rounds })
+        Some(Self {
+            packets,
+            rounds,
+            states,
+        })
     }
 }

@@ -22,6 +22,7 @@ pub(crate) struct Journal {
     packets: bool,
     /// Whether a flow has a row at each change.
     rounds: bool,
+    states: bool,
 }
 
 impl Journal {
@@ -32,6 +33,7 @@ impl Journal {
             recorder: Recorder::new(info),
             packets: record.packets,
             rounds: record.rounds,
+            states: record.states,
         }
     }
 
@@ -45,7 +47,9 @@ impl Journal {
 
     pub fn established(&mut self, now: Instant, flow: u32, phase: &str) {
         self.event(now, Some(flow), "established", "", "");
-        self.event(now, Some(flow), STATE, "", phase);
+        if self.states {
+            self.event(now, Some(flow), STATE, "", phase);
+        }
     }
 
     /// All of a flow's data is delivered.
@@ -81,7 +85,7 @@ impl Journal {
                 self.event(now, Some(flow), "recovery", from, to);
             }
         }
-        if before.phase != seen.phase {
+        if self.states && before.phase != seen.phase {
             self.event(now, Some(flow), STATE, before.phase, seen.phase);
         }
     }

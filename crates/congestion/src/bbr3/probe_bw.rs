@@ -147,11 +147,13 @@ impl Bbr3 {
         now > self.cycle_stamp + self.bw_probe_wait || self.is_reno_coexistence_probe_time()
     }
 
-    /// `IsRenoCoexistenceProbeTime`: rounds are compared with packets (divergence 5).
-    fn is_reno_coexistence_probe_time(&self) -> bool {
+    /// `IsRenoCoexistenceProbeTime`: rounds are compared with packets (divergence 5). At least one:
+    /// a BDP below a packet would end DOWN at its first ACK, before its samples have ended and the
+    /// bandwidth filter has moved on.
+    pub(super) fn is_reno_coexistence_probe_time(&self) -> bool {
         let reno_rounds = self.target_inflight().packets(u64::from(self.mss));
         u64::from(self.rounds_since_probe_up)
-            >= reno_rounds.min(u64::from(self.parameters.reno_rounds))
+            >= reno_rounds.clamp(1, u64::from(self.parameters.reno_rounds).max(1))
     }
 
     /// `TargetInflight` (5.3.3.5.3): the estimated BDP, unless congestion cut the window.

@@ -478,6 +478,17 @@ fn inflight_at_loss_by_hand() {
 }
 
 #[test]
+fn a_bdp_below_a_packet_waits_for_a_round_between_probes() {
+    let mut bbr = Bbr3::new(&config(Some(ms(1))), Parameters::default());
+    bbr.bw = Rate::from_bps(1_000_000);
+    assert!(bbr.target_inflight() < Bytes::new(u64::from(MSS)));
+    bbr.rounds_since_probe_up = 0;
+    assert!(!bbr.is_reno_coexistence_probe_time());
+    bbr.rounds_since_probe_up = 1;
+    assert!(bbr.is_reno_coexistence_probe_time());
+}
+
+#[test]
 fn the_max_filter_spans_two_cycles() {
     let mut bbr = Bbr3::new(&config(None), Parameters::default());
     bbr.max_bw_filter = [Rate::from_bps(5), Rate::from_bps(9)];

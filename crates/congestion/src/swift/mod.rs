@@ -14,7 +14,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
 use crate::{Ack, Config, Controller, RecoveryWindow};
 pub use parameters::Parameters;
-use target::FlowScaling;
+pub(crate) use target::FlowScaling;
 
 /// Bits of fraction in a window.
 const BITS: u32 = 20;

@@ -1,7 +1,7 @@
 //! Flow scaling (section 3.5): the more flows there are, the smaller their
 //! windows and the longer the queue that they need, by `1 / sqrt(cwnd)`.
 
-use paceline_units::{Duration, Gain};
+use paceline_units::{Bytes, Duration, Gain};
 
 use super::parameters::Parameters;
 use super::{BITS, ONE};
@@ -9,7 +9,7 @@ use super::{BITS, ONE};
 /// `max(0, min(alpha / sqrt(cwnd) + beta, range))`, where `alpha` and `beta`
 /// make it `range` at the smallest window and 0 at the greatest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FlowScaling {
+pub(crate) struct FlowScaling {
     /// Nanoseconds, for a window of one.
     pub(super) alpha: u64,
     /// What `beta` takes away.
@@ -34,7 +34,7 @@ fn window(packets: Gain) -> u64 {
 }
 
 impl FlowScaling {
-    pub(super) fn new(p: &Parameters) -> Self {
+    pub(crate) fn new(p: &Parameters) -> Self {
         let range = p.fs_range.as_nanos();
         let (min, max) = (root(window(p.fs_min_cwnd)), root(window(p.fs_max_cwnd)));
         // 1 / sqrt(min) - 1 / sqrt(max), with twice the fraction to keep its digits.
@@ -47,6 +47,15 @@ impl FlowScaling {
             offset: over_root(alpha, window(p.fs_max_cwnd)),
             range,
         }
+    }
+
+    /// For a flow with `flight` bytes in the network, in packets of `mss`.
+    pub(crate) fn for_flight(&self, flight: Bytes, mss: u32) -> Duration {
+        if self.range == 0 {
+            return Duration::ZERO;
+        }
+        let window = (u128::from(flight.get()) << BITS) / u128::from(mss.max(1));
+        self.extra(u64::try_from(window).unwrap_or(u64::MAX))
     }
 
     pub(super) fn extra(&self, cwnd: u64) -> Duration {

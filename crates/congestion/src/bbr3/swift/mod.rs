@@ -13,10 +13,10 @@ mod tests;
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
 use super::{Bbr3, State};
-use crate::swift::excess;
+use crate::swift::{self, FlowScaling, excess};
 use crate::{Ack, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
 pub use parameters::Parameters;
-use parameters::{ActsOn, Cadence, Sample, Signal};
+use parameters::{ActsOn, Cadence, Pacer, Sample, Signal};
 
 /// The round trips of a round.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,8 @@ pub struct BbrSwift {
     ai: Gain,
     startup_rounds: u32,
     ends_probe: bool,
+    scaling: FlowScaling,
+    pacer: Pacer,
     network_rtt: Duration,
     samples: Samples,
     /// Rounds above the target in a row.
@@ -94,6 +96,11 @@ impl BbrSwift {
             ai: p.ai,
             startup_rounds: p.startup_rounds,
             ends_probe: p.ends_probe,
+            scaling: FlowScaling::new(&swift::Parameters {
+                fs_range: p.fs_range,
+                ..swift::Parameters::default()
+            }),
+            pacer: p.pacer,
             network_rtt: Duration::ZERO,
             samples: Samples::NONE,
             rounds_above: 0,
@@ -102,9 +109,16 @@ impl BbrSwift {
         }
     }
 
+    /// `target_RTT`, and what flow scaling adds for the packets that the estimated bandwidth
+    /// has in the network.
+    fn target(&self) -> Duration {
+        let flight = self.bbr.bw.volume_in(self.network_rtt);
+        self.target_rtt + self.scaling.for_flight(flight, self.bbr.mss)
+    }
+
     /// `max(1 - 0.8 (rtt - target) / rtt, 0.5)`.
     fn decrease(&self, rtt: Duration) -> Gain {
-        let cut = excess(rtt, self.target_rtt, self.md_beta, self.md_max);
+        let cut = excess(rtt, self.target(), self.md_beta, self.md_max);
         Gain::from_millionths(Gain::SCALE - cut.millionths().min(Gain::SCALE))
     }
 
@@ -119,7 +133,7 @@ impl BbrSwift {
             let above = self
                 .samples
                 .get(self.sample)
-                .is_some_and(|rtt| rtt > self.target_rtt);
+                .is_some_and(|rtt| rtt > self.target());
             self.samples = Samples::NONE;
             self.rounds_above = if above {
                 self.rounds_above.saturating_add(1)
@@ -270,6 +284,10 @@ impl Controller for BbrSwift {
 
     fn marks_app_limited(&self) -> bool {
         self.bbr.marks_app_limited()
+    }
+
+    fn pacer_below(&self) -> bool {
+        self.target_rtt > Duration::ZERO && self.pacer == Pacer::Below
     }
 
     fn ecn(&self) -> Ecn {

@@ -50,6 +50,16 @@ choice! {
     }
 }
 
+choice! {
+    /// Where the pacer is, as seen from bandwidth samples.
+    Pacer {
+        /// Below the transport, as Linux's fq: what waits there counts as sent.
+        Below = "below",
+        /// In it, as in the draft: with nothing in flight a sample begins anew.
+        Above = "above",
+    }
+}
+
 /// What a scenario may set: this and all of `bbr3`'s.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each field is documented in OPTIONS below")]
@@ -65,6 +75,8 @@ pub struct Parameters {
     pub ai: Gain,
     pub startup_rounds: u32,
     pub ends_probe: bool,
+    pub fs_range: Duration,
+    pub pacer: Pacer,
 }
 
 impl Default for Parameters {
@@ -73,14 +85,16 @@ impl Default for Parameters {
             bbr: bbr3::Parameters::default(),
             target_rtt: Duration::ZERO,
             signal: Signal::Network,
-            acts_on: ActsOn::Scale,
-            cadence: Cadence::Round,
+            acts_on: ActsOn::Output,
+            cadence: Cadence::Ack,
             sample: Sample::Mean,
             md_beta: Gain::from_millionths(800_000),
             md_max: Gain::from_millionths(500_000),
             ai: Gain::from_millionths(50_000),
             startup_rounds: 2,
             ends_probe: true,
+            fs_range: Duration::ZERO,
+            pacer: Pacer::Below,
         }
     }
 }
@@ -146,6 +160,18 @@ impl crate::options::Parameters for Parameters {
             p.ends_probe,
             Flag,
             "A round above the target ends a probe for bandwidth, as high loss does (open)"
+        ),
+        option!(
+            fs_range,
+            p.fs_range,
+            Micros(0, 1_000_000),
+            "Swift's flow scaling: the most that it adds to the target of a flow with little in flight; 0: none (open)"
+        ),
+        option!(
+            pacer,
+            p.pacer,
+            Choice(Pacer),
+            "Bandwidth samples count what waits in the pacer as sent, or begin anew after it (open; Linux: below)"
         ),
     ];
 

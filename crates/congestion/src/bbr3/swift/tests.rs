@@ -100,6 +100,13 @@ impl Flow<BbrSwift> {
         flow
     }
 
+    /// The same, with a lasting factor that is decided once a round.
+    fn lasting(options: &[(&str, OptionValue)]) -> Self {
+        let mut all = std::vec![("acts_on", choice("scale")), ("cadence", choice("round"))];
+        all.extend_from_slice(options);
+        Self::cruising(&all)
+    }
+
     /// To the end of the round, and the ACK that begins the next.
     fn round(&mut self, rtt: u64) {
         loop {
@@ -159,7 +166,7 @@ fn without_a_target_it_is_bbr3() {
 
 #[test]
 fn it_decreases_once_a_round_or_on_every_ack() {
-    let mut flow = Flow::cruising(&[]);
+    let mut flow = Flow::lasting(&[]);
     flow.round(200);
     let scale = flow.cc.scale;
     assert!(scale < WHOLE);
@@ -167,7 +174,7 @@ fn it_decreases_once_a_round_or_on_every_ack() {
         flow.ack(200, 0);
     }
     assert_eq!(flow.cc.scale, scale);
-    let mut flow = Flow::cruising(&[("cadence", choice("ack"))]);
+    let mut flow = Flow::lasting(&[("cadence", choice("ack"))]);
     flow.ack(200, 0);
     flow.ack(200, 0);
     assert_eq!(flow.cc.scale, WHOLE * 36 / 100);
@@ -176,7 +183,7 @@ fn it_decreases_once_a_round_or_on_every_ack() {
 #[test]
 fn a_round_stands_by_its_mean_its_least_or_its_last() {
     for (sample, kept) in [("mean", 733_333), ("min", 1_000_000), ("latest", 600_000)] {
-        let mut flow = Flow::cruising(&[("sample", choice(sample))]);
+        let mut flow = Flow::lasting(&[("sample", choice(sample))]);
         flow.round(50);
         // Half of the round at 100, half at 200 us: 150.
         let mut nth = 0;
@@ -200,7 +207,7 @@ fn a_round_stands_by_its_mean_its_least_or_its_last() {
 fn what_the_receiver_took_does_not_count_unless_asked() {
     for (signal, kept) in [("network", WHOLE), ("total", WHOLE * 6 / 10)] {
         let options = [("cadence", choice("ack")), ("signal", choice(signal))];
-        let mut flow = Flow::cruising(&options);
+        let mut flow = Flow::lasting(&options);
         flow.ack(200, 110);
         assert_eq!(flow.cc.scale, kept, "{signal}");
     }
@@ -208,7 +215,7 @@ fn what_the_receiver_took_does_not_count_unless_asked() {
 
 #[test]
 fn the_lasting_factor_multiplies_window_and_rate_and_grows_back() {
-    let mut flow = Flow::cruising(&[
+    let mut flow = Flow::lasting(&[
         ("cadence", choice("ack")),
         ("ai", OptionValue::Gain(Gain::ONE)),
     ]);
@@ -232,7 +239,7 @@ fn the_lasting_factor_multiplies_window_and_rate_and_grows_back() {
 
 #[test]
 fn the_lasting_factor_takes_the_window_below_a_packet() {
-    let mut flow = Flow::cruising(&[("cadence", choice("ack"))]);
+    let mut flow = Flow::lasting(&[("cadence", choice("ack"))]);
     for _ in 0..20 {
         flow.ack(1000, 0);
     }
@@ -275,6 +282,39 @@ fn the_output_of_an_ack_is_its_own() {
         flow.cc.multiply();
     }
     assert_eq!(flow.cc.cwnd(), Bytes::new(4 * MSS));
+}
+
+#[test]
+fn flow_scaling_gives_a_flow_with_little_in_flight_a_longer_target() {
+    let plain = Flow::cruising(&[]);
+    assert_eq!(plain.cc.target(), us(100));
+    let mut flow = Flow::cruising(&[("fs_range", OptionValue::Duration(us(100)))]);
+    // Swift's figures (section 3.5): 29.39 us for a window of one, nothing from 100 on.
+    flow.cc.network_rtt = us(100);
+    for (bits, micros, nanos) in [(80, 129, 390), (8, 200, 0), (8000, 100, 0)] {
+        flow.cc.bbr.bw = Rate::from_bps(bits * 1_000_000);
+        let expected = Duration::from_nanos(micros * 1000 + nanos);
+        let target = flow.cc.target();
+        assert!(
+            target.max(expected) - target.min(expected) < us(1),
+            "{target:?}"
+        );
+    }
+}
+
+#[test]
+fn samples_go_on_through_the_pacer_only_with_a_target() {
+    for (target, pacer, below) in [
+        (100, "below", true),
+        (100, "above", false),
+        (0, "below", false),
+    ] {
+        let options = [
+            ("target_rtt", OptionValue::Duration(us(target))),
+            ("pacer", choice(pacer)),
+        ];
+        assert_eq!(Flow::new(&options).cc.pacer_below(), below);
+    }
 }
 
 #[test]
