@@ -585,6 +585,20 @@ fn a_row_for_each_round_if_asked() {
     }
 }
 
+#[test]
+fn no_row_for_each_change_of_state_if_asked() {
+    let plain = one("bbr3", PLAIN, 8);
+    let asked = plain.replace("[path]", "run.record.states = false\n[path]");
+    let (plain, asked) = (run(&plain, 1), run(&asked, 1));
+    assert!(of_kind(&plain, "events", "state", "t_ns").len() > 2);
+    assert_eq!(of_kind(&asked, "events", "state", "t_ns"), []);
+    assert_eq!(of_kind(&asked, "events", "established", "t_ns").len(), 1);
+    assert_eq!(
+        ints(&plain, "samples", "delivered_bytes"),
+        ints(&asked, "samples", "delivered_bytes")
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
     /// Whatever goes wrong on the way, a sized flow completes or the record says why not.
