@@ -128,6 +128,17 @@ def test_packets_are_recorded_where_they_enter_and_leave_the_path() -> None:
     assert first <= min(_column(packets.filter(kind="deliver"), "t_ns")) - 20_000_000
 
 
+def test_marks_take_the_place_of_drops_where_flows_ask_for_ecn() -> None:
+    marking = {"path.queue.mark": '{ threshold = "20 kB" }', "path.queue.size": '"1 MB"'}
+    ecn = {"flows.0.cc": '{ name = "cubic", ecn = true }', "flows.0.ecn": "classic"}
+    overrides = {**marking, **ecn, "run.duration": "2 s", "events": "[]"}
+    run = paceline.run(SCENARIO, backend="emu", overrides=overrides)
+    assert max(_column(run.queue, "marked_packets")) > 0
+    assert max(_column(run.queue, "dropped_packets")) == 0
+    kinds = _column(run.events.filter(flow=0, kind="recovery"), "detail")
+    assert "CWR" in kinds
+
+
 def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     cli: Command, tmp_path: Path
 ) -> None:
@@ -149,6 +160,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     [
         ("flows[0].recovery=newreno", "recovers from loss"),
         ("flows[0].cc.hystart=true", "takes no options"),
+        ('flows[0].cc={ name = "cubic", ecn = true }', "RFC 3168"),
         ("flows[0].max_burst=3 kB", "sends at once"),
         ("path.rate=2 Gbit/s", "no faster than"),
         ('events[0].when={ flow = 0, enters = "Recovery" }', "soon enough"),

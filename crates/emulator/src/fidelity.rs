@@ -112,6 +112,10 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         .percentile(0.99)
         .zip(seen.lateness.percentile(0.99));
     let queue_error = queue_error.map(|(ingest, release)| rate.volume_in(ingest + release));
+    let millis = |time: Option<Duration>| {
+        let micros = time.unwrap_or_default().as_micros();
+        format!("{} ms", micros as f64 / 1000.0)
+    };
     let mut beyond = Vec::new();
     let mut hold = |figure: &str, value: Value, bound: Value, broken: bool, message: String| {
         if broken {
@@ -128,7 +132,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         lateness.is_some_and(|time| time > bounds.lateness_p99),
         format!(
             "1 % of packets left the path more than {} late, and {} is allowed",
-            lateness.unwrap_or_default(),
+            millis(lateness),
             bounds.lateness_p99
         ),
     );
@@ -139,7 +143,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         added.is_some_and(|time| time > bounds.added_delay),
         format!(
             "the emulator adds {} to a round trip, and {} is allowed",
-            added.unwrap_or_default(),
+            millis(added),
             bounds.added_delay
         ),
     );

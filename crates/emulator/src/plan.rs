@@ -6,7 +6,8 @@ use paceline_experiment::{self as experiment, Change, Starts};
 use paceline_path::Service;
 use paceline_recovery::Workload;
 use paceline_scenario::{
-    AckPolicy, Diagnostic, EcnKind, FlowGroup, LinkSection, RecoverySection, Scenario, When,
+    AckPolicy, Diagnostic, EcnKind, FlowGroup, LinkSection, OptionInput, RecoverySection, Scenario,
+    When,
 };
 use paceline_units::{Duration, Instant, Rate};
 
@@ -128,7 +129,8 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let sim = "run it in the simulator, or leave it out";
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
-        if let Some(option) = group.cc.options.keys().next() {
+        // Whether it asks for ECN is the one choice that the kernel leaves for each connection.
+        if let Some(option) = group.cc.options.keys().find(|option| *option != "ecn") {
             let message = "a kernel's controller takes no options from a scenario";
             say(at(&format!("cc.{option}")), message, sim);
         }
@@ -160,9 +162,9 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             let message = "how much the kernel sends at once cannot be chosen";
             say(at("max_burst"), message, sim);
         }
-        if matches!(group.ecn, EcnKind::Dctcp | EcnKind::Ace) {
+        if asks_for_ecn(group) && group.ecn != EcnKind::Classic {
             let message = "the kernel's receiver reports marks by RFC 3168";
-            say(at("ecn"), message, "ecn = \"classic\" asks for ECN");
+            say(at("ecn"), message, "ecn = \"classic\"");
         }
         let header = group.header.get();
         if ![HEADER, BARE_HEADER].contains(&header) {
@@ -213,6 +215,10 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         say("run.record.rounds".into(), message, sim);
     }
     wrong
+}
+
+fn asks_for_ecn(group: &FlowGroup) -> bool {
+    group.cc.options.get("ecn") == Some(&OptionInput::Flag(true))
 }
 
 fn first_rate(scenario: &Scenario) -> Option<Rate> {
@@ -326,7 +332,7 @@ fn flow(
             initial_window: Some(group.initial_window),
             min_rto_ms: (min_rto != usual)
                 .then(|| u32::try_from(min_rto.as_micros() / 1000).unwrap_or(u32::MAX)),
-            ecn: group.ecn == EcnKind::Classic,
+            ecn: asks_for_ecn(group),
         },
         window: group.receive_window.get(),
     }
