@@ -24,7 +24,7 @@ def packages() -> list[dict[str, Any]]:
 
 def allowed(licence: str, known: set[str]) -> bool:
     """Return whether an SPDX expression can be satisfied; `/` is an old way of writing OR."""
-    tokens = re.findall(r"\(|\)|[^\s()/]+|/", licence)
+    tokens: list[str] = re.findall(r"\(|\)|[^\s()/]+|/", licence)
     place = 0
 
     def peek() -> str:
