@@ -642,6 +642,7 @@ fn a_point_is_the_same_as_its_override() {
             let scenario = parse(FULL, &[(&keys[0], &name)]);
             match keys[0].as_str() {
                 "path.queue" => {
+                    assert_eq!(name, "{ kind = \"droptail\", size = \"7 packets\" }");
                     assert_eq!(scenario.path.queue.size, QueueSize::Packets(7));
                 }
                 _ => assert!(scenario.flows[0].label.is_some()),
