@@ -4,10 +4,13 @@
 //! between two TUN devices. All of it lives in one child process, in network namespaces that only
 //! its descriptors hold: when it ends, however it ends, nothing is left.
 
+#![cfg(target_os = "linux")]
+
 mod child;
 mod doctor;
 mod fidelity;
 mod host;
+mod log;
 mod message;
 mod namespace;
 mod netlink;

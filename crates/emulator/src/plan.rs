@@ -21,6 +21,26 @@ pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
 /// The shortest time between two samples of a flow.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
+/// The controllers that Linux has as modules.
+const MAINLINE: [&str; 16] = [
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
 /// What an IPv4 segment with timestamps has before its payload.
 const HEADER: u64 = 52;
 /// And without.
@@ -108,7 +128,10 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
                     "this kernel has no congestion controller `{name}`; it has {}",
                     experiment::list(&has.iter().map(String::as_str).collect::<Vec<_>>())
                 ),
-                hint: Some(format!("sudo modprobe tcp_{name}")),
+                hint: Some(match MAINLINE.contains(&name) {
+                    true => format!("sudo modprobe tcp_{name}"),
+                    false => "run it in the simulator: --backend sim".to_owned(),
+                }),
             });
         }
     }

@@ -221,16 +221,18 @@ mod tests {
 
     #[test]
     fn states_of_bbr_follow_from_its_gains() {
-        let state = |pacing: u32, cwnd: u32| {
+        let state_at = |bw: u32, pacing: u32, cwnd: u32| {
             let mut own = Vec::new();
-            for word in [1_250_000, 0, 40_000, pacing, cwnd] {
+            for word in [bw, 0, 40_000, pacing, cwnd] {
                 own.extend(word.to_ne_bytes());
             }
             let (sample, _) = decode(&info(&[]), &own, true, 1448);
             let bbr = sample.bbr.unwrap();
-            assert_eq!((bbr.bw, bbr.min_rtt), (10_000_000, 40_000_000));
+            assert_eq!((bbr.bw, bbr.min_rtt), (u64::from(bw) * 8, 40_000_000));
             PHASES[usize::from(sample.phase)]
         };
+        let state = |pacing, cwnd| state_at(1_250_000, pacing, cwnd);
+        assert_eq!(state_at(0, 256, 256), "STARTUP");
         assert_eq!(state(739, 739), "STARTUP");
         assert_eq!(state(88, 739), "DRAIN");
         assert_eq!(state(320, 512), "PROBE_BW");
