@@ -137,7 +137,7 @@ impl Document {
     pub(crate) fn with<'v>(
         &self,
         values: impl Iterator<Item = (&'v str, &'v Node, &'v Origin)>,
-    ) -> Result<Self, Diagnostic> {
+    ) -> Result<Self, Vec<Diagnostic>> {
         let mut document = self.clone();
         if let Value::Table(entries) = &mut document.root.value {
             entries.remove("sweep");
@@ -145,7 +145,7 @@ impl Document {
         for (key, node, origin) in values {
             let segments = split(key).unwrap_or_default();
             place(&mut document.root, &segments, node.clone(), origin).map_err(
-                |(message, hint)| self.at(Kind::BadValue, origin, key, message, Some(hint)),
+                |(message, hint)| vec![self.at(Kind::BadValue, origin, key, message, Some(hint))],
             )?;
         }
         Ok(document)

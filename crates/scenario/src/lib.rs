@@ -157,11 +157,7 @@ impl Scenario {
                     let keys = axis.keys.iter().map(String::as_str);
                     keys.zip(nodes).map(|(key, node)| (key, node, &axis.origin))
                 });
-                let tried = self
-                    .document
-                    .with(values)
-                    .map_err(|problem| vec![problem])
-                    .and_then(Self::of);
+                let tried = self.document.with(values).and_then(Self::of);
                 let found = match tried {
                     Ok(scenario) => judge(&scenario),
                     Err(found) => found,
