@@ -1,4 +1,4 @@
-//! What fuzzing starts from, and what it has found: `fuzz/corpus/trace`, replayed.
+//! What fuzzing starts from, and what it has found: `fuzz/seeds/trace`, replayed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use paceline_units::{Duration, Instant};
 
 /// Every file, by name.
 fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/trace");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/trace");
     let entries = fs::read_dir(folder).expect("the corpus");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry").path())

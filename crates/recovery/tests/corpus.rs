@@ -1,4 +1,4 @@
-//! What fuzzing starts from, and what it has found: `fuzz/corpus/ets`, replayed.
+//! What fuzzing starts from, and what it has found: `fuzz/seeds/ets`, replayed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use paceline_recovery::ets::Ets;
 
 /// Every file, by name.
 fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/ets");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/ets");
     let entries = fs::read_dir(folder).expect("the corpus");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry").path())

@@ -1,4 +1,4 @@
-//! What fuzzing starts from, and what it has found: `fuzz/corpus/scenario`, replayed.
+//! What fuzzing starts from, and what it has found: `fuzz/seeds/scenario`, replayed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use paceline_scenario::Scenario;
 
 /// Every file, by name.
 fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/scenario");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/scenario");
     let entries = fs::read_dir(folder).expect("the corpus");
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry").path())
