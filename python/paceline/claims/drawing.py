@@ -198,6 +198,15 @@ def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:
     ]
 
 
+#: Letters of labels that stand side by side below a picture, at most.
+_ALONG = 100
+
+
+def _letters(labels: list[str]) -> int:
+    """Return how many letters labels need where each has the room of the longest line."""
+    return len(labels) * max(len(line) for label in labels for line in label.splitlines())
+
+
 def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     """Draw a bar for each label; of a sweep, a group of bars for each point."""
     measured = [line for line in drawn if not line.published]
@@ -227,7 +236,12 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     if published:
         axes.plot([], [], color="black", linestyle="none", marker="_", label="published")
     if alone:
-        axes.set_xticks(range(len(measured)), [line.label for line in measured])
+        labels = [line.label for line in measured]
+        axes.set_xticks(range(len(measured)), labels)
+        if _letters(labels) > _ALONG:
+            axes.tick_params("x", rotation=45)
+            for text in axes.get_xticklabels():
+                text.set(horizontalalignment="right", rotation_mode="anchor")
         axes.grid(visible=False, axis="x")
         if published:
             axes.legend(handles=axes.lines[-1:], loc="best")
