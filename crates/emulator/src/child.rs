@@ -192,7 +192,7 @@ fn live(
     measured.real_time = grants.real_time;
     measured.locked = grants.locked;
     measured.user_namespace = user_namespace;
-    (measured.achieved, measured.asked) = network.achieved_and_asked();
+    measured.rate = network.rate_error();
     let seen = network.log;
     measured.lateness = seen.lateness;
     measured.ingest = seen.ingest;

@@ -104,7 +104,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         .percentile(0.5)
         .zip(seen.lateness.percentile(0.5));
     let added = half.map(|(ingest, release)| (ingest + release) * 2);
-    let rate_error = (seen.asked > 0).then(|| 1.0 - seen.achieved as f64 / seen.asked as f64);
+    let rate_error = seen.rate.map(|rate| rate.ratio);
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
     // What is late is not where the plan has it.
     let queue_error = seen
@@ -152,10 +152,12 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "rate_error_ratio",
         json!(rate_error),
         json!(allowed),
-        rate_error.is_some_and(|error| error.abs() > allowed),
+        seen.rate
+            .is_some_and(|rate| rate.ratio.abs() - rate.uncertainty > allowed),
         format!(
-            "the busy link was {:.2} % off its rate, and {} is allowed",
+            "the busy link was {:.2} % off its rate, give or take {:.2} %, and {} is allowed",
             100.0 * rate_error.unwrap_or(0.0).abs(),
+            100.0 * seen.rate.unwrap_or_default().uncertainty,
             bounds.rate_error
         ),
     );
@@ -197,10 +199,11 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "ingest": late(&seen.ingest),
         "sampling": late(&seen.sampling),
         "added_delay_ns": nanos(added),
-        "rate_asked_bps": (seen.asked > 0).then(|| rate.bps()),
+        "rate_asked_bps": rate_error.map(|_| rate.bps()),
         "rate_achieved_bps": rate_error.map(|error| (rate.bps() as f64 * (1.0 - error)).round()),
         "rate_error_ratio": rate_error,
-        "busy_bytes": seen.asked,
+        "rate_uncertainty_ratio": seen.rate.map(|rate| rate.uncertainty),
+        "busy_bytes": seen.rate.map_or(0, |rate| rate.bytes),
         "queue_error_p99_bytes": queue_error.map(Bytes::get),
         "device_drops": seen.device_drops,
         "emulator_cpu_ratio": share(seen.emulator_cpu),

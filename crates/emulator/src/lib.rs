@@ -6,6 +6,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod busy;
 mod child;
 mod doctor;
 mod fidelity;

@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
+use crate::busy::RateError;
 use crate::fidelity::Histogram;
 
 /// A message.
@@ -146,9 +147,8 @@ pub struct Measured {
     pub ingest: Histogram,
     /// How late samples were taken.
     pub sampling: Histogram,
-    /// Bytes that left the busy path, and that should have.
-    pub achieved: u64,
-    pub asked: u64,
+    /// How far the busy path was from its rate.
+    pub rate: Option<RateError>,
     pub emulator_cpu: u64,
     pub hosts_cpu: u64,
     pub wall: u64,

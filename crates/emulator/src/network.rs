@@ -10,8 +10,9 @@ use paceline_path::{Link, Verdict, next_slot};
 use paceline_scenario::Scenario;
 use paceline_units::{Duration, Instant};
 
+use crate::busy::{Busy, RateError};
 use crate::fidelity::Histogram;
-use crate::log::{Bin, Log};
+use crate::log::Log;
 use crate::message::{Event, Packet as PacketRow, Queue};
 use crate::packet::{self, Kind, Tcp};
 use crate::plan::{LanePlan, Plan};
@@ -96,10 +97,8 @@ pub struct Network<'a> {
     /// When the run began, by the machine's clock.
     zero: Instant,
     next_sample: Instant,
-    /// Whether the path's own link has been idle since the latest sample.
-    idle: bool,
-    /// Wire bytes that have come from it.
-    total: u64,
+    /// The path's own link.
+    busy: Busy,
     /// What was seen.
     pub log: Log,
 }
@@ -154,13 +153,11 @@ impl<'a> Network<'a> {
             end: Instant::ZERO + scenario.run.duration,
             zero: Instant::ZERO,
             next_sample: Instant::ZERO,
-            idle: true,
-            total: 0,
+            busy: Busy::default(),
             log: Log {
                 queues: Vec::with_capacity(rows),
                 lateness: Histogram::new(),
                 ingest: Histogram::new(),
-                bins: vec![Bin::default(); rows / plan.links.len().max(1)],
                 ..Log::default()
             },
         }
@@ -222,7 +219,7 @@ impl<'a> Network<'a> {
             };
             let frame = self.links.get_mut(number).and_then(|link| link.arrive(due));
             if number == 0 {
-                self.released(now);
+                self.released();
             }
             self.tell_drops(number);
             let Some(frame) = frame else {
@@ -291,29 +288,18 @@ impl<'a> Network<'a> {
 
     /// Something has come from the path's own link, or would have but for a loss on the way: it
     /// left it a propagation delay ago.
-    fn released(&mut self, now: Instant) {
-        let Some(link) = self.links.first() else {
-            return;
-        };
-        let counters = link.counters();
-        let total = counters.delivered.bytes - counters.duplicated.bytes;
-        let total = (total + counters.dropped_random.bytes).get();
-        let bytes = total.saturating_sub(std::mem::replace(&mut self.total, total));
-        let left = now.since(Instant::ZERO + link.delay());
-        let index = left.as_nanos() / self.interval.as_nanos().max(1);
-        let bin = usize::try_from(index).ok();
-        if let Some(bin) = bin.and_then(|index| self.log.bins.get_mut(index)) {
-            bin.released += bytes;
+    fn released(&mut self) {
+        let now = self.now();
+        if let Some(link) = self.links.first() {
+            let total = carried(link) - link.counters().held.bytes.get();
+            let capacity = |at| link.capacity(at);
+            self.busy.left(now, link.delay(), total, capacity);
         }
     }
 
-    /// What the path's own link carried, and could have carried, while it was busy.
-    pub fn achieved_and_asked(&self) -> (u64, u64) {
-        let delay = self.links.first().map_or(Duration::ZERO, Link::delay);
-        let until = self.end.since(Instant::ZERO + delay);
-        let whole = until.as_nanos() / self.interval.as_nanos().max(1);
-        self.log
-            .achieved_and_asked(usize::try_from(whole).unwrap_or(usize::MAX))
+    /// How far the path's own link was from its rate while it was busy.
+    pub fn rate_error(&self) -> Option<RateError> {
+        self.busy.error()
     }
 
     fn late(&mut self, lateness: Duration) {
@@ -384,10 +370,12 @@ impl<'a> Network<'a> {
         let now = now.max(*last);
         *last = now;
         let told = self.scenario.run.record.packets.then(|| frame.clone());
-        if number == 0 && link.backlog(now).packets == 0 {
-            self.idle = true;
-        }
+        let idle = number == 0 && link.backlog(now).packets == 0;
+        let before = carried(link);
         let verdict = link.enqueue(now, frame);
+        if idle && carried(link) > before {
+            self.busy.begin(now, before);
+        }
         if let (Some(frame), Verdict::Dropped(_)) = (told, verdict) {
             self.dropped(now, &frame);
         }
@@ -454,7 +442,11 @@ impl<'a> Network<'a> {
                 // Nothing may be offered before a change that has been made.
                 let last = self.offered.get(*number).copied().unwrap_or(at);
                 if let Some(link) = self.links.get_mut(*number) {
+                    let delay = link.delay();
                     change.apply(at.max(last), link);
+                    if *number == 0 {
+                        self.busy.interrupt(at.max(last) + delay.max(link.delay()));
+                    }
                 }
             }
             Change::Rtt(rtt) => self.set_rtt(at, *rtt),
@@ -471,7 +463,9 @@ impl<'a> Network<'a> {
         let (old_back, new_back) = (self.rtt - old_there, rtt - new_there);
         let at = self.offered.first().map_or(at, |last| at.max(*last));
         if let Some(link) = self.links.first_mut() {
-            link.set_delay(at, link.delay() + new_there - old_there);
+            let delay = link.delay();
+            link.set_delay(at, delay + new_there - old_there);
+            self.busy.interrupt(at + delay.max(link.delay()));
         }
         for lane in &mut self.lanes {
             lane.plan.delay = match lane.plan.beside {
@@ -492,19 +486,6 @@ impl<'a> Network<'a> {
             let backlog = link.backlog(now);
             let counters = *link.counters();
             let capacity = link.capacity(now);
-            if number == 0 {
-                let index = now.as_nanos() / self.interval.as_nanos().max(1);
-                let edge = Instant::ZERO + self.interval * index;
-                let index = usize::try_from(index).unwrap_or(usize::MAX);
-                let busy = !self.idle && backlog.packets > 0;
-                if let Some(before) = index.checked_sub(1).and_then(|i| self.log.bins.get_mut(i)) {
-                    before.busy = busy;
-                }
-                if let Some(bin) = self.log.bins.get_mut(index) {
-                    bin.capacity = Some(link.capacity(edge).get());
-                }
-                self.idle = backlog.packets == 0;
-            }
             self.log.queues.push(Queue {
                 t: now.as_nanos().min(self.end.as_nanos()),
                 link: number,
@@ -533,6 +514,13 @@ impl<'a> Network<'a> {
             window,
         });
     }
+}
+
+/// Wire bytes that a link has carried, or will have when what it holds has left, lost ones included.
+fn carried(link: &Link<Frame>) -> u64 {
+    let counters = link.counters();
+    let total = counters.held.bytes + counters.delivered.bytes + counters.dropped_random.bytes;
+    (total - counters.duplicated.bytes).get()
 }
 
 /// The link after `link` on a route.

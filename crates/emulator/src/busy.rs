@@ -1,0 +1,294 @@
+//! The rate of a link, from what it carries while it is busy.
+
+use std::collections::VecDeque;
+
+use paceline_units::{Bytes, Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+/// How far a link was from its rate while it was busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateError {
+    /// The share of its rate that it did not carry; negative if it carried more.
+    pub ratio: f64,
+    /// Three standard errors of that.
+    pub uncertainty: f64,
+    /// Wire bytes that it is from.
+    pub bytes: u64,
+}
+
+/// Of fewer packets nothing is said: one that is late for once would decide.
+const ENOUGH: u64 = 100;
+
+/// A time in which the link is never idle.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// All that had come to the link, and was not dropped at its queue, when it began.
+    position: u64,
+    start: Instant,
+}
+
+/// Follows a link: when it begins to be busy, and when packets have left it.
+///
+/// In each busy stretch a packet that leaves when `capacity` bytes could have been carried since the
+/// start, and `carried` have been, itself included, is `capacity - carried` bytes behind. A link of
+/// the asked rate is behind by no more at the end of a stretch than at its start; how late the
+/// emulator woke for a packet is in that, but does not grow with what was carried. The rate's error is
+/// the slope of a straight line through all packets of all stretches: what stretches begin and end
+/// with is in its offset.
+#[derive(Debug, Default)]
+pub struct Busy {
+    /// The stretches, the one of the latest packet first.
+    stretches: VecDeque<Stretch>,
+    /// What leaves before is not compared: the rate or the delay has changed.
+    resume: Instant,
+    total: u64,
+    /// Bytes that were compared.
+    bytes: u64,
+    line: Line,
+}
+
+impl Busy {
+    /// The link, which was idle, is given a packet at `start`, when `position` bytes had come.
+    pub fn begin(&mut self, start: Instant, position: u64) {
+        self.stretches.push_back(Stretch { position, start });
+    }
+
+    /// At `until` a change of the link has its effect at the far end.
+    pub fn interrupt(&mut self, until: Instant) {
+        self.resume = self.resume.max(until);
+    }
+
+    /// A packet is seen to leave at `now`; `total` bytes have left. `delay` is what it travels after
+    /// the link, and `capacity` tells what the link could have carried by a time.
+    pub fn left(
+        &mut self,
+        now: Instant,
+        delay: Duration,
+        total: u64,
+        capacity: impl Fn(Instant) -> Bytes,
+    ) {
+        if total == self.total {
+            // A copy, or a decision of the queue.
+            return;
+        }
+        let size = total - std::mem::replace(&mut self.total, total).min(total);
+        while let Some(next) = self.stretches.get(1)
+            && next.position < total
+        {
+            self.stretches.pop_front();
+        }
+        let left = Instant::ZERO + now.since(Instant::ZERO + delay);
+        let Some(current) = self.stretches.front_mut() else {
+            return;
+        };
+        if now < self.resume {
+            // The stretch goes on from the first packet after the change.
+            return;
+        }
+        if current.start + delay < self.resume {
+            *current = Stretch {
+                position: total,
+                start: left,
+            };
+            return;
+        }
+        let carried = total.saturating_sub(current.position);
+        let asked = capacity(left).get() as f64 - capacity(current.start).get() as f64;
+        self.line.add(carried as f64, asked - carried as f64);
+        self.bytes += size;
+    }
+
+    /// What came of it; none of fewer than [`ENOUGH`] packets.
+    pub fn error(&self) -> Option<RateError> {
+        if self.line.count < ENOUGH as f64 {
+            return None;
+        }
+        self.fitted()
+    }
+
+    fn fitted(&self) -> Option<RateError> {
+        let (slope, deviation) = self.line.slope()?;
+        // Behind by `slope` for each byte carried: asked is carried and that.
+        let asked = 1.0 + slope;
+        (asked > 0.0).then(|| RateError {
+            ratio: slope / asked,
+            uncertainty: 3.0 * deviation / (asked * asked),
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// A straight line of least squares.
+#[derive(Debug, Default)]
+struct Line {
+    count: f64,
+    x_mean: f64,
+    y_mean: f64,
+    xx: f64,
+    xy: f64,
+    yy: f64,
+}
+
+impl Line {
+    fn add(&mut self, x: f64, y: f64) {
+        // Welford: means and central moments, as they come.
+        self.count += 1.0;
+        let (dx, dy) = (x - self.x_mean, y - self.y_mean);
+        self.x_mean += dx / self.count;
+        self.y_mean += dy / self.count;
+        self.xx += dx * (x - self.x_mean);
+        self.xy += dx * (y - self.y_mean);
+        self.yy += dy * (y - self.y_mean);
+    }
+
+    /// The slope and its standard error.
+    fn slope(&self) -> Option<(f64, f64)> {
+        if self.count < 3.0 || self.xx <= 0.0 {
+            return None;
+        }
+        let slope = self.xy / self.xx;
+        let rest = (self.yy - slope * self.xy).max(0.0) / (self.count - 2.0);
+        Some((slope, (rest / self.xx).sqrt()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_units::{Rate, Rng};
+
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(5);
+    const SIZE: u64 = 1500;
+    /// 1500 bytes take 1.2 ms.
+    const ASKED: Rate = Rate::from_bps(10_000_000);
+
+    fn capacity(at: Instant) -> Bytes {
+        ASKED.volume_in(at.since(Instant::ZERO))
+    }
+
+    /// Stretches of `packets` each, 20 ms of idleness between them, by a link that takes `each` for a
+    /// packet and an emulator that is late by what `late` draws.
+    fn run(
+        stretches: u64,
+        packets: u64,
+        each: Duration,
+        mut late: impl FnMut() -> Duration,
+    ) -> Option<RateError> {
+        let mut busy = Busy::default();
+        let (mut start, mut total) = (Instant::from_nanos(123_456), 0);
+        for _ in 0..stretches {
+            busy.begin(start, total);
+            for n in 1..=packets {
+                total += SIZE;
+                busy.left(start + each * n + DELAY + late(), DELAY, total, capacity);
+            }
+            start = start + each * packets + Duration::from_millis(20);
+        }
+        busy.error()
+    }
+
+    #[test]
+    fn by_hand() {
+        let mut busy = Busy::default();
+        let at = |micros| Instant::ZERO + DELAY + Duration::from_micros(micros);
+        busy.begin(Instant::ZERO, 0);
+        // Behind by 0, 0 and 300 bytes (0.24 ms) after 1500, 3000 and 4500: the line through them
+        // rises by 0.1, and (0 - -50, 0 - 100, 300 - 250) are off it by 50, 100 and 50.
+        for (micros, total) in [(1200, 1500), (2400, 3000), (3840, 4500)] {
+            busy.left(at(micros), DELAY, total, capacity);
+        }
+        assert_eq!(busy.error(), None);
+        let error = busy.fitted().unwrap();
+        assert!((error.ratio - 0.1 / 1.1).abs() < 1e-9);
+        let deviation = (15_000.0_f64 / 4_500_000.0).sqrt();
+        assert!((error.uncertainty - 3.0 * deviation / 1.21).abs() < 1e-9);
+        assert_eq!(error.bytes, 4500);
+    }
+
+    #[test]
+    fn a_link_that_is_three_per_cent_slow() {
+        // 1.2 ms / 0.97.
+        let each = Duration::from_nanos(1_237_113);
+        let mut random = Rng::new(1);
+        let mut jitter = || Duration::from_nanos(random.below(200_000));
+        for (stretches, packets) in [(200, 3), (20, 10), (1, 200)] {
+            let error = run(stretches, packets, each, &mut jitter).unwrap();
+            assert!((error.ratio - 0.03).abs() < 0.01, "{error:?}");
+            assert!(error.ratio - error.uncertainty > 0.02, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn late_wakes_are_no_error_of_the_rate() {
+        let each = Duration::from_micros(1200);
+        for seed in 1..=200 {
+            let mut random = Rng::new(seed);
+            // Half a millisecond, and now and then three.
+            let mut jitter = || match random.below(50) {
+                0 => Duration::from_millis(3),
+                _ => Duration::from_nanos(random.below(500_000)),
+            };
+            for (stretches, packets) in [(50, 2), (40, 3), (200, 3), (1, 100)] {
+                let error = run(stretches, packets, each, &mut jitter).unwrap();
+                assert!(error.ratio.abs() - error.uncertainty < 0.02, "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_each_stretch_may_be_later_than_all_others() {
+        let each = Duration::from_micros(1200);
+        for late in [0, 400] {
+            let mut busy = Busy::default();
+            let mut total = 0;
+            for stretch in 0..100 {
+                let start = Instant::from_nanos(stretch * 50_000_000);
+                busy.begin(start, total);
+                for n in 1..=20 {
+                    total += SIZE;
+                    let late = Duration::from_micros(if n == 1 { late } else { 30 });
+                    busy.left(start + each * n + DELAY + late, DELAY, total, capacity);
+                }
+            }
+            let error = busy.error().unwrap();
+            assert!(error.ratio.abs() < 0.005, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn what_left_before_a_change_is_not_compared_with_what_left_after() {
+        let mut busy = Busy::default();
+        busy.begin(Instant::ZERO, 0);
+        let each = Duration::from_micros(1200);
+        let at = |n| Instant::ZERO + each * n + DELAY;
+        let mut total = 0;
+        let mut send = |busy: &mut Busy, now| {
+            total += SIZE;
+            busy.left(now, DELAY, total, capacity);
+        };
+        for n in 1..=100 {
+            send(&mut busy, at(n));
+        }
+        // For 10 ms the link was slower, and nobody knows.
+        busy.interrupt(at(100) + Duration::from_nanos(1));
+        let pause = Duration::from_millis(10);
+        for n in 101..=200 {
+            send(&mut busy, at(n) + pause);
+        }
+        let error = busy.error().unwrap();
+        assert!(error.ratio.abs() < 1e-6, "{error:?}");
+        // The first after it is where the count begins anew.
+        assert_eq!(error.bytes, 199 * SIZE);
+    }
+
+    #[test]
+    fn nothing_is_said_of_next_to_nothing() {
+        let each = Duration::from_micros(1200);
+        // One packet at a time is never back to back.
+        assert_eq!(run(200, 1, each, || Duration::ZERO), None);
+        assert_eq!(run(1, 99, each, || Duration::ZERO), None);
+        assert!(run(1, 100, each, || Duration::ZERO).is_some());
+        assert_eq!(run(0, 0, each, || Duration::ZERO), None);
+    }
+}
