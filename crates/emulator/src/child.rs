@@ -11,6 +11,7 @@ use paceline_scenario::Scenario;
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::clock::Clock;
 use crate::host::{self, Connection, Log, Shared};
 use crate::message::{self, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
@@ -21,6 +22,8 @@ use crate::sys;
 
 /// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
 const PRIORITY: i32 = 50;
+/// That of the hosts' programs: only the path comes before them.
+const HOST_PRIORITY: i32 = 10;
 /// The hosts' threads before other normal ones.
 const NICE: i32 = -19;
 /// From the last preparation to the beginning.
@@ -96,10 +99,14 @@ fn hurry() -> Grants {
     }
 }
 
-/// A thread of a host's program.
+/// What a thread of a host's program asks for.
 fn relax() {
     sys::no_timer_slack();
-    let _ = sys::normal_time();
+    // Delayed while it holds a socket's lock, it would delay that socket's ACKs.
+    let _ = sys::real_time(HOST_PRIORITY);
+    if let Ok(all) = sys::processors() {
+        let _ = sys::run_on(&all, 0, true);
+    }
 }
 
 fn live(
@@ -112,6 +119,7 @@ fn live(
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
     sys::reset_signals();
     let grants = hurry();
+
     let user_namespace = namespace::isolate()?;
     // New credentials may have untied it (prctl(2)).
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
@@ -140,10 +148,10 @@ fn live(
 
     let seen: Vec<Seen> = plan.flows.iter().map(|_| Seen::default()).collect();
     let devices = (&senders.device, &receivers.device);
-    let mut network = Network::new(scenario, plan, devices, &seen, seed);
-    let zero = sys::now() + LEAD;
+    let clock = Clock::new(sys::now() + LEAD);
+    let mut network = Network::new(scenario, plan, devices, &seen, &clock, seed);
     let shared = Shared {
-        zero,
+        clock: &clock,
         end: Instant::ZERO + scenario.run.duration,
         seen: &seen,
         connections: &connections,
@@ -165,7 +173,10 @@ fn live(
         spawn(scope, || report(shared, parent, &passed, &offered))?;
         let watcher = spawn(scope, move || shared.watch(interval))?;
 
-        let path = network.run(zero, |now, packets| {
+        if let Ok(all) = sys::processors() {
+            let _ = sys::run_on(&all, 0, false);
+        }
+        let path = network.run(|now, packets| {
             passed.store(now.as_nanos(), Relaxed);
             offered.store(packets, Relaxed);
         });
@@ -196,6 +207,8 @@ fn live(
     let seen = network.log;
     measured.lateness = seen.lateness;
     measured.ingest = seen.ingest;
+    measured.stalls = seen.stalls;
+    measured.stalled = seen.stalled.as_nanos();
     let log = shared.log.into_inner();
     let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut events = seen.events;
@@ -237,7 +250,7 @@ fn spawn<'s, T: Send + 's>(
 
 /// Tells the parent how far the run has come.
 fn report(shared: &Shared<'_>, mut parent: &UnixStream, passed: &AtomicU64, packets: &AtomicU64) {
-    let mut next = shared.zero;
+    let mut next = shared.clock.machine(Instant::ZERO);
     while !shared.stop.load(Relaxed) {
         next += PROGRESS;
         sys::sleep_until(next);

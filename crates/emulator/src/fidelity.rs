@@ -171,6 +171,19 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             seen.device_drops
         ),
     );
+    let stalled = share(seen.stalled);
+    let allowed_stall = f64::from(bounds.stalled.millionths()) / f64::from(Gain::SCALE);
+    hold(
+        "stalled_ratio",
+        json!(stalled),
+        json!(allowed_stall),
+        stalled > allowed_stall,
+        format!(
+            "the path stood still for {:.2} % of the run because it could not run, and {} is allowed",
+            100.0 * stalled,
+            bounds.stalled
+        ),
+    );
     let time = Duration::from_nanos(seen.wall);
     let flows: Vec<Value> = plan
         .flows
@@ -198,6 +211,12 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "lateness": late(&seen.lateness),
         "ingest": late(&seen.ingest),
         "sampling": late(&seen.sampling),
+        "stalls": {
+            "count": seen.stalls.count(),
+            "total_ns": seen.stalled,
+            "max_ns": seen.stalls.max().as_nanos(),
+        },
+        "stalled_ratio": stalled,
         "added_delay_ns": nanos(added),
         "rate_asked_bps": rate_error.map(|_| rate.bps()),
         "rate_achieved_bps": rate_error.map(|error| (rate.bps() as f64 * (1.0 - error)).round()),
@@ -219,6 +238,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             "lateness_p99_ns": bounds.lateness_p99.as_nanos(),
             "added_delay_ns": bounds.added_delay.as_nanos(),
             "rate_error_ratio": allowed,
+            "stalled_ratio": allowed_stall,
         },
         "flows": flows,
     })

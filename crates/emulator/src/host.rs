@@ -10,6 +10,7 @@ use paceline_recovery::{Amount, Application};
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use crate::clock::Clock;
 use crate::message::{Event, Flow, Sample};
 use crate::network::Seen;
 use crate::packet::{PROBE, receiver};
@@ -30,8 +31,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// What all threads of a run share.
 pub struct Shared<'a> {
-    /// When the run began, by the machine's clock.
-    pub zero: Instant,
+    pub clock: &'a Clock,
     pub end: Instant,
     pub seen: &'a [Seen],
     pub connections: &'a [Connection<'a>],
@@ -163,7 +163,7 @@ impl<'a> Connection<'a> {
 
 impl Shared<'_> {
     fn now(&self) -> Instant {
-        Instant::ZERO + sys::now().since(self.zero)
+        self.clock.read()
     }
 
     fn over(&self) -> bool {
@@ -174,7 +174,7 @@ impl Shared<'_> {
     fn sleep_until(&self, at: Instant) {
         while !self.over() && self.now() < at {
             let soon = sys::now() + LOOK;
-            sys::sleep_until(soon.min(self.zero + at.since(Instant::ZERO)));
+            sys::sleep_until(soon.min(self.clock.machine(at)));
         }
     }
 
@@ -336,7 +336,8 @@ impl Shared<'_> {
         if !self.connect(connection, stop)? {
             return Ok(());
         }
-        let zeros = vec![0; CHUNK];
+        // Copied, they would hold the socket, and its ACKs, for as long as the machine needs to find memory.
+        let zeros = sys::zeros(CHUNK)?;
         let mut script = plan.script.iter().peekable();
         let mut application = Application::new(plan.workload, plan.start);
         let (mut pending, mut unlimited, mut closing) = (0_u64, false, false);
@@ -379,7 +380,7 @@ impl Shared<'_> {
             }
             let most = if pending > 0 { pending } else { u64::MAX };
             let most = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
-            match sys::send(socket.as_fd(), zeros.get(..most).unwrap_or_default()) {
+            match sys::send_file(socket.as_fd(), &zeros, most) {
                 Ok(sent) => pending = pending.saturating_sub(sent as u64),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),

@@ -8,6 +8,7 @@
 
 mod busy;
 mod child;
+mod clock;
 mod doctor;
 mod fidelity;
 mod host;

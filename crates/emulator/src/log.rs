@@ -1,5 +1,7 @@
 //! What the path saw in a run.
 
+use paceline_units::Duration;
+
 use crate::fidelity::Histogram;
 use crate::message::{Event, Packet as PacketRow, Queue};
 
@@ -11,5 +13,8 @@ pub struct Log {
     pub packets: Vec<PacketRow>,
     pub lateness: Histogram,
     pub ingest: Histogram,
+    /// How long the path stood still, each time and in all.
+    pub stalls: Histogram,
+    pub stalled: Duration,
     pub offered: u64,
 }

@@ -145,6 +145,10 @@ pub struct Measured {
     pub lateness: Histogram,
     /// How much later than sent packets came to it.
     pub ingest: Histogram,
+    /// How long the path stood still because it could not run.
+    pub stalls: Histogram,
+    /// The same in all, in nanoseconds.
+    pub stalled: u64,
     /// How late samples were taken.
     pub sampling: Histogram,
     /// How far the busy path was from its rate.

@@ -11,6 +11,7 @@ use paceline_scenario::Scenario;
 use paceline_units::{Duration, Instant};
 
 use crate::busy::{Busy, RateError};
+use crate::clock::Clock;
 use crate::fidelity::Histogram;
 use crate::log::Log;
 use crate::message::{Event, Packet as PacketRow, Queue};
@@ -94,14 +95,16 @@ pub struct Network<'a> {
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
     end: Instant,
-    /// When the run began, by the machine's clock.
-    zero: Instant,
+    clock: &'a Clock,
     next_sample: Instant,
     /// The path's own link.
     busy: Busy,
     /// What was seen.
     pub log: Log,
 }
+
+/// How late the path may be and still run after what is due.
+const STALL: Duration = Duration::from_micros(500);
 
 /// The most packets that are taken from a device before others have their turn.
 const BATCH: usize = 32;
@@ -113,6 +116,7 @@ impl<'a> Network<'a> {
         plan: &'a Plan,
         (senders, receivers): (&'a Tun, &'a Tun),
         seen: &'a [Seen],
+        clock: &'a Clock,
         seed: u64,
     ) -> Self {
         let mut service = Some(plan.service.clone());
@@ -151,24 +155,24 @@ impl<'a> Network<'a> {
             script: plan.script.iter().peekable(),
             interval,
             end: Instant::ZERO + scenario.run.duration,
-            zero: Instant::ZERO,
+            clock,
             next_sample: Instant::ZERO,
             busy: Busy::default(),
             log: Log {
                 queues: Vec::with_capacity(rows),
                 lateness: Histogram::new(),
                 ingest: Histogram::new(),
+                stalls: Histogram::new(),
                 ..Log::default()
             },
         }
     }
 
-    /// Runs from `zero` of the machine's clock to the scenario's end. `tick` is called at each
-    /// sample.
-    pub fn run(&mut self, zero: Instant, mut tick: impl FnMut(Instant, u64)) -> io::Result<()> {
-        self.zero = zero;
+    /// Runs to the scenario's end. `tick` is called at each sample.
+    pub fn run(&mut self, mut tick: impl FnMut(Instant, u64)) -> io::Result<()> {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         loop {
+            self.catch_up();
             self.follow_script();
             self.release()?;
             self.take(&mut buffer)?;
@@ -195,7 +199,17 @@ impl<'a> Network<'a> {
     }
 
     fn now(&self) -> Instant {
-        Instant::ZERO + sys::now().since(self.zero)
+        self.clock.now()
+    }
+
+    /// Goes on from where the path stopped, if it could not run.
+    fn catch_up(&mut self) {
+        let behind = self.now().since(self.next_due());
+        if behind > STALL {
+            self.clock.stand_still(behind);
+            self.log.stalls.add(behind);
+            self.log.stalled += behind;
+        }
     }
 
     /// When something is to be done that no packet announces.
@@ -336,7 +350,7 @@ impl<'a> Network<'a> {
     }
 
     fn probed(&mut self, now: Instant, sent: u64) {
-        let sent = Instant::ZERO + Instant::from_nanos(sent).since(self.zero);
+        let sent = self.clock.of(Instant::from_nanos(sent));
         self.log.ingest.add(now.since(sent));
     }
 

@@ -5,7 +5,8 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int, c_ulong, c_void};
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::mem::{size_of, size_of_val};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -150,6 +151,23 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
             libc::MSG_NOSIGNAL,
         )
     })
+}
+
+/// A file of zeros in memory.
+pub fn zeros(len: usize) -> io::Result<File> {
+    // SAFETY: a constant name that ends in a zero.
+    let fd = check(unsafe { libc::memfd_create(c"zeros".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: new, and nobody else's.
+    let mut file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    file.write_all(&vec![0; len])?;
+    Ok(file)
+}
+
+/// Sends the beginning of a file that is in memory. The socket takes its pages and copies nothing.
+pub fn send_file(socket: BorrowedFd<'_>, file: &File, len: usize) -> io::Result<usize> {
+    let mut offset = 0;
+    // SAFETY: two descriptors that are lent, and a number that outlives the call.
+    check_len(unsafe { libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &mut offset, len) })
 }
 
 /// Receives into `buffer`.
@@ -306,11 +324,33 @@ pub fn real_time(priority: c_int) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) }).map(drop)
 }
 
-/// Makes this thread a normal one again.
-pub fn normal_time() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters outlive the call.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) }).map(drop)
+/// The processors that this thread may run on.
+pub fn processors() -> io::Result<libc::cpu_set_t> {
+    // SAFETY: a set of bits, all of which may be zero.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is of the size that is told, and outlives the call.
+    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) })?;
+    Ok(set)
+}
+
+/// Has this thread, and those that it starts, run on the `number`th of `all` processors, or on all
+/// but that.
+pub fn run_on(all: &libc::cpu_set_t, number: usize, others: bool) -> io::Result<()> {
+    // SAFETY: a set of bits, all of which may be zero.
+    let mut set = unsafe { std::mem::zeroed() };
+    let mut seen = 0;
+    for cpu in 0..libc::CPU_SETSIZE as usize {
+        // SAFETY: the processor is within the sets' size.
+        if unsafe { libc::CPU_ISSET(cpu, all) } {
+            if (seen == number) != others {
+                // SAFETY: likewise.
+                unsafe { libc::CPU_SET(cpu, &mut set) };
+            }
+            seen += 1;
+        }
+    }
+    // SAFETY: the set is of the size that is told, and outlives the call.
+    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
 }
 
 /// Puts this thread, and those that it starts, before other normal ones.

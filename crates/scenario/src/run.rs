@@ -51,6 +51,9 @@ pub struct EmulationSection {
     /// By how much a busy link is off its rate.
     #[schemars(default = "default_rate_error")]
     pub rate_error: Gain,
+    /// The share of the run in which the path stood still because the machine did not run it.
+    #[schemars(default = "default_stalled")]
+    pub stalled: Gain,
 }
 
 impl EmulationSection {
@@ -65,6 +68,7 @@ impl Default for EmulationSection {
             lateness_p99: default_lateness(),
             added_delay: default_added_delay(),
             rate_error: default_rate_error(),
+            stalled: default_stalled(),
         }
     }
 }
@@ -79,6 +83,10 @@ fn default_added_delay() -> Duration {
 
 fn default_rate_error() -> Gain {
     Gain::from_millionths(20_000)
+}
+
+fn default_stalled() -> Gain {
+    Gain::from_millionths(10_000)
 }
 
 /// What is kept beside the tables that are always kept.
@@ -143,11 +151,13 @@ impl Read for EmulationSection {
         let lateness_p99 = table.or("lateness_p99", usual.lateness_p99);
         let added_delay = table.or("added_delay", usual.added_delay);
         let rate_error = table.or("rate_error", usual.rate_error);
+        let stalled = table.or("stalled", usual.stalled);
         table.finish();
         Some(Self {
             lateness_p99,
             added_delay,
             rate_error,
+            stalled,
         })
     }
 }

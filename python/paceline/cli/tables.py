@@ -60,6 +60,8 @@ EMULATION = {
     ("ingest", "p50_ns"): "ingest lateness p50",
     ("ingest", "p99_ns"): "ingest lateness p99",
     ("added_delay_ns",): "added to a round trip",
+    ("stalls", "total_ns"): "path stood still",
+    ("stalls", "max_ns"): "longest standstill",
     ("rate_asked_bps",): "rate asked",
     ("rate_achieved_bps",): "rate achieved",
     ("queue_error_p99_bytes",): "queue error p99",
