@@ -7,13 +7,14 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
 from paceline.claims.expressions import Expression, ExpressionError
 from paceline.claims.pictures import Picture, PictureError
+from paceline.claims.tables import Table, TableError
 from paceline.grid import Axis, Overrides, Point, crossed
 
 #: Seeds of a short form that does not say.
@@ -48,6 +49,16 @@ class Case:
         for point in crossed(self.sweep):
             yield self.overrides + point
 
+    def kept(self, points: dict[str, tuple[str, ...]]) -> Case:
+        """Return it with these points alone of the axes of these keys."""
+        axes = (
+            replace(axis, points=tuple(p for p in axis.points if p.name in points[axis.name]))
+            if axis.name in points
+            else axis
+            for axis in self.sweep
+        )
+        return replace(self, sweep=tuple(axes))
+
     def varied(self, seed: int) -> Overrides:
         """Return what is set with a seed besides."""
         places = (axis.points[(seed - 1) % len(axis.points)] for axis in self.vary)
@@ -60,6 +71,8 @@ class Quick:
 
     seeds: int = QUICK_SEEDS
     overrides: Overrides = ()
+    #: By the keys of an axis, the points of it that are kept.
+    points: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ class Claim:
     #: Figures that are stated besides.
     beside: dict[str, Expression] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()
+    tables: tuple[Table, ...] = ()
     #: Seeds 1 to this.
     seeds: int = 10
     quick: Quick = Quick()
@@ -106,7 +120,13 @@ class Claim:
     def expressions(self) -> list[Expression]:
         """Return all of its expressions, those of its pictures included."""
         drawn = [expression for picture in self.pictures for expression in picture.expressions()]
-        return [self.measured, *self.accept, *self.beside.values(), *drawn]
+        tabled = [expression for table in self.tables for expression in table.expressions()]
+        return [self.measured, *self.accept, *self.beside.values(), *drawn, *tabled]
+
+    def short(self) -> Claim:
+        """Return its short form: the sweeps have those points that it keeps."""
+        cases = {name: case.kept(self.quick.points) for name, case in self.cases.items()}
+        return replace(self, cases=cases)
 
 
 _REQUIRED = ("id", "topic", "source", "published", "measured", "accept")
@@ -197,16 +217,17 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
             name: Expression(_text(where, name, text))
             for name, text in table.get("beside", {}).items()
         }
-        pictures = table.get("pictures", [])
+        pictures, tables = table.get("pictures", []), table.get("tables", [])
         read["pictures"] = tuple(Picture.read(picture) for picture in pictures)
-    except (ExpressionError, PictureError, TypeError) as error:
+        read["tables"] = tuple(Table.read(part) for part in tables)
+    except (ExpressionError, PictureError, TableError, AttributeError, TypeError) as error:
         raise ClaimError(f"{where}: {error}") from error
     cases = table.get("cases", {}).items()
     read["cases"] = {name: _case(path, f"{where}: case {name}", value) for name, value in cases}
     if "conformance" in table:
         read["conformance"] = path.parent / _text(where, "conformance", table["conformance"])
     read["seeds"] = _seeds(where, table.get("seeds", Claim.seeds))
-    read["quick"] = _quick(where, table.get("quick", {}))
+    read["quick"] = _quick(where, table.get("quick", {}), read["cases"].values())
     for name, query in table.get("values", {}).items():
         start = _text(where, name, query).split(None, 1)
         if not start or start[0].upper() not in ("SELECT", "WITH"):
@@ -230,9 +251,19 @@ def _seeds(where: str, value: object) -> int:
     return value
 
 
-def _quick(where: str, table: dict[str, Any]) -> Quick:
-    _no_others(f"{where}: quick", table, ("seeds", "set"))
-    return Quick(_seeds(where, table.get("seeds", QUICK_SEEDS)), _set(table.get("set", {})))
+def _quick(where: str, table: dict[str, Any], cases: Iterable[Case]) -> Quick:
+    where = f"{where}: quick"
+    _no_others(where, table, ("seeds", "set", "points"))
+    seeds, points = _seeds(where, table.get("seeds", QUICK_SEEDS)), {}
+    axes = [axis for case in cases for axis in case.sweep]
+    for key, values in table.get("points", {}).items():
+        kept = _axis(f"{where}: points", key, values)
+        known = {name for axis in axes if axis.name == kept.name for name in axis.names}
+        for name in kept.names:
+            if name not in known:
+                raise ClaimError(f"{where}: no sweep over {key!r} has the point {name!r}")
+        points[kept.name] = kept.names
+    return Quick(seeds, _set(table.get("set", {})), points)
 
 
 def _case(path: Path, where: str, table: dict[str, Any]) -> Case:

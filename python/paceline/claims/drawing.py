@@ -334,7 +334,10 @@ def _records(result: Result, picture: Picture) -> list[Record]:
     for place in picture.cases:
         case = result.names[place.case]
         assert isinstance(case, Measured)
-        found.append(case.records(place.points)[0][0])
+        record = case.records(place.points)[0][0]
+        if record is None:
+            raise PictureError(f"{_title(place)} has no run with seed 1")
+        found.append(record)
     return found
 
 

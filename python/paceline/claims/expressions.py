@@ -129,6 +129,14 @@ class Expression:
 
     def interval(self, names: Names) -> tuple[float, float] | None:
         """Return the interval, for one that is a mean or a median of the seeds."""
+        try:
+            ends = self.ends(names)
+            return None if ends is None else (ends[0].single(), ends[1].single())
+        except QuantityError as error:
+            raise ExpressionError(f"{self.text!r} {error}") from error
+
+    def ends(self, names: Names) -> tuple[Quantity, Quantity] | None:
+        """Return the ends of the intervals at its points, if it is a mean or a median of seeds."""
         match self._tree:
             case ast.Call(func=ast.Name(id="mean"), args=[argument], keywords=[]):
                 ends = ("low", "high")
@@ -136,8 +144,15 @@ class Expression:
                 ends = ("median_low", "median_high")
             case _:
                 return None
-        low, high = (self._single(ast.Call(ast.Name(end), [argument], []), names) for end in ends)
+        low, high = (self._guarded(ast.Call(ast.Name(end), [argument], []), names) for end in ends)
         return low, high
+
+    def is_statistic(self) -> bool:
+        """Say whether it is a statistic of a metric as it is, and so in the unit of that."""
+        match self._tree:
+            case ast.Call(func=ast.Name(id=name), args=[ast.Attribute()]):
+                return name in _STATISTICS
+        return False
 
     def holds(self, names: Names) -> bool:
         """Return its one truth value."""

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from paceline import _paceline
+from paceline.claims.emulation import Emulations, Load, Room
+from paceline.grid import Overrides
 from paceline.runs import Progress, Run, load, simulate
-
-#: What may run a job, in the order in which they do.
-BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu")
 
 
 class Job(NamedTuple):
@@ -45,9 +44,12 @@ class Pool:
         self._queries: dict[Job, dict[str, None]] = {}
         self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
-        self._checked: set[tuple[object, ...]] = set()
+        self._loads: dict[tuple[object, ...], Load | None] = {}
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
+        #: The emulated jobs, and those of them that were repeated alone.
+        self.emulated = 0
+        self.repeated = 0
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -57,56 +59,66 @@ class Pool:
         if job.scenario not in self._texts:
             self._texts[job.scenario], _ = load(job.scenario)
         point = (job.scenario, job.overrides, job.backend)
-        if point not in self._checked:
+        if point not in self._loads:
             text = self._texts[job.scenario]
-            _paceline.check(text, str(job.scenario), job.overrides, backend=job.backend)
-            self._checked.add(point)
+            plan = _paceline.check(text, str(job.scenario), job.overrides, backend=job.backend)
+            self._loads[point] = Load.of(plan) if job.backend == "emu" else None
         asked = self._queries.setdefault(job, {})
         asked |= dict.fromkeys(queries)
         if keep:
             self._kept.add(job)
 
     def run(
-        self, *, threads: int | None = None, progress: Callable[[Progress], object] | None = None
+        self,
+        *,
+        threads: int | None = None,
+        progress: Callable[[Progress], object] | None = None,
+        note: Callable[[str], object] | None = None,
     ) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
 
-        What is emulated comes last, one after another, with nothing simulated beside it.
+        What is emulated comes last, side by side as there is room, and nothing is simulated then.
         """
-        for backend in BACKENDS:
-            self._run(backend, threads, progress)
+        simulated = [job for job in self._queries if job.backend == "sim"]
+        if simulated:
+            simulate(
+                [self._task(job) for job in simulated],
+                lambda index, inner, _: self._collect(simulated[index], Run(inner)),
+                threads=threads,
+                progress=progress,
+                failed=lambda index, message: self._failed(simulated[index], message),
+            )
+        emulated = {
+            job: load
+            for job in self._queries
+            if (load := self._loads[job.scenario, job.overrides, job.backend]) is not None
+        }
+        if emulated:
+            jobs = list(emulated)
+            emulations = Emulations(
+                [self._task(job) for job in jobs],
+                list(emulated.values()),
+                Room.here(threads),
+                lambda index, run: self._collect(jobs[index], run),
+                lambda index, message: self._failed(jobs[index], message),
+                progress or (lambda _: None),
+                note or (lambda _: None),
+            )
+            try:
+                emulations.run()
+            finally:
+                self.emulated, self.repeated = len(jobs), len(emulations.repeated)
 
-    def _run(
-        self,
-        backend: _paceline.Backend,
-        threads: int | None,
-        progress: Callable[[Progress], object] | None,
-    ) -> None:
-        jobs = [job for job in self._queries if job.backend == backend]
-        if not jobs:
-            return
+    def _task(self, job: Job) -> tuple[str, str, Overrides, int]:
+        return self._texts[job.scenario], str(job.scenario), job.overrides, job.seed
 
-        def collect(index: int, inner: _paceline.Run, _: object) -> None:
-            job, run = jobs[index], Run(inner)
-            if run.emulation is not None and not run.emulation["trusted"]:
-                beyond = "; ".join(bound["message"] for bound in run.emulation["beyond"])
-                failed(index, f"emulated beyond its bounds: {beyond}")
-                return
-            answers = {query: ask(run, query) for query in self._queries[job]}
-            kept = run if job in self._kept else None
-            self.records[job] = Record(run.metrics, run.flow_metrics, answers, kept)
+    def _collect(self, job: Job, run: Run) -> None:
+        answers = {query: ask(run, query) for query in self._queries[job]}
+        kept = run if job in self._kept else None
+        self.records[job] = Record(run.metrics, run.flow_metrics, answers, kept)
 
-        def failed(index: int, message: str) -> None:
-            self.failures[jobs[index]] = message
-
-        simulate(
-            [(self._texts[j.scenario], str(j.scenario), j.overrides, j.seed) for j in jobs],
-            collect,
-            threads=threads,
-            progress=progress,
-            failed=failed,
-            backend=backend,
-        )
+    def _failed(self, job: Job, message: str) -> None:
+        self.failures[job] = message
 
 
 def ask(run: Run, query: str) -> pl.DataFrame | str:

@@ -17,16 +17,16 @@ _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
 
 
 class Measured:
-    """What was measured of a case: a record for each point and seed."""
+    """What was measured of a case: a record for each point and seed; none of what failed."""
 
     def __init__(
-        self, case: Case, records: Sequence[Sequence[Record]], values: dict[str, str]
+        self, case: Case, records: Sequence[Sequence[Record | None]], values: dict[str, str]
     ) -> None:
         self._axes = case.axes
         self._records = records
         self._values = values
 
-    def records(self, points: Sequence[slice | str]) -> list[Sequence[Record]]:
+    def records(self, points: Sequence[slice | str]) -> list[Sequence[Record | None]]:
         """Return the records of the seeds at each of the chosen points."""
         return [self._records[row] for row in self.chosen(points)[1]]
 
@@ -66,7 +66,9 @@ class Measured:
             rows.append(row)
         return tuple(axes), rows
 
-    def _value(self, record: Record, flows: Flows | None, name: str) -> float:
+    def _value(self, record: Record | None, flows: Flows | None, name: str) -> float:
+        if record is None:
+            return math.nan
         if flows is not None:
             return _of_flows(record.flows, flows, name)
         if name in record.metrics:

@@ -40,6 +40,10 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
                 (folder / f"{name}.{form}").write_bytes(image)
             text = picture.title or f"{result.claim.id}, picture {number}"
             drawn.append({"png": base64.b64encode(images["png"]).decode(), "text": text})
+        for number, table in enumerate(result.tables, 1):
+            name = result.claim.id + (f"-{number}" if len(result.tables) > 1 else "")
+            (folder / f"{name}.csv").write_text(table.csv(), encoding="utf-8")
+            (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
         entry["pictures"] = [series(p, result.names) for p in pictures if p.y]
         rows.append({"claim": result.claim, "result": result, "pictures": drawn})
     page = folder / "claims.html"

@@ -21,6 +21,7 @@ from paceline.claims.jobs import Job, Pool
 from paceline.claims.measured import Measured
 from paceline.claims.quantity import Quantity, QuantityError
 from paceline.claims.startup import startup_values
+from paceline.claims.tables import Filled, TableError
 from paceline.errors import RunError, ScenarioError
 from paceline.quantities import NONE
 from paceline.runs import Progress
@@ -70,6 +71,7 @@ class Result:
     beside: tuple[Figure, ...] = ()
     #: What its pictures are drawn from.
     names: Names = field(default_factory=dict, repr=False, compare=False)
+    tables: tuple[Filled, ...] = ()
 
     def shown(self) -> str:
         """Return what was measured for people, with its interval."""
@@ -98,6 +100,7 @@ class Result:
             "why": self.why,
             "accept": [vars(condition) for condition in self.accept],
             "beside": [vars(figure) for figure in self.beside],
+            "tables": [table.as_json() for table in self.tables],
         }
 
 
@@ -117,6 +120,9 @@ class Verdicts:
     results: list[Result]
     #: The claims that Ctrl-C left unfinished.
     unfinished: list[Claim]
+    #: How many runs were emulated, and how many of them were repeated alone.
+    emulated: int = 0
+    repeated: int = 0
 
 
 class Campaign:
@@ -141,15 +147,17 @@ class Campaign:
         *,
         threads: int | None = None,
         progress: Callable[[Progress], object] | None = None,
+        note: Callable[[str], object] | None = None,
     ) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
         plans, cut = self._plans, list[_Plan]()
         try:
-            self._pool.run(threads=threads, progress=progress)
+            self._pool.run(threads=threads, progress=progress, note=note)
         except KeyboardInterrupt:
             plans, cut = _parted(plans, self._pool)
         results = [_judged(plan, self._pool) for plan in plans]
-        return Verdicts(results, [plan.claim for plan in cut])
+        unfinished = [plan.claim for plan in cut]
+        return Verdicts(results, unfinished, self._pool.emulated, self._pool.repeated)
 
 
 def _parted(plans: list[_Plan], pool: Pool) -> tuple[list[_Plan], list[_Plan]]:
@@ -163,6 +171,7 @@ def _parted(plans: list[_Plan], pool: Pool) -> tuple[list[_Plan], list[_Plan]]:
 
 
 def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Plan:
+    claim = claim.short() if quick else claim
     plan = _Plan(claim)
     try:
         _check(claim)
@@ -240,26 +249,33 @@ def _queries(claim: Claim, case: str) -> list[str]:
 
 def _judged(plan: _Plan, pool: Pool) -> Result:
     claim = plan.claim
+    names: Names = {}
+    tables: tuple[Filled, ...] = ()
+    lost: list[str] = []
     try:
         if plan.error:
             raise RunError(plan.error)
-        names = _names(plan, pool)
+        names, lost = _names(plan, pool)
+        tables = tuple(table.filled(names) for table in claim.tables)
         measured = float(claim.measured.value(names))
         low, high = claim.measured.interval(names) or (None, None)
         accept = tuple(
             Condition(text.text, text.holds(names), text.found(names)) for text in claim.accept
         )
         beside = tuple(_figure(name, text, names) for name, text in claim.beside.items())
-    except (ExpressionError, RunError) as error:
-        return Result(claim, "error", why=str(error))
+    except (ExpressionError, RunError, TableError) as error:
+        why = ". ".join([str(error), *lost])
+        return Result(claim, "error", why=why, names=names, tables=tables)
     if math.isnan(measured):
-        return Result(claim, "error", why=f"{claim.measured.text!r} is undefined")
+        why = ". ".join([f"{claim.measured.text!r} is undefined", *lost])
+        return Result(claim, "error", why=why, names=names, tables=tables)
     missed = [condition for condition in accept if not condition.held]
     verdict = "not reproduced" if missed else "reproduced"
     why = "; ".join(f"not {c.expression}" + (f" ({c.found})" if c.found else "") for c in missed)
     if missed and claim.why:
         why = f"{why}. {claim.why}"
-    return Result(claim, verdict, measured, low, high, why, accept, beside, names)
+    why = ". ".join(filter(None, [why, *lost]))
+    return Result(claim, verdict, measured, low, high, why, accept, beside, names, tables)
 
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
@@ -269,8 +285,9 @@ def _figure(name: str, expression: Expression, names: Names) -> Figure:
     return Figure(name, value, *(expression.interval(names) or (None, None)))
 
 
-def _names(plan: _Plan, pool: Pool) -> Names:
-    """Return what expressions may name."""
+def _names(plan: _Plan, pool: Pool) -> tuple[Names, list[str]]:
+    """Return what expressions may name, and which emulated runs are missing in it."""
+    lost = []
     names: dict[str, Any] = {}
     for name, figure in plan.claim.figures.items():
         if isinstance(figure, list):
@@ -286,7 +303,11 @@ def _names(plan: _Plan, pool: Pool) -> Names:
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
             if job in pool.failures:
-                raise RunError(f"{job.scenario.name}, seed {job.seed}: {pool.failures[job]}")
-        records = [[pool.records[job] for job in row] for row in rows]
+                message = f"{job.scenario.name}, seed {job.seed}: {pool.failures[job]}"
+                if job.backend == "sim":
+                    raise RunError(message)
+                place = ", ".join(value for _, value in job.overrides)
+                lost.append(f"without {place}, seed {job.seed}: {pool.failures[job]}")
+        records = [[pool.records.get(job) for job in row] for row in rows]
         names[name] = Measured(plan.claim.cases[name], records, plan.claim.values)
-    return names
+    return names, lost

@@ -630,7 +630,11 @@ def claims(
         Parameter(help="Those that are simulated, or those that need kernel TCP in real time."),
     ] = "sim",
     jobs: Annotated[
-        int | None, Parameter(validator=_positive, help="Threads. Default: one for each core.")
+        int | None,
+        Parameter(
+            validator=_positive,
+            help="Threads, and emulations at a time. Default: one, and four, for each core.",
+        ),
     ] = None,
     json: Json = False,
     quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
@@ -638,8 +642,9 @@ def claims(
     """Re-run published claims and print published | measured | verdict.
 
     Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
-    by side, but those in real time, which go one after another. A claim that is named by its id is
-    run whatever the backend. Exit code 3 if a claim is not reproduced.
+    by side; those in real time come last, as many at a time as their rates have room for, and one
+    that is beyond its bounds is repeated alone. A claim that is named by its id is run whatever the
+    backend. Exit code 3 if a claim is not reproduced.
     """
     from paceline.cli.claims import Settings, chosen, list_claims, run_claims
 

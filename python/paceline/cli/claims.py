@@ -63,16 +63,21 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
     """Run claims and print a verdict for each; exit code 3 if one is not reproduced."""
     campaign = Campaign(claims, seeds=settings.seeds, quick=settings.quick)
     with console.progress("claims", len(campaign), quiet=settings.silent) as reporter:
-        verdicts = campaign.verify(threads=settings.jobs, progress=reporter)
+        verdicts = campaign.verify(threads=settings.jobs, progress=reporter, note=reporter.note)
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = settings.quick
+    if verdicts.emulated:
+        value["emulated"] = {"runs": verdicts.emulated, "repeated": verdicts.repeated}
     if settings.out is not None:
         value["report"] = str(_write(results, value, settings.out))
     if settings.as_json:
         console.say_json(value)
     else:
         _show(results, quick=settings.quick)
+        if verdicts.emulated:
+            counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
+            console.stdout().print(f"{counted} were repeated alone", markup=False)
         if settings.out is not None:
             console.stdout().print(value["report"], markup=False, soft_wrap=True)
     if verdicts.unfinished:
@@ -109,6 +114,9 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     for result in results:
         for figure in result.beside:
             text = f"{result.claim.id}: {figure.name}: {figure.text()}"
+            out.print(text, markup=False, soft_wrap=True)
+        for filled in result.tables:
+            text = f"{result.claim.id}: {filled.title}: {filled.summary() or '--out writes it'}"
             out.print(text, markup=False, soft_wrap=True)
         if result.why:
             out.print(f"{result.claim.id}: {result.why}", markup=False, soft_wrap=True)

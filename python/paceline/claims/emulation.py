@@ -1,0 +1,223 @@
+"""Runs in real time, as many side by side as the machine has room for."""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import re
+import threading
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from paceline import _paceline
+from paceline.grid import Overrides
+from paceline.runs import Progress, Run, simulate
+
+#: Bits per second that emulations may carry together, for each core.
+RATE_PER_CORE = 210_000_000
+#: What an emulation costs beside its rate, for probes and samples.
+UPKEEP_BPS = 10_000_000
+#: Emulations that may run side by side, for each core.
+RUNS_PER_CORE = 4
+#: Seconds after which the main thread looks whether to stop, and tells how far it has come.
+_PERIOD = 0.25
+
+_RATE = re.compile(r"([0-9.]+) ([kMG]?)bit/s")
+_SIZES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+
+#: The text of a scenario, its name in errors, what is set in it, and a seed.
+Task = tuple[str, str, Overrides, int]
+
+
+@dataclass(frozen=True)
+class Load:
+    """What an emulation asks of the machine."""
+
+    #: Infinite where it is not known.
+    rate_bps: float
+    duration_s: float
+
+    @classmethod
+    def of(cls, plan: _paceline.Plan) -> Load:
+        """Return the load of a scenario."""
+        rate = tomllib.loads(plan.toml)["path"].get("rate")
+        found = _RATE.fullmatch(rate) if isinstance(rate, str) else None
+        bps = float(found[1]) * _SIZES[found[2]] if found else math.inf
+        return cls(bps, plan.duration_ns / 1e9)
+
+    @property
+    def cost_bps(self) -> float:
+        """What it takes of the budget."""
+        return self.rate_bps + UPKEEP_BPS
+
+    def __str__(self) -> str:
+        """Return its rate, for people."""
+        return f"{self.rate_bps / 1e6:g} Mbit/s" if self.rate_bps < math.inf else "a trace"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What there is room for at a time."""
+
+    rate_bps: float
+    runs: int
+
+    @classmethod
+    def here(cls, runs: int | None = None) -> Room:
+        """Return what this machine has room for; no more than so many runs."""
+        cores = os.cpu_count() or 1
+        return cls(cores * RATE_PER_CORE, runs or cores * RUNS_PER_CORE)
+
+    def takes(self, load: Load, running: Sequence[Load]) -> bool:
+        """Say whether one more may run; one that is beyond all room runs alone."""
+        used = sum(other.cost_bps for other in running)
+        return not running or (len(running) < self.runs and used + load.cost_bps <= self.rate_bps)
+
+    def order(self, loads: Sequence[Load]) -> list[int]:
+        """Return the order in which they are tried: what fills most of the room comes first."""
+        return sorted(range(len(loads)), key=lambda i: (-loads[i].cost_bps, -loads[i].duration_s))
+
+    def time_left(self, waiting: Sequence[Load], running: Sequence[tuple[Load, float]]) -> float:
+        """Return the seconds until all have ended, by the seconds that each that runs still has."""
+        # Most are alike.
+        left, now = Counter(waiting), 0.0
+        ends = [(seconds, load) for load, seconds in running]
+        while left or ends:
+            for load in list(left):
+                while left[load] and self.takes(load, [other for _, other in ends]):
+                    left[load] -= 1
+                    ends.append((now + load.duration_s, load))
+            left = +left
+            first = min(ends, key=lambda end: end[0])
+            now = max(now, first[0])
+            ends.remove(first)
+        return now
+
+
+def distrust(run: Run) -> str:
+    """Return by what an emulation was beyond its bounds; an empty text if by nothing."""
+    seen = run.emulation
+    if seen is None or seen["trusted"]:
+        return ""
+    return "emulated beyond its bounds: " + "; ".join(b["message"] for b in seen["beyond"])
+
+
+@dataclass
+class Emulations:
+    """Emulated runs. One that is beyond its bounds, or stops, is repeated alone."""
+
+    tasks: Sequence[Task]
+    loads: Sequence[Load]
+    room: Room
+    finished: Callable[[int, Run], object]
+    failed: Callable[[int, str], object]
+    progress: Callable[[Progress], object] = lambda _: None
+    note: Callable[[str], object] = lambda _: None
+    #: The runs that were repeated.
+    repeated: list[int] = field(default_factory=list)
+    _heard: queue.SimpleQueue[tuple[int, Run | Exception | str]] = field(
+        default_factory=queue.SimpleQueue
+    )
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _begun: dict[int, tuple[threading.Thread, float]] = field(default_factory=dict)
+    _ended: int = 0
+    _packets: dict[int, int] = field(default_factory=dict)
+    _since: float = 0.0
+    #: When all will have ended, as of the latest begin or end of a run.
+    _until: float = 0.0
+    _shown: str = ""
+
+    def run(self) -> None:
+        """Run all of them; what any callback raises, and Ctrl-C, stops them."""
+        self._since = time.monotonic()
+        try:
+            order = self.room.order(self.loads)
+            # The order in which they end depends on the machine, that of the repeats does not.
+            again = sorted(self._all(order, self.room, last=False))
+            self.repeated = again
+            self._all(again, Room(0.0, 1), last=True)
+        finally:
+            self._stop.set()
+            for thread, _ in self._begun.values():
+                thread.join()
+
+    def _all(self, waiting: list[int], room: Room, *, last: bool) -> list[int]:
+        """Run them in this order, as there is room; return those to repeat."""
+        waiting, again = list(waiting), list[int]()
+        changed = True
+        while waiting or self._begun:
+            if changed:
+                for index in list(waiting):
+                    if room.takes(self.loads[index], [self.loads[i] for i in self._begun]):
+                        waiting.remove(index)
+                        self._begin(index)
+                self._plan(waiting, room)
+            self._tell()
+            changed = False
+            try:
+                index, outcome = self._heard.get(timeout=_PERIOD)
+            except queue.Empty:
+                continue
+            changed = True
+            self._begun.pop(index)[0].join()
+            if isinstance(outcome, Exception):
+                raise outcome
+            wrong = outcome if isinstance(outcome, str) else distrust(outcome)
+            if wrong and not last:
+                again.append(index)
+                continue
+            self._ended += 1
+            if wrong or isinstance(outcome, str):
+                self.failed(index, wrong)
+            else:
+                self.finished(index, outcome)
+        return again
+
+    def _begin(self, index: int) -> None:
+        thread = threading.Thread(target=self._one, args=(index,), name=f"emulation {index}")
+        self._begun[index] = (thread, time.monotonic())
+        thread.start()
+
+    def _one(self, index: int) -> None:
+        """Run one, in a thread of its own: its process ends with the thread that started it."""
+        outcome: list[Run | Exception | str] = []
+
+        def seen(progress: Progress) -> None:
+            self._packets[index] = progress.packets
+            if self._stop.is_set():
+                raise InterruptedError
+
+        try:
+            simulate(
+                [self.tasks[index]],
+                lambda _, run, __: outcome.append(Run(run)),
+                threads=1,
+                progress=seen,
+                failed=lambda _, message: outcome.append(message),
+                backend="emu",
+            )
+        except Exception as error:
+            outcome.append(error)
+        self._heard.put((index, outcome[-1]))
+
+    def _plan(self, waiting: Sequence[int], room: Room) -> None:
+        now = time.monotonic()
+        running = [
+            (self.loads[index], max(self.loads[index].duration_s - (now - begun), 0.0))
+            for index, (_, begun) in self._begun.items()
+        ]
+        self._until = now + room.time_left([self.loads[index] for index in waiting], running)
+        rates = Counter(str(self.loads[index]) for index in self._begun)
+        self._shown = ", ".join(f"{n} at {rate}" if n > 1 else rate for rate, n in rates.items())
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        passed, left = now - self._since, max(self._until - now, 0.0)
+        self.note(f"emulating {self._shown}, {left:.0f} s to go")
+        total = round(passed + left) * 1_000_000_000
+        done = min(round(passed * 1e9), total)
+        self.progress(Progress(done, total, sum(self._packets.values()), 0, self._ended))
