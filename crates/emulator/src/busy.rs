@@ -39,7 +39,7 @@ struct Stretch {
 pub struct Busy {
     /// The stretches, the one of the latest packet first.
     stretches: VecDeque<Stretch>,
-    /// What leaves before is not compared: the rate or the delay has changed.
+    /// What begins before is not compared: the rate or the delay has changed.
     resume: Instant,
     total: u64,
     /// Bytes that were compared.
@@ -81,11 +81,8 @@ impl Busy {
         let Some(current) = self.stretches.front_mut() else {
             return;
         };
-        if now < self.resume {
-            // The stretch goes on from the first packet after the change.
-            return;
-        }
         if current.start + delay < self.resume {
+            // The stretch goes on from the first packet after the change.
             *current = Stretch {
                 position: total,
                 start: left,
@@ -270,16 +267,19 @@ mod tests {
         for n in 1..=100 {
             send(&mut busy, at(n));
         }
-        // For 10 ms the link was slower, and nobody knows.
-        busy.interrupt(at(100) + Duration::from_nanos(1));
+        // For 10 ms the link was slower, and nobody knows; five packets are on their way then.
+        busy.interrupt(at(105) + Duration::from_nanos(1));
         let pause = Duration::from_millis(10);
-        for n in 101..=200 {
+        for n in 101..=105 {
+            send(&mut busy, at(n));
+        }
+        for n in 106..=200 {
             send(&mut busy, at(n) + pause);
         }
         let error = busy.error().unwrap();
         assert!(error.ratio.abs() < 1e-6, "{error:?}");
-        // The first after it is where the count begins anew.
-        assert_eq!(error.bytes, 199 * SIZE);
+        // The first after it, the 106th, is where the count begins anew.
+        assert_eq!(error.bytes, 194 * SIZE);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use crate::sys::{self, Fork};
 
@@ -17,12 +18,21 @@ impl Drop for Child {
     }
 }
 
+/// Held while a process is started: children are started by several threads.
+static FORKING: Mutex<()> = Mutex::new(());
+
 /// Starts a process that does `work` with one end of a pair of sockets, and ends; this one keeps the
 /// other end.
 pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
+    // Another child must not keep this one's end, which would hide its death.
+    let alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     let (ours, theirs) = UnixStream::pair()?;
     match sys::fork()? {
-        Fork::Parent(pid) => Ok((Child(pid), ours)),
+        Fork::Parent(pid) => {
+            drop(theirs);
+            drop(alone);
+            Ok((Child(pid), ours))
+        }
         Fork::Child => {
             drop(ours);
             // What unwinds must not get back to the code of the parent.
