@@ -200,6 +200,7 @@ fn live(
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     measured.device_drops = senders.drops() + receivers.drops();
+    measured.tlp_count = senders.loss_probes();
     measured.real_time = grants.real_time;
     measured.locked = grants.locked;
     measured.user_namespace = user_namespace;

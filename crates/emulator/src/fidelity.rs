@@ -225,6 +225,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "busy_bytes": seen.rate.map_or(0, |rate| rate.bytes),
         "queue_error_p99_bytes": queue_error.map(Bytes::get),
         "device_drops": seen.device_drops,
+        "tlp_count": seen.tlp_count,
         "emulator_cpu_ratio": share(seen.emulator_cpu),
         "hosts_cpu_ratio": share(seen.hosts_cpu),
         "machine_cpu_ratio": share(seen.machine_cpu) / seen.cores.max(1) as f64,

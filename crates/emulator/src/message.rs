@@ -160,6 +160,8 @@ pub struct Measured {
     pub machine_cpu: u64,
     pub cores: u64,
     pub device_drops: u64,
+    /// Tail loss probes of all flows.
+    pub tlp_count: Option<u64>,
     pub real_time: bool,
     pub locked: bool,
     pub user_namespace: bool,

@@ -150,6 +150,21 @@ impl Host {
         let column = |at: usize| columns.get(at).copied().unwrap_or(0);
         if entered { column(3) + column(11) } else { 0 }
     }
+
+    /// Tail loss probes that the host's TCP has sent, with this thread put into the host.
+    pub fn loss_probes(&self) -> Option<u64> {
+        self.enter().ok()?;
+        let table = fs::read_to_string("/proc/thread-self/net/netstat").ok()?;
+        counter(&table, "TcpExt:", "TCPLossProbes")
+    }
+}
+
+/// A counter of /proc/net/netstat: a line of names, then one of numbers.
+fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let place = names.split_whitespace().position(|found| found == name)?;
+    numbers.split_whitespace().nth(place)?.parse().ok()
 }
 
 /// Settings of TCP that belong to a namespace: those that a scenario asks for, and Linux's defaults
@@ -192,4 +207,18 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_stands_below_its_name() {
+        let table = "TcpExt: A TCPLossProbes B\nTcpExt: 1 23 4\nIpExt: TCPLossProbes\nIpExt: 9\n";
+        assert_eq!(counter(table, "TcpExt:", "TCPLossProbes"), Some(23));
+        assert_eq!(counter(table, "IpExt:", "TCPLossProbes"), Some(9));
+        assert_eq!(counter(table, "TcpExt:", "C"), None);
+        assert_eq!(counter("TcpExt: A", "TcpExt:", "A"), None);
+    }
 }
