@@ -294,6 +294,55 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     assert _machine() == before
 
 
+CLAIM = """
+[[claims]]
+id = "X1"
+topic = "t"
+source = "s"
+published = "p"
+measured = "mean(real.goodput_bps)"
+accept = ["mean(real.goodput_bps) > 1000000"]
+seeds = 3
+cases.real = { scenario = "../run.toml", backend = "emu" }
+"""
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Path:
+    """Return a folder of claims with a claim of three emulated runs."""
+    (tmp_path / "run.toml").write_text(SCENARIO)
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "x.toml").write_text(CLAIM)
+    return tmp_path / "claims"
+
+
+def test_claims_are_emulated_side_by_side(cli: Command, claims: Path) -> None:
+    result = cli("claims", "--backend", "emu", "--json", "--quiet")
+    said = json.loads(result.stdout)
+    assert said["emulated"] == {"runs": 3, "repeated": 0}
+    assert said["claims"][0]["verdict"] == "reproduced"
+
+
+@pytest.mark.parametrize("how", ["SIGINT", "SIGKILL"])
+def test_nothing_is_left_of_several(claims: Path, how: str) -> None:
+    file = claims.parent / "run.toml"
+    file.write_text(SCENARIO.replace('"2.5 s"', '"60 s"'))
+    command = [sys.executable, "-m", "paceline", "claims", "--backend", "emu", "--jobs", "3"]
+    process = subprocess.Popen(
+        [*command, "--claims", str(claims)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    tag = str(claims)
+    assert _until(lambda: len(_namespaces(tag)) == 6), "the namespaces of three were not seen"
+    number = signal.Signals[how]
+    (os.killpg if how == "SIGINT" else os.kill)(process.pid, number)
+    assert process.wait(timeout=60) == (130 if how == "SIGINT" else -9)
+    assert _until(lambda: not list(_processes(tag))), "a process was left behind"
+    assert _namespaces(tag) == set()
+
+
 def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
     def stop(seen: paceline.Progress) -> None:
         if seen.simulated_ns > 200_000_000:
