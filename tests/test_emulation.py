@@ -108,7 +108,7 @@ def test_it_knows_its_own_error_also_when_read_back(emulated: paceline.Run, tmp_
     assert emulation is not None
     assert emulation["trusted"]
     assert emulation["lateness"]["count"] > 1000
-    assert emulation["ingest"]["count"] > 500
+    assert emulation["ingest"]["count"] > 50
     assert 0 < emulation["lateness"]["p50_ns"] <= emulation["lateness"]["max_ns"]
     assert emulation["rate_achieved_bps"] > 0
     emulated.write(tmp_path / "run")
