@@ -25,7 +25,13 @@ schema = 1
 
 [run]
 duration = "2.5 s"
-emulation = { lateness_p99 = "1 s", added_delay = "1 s", rate_error = "100 %" }
+
+[run.emulation]
+lateness_p99 = "1 s"
+added_delay = "1 s"
+rate_error = "100 %"
+stalled = "100 %"
+answer_max = "60 s"
 
 [path]
 rate = "10 Mbit/s"
@@ -292,6 +298,31 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     assert _until(lambda: not list(_processes(tag))), "a process was left behind"
     assert _namespaces(tag) == set()
     assert _machine() == before
+
+
+def test_time_does_not_pass_while_the_path_cannot_run(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    text = SCENARIO.replace('"2.5 s"', '"1.5 s"').partition("[[events]]")[0]
+    file.write_text(text.replace('stalled = "100 %"', 'stalled = "1 %"'))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline", "run", str(file), "--backend", "emu", "--json"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert _until(lambda: len(_namespaces(str(file))) == 2)
+    (path,) = (p for p in _processes(str(file)) if int(p.name) != process.pid)
+    time.sleep(0.5)
+    os.kill(int(path.name), signal.SIGSTOP)
+    time.sleep(0.3)
+    os.kill(int(path.name), signal.SIGCONT)
+    out, _ = process.communicate(timeout=60)
+    said = json.loads(out)["emulation"]
+    # Loose, as the machine may be busy: most of the stop was no time of the run.
+    assert said["stalls"]["max_ns"] > 0.2e9
+    assert said["stalls"]["total_ns"] >= said["stalls"]["max_ns"]
+    assert "stalled_ratio" in [b["figure"] for b in said["beyond"]]
+    assert process.returncode == 1
 
 
 CLAIM = """

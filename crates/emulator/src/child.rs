@@ -208,6 +208,7 @@ fn live(
     let seen = network.log;
     measured.lateness = seen.lateness;
     measured.ingest = seen.ingest;
+    measured.answers = seen.answers;
     measured.stalls = seen.stalls;
     measured.stalled = seen.stalled.as_nanos();
     let log = shared.log.into_inner();

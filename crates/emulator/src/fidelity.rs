@@ -184,6 +184,18 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             bounds.stalled
         ),
     );
+    let answer = seen.answers.max();
+    hold(
+        "answer_max_ns",
+        json!(answer.as_nanos()),
+        json!(bounds.answer_max.as_nanos()),
+        answer > bounds.answer_max,
+        format!(
+            "a receiver took {} to acknowledge what it has to acknowledge at once, and {} is allowed",
+            millis(Some(answer)),
+            bounds.answer_max
+        ),
+    );
     let time = Duration::from_nanos(seen.wall);
     let flows: Vec<Value> = plan
         .flows
@@ -211,6 +223,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "lateness": late(&seen.lateness),
         "ingest": late(&seen.ingest),
         "sampling": late(&seen.sampling),
+        "answers": late(&seen.answers),
         "stalls": {
             "count": seen.stalls.count(),
             "total_ns": seen.stalled,
@@ -240,6 +253,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             "added_delay_ns": bounds.added_delay.as_nanos(),
             "rate_error_ratio": allowed,
             "stalled_ratio": allowed_stall,
+            "answer_max_ns": bounds.answer_max.as_nanos(),
         },
         "flows": flows,
     })

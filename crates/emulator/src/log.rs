@@ -13,6 +13,8 @@ pub struct Log {
     pub packets: Vec<PacketRow>,
     pub lateness: Histogram,
     pub ingest: Histogram,
+    /// How long receivers took to answer a second packet.
+    pub answers: Histogram,
     /// How long the path stood still, each time and in all.
     pub stalls: Histogram,
     pub stalled: Duration,

@@ -145,6 +145,8 @@ pub struct Measured {
     pub lateness: Histogram,
     /// How much later than sent packets came to it.
     pub ingest: Histogram,
+    /// How long receivers took to answer a second packet.
+    pub answers: Histogram,
     /// How long the path stood still because it could not run.
     pub stalls: Histogram,
     /// The same in all, in nanoseconds.

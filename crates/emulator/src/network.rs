@@ -73,6 +73,28 @@ struct Lane {
     queue: VecDeque<(Instant, Frame)>,
 }
 
+/// What a receiver has been handed and has not answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    packets: u32,
+    /// When it had the second, which has to be acknowledged at once (RFC 9293 3.8.6.3).
+    since: Option<Instant>,
+}
+
+impl Owed {
+    fn on_data(&mut self, now: Instant) {
+        self.packets += 1;
+        if self.packets == 2 {
+            self.since = Some(now);
+        }
+    }
+
+    /// How long the answer took.
+    fn on_ack(&mut self, now: Instant) -> Option<Duration> {
+        std::mem::take(self).since.map(|since| now.since(since))
+    }
+}
+
 /// What each flow's other threads want to know of its packets.
 #[derive(Debug, Default)]
 pub struct Seen {
@@ -92,6 +114,7 @@ pub struct Network<'a> {
     offered: Vec<Instant>,
     lanes: Vec<Lane>,
     trackers: Vec<Tracker>,
+    owed: Vec<Owed>,
     slot: Duration,
     rtt: Duration,
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
@@ -152,6 +175,7 @@ impl<'a> Network<'a> {
                 })
                 .collect(),
             trackers: plan.flows.iter().map(|_| Tracker::default()).collect(),
+            owed: plan.flows.iter().map(|_| Owed::default()).collect(),
             slot: scenario.path.ack_aggregation,
             rtt: scenario.path.rtt,
             script: plan.script.iter().peekable(),
@@ -165,6 +189,7 @@ impl<'a> Network<'a> {
                 lateness: Histogram::new(),
                 ingest: Histogram::new(),
                 stalls: Histogram::new(),
+                answers: Histogram::new(),
                 ..Log::default()
             },
         }
@@ -263,12 +288,13 @@ impl<'a> Network<'a> {
     fn deliver(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
         let now = self.now();
         self.late(now.since(due));
+        let flow = frame.flow as usize;
+        let data = Tcp::read(&frame.bytes).filter(|tcp| tcp.len > 0);
+        if let (Some(_), Some(owed)) = (&data, self.owed.get_mut(flow)) {
+            owed.on_data(now);
+        }
         if self.scenario.run.record.packets
-            && let (Some(tcp), Some(tracker)) = (
-                Tcp::read(&frame.bytes),
-                self.trackers.get(frame.flow as usize),
-            )
-            && !tcp.syn
+            && let (Some(tcp), Some(tracker)) = (data, self.trackers.get(flow))
         {
             let seq = tracker.start_of(&tcp);
             self.packet(now, frame.flow, DELIVER, seq, tcp.len, 0);
@@ -415,6 +441,10 @@ impl<'a> Network<'a> {
 
     /// An ACK sets out on its way back.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
+        let owed = self.owed.get_mut(flow as usize);
+        if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
+            self.log.answers.add(time);
+        }
         let lane = self.plan.flows.get(flow as usize).map(|flow| flow.lane);
         let Some(lane) = lane.and_then(|lane| self.lanes.get_mut(lane)) else {
             return;
@@ -500,6 +530,20 @@ fn is_passing(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_second_packet_is_answered_at_once() {
+        let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+        let mut owed = Owed::default();
+        owed.on_data(at(1));
+        // A first may wait for the delayed ACK.
+        assert_eq!(owed.on_ack(at(30)), None);
+        for ms in [31, 33, 34] {
+            owed.on_data(at(ms));
+        }
+        assert_eq!(owed.on_ack(at(38)), Some(Duration::from_millis(5)));
+        assert_eq!(owed.on_ack(at(39)), None);
+    }
 
     #[test]
     fn a_route_goes_from_link_to_link() {

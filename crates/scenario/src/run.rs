@@ -54,6 +54,10 @@ pub struct EmulationSection {
     /// The share of the run in which the path stood still because the machine did not run it.
     #[schemars(default = "default_stalled")]
     pub stalled: Gain,
+    /// The longest that a receiver took to acknowledge what it has to acknowledge at once: its ACKs
+    /// then come in a burst, and so does what they let go. Linux itself compresses SACKs for up to 1 ms.
+    #[schemars(default = "default_answer_max")]
+    pub answer_max: Duration,
 }
 
 impl EmulationSection {
@@ -69,6 +73,7 @@ impl Default for EmulationSection {
             added_delay: default_added_delay(),
             rate_error: default_rate_error(),
             stalled: default_stalled(),
+            answer_max: default_answer_max(),
         }
     }
 }
@@ -87,6 +92,10 @@ fn default_rate_error() -> Gain {
 
 fn default_stalled() -> Gain {
     Gain::from_millionths(10_000)
+}
+
+fn default_answer_max() -> Duration {
+    Duration::from_millis(3)
 }
 
 /// What is kept beside the tables that are always kept.
@@ -152,12 +161,14 @@ impl Read for EmulationSection {
         let added_delay = table.or("added_delay", usual.added_delay);
         let rate_error = table.or("rate_error", usual.rate_error);
         let stalled = table.or("stalled", usual.stalled);
+        let answer_max = table.or("answer_max", usual.answer_max);
         table.finish();
         Some(Self {
             lateness_p99,
             added_delay,
             rate_error,
             stalled,
+            answer_max,
         })
     }
 }

@@ -60,6 +60,7 @@ EMULATION = {
     ("ingest", "p50_ns"): "ingest lateness p50",
     ("ingest", "p99_ns"): "ingest lateness p99",
     ("added_delay_ns",): "added to a round trip",
+    ("answers", "max_ns"): "slowest answer of a receiver",
     ("stalls", "total_ns"): "path stood still",
     ("stalls", "max_ns"): "longest standstill",
     ("rate_asked_bps",): "rate asked",
