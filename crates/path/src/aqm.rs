@@ -8,6 +8,8 @@ mod codel;
 mod discipline;
 mod dualpi2;
 mod fq_codel;
+#[cfg(test)]
+mod kernel;
 mod pie;
 mod red;
 
@@ -127,7 +129,8 @@ pub(crate) fn transmissions(from: Instant, to: Instant, each: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn found(packets: u64) -> Found {
+    /// So many packets of 1500 bytes before a link of 50 Mbit/s.
+    pub(super) fn found(packets: u64) -> Found {
         Found {
             size: 1500,
             bytes: packets * 1500,

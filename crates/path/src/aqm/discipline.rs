@@ -43,6 +43,9 @@ impl<P: Packet> Discipline<P> {
     ) -> Result<(), DropCause> {
         // Fair queues drop at the head of the longest instead of what comes.
         if !matches!(self, Self::FqCodel(_)) && !self.fits(packet.size(), limit) {
+            if let Self::Pie(queue) = self {
+                queue.overflow();
+            }
             return Err(DropCause::Queue);
         }
         match self {
@@ -84,10 +87,15 @@ impl<P: Packet> Discipline<P> {
 
     /// Whether one more packet may wait.
     fn fits(&self, size: u32, limit: Option<QueueLimit>) -> bool {
+        let size = match self {
+            // RFC 9332 appendix A.1: space for the largest, lest the small ones fare better.
+            Self::DualPi2(queue) => queue.largest().max(u64::from(size)),
+            _ => u64::from(size),
+        };
         match limit {
             None => true,
             Some(QueueLimit::Packets(limit)) => self.packets() < limit,
-            Some(QueueLimit::Bytes(limit)) => self.bytes() + u64::from(size) <= limit,
+            Some(QueueLimit::Bytes(limit)) => self.bytes() + size <= limit,
         }
     }
 }

@@ -24,7 +24,8 @@ pub struct DualPi2 {
     /// What the Classic queue gets at least while both have packets. The RFC leaves the scheduler
     /// open; this is a weighted round robin, as in Linux (`classic_protection`).
     pub classic_share: Gain,
-    /// The largest packet, in bytes, for the scheduler's first turn.
+    /// The largest packet, in bytes: for the scheduler's first turn, and what there must be space
+    /// for before one is taken in.
     pub max_packet: u64,
 }
 
@@ -113,6 +114,10 @@ impl<P: Packet> DualPi2Queue<P> {
         self.l4s.fifo.bytes() + self.classic.fifo.bytes()
     }
 
+    pub(super) fn largest(&self) -> u64 {
+        self.config.max_packet
+    }
+
     pub(super) fn packets(&self) -> u64 {
         self.l4s.fifo.packets() + self.classic.fifo.packets()
     }
@@ -159,7 +164,8 @@ impl<P: Packet> DualPi2Queue<P> {
             }
             return false;
         }
-        // The packet itself has been taken out.
+        // The packet itself has been taken out; the RFC's text counts it, its line 5a after 4a
+        // would not.
         let alone = self.l4s.fifo.packets() < self.config.ramp_packets;
         let own = if alone { 0.0 } else { self.ramp(sojourn) };
         if self.l4s.recur(own.max(coupled)) {
@@ -247,8 +253,10 @@ impl<P: Packet> DualPi2Queue<P> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::discipline::Discipline;
     use super::super::discipline::testing::{Grave, Probe};
     use super::*;
+    use crate::link::QueueLimit;
 
     fn us(n: u64) -> Instant {
         Instant::ZERO + Duration::from_micros(n)
@@ -308,6 +316,36 @@ mod tests {
         near(queue.base, 0.0);
         queue.catch_up(ms(60));
         assert_eq!(queue.base, 0.0);
+    }
+
+    /// Line 2a of figure 8: an L4S packet of 0 ms waits longer than a Classic one of 5 ms.
+    #[test]
+    fn the_longer_delay_drives_the_base_probability() {
+        for (l4s, classic) in [(0, 5), (5, 0)] {
+            let mut queue = dual();
+            let mut coming = [(l4s, 2), (classic, 0)];
+            coming.sort_unstable();
+            for (at, ecn) in coming {
+                queue.enqueue(ms(at), probe(0, ecn));
+            }
+            queue.catch_up(ms(15));
+            near(queue.base, 0.045);
+        }
+    }
+
+    /// Line 2 of figure 3: 3000 bytes and the largest packet are 4500, whatever comes.
+    #[test]
+    fn there_must_be_space_for_the_largest() {
+        let mut grave = Grave::new();
+        for (limit, fits) in [(4500, true), (4499, false)] {
+            let mut queue = Discipline::DualPi2(dual());
+            let limit = Some(QueueLimit::Bytes(limit));
+            for (size, fits) in [(1500, true), (1500, true), (40, fits)] {
+                let probe = Probe::new(0, size);
+                let taken = queue.enqueue(ms(0), probe, limit, &mut grave.fate());
+                assert_eq!(taken.is_ok(), fits, "{limit:?}, {size}");
+            }
+        }
     }
 
     #[test]

@@ -11,11 +11,12 @@ use crate::link::{DropCause, Packet, QueueLimit};
 /// Fair queues, each with CoDel (RFC 8290).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FqCodel {
-    /// CoDel of each queue; its backlog is that of the queue.
+    /// CoDel of each queue; its backlog is that of the queue, and not of all as in Linux.
     pub codel: Codel,
-    /// How many queues there are; flows are spread over them by a seeded hash (section 5.2.2).
+    /// How many queues there are (section 5.2.5); flows are spread over them by a seeded hash
+    /// (section 4.1).
     pub flows: u32,
-    /// What a queue may send in its turn, in bytes (section 5.2.1).
+    /// What a queue may send in its turn, in bytes (section 5.2.4).
     pub quantum: u32,
 }
 
@@ -62,6 +63,12 @@ impl<P: Packet> FqCodelQueue<P> {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn estimate(&mut self, root: super::kernel::InverseRoot) {
+        let states = self.queues.iter_mut().map(|queue| &mut queue.codel);
+        states.for_each(|codel| codel.estimate = Some(root));
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -89,17 +96,23 @@ impl<P: Packet> FqCodelQueue<P> {
             queue.credit = i64::from(self.config.quantum);
             self.new.push_back(index);
         }
-        let overflows = match limit {
-            None => false,
-            Some(QueueLimit::Packets(limit)) => self.packets > limit,
-            Some(QueueLimit::Bytes(limit)) => self.bytes > limit,
-        };
-        if overflows {
+        // One batch is enough where packets are counted, as in the RFC; where bytes are, half of
+        // the packets may be less than what came.
+        while self.packets > 0 && self.exceeds(limit) {
             self.overflow(now, fate);
         }
     }
 
-    /// Section 4.1: half of the longest queue goes, from its head, at most a batch.
+    fn exceeds(&self, limit: Option<QueueLimit>) -> bool {
+        match limit {
+            None => false,
+            Some(QueueLimit::Packets(limit)) => self.packets > limit,
+            Some(QueueLimit::Bytes(limit)) => self.bytes > limit,
+        }
+    }
+
+    /// Section 4.1: half of the packets of the queue with the most bytes go, from its head, at most
+    /// a batch. (Linux drops half of the bytes, and adds the drops to the queue's CoDel count.)
     fn overflow(&mut self, now: Instant, fate: &mut Fate<'_, P>) {
         let longest = self
             .queues
@@ -108,17 +121,13 @@ impl<P: Packet> FqCodelQueue<P> {
         let Some(queue) = longest else {
             return;
         };
-        let keep = queue.fifo.bytes() / 2;
-        for _ in 0..DROP_BATCH {
+        for _ in 0..queue.fifo.packets().div_ceil(2).min(DROP_BATCH) {
             let Some(head) = queue.fifo.pop() else {
                 break;
             };
             self.bytes -= u64::from(head.packet.size());
             self.packets -= 1;
             fate.drop(now, head.packet, DropCause::Queue);
-            if queue.fifo.bytes() <= keep {
-                break;
-            }
         }
     }
 
@@ -285,6 +294,44 @@ mod tests {
         let rest = served(&mut queue, &mut grave, 0);
         assert_eq!(rest.len(), 15);
         assert!(rest.contains(&300) && rest.contains(&106));
+    }
+
+    /// By hand: flow 1 has 5 packets and 5540 bytes, flow 2 has 15 and 3000. The 21st is of flow 2,
+    /// but half of flow 1's packets go, 3, and not half of its bytes, which would be 2.
+    #[test]
+    fn the_longest_has_the_most_bytes_and_loses_half_of_its_packets() {
+        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        offer(&mut queue, &mut grave, 0, 1, &[1500, 1500, 1500, 1000, 40]);
+        offer(&mut queue, &mut grave, 0, 2, &[200; 15]);
+        assert!(grave.dropped.is_empty());
+        offer(&mut queue, &mut grave, 0, 2, &[200]);
+        assert_eq!(grave.numbers(), [100, 101, 102]);
+        assert_eq!((queue.packets(), queue.bytes()), (18, 1040 + 16 * 200));
+    }
+
+    /// By hand: 4 x 40 + 1400 bytes wait of 1600 allowed, and 100 more come: half of the packets,
+    /// 3 of 6, are 120 bytes less, which is enough. Then 1400 come: 2940 bytes; 2 of 4 packets, 1440
+    /// bytes, are enough.
+    #[test]
+    fn a_limit_in_bytes_holds_however_small_the_packets_at_the_head() {
+        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        let limit = Some(QueueLimit::Bytes(1600));
+        for (number, size) in (0..).zip([40, 40, 40, 40, 1400, 100, 1400]) {
+            queue.enqueue(ms(0), Probe::new(number, size), limit, &mut grave.fate());
+            assert!(queue.bytes() <= 1600, "{number}: {}", queue.bytes());
+        }
+        assert_eq!(grave.numbers(), [0, 1, 2, 3, 4]);
+        // Twenty of 40 bytes and one of 800, 520 too many: 11 of the 21 go, which are 440 bytes,
+        // and then 5 of the 10 left.
+        let (mut queue, mut grave) = (fq(1500), Grave::new());
+        let limit = Some(QueueLimit::Bytes(1080));
+        for number in 0..20 {
+            queue.enqueue(ms(0), Probe::new(number, 40), limit, &mut grave.fate());
+        }
+        let large = Probe::new(20, 800);
+        queue.enqueue(ms(0), large, limit, &mut grave.fate());
+        assert_eq!(grave.dropped.len(), 11 + 5);
+        assert_eq!((queue.packets(), queue.bytes()), (5, 4 * 40 + 800));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::link::{DropCause, Packet};
 
 /// Proportional integral controller enhanced (RFC 8033), with time stamps (section 4.3), ECN (5.1),
 /// derandomization (5.4) and the cap on an increase (5.5). It is always active (5.3 is optional).
+/// Where the RFC's appendices differ, it is as in the sections and in appendix A: the allowance for
+/// a burst is looked at first, and the probability decays once both delays are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pie {
     /// The delay to hold (`QDELAY_REF`).
@@ -35,7 +37,8 @@ pub(crate) struct PieQueue<P> {
     pie: Pie,
     pub(super) fifo: Fifo<P>,
     probability: f64,
-    /// What the last packet taken out had waited (`current_qdelay`); zero once none waits.
+    /// What the last packet taken out had waited (`current_qdelay`); zero once none waits, as in
+    /// Linux: the RFC's would stand for as long as nothing comes.
     delay: Duration,
     /// The same at the last update.
     old_delay: Duration,
@@ -44,6 +47,15 @@ pub(crate) struct PieQueue<P> {
     accumulated: f64,
     next_update: Instant,
     rng: Rng,
+}
+
+/// Whether what comes is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Chance {
+    None,
+    /// With the probability in force.
+    Draw,
+    Sure,
 }
 
 impl<P: Packet> PieQueue<P> {
@@ -93,11 +105,28 @@ impl<P: Packet> PieQueue<P> {
         Some(head.packet)
     }
 
-    /// Section 4.1, and 5.4.
+    /// What comes does not fit: a drop as any other to the next (appendix B).
+    pub(super) fn overflow(&mut self) {
+        self.accumulated = 0.0;
+    }
+
     fn drop_early(&mut self) -> bool {
+        let drops = match self.chance() {
+            Chance::None => false,
+            Chance::Sure => true,
+            Chance::Draw => draw(&mut self.rng) < self.probability,
+        };
+        if drops {
+            self.accumulated = 0.0;
+        }
+        drops
+    }
+
+    /// Section 4.1, and 5.4.
+    fn chance(&mut self) -> Chance {
         let short = self.old_delay < self.pie.target / 2 && self.probability < 0.2;
         if short || self.fifo.bytes() <= 2 * self.pie.mean_packet {
-            return false;
+            return Chance::None;
         }
         if self.pie.derandomize {
             if self.probability == 0.0 {
@@ -105,18 +134,13 @@ impl<P: Packet> PieQueue<P> {
             }
             self.accumulated += self.probability;
             if self.accumulated < 0.85 {
-                return false;
+                return Chance::None;
             }
             if self.accumulated >= 8.5 {
-                self.accumulated = 0.0;
-                return true;
+                return Chance::Sure;
             }
         }
-        let drops = draw(&mut self.rng) < self.probability;
-        if drops {
-            self.accumulated = 0.0;
-        }
-        drops
+        Chance::Draw
     }
 
     /// Does the updates that were due up to `now`.
@@ -167,8 +191,11 @@ impl<P: Packet> PieQueue<P> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::discipline::Discipline;
     use super::super::discipline::testing::{Grave, Probe};
+    use super::super::kernel::{self, Event};
     use super::*;
+    use crate::link::QueueLimit;
 
     fn ms(n: u64) -> Instant {
         Instant::ZERO + Duration::from_millis(n)
@@ -334,6 +361,32 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_is_a_drop_like_others() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.burst = Duration::ZERO;
+        queue.old_delay = Duration::from_millis(20);
+        queue.probability = 0.1;
+        queue.next_update = Instant::MAX;
+        let mut queue = Discipline::Pie(queue);
+        let mut offer = |queue: &mut Discipline<Probe>, limit: u64| {
+            let limit = Some(QueueLimit::Packets(limit));
+            queue.enqueue(ms(1), Probe::new(99, 40), limit, &mut grave.fate())
+        };
+        // Eight leave 0.8; the tail drop makes it zero again: eight more pass for sure.
+        for _ in 0..2 {
+            for _ in 0..8 {
+                assert_eq!(offer(&mut queue, 1000), Ok(()));
+            }
+            assert_eq!(offer(&mut queue, 10), Err(DropCause::Queue));
+        }
+        let Discipline::Pie(queue) = queue else {
+            panic!();
+        };
+        assert_eq!(queue.accumulated, 0.0);
+    }
+
+    #[test]
     fn two_packets_or_half_the_target_are_no_queue() {
         let (mut queue, mut grave) = (pie(), Grave::new());
         queue.burst = Duration::ZERO;
@@ -345,6 +398,13 @@ mod tests {
                 .enqueue(ms(1), Probe::new(number, 1500), &mut grave.fate())
                 .unwrap();
         }
+        // From 0.2 on the delay is no excuse: of five the last may go.
+        queue.probability = 0.2;
+        let taken = (0..200).filter(|n| {
+            let probe = Probe::new(*n, 1500);
+            queue.enqueue(ms(1), probe, &mut grave.fate()).is_ok()
+        });
+        assert!(taken.count() < 190);
         queue.fifo = Fifo::new();
         (queue.old_delay, queue.probability) = (Duration::from_millis(50), 1.0);
         let verdicts: Vec<bool> = (0..4)
@@ -362,5 +422,84 @@ mod tests {
         let mut queue = pie();
         queue.catch_up(ms(1_000_000_000));
         assert_eq!(queue.next_update, ms(1_000_000_005));
+    }
+
+    /// What Linux did with the same packets, update for update and arrival for arrival, each from
+    /// its own state. It looks at the delay of now where the RFC has that of the last update, takes
+    /// 1 / 64 off where the RFC takes 2 %, and nothing while something waits.
+    #[test]
+    fn probability_and_drops_are_those_of_linux() {
+        for (trace, ecn) in [
+            (include_str!("../../kernel/traces/pie.txt"), false),
+            (include_str!("../../kernel/traces/pie-ecn.txt"), true),
+        ] {
+            let pie = Pie {
+                target: Duration::from_millis(15),
+                update: Duration::from_millis(16),
+                ecn,
+                // Two packets with that which the shaper holds: one that waits here.
+                mean_packet: 756,
+                ..pie().pie
+            };
+            let mut queue = PieQueue::new(pie, 1);
+            queue.next_update = Instant::MAX;
+            let events = kernel::events(trace);
+            let marked = kernel::marked(&events);
+            let (mut expected, mut variance, mut seen) = (0.0, 0.0, 0);
+            let (mut held, mut predicted, mut updates) = (false, None, 0);
+            for (at, event) in events {
+                match event {
+                    Event::Comes { packet, refused } => {
+                        let old_delay = std::mem::replace(&mut queue.old_delay, queue.delay);
+                        let chance = queue.chance();
+                        queue.old_delay = old_delay;
+                        let probability = match chance {
+                            Chance::None => 0.0,
+                            Chance::Draw => queue.probability,
+                            Chance::Sure => 1.0,
+                        };
+                        expected += probability;
+                        variance += probability * (1.0 - probability);
+                        let signal = refused || marked.contains(&packet.number);
+                        if signal {
+                            assert!(probability > 0.0, "{at:?}: {packet:?}, {chance:?}");
+                            assert_eq!(refused, packet.ecn == 0 || queue.probability > 0.1);
+                            seen += 1;
+                            queue.accumulated = 0.0;
+                        }
+                        assert!(signal || chance != Chance::Sure, "{at:?}: {packet:?}");
+                        if !refused {
+                            queue.fifo.push(at, packet);
+                        }
+                    }
+                    Event::Goes { number, .. } => {
+                        assert_eq!(queue.dequeue(at).map(|packet| packet.number), number);
+                        held = number.is_some();
+                    }
+                    Event::Updates { probability, delay } => {
+                        // From probe to clock the kernel takes microseconds.
+                        let apart = queue.delay.as_secs_f64() - delay.as_secs_f64();
+                        assert!(apart.abs() < 2e-5, "{at:?}: {:?}, {delay:?}", queue.delay);
+                        let apart = probability - predicted.unwrap_or(probability);
+                        assert!(f64::abs(apart) < 1e-10, "{at:?}: {apart} apart");
+                        (queue.probability, queue.delay) = (probability, delay);
+                        let rests = delay == Duration::ZERO && queue.old_delay == delay;
+                        queue.update();
+                        if rests {
+                            let kept = if held { 1.0 } else { 63.0 / 64.0 };
+                            queue.probability *= kept / 0.98;
+                        }
+                        predicted = Some(queue.probability);
+                        updates += 1;
+                    }
+                }
+            }
+            assert!(updates > 300, "{updates}");
+            let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
+            assert!(
+                apart.abs() < 3.0,
+                "{seen}, not {expected}: {apart} deviations"
+            );
+        }
     }
 }

@@ -44,6 +44,22 @@ impl RedState {
     }
 
     pub(super) fn judge(&mut self, found: Found) -> Signal {
+        let Some(chance) = self.chance(found) else {
+            self.count = Some(0);
+            return Signal::Drop;
+        };
+        if chance == 0.0 || draw(&mut self.rng) >= chance {
+            return Signal::None;
+        }
+        self.count = Some(0);
+        match self.red.ecn {
+            true => Signal::MarkOrDrop,
+            false => Signal::Drop,
+        }
+    }
+
+    /// How likely the packet is to be signalled; none if it must be dropped.
+    fn chance(&mut self, found: Found) -> Option<f64> {
         let keep = 1.0 - share(self.red.weight);
         self.average = match found.idle {
             // As if so many packets had found nothing.
@@ -59,12 +75,11 @@ impl RedState {
         let (min, max) = (self.red.min as f64, self.red.max as f64);
         if self.average < min {
             self.count = None;
-            return Signal::None;
+            return Some(0.0);
         }
         let end = if self.red.gentle { 2.0 * max } else { max };
         if self.average >= end {
-            self.count = Some(0);
-            return Signal::Drop;
+            return None;
         }
         let count = self.count.map_or(0, |count| count + 1);
         self.count = Some(count);
@@ -75,15 +90,7 @@ impl RedState {
         };
         // The gap between two signals is uniform: p_a = p_b / (1 - count p_b).
         let left = 1.0 - count as f64 * base;
-        let chance = if left > base { base / left } else { 1.0 };
-        if base == 0.0 || draw(&mut self.rng) >= chance {
-            return Signal::None;
-        }
-        self.count = Some(0);
-        match self.red.ecn {
-            true => Signal::MarkOrDrop,
-            false => Signal::Drop,
-        }
+        Some(if left > base { base / left } else { 1.0 })
     }
 }
 
@@ -102,18 +109,11 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::discipline::Fifo;
+    use super::super::kernel::{self, Event};
+    use super::super::tests::found;
     use super::*;
     use paceline_units::Duration;
-
-    fn found(packets: u64) -> Found {
-        Found {
-            size: 1500,
-            bytes: packets * 1500,
-            packets,
-            sojourn: Duration::from_micros(packets * 240),
-            idle: None,
-        }
-    }
 
     fn red(weight: u32) -> RedState {
         let red = Red {
@@ -203,5 +203,77 @@ mod tests {
         let mean = 10_000.0 / gaps.len() as f64;
         assert!((mean - 1.833).abs() < 0.02, "{mean}");
         assert_eq!(state.judge(found(30)), Signal::Drop);
+    }
+
+    /// What Linux did with the same packets, arrival for arrival, each from its own state.
+    #[test]
+    fn red_signals_as_often_as_linux() {
+        let trace = include_str!("../../kernel/traces/red.txt");
+        let mut state = RedState::new(
+            Red {
+                in_packets: false,
+                min: 30_280,
+                max: 90_840,
+                probability: Gain::from_millionths(100_000),
+                weight: Gain::from_millionths(1_000_000 / 32),
+                ecn: true,
+                gentle: false,
+            },
+            1,
+        );
+        let events = kernel::events(trace);
+        let marked = kernel::marked(&events);
+        let mut fifo = Fifo::new();
+        let (mut expected, mut variance, mut seen, mut forced, mut below) = (0.0, 0.0, 0, 0, 0);
+        for (at, event) in events {
+            match event {
+                Event::Comes { packet, refused } => {
+                    let signal = refused || marked.contains(&packet.number);
+                    let chance = state.chance(Found {
+                        size: packet.size,
+                        bytes: fifo.bytes(),
+                        packets: fifo.packets(),
+                        sojourn: Duration::ZERO,
+                        idle: None,
+                    });
+                    match chance {
+                        None => {
+                            assert!(refused, "{at:?}: {packet:?}, {}", state.average);
+                            forced += 1;
+                        }
+                        Some(0.0) => {
+                            assert!(!signal, "{at:?}: {packet:?}, {}", state.average);
+                            below += 1;
+                        }
+                        Some(chance) => {
+                            expected += chance;
+                            variance += chance * (1.0 - chance);
+                            seen += u32::from(signal);
+                            if signal {
+                                assert_eq!(refused, packet.ecn == 0);
+                            }
+                        }
+                    }
+                    // The next one after a signal has p_b there, p_b / (1 - p_b) in the paper.
+                    if signal {
+                        state.count = None;
+                    }
+                    if !refused {
+                        fifo.push(at, packet);
+                    }
+                }
+                Event::Goes { number, .. } => {
+                    assert_eq!(fifo.pop().map(|head| head.packet.number), number);
+                }
+                Event::Updates { .. } => panic!("{event:?}"),
+            }
+        }
+        assert!(forced > 50 && below > 1000, "{forced}, {below}");
+        // Gaps are more even than independent draws would make them.
+        let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
+        assert!(
+            apart.abs() < 3.0,
+            "{seen}, not {expected}: {apart} deviations"
+        );
     }
 }

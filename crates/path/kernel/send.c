@@ -1,0 +1,84 @@
+/* Sends a schedule of packets into one interface, each at its time, through the interface's queue.
+ *
+ *   send <interface> <schedule>
+ *
+ * The schedule has a line a packet: when in microseconds from the start, how many bytes with the
+ * Ethernet header, which flow, and the ECN field. Packets are numbered from one; the number is the
+ * packet's mark, and stands in its payload, the flow in its source port. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <netinet/ip.h>
+#include <netinet/udp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+static void fail(const char *what) {
+    perror(what);
+    exit(1);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fprintf(stderr, "usage: send <interface> <schedule>\n");
+        return 2;
+    }
+    int fd = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP));
+    if (fd < 0)
+        fail("socket");
+    /* What waits in the queue is charged to the socket. */
+    int most = 1 << 28;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof most))
+        fail("SO_SNDBUFFORCE");
+    struct sockaddr_ll to = {.sll_family = AF_PACKET,
+                             .sll_protocol = htons(ETH_P_IP),
+                             .sll_ifindex = if_nametoindex(argv[1]),
+                             .sll_halen = ETH_ALEN,
+                             .sll_addr = {2, 0, 0, 0, 0, 2}};
+    FILE *schedule = fopen(argv[2], "r");
+    if (!schedule)
+        fail(argv[2]);
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    uint64_t origin = start.tv_sec * 1000000000ULL + start.tv_nsec + 100000000ULL;
+    unsigned long at, size, flow, ecn;
+    uint32_t number = 0;
+    static unsigned char bytes[2048];
+    while (fscanf(schedule, "%lu %lu %lu %lu", &at, &size, &flow, &ecn) == 4) {
+        number++;
+        size_t length = size - ETH_HLEN;
+        if (size < 64 || length > sizeof bytes)
+            fail("size");
+        struct iphdr *ip = (struct iphdr *)bytes;
+        struct udphdr *udp = (struct udphdr *)(ip + 1);
+        memset(bytes, 0, length);
+        *ip = (struct iphdr){.ihl = 5,
+                             .version = 4,
+                             .tos = ecn,
+                             .tot_len = htons(length),
+                             .ttl = 64,
+                             .protocol = IPPROTO_UDP,
+                             .saddr = htonl(0x0a000001),
+                             .daddr = htonl(0x0a000002)};
+        *udp = (struct udphdr){.source = htons(10000 + flow),
+                               .dest = htons(9),
+                               .len = htons(length - sizeof *ip)};
+        memcpy(udp + 1, &number, sizeof number);
+        uint64_t due = origin + at * 1000;
+        struct timespec when = {due / 1000000000, due % 1000000000};
+        if (setsockopt(fd, SOL_SOCKET, SO_MARK, &number, sizeof number))
+            fail("SO_MARK");
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL))
+            ;
+        /* A queue that drops what comes answers ENOBUFS: that is what is to be seen. */
+        sendto(fd, bytes, length, 0, (struct sockaddr *)&to, sizeof to);
+    }
+    printf("sent %u\n", number);
+    return 0;
+}
