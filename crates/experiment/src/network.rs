@@ -105,17 +105,17 @@ fn aqm(scenario: &Scenario, link: &LinkSection) -> Option<Aqm> {
 
 /// A queue that is more than drop-tail; the largest packet is `mtu` bytes.
 fn discipline(kind: QueueKind, mtu: u64) -> Option<Aqm> {
-    let codel = |target, interval, ecn| Codel {
-        target,
-        interval,
-        ecn,
+    let codel = |codel: paceline_scenario::Codel| Codel {
+        target: codel.target,
+        interval: codel.interval,
+        ecn: codel.ecn,
         max_packet: mtu,
     };
     Some(match kind {
         QueueKind::DropTail => return None,
-        QueueKind::Codel(queue) => Aqm::Codel(codel(queue.target, queue.interval, queue.ecn)),
+        QueueKind::Codel(queue) => Aqm::Codel(codel(queue)),
         QueueKind::FqCodel(queue) => Aqm::FqCodel(FqCodel {
-            codel: codel(queue.target, queue.interval, queue.ecn),
+            codel: codel(queue.codel),
             flows: queue.flows,
             quantum: u32::try_from(queue.quantum.get()).unwrap_or(u32::MAX),
         }),

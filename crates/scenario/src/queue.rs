@@ -63,15 +63,9 @@ pub struct Codel {
 /// Fair queues, each with CoDel (RFC 8290). What overflows is dropped from the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FqCodel {
-    /// How long packets may wait (`TARGET`).
-    #[schemars(default = "codel_target")]
-    pub target: Duration,
-    /// For how long they may wait longer (`INTERVAL`).
-    #[schemars(default = "codel_interval")]
-    pub interval: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped.
-    #[schemars(default = "yes")]
-    pub ecn: bool,
+    /// CoDel of each queue.
+    #[serde(flatten)]
+    pub codel: Codel,
     /// How many queues flows are spread over.
     #[schemars(default = "fq_flows")]
     pub flows: u32,
@@ -262,9 +256,7 @@ impl Codel {
 impl FqCodel {
     fn options(table: &mut Table<'_, '_, '_>) -> Self {
         Self {
-            target: table.or("target", codel_target()),
-            interval: table.or("interval", codel_interval()),
-            ecn: table.or("ecn", yes()),
+            codel: Codel::options(table),
             flows: table.or("flows", fq_flows()),
             quantum: table.or("quantum", fq_quantum()),
         }

@@ -98,18 +98,16 @@ impl Check<'_> {
 
     fn discipline(&mut self, at: &str, kind: QueueKind) {
         let key = |name: &str| format!("{at}.{name}");
-        let codel = |check: &mut Self, target, interval| {
-            check.time(&key("target"), target, limits::MAX_RTT);
-            check.time(&key("interval"), interval, limits::MAX_RTT);
+        let codel = |check: &mut Self, codel: Codel| {
+            check.time(&key("target"), codel.target, limits::MAX_RTT);
+            check.time(&key("interval"), codel.interval, limits::MAX_RTT);
         };
         let (least, most) = (limits::MIN_UPDATE, limits::MAX_RTT);
         match kind {
             QueueKind::DropTail => {}
-            QueueKind::Codel(Codel {
-                target, interval, ..
-            }) => codel(self, target, interval),
+            QueueKind::Codel(queue) => codel(self, queue),
             QueueKind::FqCodel(fq) => {
-                codel(self, fq.target, fq.interval);
+                codel(self, fq.codel);
                 self.within(&key("flows"), fq.flows, 1, limits::MAX_QUEUES);
                 self.within(
                     &key("quantum"),
