@@ -149,8 +149,7 @@ RED = ("red_enqueue", "red_dequeue")
 # After a 4 ms jiffy's rounding 15 ms would be 16.
 PIE_OPTIONS = "pie limit 1000 target 15ms tupdate 16ms alpha 2 beta 20"
 PIE_PROBE = (
-    "p:upd pie_calculate_probability prob=vars->prob qdelay=vars->qdelay "
-    "burst=vars->burst_time accu=vars->accu_prob"
+    "p:upd pie_calculate_probability prob=vars->prob qdelay=vars->qdelay accu=vars->accu_prob"
 )
 CASES = {
     "codel": Case("codel limit 1000 target 5ms interval 100ms noecn", codel(False), *CODEL),
@@ -260,8 +259,8 @@ def trace(log: str, name: str, case: Case, kernel: str) -> str:
 
     `+ dt [bytes flow ecn]` comes, like the one before it if no more is said, and `x` follows if it
     was refused. `- dt [number[*]]` goes: the one after the last if no number is said, marked if
-    there is a star; number 0 is an empty queue. `p dt probability delay burst` is PIE about to
-    work out its probability, in its own units.
+    there is a star; number 0 is an empty queue. `p dt probability delay accumulated` is PIE about
+    to work out its probability, in its own units.
     """
     found = re.search(
         rf"^begin {name}\n(.*?)^end sent (\d+)\n(.*?)(?=^begin |^all done)", log, re.S | re.M
@@ -317,7 +316,7 @@ def trace(log: str, name: str, case: Case, kernel: str) -> str:
             out.append(f"- {since}{label}")
             gone = number
         else:
-            out.append(f"p {since} {values['prob']} {values['qdelay']} {values['burst']}")
+            out.append(f"p {since} {values['prob']} {values['qdelay']} {values['accu']}")
     return "".join(line + "\n" for line in out)
 
 

@@ -47,8 +47,12 @@ pub(super) enum Event {
     Comes { packet: Probe, refused: bool },
     /// The queue was asked for the next; none if it had none.
     Goes { number: Option<u32>, marked: bool },
-    /// PIE is about to work out its probability from a delay.
-    Updates { probability: f64, delay: Duration },
+    /// PIE is about to work out its probability from a delay; `accumulated` since the last drop.
+    Updates {
+        probability: f64,
+        delay: Duration,
+        accumulated: f64,
+    },
 }
 
 /// A trace as `kernel/record.py` writes it.
@@ -94,6 +98,7 @@ pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
                 // 56 bits, and units of 64 ns.
                 probability: number(2) as f64 / 2.0_f64.powi(56),
                 delay: Duration::from_nanos(number(3) * 64),
+                accumulated: number(4) as f64 / 2.0_f64.powi(56),
             },
             other => panic!("{other}"),
         };

@@ -476,7 +476,14 @@ mod tests {
                         assert_eq!(queue.dequeue(at).map(|packet| packet.number), number);
                         held = number.is_some();
                     }
-                    Event::Updates { probability, delay } => {
+                    Event::Updates {
+                        probability,
+                        delay,
+                        accumulated,
+                    } => {
+                        let apart = queue.accumulated - accumulated;
+                        // After a rest Linux begins anew at once, the RFC as the next comes.
+                        assert!(apart.abs() < 1e-6 || probability == 0.0, "{at:?}: {apart}");
                         // From probe to clock the kernel takes microseconds.
                         let apart = queue.delay.as_secs_f64() - delay.as_secs_f64();
                         assert!(apart.abs() < 2e-5, "{at:?}: {:?}, {delay:?}", queue.delay);
