@@ -24,7 +24,7 @@ pub enum Failure {
 pub struct Replay {
     /// The file.
     pub file: PathBuf,
-    /// Which of Linux's BBRs it is of.
+    /// Which of Linux's algorithms it is of.
     pub version: Version,
     /// What came of it.
     pub result: Result<Replayed, Failure>,
@@ -66,7 +66,7 @@ impl From<&Replay> for Case {
         };
         Self {
             id: replay.id(),
-            suite: "linux-bbr",
+            suite: replay.version.suite(),
             controller: replay.version.controller(),
             verdict,
             evidence,
@@ -74,8 +74,8 @@ impl From<&Replay> for Case {
     }
 }
 
-/// Replays every `*.txt` and `*.txt.zst` in the folders `v1`, `v2` and `v3` of
-/// `dir`, in order of version and name.
+/// Replays every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3` and
+/// `cubic` of `dir`, in order of version and name.
 ///
 /// # Errors
 /// When `dir` cannot be read, or holds no trace: an empty folder proves nothing.
@@ -100,7 +100,7 @@ pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
         }));
     }
     if replays.is_empty() {
-        let message = format!("{}: no trace in v1, v2 or v3", dir.display());
+        let message = format!("{}: no trace in v1, v2, v3 or cubic", dir.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
     Ok(replays)

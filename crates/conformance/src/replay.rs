@@ -4,6 +4,7 @@ use std::fmt;
 
 use paceline_congestion::linux::{Algorithm, Field, Socket, bbr1, bbr2, bbr3};
 
+use crate::cubic::CubicReplay;
 use crate::trace::{AckSocket, Draw, Event, Input, State, Trace};
 
 /// How many events a mismatch shows, the one that differs included.
@@ -11,20 +12,22 @@ const INPUTS_SHOWN: usize = 10;
 /// `TCP_ECN_OK | TCP_ECN_LOW`: negotiated, on a route that marks at a shallow threshold.
 const ECN_OK_LOW: u32 = 1 | 16;
 
-/// Which of Linux's BBRs a trace is of.
+/// Which of Linux's algorithms a trace is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// Mainline.
+    /// BBR in mainline.
     V1,
-    /// The alpha of v2.
+    /// The alpha of BBR v2.
     V2,
-    /// google/bbr, branch v3.
+    /// BBR in google/bbr, branch v3.
     V3,
+    /// CUBIC in mainline.
+    Cubic,
 }
 
 impl Version {
     /// Every version.
-    pub const ALL: [Self; 3] = [Self::V1, Self::V2, Self::V3];
+    pub const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::Cubic];
 
     /// The folder of its traces.
     pub fn folder(self) -> &'static str {
@@ -32,6 +35,15 @@ impl Version {
             Self::V1 => "v1",
             Self::V2 => "v2",
             Self::V3 => "v3",
+            Self::Cubic => "cubic",
+        }
+    }
+
+    /// What its traces are part of.
+    pub fn suite(self) -> &'static str {
+        match self {
+            Self::V1 | Self::V2 | Self::V3 => "linux-bbr",
+            Self::Cubic => "linux-cubic",
         }
     }
 
@@ -41,6 +53,7 @@ impl Version {
             Self::V1 => bbr1::Core::NAME,
             Self::V2 => bbr2::Core::NAME,
             Self::V3 => bbr3::Core::NAME,
+            Self::Cubic => "cubic-linux",
         }
     }
 }
@@ -105,13 +118,26 @@ impl fmt::Display for Mismatch {
 /// Replays `trace` through `version` with Linux's own parameters.
 pub fn replay(version: Version, trace: &Trace) -> Result<Replayed, Box<Mismatch>> {
     match version {
-        Version::V1 => Replayer::<bbr1::Core>::new(version, trace).run(),
-        Version::V2 => Replayer::<bbr2::Core>::new(version, trace).run(),
-        Version::V3 => Replayer::<bbr3::Core>::new(version, trace).run(),
+        Version::V1 => Replayer::new(BbrReplay::<bbr1::Core>::new(), trace).run(),
+        Version::V2 => Replayer::new(BbrReplay::<bbr2::Core>::new(), trace).run(),
+        Version::V3 => Replayer::new(BbrReplay::<bbr3::Core>::new(), trace).run(),
+        Version::Cubic => Replayer::new(CubicReplay::default(), trace).run(),
     }
 }
 
-/// The trace's names of fields, and Linux's.
+/// An algorithm with its socket, to which a trace's events happen.
+pub(crate) trait Subject {
+    /// Feeds an event. Says where the draws asked for differ from those traced.
+    fn apply(&mut self, event: &Event) -> Vec<Difference>;
+
+    /// Every field, by Linux's names, once there is a connection.
+    fn visit(&self, visit: &mut dyn FnMut(&'static str, Field));
+
+    /// The state, if it is not the trace's.
+    fn other_mode(&self, mode: &str) -> Option<String>;
+}
+
+/// The names of fields that a trace shortens, and Linux's.
 const FIELDS: &[(&str, &str)] = &[
     ("cwnd", "cwnd"),
     ("pacing", "pacing_rate"),
@@ -154,23 +180,19 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 struct Replayer<'a, A> {
-    version: Version,
     trace: &'a Trace,
-    sk: Socket,
-    core: Option<A>,
+    subject: A,
     /// The algorithm's fields after an event, in its order.
     fields: Vec<(&'static str, u64)>,
     /// For each key of the trace, where its field is among those.
     places: Vec<Option<usize>>,
 }
 
-impl<'a, A: Algorithm> Replayer<'a, A> {
-    fn new(version: Version, trace: &'a Trace) -> Self {
+impl<'a, A: Subject> Replayer<'a, A> {
+    fn new(subject: A, trace: &'a Trace) -> Self {
         Self {
-            version,
             trace,
-            sk: Socket::default(),
-            core: None,
+            subject,
             fields: Vec::new(),
             places: Vec::new(),
         }
@@ -180,7 +202,7 @@ impl<'a, A: Algorithm> Replayer<'a, A> {
         let mut replayed = Replayed::default();
         for (index, event) in self.trace.events.iter().enumerate() {
             replayed.events += 1;
-            let mut differences = self.apply(event);
+            let mut differences = self.subject.apply(event);
             if let Some(state) = &event.state {
                 replayed.states += 1;
                 self.compare(state, &mut differences);
@@ -200,8 +222,71 @@ impl<'a, A: Algorithm> Replayer<'a, A> {
         Ok(replayed)
     }
 
-    /// Feeds an event. Says where the draws asked for differ from those traced.
+    fn compare(&mut self, state: &State, differences: &mut Vec<Difference>) {
+        self.fields.clear();
+        let fields = &mut self.fields;
+        (self.subject).visit(&mut |name, field| fields.push((name, field.raw())));
+        if self.places.is_empty() {
+            self.places = self
+                .trace
+                .keys
+                .iter()
+                .map(|key| place(key, fields))
+                .collect();
+            // A field that the trace does not have is a difference, too: nothing goes unseen.
+            let absent = fields.iter().enumerate().filter(|(at, (name, _))| {
+                *name != "cycle_idx" && !self.places.contains(&Some(*at))
+            });
+            differences.extend(absent.map(|(_, (name, value))| Difference {
+                field: String::from(*name),
+                expected: String::from("(not in the trace)"),
+                got: value.to_string(),
+            }));
+        }
+
+        if let Some(got) = self.subject.other_mode(&state.mode) {
+            differences.push(Difference {
+                field: String::from("mode"),
+                expected: String::from(&*state.mode),
+                got,
+            });
+        }
+        let values = self.trace.keys.iter().zip(&self.places).zip(&state.values);
+        for ((key, place), expected) in values {
+            let got = place
+                .and_then(|at| self.fields.get(at))
+                .map(|(_, value)| *value);
+            if got != Some(*expected) {
+                differences.push(Difference {
+                    field: key.clone(),
+                    expected: expected.to_string(),
+                    got: got.map_or(String::from("(no such field)"), |value| value.to_string()),
+                });
+            }
+        }
+    }
+}
+
+/// A BBR with its socket.
+struct BbrReplay<A> {
+    sk: Socket,
+    core: Option<A>,
+}
+
+impl<A> BbrReplay<A> {
+    fn new() -> Self {
+        Self {
+            sk: Socket::default(),
+            core: None,
+        }
+    }
+}
+
+impl<A: Algorithm> Subject for BbrReplay<A> {
     fn apply(&mut self, event: &Event) -> Vec<Difference> {
+        if matches!(event.input, Input::Cubic(_)) {
+            return vec![foreign(event)];
+        }
         let mut differences = Vec::new();
         let mut draws = event.draws.iter();
         let mut random = |below: u32| match draws.next() {
@@ -236,7 +321,7 @@ impl<'a, A: Algorithm> Replayer<'a, A> {
         sk.now = event.time;
         if let Some(core) = &mut self.core {
             match event.input {
-                Input::Init { .. } => {}
+                Input::Init { .. } | Input::Cubic(_) => {}
                 Input::Ack { socket, sample } => {
                     set_ack(sk, socket);
                     core.cong_control(sk, &sample, &mut random);
@@ -275,56 +360,32 @@ impl<'a, A: Algorithm> Replayer<'a, A> {
         differences
     }
 
-    fn compare(&mut self, state: &State, differences: &mut Vec<Difference>) {
-        let Some(core) = &self.core else { return };
-        self.fields.clear();
-        let fields = &mut self.fields;
-        core.visit(&self.sk, &mut |name, field: Field| {
-            fields.push((name, field.raw()))
-        });
-        if self.places.is_empty() {
-            self.places = self
-                .trace
-                .keys
-                .iter()
-                .map(|key| place(key, fields))
-                .collect();
-            // A field that the trace does not have is a difference, too: nothing goes unseen.
-            let absent = fields.iter().enumerate().filter(|(at, (name, _))| {
-                *name != "cycle_idx" && !self.places.contains(&Some(*at))
-            });
-            differences.extend(absent.map(|(_, (name, value))| Difference {
-                field: String::from(*name),
-                expected: String::from("(not in the trace)"),
-                got: value.to_string(),
-            }));
+    fn visit(&self, visit: &mut dyn FnMut(&'static str, Field)) {
+        if let Some(core) = &self.core {
+            core.visit(&self.sk, visit);
         }
+    }
 
-        let cycle_idx = match (self.version, self.fields.first()) {
-            (Version::V1, Some(("cycle_idx", value))) => Some(*value),
-            _ => None,
-        };
-        if !is_mode(&state.mode, core.phase(), cycle_idx) {
-            let suffix = cycle_idx.map_or(String::new(), |index| format!("/{index}"));
-            differences.push(Difference {
-                field: String::from("mode"),
-                expected: String::from(&*state.mode),
-                got: format!("{}{suffix}", core.phase()),
-            });
-        }
-        let values = self.trace.keys.iter().zip(&self.places).zip(&state.values);
-        for ((key, place), expected) in values {
-            let got = place
-                .and_then(|at| self.fields.get(at))
-                .map(|(_, value)| *value);
-            if got != Some(*expected) {
-                differences.push(Difference {
-                    field: key.clone(),
-                    expected: expected.to_string(),
-                    got: got.map_or(String::from("(no such field)"), |value| value.to_string()),
-                });
+    fn other_mode(&self, mode: &str) -> Option<String> {
+        let phase = self.core.as_ref()?.phase();
+        // Of v1 a trace tells the place in its cycle of gains.
+        let mut cycle_idx = None;
+        self.visit(&mut |name, field| {
+            if name == "cycle_idx" {
+                cycle_idx = Some(field.raw());
             }
-        }
+        });
+        let suffix = cycle_idx.map_or(String::new(), |index| format!("/{index}"));
+        (!is_mode(mode, phase, cycle_idx)).then(|| format!("{phase}{suffix}"))
+    }
+}
+
+/// An event that the algorithm does not know.
+pub(crate) fn foreign(event: &Event) -> Difference {
+    Difference {
+        field: String::from("event"),
+        expected: String::from(event.input.name()),
+        got: String::from("(not one of this algorithm)"),
     }
 }
 
@@ -351,8 +412,9 @@ fn set_ack(sk: &mut Socket, ack: AckSocket) {
 
 /// Where the field of a trace's key is among the algorithm's.
 fn place(key: &str, fields: &[(&'static str, u64)]) -> Option<usize> {
-    let (_, name) = FIELDS.iter().find(|(short, _)| *short == key)?;
-    fields.iter().position(|(field, _)| field == name)
+    let named = |name: &str| fields.iter().position(|(field, _)| *field == name);
+    let short = || FIELDS.iter().find(|(short, _)| *short == key);
+    named(key).or_else(|| named(short()?.1))
 }
 
 /// Whether a trace's mode, as `PROBE_BW/UP`, `DRAIN/-` or v1's `PROBE_BW/3`, is this one.

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use paceline_congestion::CaState;
 use paceline_congestion::linux::{LostPacket, RateSample};
 
+use crate::cubic::CubicInput;
+
 /// The first bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// No line of a trace is near this long.
@@ -72,6 +74,8 @@ pub enum Input {
     TxStart { app_limited: u32 },
     /// `T`: a tail-loss probe repaired a loss.
     Tlp { delivered: u32, app_limited: bool },
+    /// A small letter: an event of CUBIC.
+    Cubic(CubicInput),
 }
 
 impl Input {
@@ -86,6 +90,7 @@ impl Input {
             Self::Undo => "undo",
             Self::TxStart { .. } => "txstart",
             Self::Tlp { .. } => "tlp",
+            Self::Cubic(input) => input.name(),
         }
     }
 }
@@ -150,7 +155,7 @@ pub struct Event {
 pub struct Trace {
     /// The keys of a state line after `mode`, in order.
     pub keys: Vec<String>,
-    /// The events; the first is an [`Input::Init`].
+    /// The events; the first is the connection's beginning.
     pub events: Vec<Event>,
 }
 
@@ -207,8 +212,8 @@ impl Trace {
             _ => {
                 let time = pairs.get("t")?;
                 let input = input(&mut pairs)?;
-                if self.events.is_empty() && !matches!(input, Input::Init { .. }) {
-                    return Err("the first event must be I".into());
+                if self.events.is_empty() && input.name() != "init" {
+                    return Err("the first event must be I or i".into());
                 }
                 self.events.push(Event {
                     line,
@@ -305,7 +310,10 @@ fn input(pairs: &mut Pairs<'_>) -> Result<Input, String> {
             delivered: pairs.get("d")?,
             app_limited: pairs.flag("apl")?,
         },
-        letter => return Err(format!("no event begins with {letter:?}")),
+        letter => match CubicInput::read(letter, pairs)? {
+            Some(input) => Input::Cubic(input),
+            None => return Err(format!("no event begins with {letter:?}")),
+        },
     })
 }
 
@@ -358,7 +366,7 @@ fn rate_sample(pairs: &mut Pairs<'_>) -> Result<RateSample, String> {
 }
 
 /// A line's letter and its `key=value` pairs.
-struct Pairs<'a> {
+pub(crate) struct Pairs<'a> {
     letter: &'a str,
     pairs: Vec<(&'a str, &'a str)>,
     /// Where the next key is looked for first: they come in order.
@@ -380,7 +388,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    fn get<T: FromStr>(&mut self, key: &str) -> Result<T, String> {
+    pub(crate) fn get<T: FromStr>(&mut self, key: &str) -> Result<T, String> {
         let holds = |at: &usize| self.pairs.get(*at).is_some_and(|(k, _)| *k == key);
         let at = Some(self.next)
             .filter(holds)
@@ -391,7 +399,7 @@ impl<'a> Pairs<'a> {
         number(key, value)
     }
 
-    fn flag(&mut self, key: &str) -> Result<bool, String> {
+    pub(crate) fn flag(&mut self, key: &str) -> Result<bool, String> {
         match self.get::<u8>(key)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -449,7 +457,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(message(""), "line 1: the trace is empty");
-        assert_eq!(message("U t=5\n"), "line 1: the first event must be I");
+        assert_eq!(message("U t=5\n"), "line 1: the first event must be I or i");
         assert_eq!(
             message(&format!("{INIT}Q t=5\n")),
             "line 2: no event begins with \"Q\""

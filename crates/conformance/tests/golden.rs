@@ -4,10 +4,9 @@ use std::path::Path;
 
 use paceline_conformance::replay_dir;
 
-#[test]
-fn every_golden_trace_of_linux_holds() -> std::io::Result<()> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/linux-bbr");
-    let replays = replay_dir(&dir)?;
+fn hold(folder: &str, traces: usize) -> std::io::Result<()> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
+    let replays = replay_dir(&dir.join(folder))?;
     let mut failed = 0;
     for replay in &replays {
         match &replay.result {
@@ -18,7 +17,17 @@ fn every_golden_trace_of_linux_holds() -> std::io::Result<()> {
             }
         }
     }
-    assert_eq!(replays.len(), 47);
-    assert_eq!(failed, 0, "of {} traces", replays.len());
+    assert_eq!(replays.len(), traces);
+    assert_eq!(failed, 0, "of {traces} traces");
     Ok(())
+}
+
+#[test]
+fn every_golden_trace_of_linux_bbr_holds() -> std::io::Result<()> {
+    hold("linux-bbr", 47)
+}
+
+#[test]
+fn every_golden_trace_of_linux_cubic_holds() -> std::io::Result<()> {
+    hold("linux-cubic", 24)
 }

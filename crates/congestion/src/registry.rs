@@ -165,6 +165,7 @@ const PHASES_WINDOW: &[&str] = &[
     "Recovery",
     "Loss",
 ];
+const PHASES_CUBIC_LINUX: &[&str] = &["SlowStart", "CongestionAvoidance", "Recovery", "Loss"];
 const PHASES_SWIFT: &[&str] = &["Window", "Paced"];
 const PHASES_LEDBAT: &[&str] = &["CongestionAvoidance", "Recovery", "Loss"];
 const PHASES_LEDBAT_PLUS_PLUS: &[&str] = &[
@@ -193,6 +194,8 @@ registry! {
         crate::linux::bbr3::Bbr3, crate::linux::bbr3::Parameters, 512;
     Cubic = "cubic", "CUBIC with HyStart++", "RFC 9438, RFC 9406", PHASES_WINDOW;
         crate::cubic::Cubic, crate::cubic::Parameters, 512;
+    CubicLinux = "cubic-linux", "CUBIC with HyStart, as in mainline Linux", "Linux net/ipv4/tcp_cubic.c", PHASES_CUBIC_LINUX;
+        crate::linux::cubic::Cubic, crate::linux::cubic::Parameters, 512;
     Dctcp = "dctcp", "Reno's window, reduced in proportion to the part of the data that is marked", "RFC 8257", PHASES_WINDOW;
         crate::dctcp::Dctcp, crate::dctcp::Parameters, 512;
     Ledbat = "ledbat", "Low extra delay background transport", "RFC 6817", PHASES_LEDBAT;

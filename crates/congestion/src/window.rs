@@ -33,6 +33,40 @@ struct Undo {
     hystart: HyStart,
 }
 
+/// When a sender reacts to an ECN signal: once a window (RFC 3168 section
+/// 6.1.2), and not beside a reduction for loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EcnGate {
+    /// Delivered and lost data together up to which a reduction covers further
+    /// signals; infinite until the ACK after a loss event sets it.
+    cwr_end: Bytes,
+}
+
+impl EcnGate {
+    /// The window is reduced for loss.
+    pub(crate) fn on_loss_event(&mut self) {
+        self.cwr_end = Bytes::INFINITE;
+    }
+
+    /// Whether the sender has to react to this ACK; to be asked on every one.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
+        let resolved = ack.delivered + ack.lost;
+        let window_end = resolved + ack.in_flight;
+        if self.cwr_end.is_infinite() {
+            self.cwr_end = window_end;
+        }
+        let signal = (ack.ece || ack.newly_marked > Bytes::ZERO)
+            // Beyond, not at, its end: CWR, on the first segment sent after the reduction, has to
+            // reach the receiver before its echo can end (RFC 3168 section 6.1.2).
+            && resolved > self.cwr_end
+            && !matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
+        if signal {
+            self.cwr_end = window_end;
+        }
+        signal
+    }
+}
+
 /// A loss-based sender's window.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
@@ -49,9 +83,7 @@ pub(crate) struct Window {
     timeout_outstanding: bool,
     /// Slow start follows a timeout (RFC 3465 section 2.3).
     after_timeout: bool,
-    /// Delivered and lost data together up to which a reduction covers further
-    /// ECN signals; infinite until the ACK after a loss event sets it.
-    cwr_end: Bytes,
+    ecn_gate: EcnGate,
     srtt: Duration,
     pacing_rate: Option<Rate>,
 }
@@ -70,7 +102,7 @@ impl Window {
             undo: None,
             timeout_outstanding: false,
             after_timeout: false,
-            cwr_end: Bytes::ZERO,
+            ecn_gate: EcnGate::default(),
             srtt: config.srtt.unwrap_or(Duration::ZERO),
             pacing_rate: None,
         };
@@ -128,7 +160,7 @@ impl Window {
             });
         }
         self.ca_state = ca_state;
-        self.cwr_end = Bytes::INFINITE;
+        self.ecn_gate.on_loss_event();
         first
     }
 
@@ -165,26 +197,14 @@ impl Window {
     }
 
     /// Takes note of the state of recovery; first on every ACK. True when the
-    /// ACK carries an ECN signal to which the sender has to react: once a
-    /// window (RFC 3168 section 6.1.2), and not beside a reduction for loss.
+    /// ACK carries an ECN signal to which the sender has to react.
     pub(crate) fn begin_ack(&mut self, ack: &Ack) -> bool {
         self.ca_state = ack.ca_state;
         if ack.una_advanced {
             self.timeout_outstanding = false;
         }
-        let resolved = ack.delivered + ack.lost;
-        let window_end = resolved + ack.in_flight;
-        if self.cwr_end.is_infinite() {
-            self.cwr_end = window_end;
-        }
-        let signal = self.settings.ecn
-            && (ack.ece || ack.newly_marked > Bytes::ZERO)
-            // Beyond, not at, its end: CWR, on the first segment sent after the reduction, has to
-            // reach the receiver before its echo can end (RFC 3168 section 6.1.2).
-            && resolved > self.cwr_end
-            && !matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
+        let signal = self.settings.ecn && self.ecn_gate.on_ack(ack);
         if signal {
-            self.cwr_end = window_end;
             // The network has said so itself: there is nothing spurious in it.
             self.undo = None;
         }

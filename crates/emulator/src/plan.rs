@@ -107,6 +107,7 @@ impl Plan {
 fn kernel_name(cc: &str) -> &str {
     match cc {
         "bbr1" => "bbr",
+        "cubic-linux" => "cubic",
         other => other,
     }
 }

@@ -221,7 +221,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
 }
 
 /// A field in the units of [`Value`]; what is unset there is infinite here.
-fn value(field: Field, mss: u32) -> Value {
+pub(super) fn value(field: Field, mss: u32) -> Value {
     match field {
         Field::Packets(UNSET) => Value::Bytes(Bytes::INFINITE),
         Field::Packets(packets) => Value::Bytes(Bytes::new(u64::from(packets) * u64::from(mss))),
@@ -240,11 +240,11 @@ fn value(field: Field, mss: u32) -> Value {
     }
 }
 
-fn micros_at(time: Instant) -> u64 {
+pub(super) fn micros_at(time: Instant) -> u64 {
     time.as_nanos() / 1_000
 }
 
-fn micros(span: Duration) -> u32 {
+pub(super) fn micros(span: Duration) -> u32 {
     u32::try_from(span.as_micros()).unwrap_or(UNSET)
 }
 
@@ -253,12 +253,12 @@ fn signed(micros: u64) -> i64 {
 }
 
 /// Whole packets in a cumulative volume; wraps, as Linux's counters do.
-fn whole(volume: Bytes, mss: u32) -> u32 {
+pub(super) fn whole(volume: Bytes, mss: u32) -> u32 {
     volume.packets(u64::from(mss)) as u32
 }
 
 /// Packets that a volume takes up.
-fn part(volume: Bytes, mss: u32) -> u32 {
+pub(super) fn part(volume: Bytes, mss: u32) -> u32 {
     let packets = volume.get().div_ceil(u64::from(mss).max(1));
     i32::try_from(packets).unwrap_or(i32::MAX).unsigned_abs()
 }

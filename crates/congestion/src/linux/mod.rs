@@ -1,7 +1,7 @@
-//! BBR as Linux runs it: [`bbr1`] (mainline), [`bbr2`] (the alpha) and
-//! [`bbr3`] (google/bbr, branch v3), digit for digit.
+//! What Linux runs, digit for digit: BBR, as [`bbr1`] (mainline), [`bbr2`] (the
+//! alpha) and [`bbr3`] (google/bbr, branch v3), and [`cubic`].
 //!
-//! Each is a core ([`Algorithm`]) in Linux's own units, packets and
+//! Each BBR is a core ([`Algorithm`]) in Linux's own units, packets and
 //! microseconds and packets per microsecond shifted left by 24, driven by the
 //! events of Linux's congestion-control interface and acting on a [`Socket`].
 //! Golden traces of the kernel's code hold every field after every event. An
@@ -18,6 +18,7 @@ mod arithmetic;
 pub mod bbr1;
 pub mod bbr2;
 pub mod bbr3;
+pub mod cubic;
 mod minmax;
 pub mod model;
 mod options;

@@ -119,5 +119,6 @@ mod tests {
         defaults_are_their_own::<crate::linux::bbr1::fair::Parameters>();
         defaults_are_their_own::<crate::linux::bbr2::Parameters>();
         defaults_are_their_own::<crate::linux::bbr3::Parameters>();
+        defaults_are_their_own::<crate::linux::cubic::Parameters>();
     }
 }
