@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use paceline_conformance::{Case, Failure, Version, read_trace, replay, replay_dir};
 use proptest::prelude::*;
 
-const SMALLEST: &str = "v3/startup_loss_then_undo.txt.zst";
+const SMALLEST: &str = "linux-bbr/v3/startup_loss_then_undo.txt.zst";
+const CUBIC: &str = "linux-cubic/cubic/script_train.txt.zst";
 /// It holds draws.
-const DRAWS: &str = "v3/probeup_loss_then_undo.txt.zst";
+const DRAWS: &str = "linux-bbr/v3/probeup_loss_then_undo.txt.zst";
 
 fn golden(name: &str) -> Vec<u8> {
-    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/linux-bbr");
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance");
     std::fs::read(dir.join(name)).unwrap_or_default()
 }
 
@@ -85,9 +86,26 @@ fn a_changed_input_or_draw_is_found() {
 }
 
 #[test]
+fn a_changed_input_or_state_of_cubic_is_found() {
+    let text = text(CUBIC);
+    let first = |text: &str| {
+        let trace = read_trace(text.as_bytes()).ok()?;
+        let mismatch = replay(Version::Cubic, &trace).err()?;
+        mismatch.differences.first().map(|d| d.field.clone())
+    };
+    assert_eq!(first(&text), None);
+    assert!(first(&text.replacen(" acked=1 ", " acked=7 ", 9)).is_some());
+    assert!(first(&text.replacen("beta=717", "beta=700", 1)).is_some());
+    let mode = text.replacen("mode=SLOW_START", "mode=CONGESTION_AVOIDANCE", 1);
+    assert_eq!(first(&mode).as_deref(), Some("mode"));
+    let of_bbr = format!("{text}\nU t=1\n");
+    assert_eq!(first(&of_bbr).as_deref(), Some("event"));
+}
+
+#[test]
 fn another_version_does_not_hold() {
     let trace = read_trace(&golden(SMALLEST)).ok();
-    for version in [Version::V1, Version::V2] {
+    for version in [Version::V1, Version::V2, Version::Cubic] {
         let held = trace.as_ref().map(|trace| replay(version, trace).is_ok());
         assert_eq!(held, Some(false), "{version:?}");
     }
@@ -144,8 +162,9 @@ proptest! {
 
     /// Damage anywhere, in text or compressed, gives an error, a mismatch or no harm, but no panic.
     #[test]
-    fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..3usize) {
-        let mut trace = if packed { golden(SMALLEST) } else { text(SMALLEST).into_bytes() };
+    fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..4usize) {
+        let smallest = if v == 3 { CUBIC } else { SMALLEST };
+        let mut trace = if packed { golden(smallest) } else { text(smallest).into_bytes() };
         let at = at.index(trace.len());
         for (old, new) in trace[at..].iter_mut().zip(&bytes) {
             *old = *new;

@@ -565,7 +565,7 @@ def conformance(
     *,
     traces: Annotated[
         Path | None,
-        Parameter(help="Replay the golden traces of this folder (v1, v2, v3 in it), and no more."),
+        Parameter(help="Replay this folder's golden traces (in v1, v2, v3, cubic), and no more."),
     ] = None,
     cases: Annotated[
         Path | None, Parameter(help="Run the draft's cases of this folder, and no more.")
@@ -579,7 +579,7 @@ def conformance(
     json: Json = False,
     quiet: Annotated[bool, Parameter(negative="", help="No progress.")] = False,
 ) -> Exit:
-    """Check the BBRs: golden traces of Linux, and the IETF draft's example test cases.
+    """Check BBR and CUBIC: golden traces of Linux, and the BBR draft's example test cases.
 
     A trace passes when every state field equals Linux's after every event; a case of the draft when
     each of its numbered steps holds in the record of its run, on every path it is tried on. What
@@ -591,7 +591,7 @@ def conformance(
     only_draft = cases is not None or controller is not None
     settings = Settings(
         names=names or [],
-        traces=traces or (None if only_draft else folder / GOLDEN),
+        traces=[traces] if traces else [] if only_draft else [folder / name for name in GOLDEN],
         cases=cases or (None if traces and not only_draft else folder / DRAFT),
         controller=controller or "bbr3",
         jobs=jobs,

@@ -16,7 +16,7 @@ from paceline.cli.failure import Exit, Failure
 from paceline.conformance import Case, CaseError, load, run_case
 
 #: The suites, by the names of their folders.
-GOLDEN, DRAFT = "linux-bbr", "draft-ietf-ccwg-bbr"
+GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Settings:
     """What is asked of ``paceline conformance``."""
 
     names: Sequence[str]
-    #: A folder of golden traces; none leaves them out.
-    traces: Path | None
+    #: Folders of golden traces.
+    traces: Sequence[Path]
     #: A folder of the draft's cases; none leaves them out.
     cases: Path | None
     controller: str
@@ -38,7 +38,7 @@ def show(settings: Settings) -> Exit:
     """Run what is asked for and print a row for each case."""
     if settings.controller not in (known := [c["name"] for c in _paceline.controllers()]):
         raise _unknown("controller", settings.controller, known)
-    rows = _golden(settings.traces) if settings.traces is not None else []
+    rows = [row for folder in settings.traces for row in _golden(folder)]
     cases = _cases(settings.cases) if settings.cases is not None else []
     ids = [row["id"] for row in rows] + [case.id for case in cases]
     for name in settings.names:
@@ -75,7 +75,7 @@ def _golden(folder: Path) -> list[dict[str, Any]]:
     try:
         return [dict(case) for case in _paceline.golden_traces(folder)]
     except OSError as error:
-        hint = "a folder of traces holds v1, v2 and v3, each with *.txt.zst or *.txt files"
+        hint = "a folder of traces holds v1, v2, v3 or cubic, with *.txt.zst or *.txt files in it"
         raise Failure("no-traces", str(error), hint=hint) from error
 
 

@@ -34,10 +34,31 @@ mod tests {
             for near in 0..64 {
                 let a = (1u64 << bits).wrapping_add(near << bits.max(6) >> 6);
                 let (root, exact) = (f64::from(cubic_root(a)), (a as f64).cbrt());
-                assert!((root - exact).abs() <= 0.6 + 0.06 * exact, "{a}: {root}");
+                assert!((root - exact).abs() <= 1.0 + 0.06 * exact, "{a}: {root}");
             }
         }
         assert_eq!(cubic_root(0), 0);
         assert!(cubic_root(u64::MAX) > 2_600_000);
+    }
+
+    #[test]
+    fn its_error_is_the_kernels() {
+        let kernels = [
+            (12, 2),
+            (2995, 14),
+            (7238, 19),
+            (3083179, 145),
+            (423970969, 751),
+            (739817748266, 9038),
+            (2192837341696, 12990),
+            (7611496451756, 19660),
+            (60544478073054, 39249),
+            (283049379720072315, 656731),
+            (510783391524340581, 799523),
+            (3117051916381377794, 1460314),
+        ];
+        for (a, root) in kernels {
+            assert_eq!(cubic_root(a), root, "{a}");
+        }
     }
 }
