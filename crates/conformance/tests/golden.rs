@@ -29,5 +29,5 @@ fn every_golden_trace_of_linux_bbr_holds() -> std::io::Result<()> {
 
 #[test]
 fn every_golden_trace_of_linux_cubic_holds() -> std::io::Result<()> {
-    hold("linux-cubic", 24)
+    hold("linux-cubic", 26)
 }

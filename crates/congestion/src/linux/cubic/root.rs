@@ -60,5 +60,11 @@ mod tests {
         for (a, root) in kernels {
             assert_eq!(cubic_root(a), root, "{a}");
         }
+        let small: std::string::String =
+            (0..64).map(|a| std::format!("{}", cubic_root(a))).collect();
+        assert_eq!(
+            small,
+            "0111222222222222333333333333333333333333334444444444444444444444"
+        );
     }
 }
