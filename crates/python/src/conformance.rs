@@ -1,4 +1,4 @@
-//! Golden traces of Linux's BBR, replayed.
+//! Golden traces of Linux's BBR and CUBIC, replayed.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Replays every trace below `folder` (`v1`, `v2`, `v3`): `id`, `suite`, `controller`, `verdict`,
+/// Replays every trace below `folder` (`v1`, `v2`, `v3`, `cubic`): `id`, `suite`, `controller`, `verdict`,
 /// `evidence` each.
 #[pyfunction]
 pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
