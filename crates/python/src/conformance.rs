@@ -6,8 +6,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// Replays every trace below `folder` (`v1`, `v2`, `v3`, `cubic`): `id`, `suite`, `controller`, `verdict`,
-/// `evidence` each.
+/// Replays every trace below `folder` (`v1`, `v2`, `v3`, `cubic`): `id`, `suite`, `controller`,
+/// `verdict`, `evidence` each.
 #[pyfunction]
 pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
     py.detach(|| paceline_conformance::cases(&folder))
