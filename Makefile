@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference clean tools test-rust test-python
+.PHONY: help demo test bench docs reference web clean tools test-rust test-python
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -79,5 +79,12 @@ docs: $(VENV)/.developed ## Build the docs as a site, into target/site
 	@$(BIN)/python -m mkdocs build --strict --quiet
 	@echo target/site/index.html
 
+web: ## Check and build the page's TypeScript into the package (needs Node.js and npm)
+	@command -v npm >/dev/null || { \
+	  echo "error: npm is not on PATH" >&2; \
+	  echo "hint: only a change of web/ needs it; install Node.js 20 or newer" >&2; exit 1; }
+	npm --prefix web ci --silent
+	npm --prefix web run --silent build
+
 clean: ## Remove what the targets above made, runs excepted
-	rm -rf $(VENV) target .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) target web/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -117,7 +117,8 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
-        rows = max(self._queue.height, 1)
+        # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
+        rows = max(self._queue.height // 2, 1)
         self._count = min(BUCKETS, rows)
         self._width = -(-(self.end_ns + 1) // self._count)
         self._by_flow = {
@@ -154,7 +155,8 @@ class Sketch:
         interval = self.end_ns // max(self._queue.height - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        sent = {int(f): rates(self._of_flow(int(f)), width, count) for f in self.flows["flow"]}
+        found = rates(self._samples, width, count)
+        sent = {int(f): found.get(int(f), [0.0] * count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
         most = float(capacity) if isinstance(capacity, int | float) else 0.0
@@ -258,25 +260,39 @@ class Sketch:
         ]
 
 
-def rates(frame: pl.DataFrame, width: int, count: int) -> list[float]:
-    """Return the throughput of one flow in each bin, in bit/s.
+def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, list[float]]:
+    """Return the throughput of each flow in bins of `width` nanoseconds from `start`, in bit/s.
 
-    The counter is read at the last sample of each bin.
+    The counter is read at the last sample of each bin, and what it grew by is spread over the time
+    since the sample before: samples of an emulation do not stand on the bins' edges.
     """
-    found = [0.0] * count
+    bins = (pl.col("t_ns") - (start + 1)).floordiv(width)
     ends = (
-        frame.select("t_ns", "delivered_bytes")
-        .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
+        frame.lazy()
+        .filter(pl.col("t_ns") <= start + count * width)
+        # The last sample up to the start is where the first bin begins.
+        .group_by("flow", bins.clip(-1).alias("bin"))
         .agg(pl.col("t_ns").last(), pl.col("delivered_bytes").last())
-        .sort("bin")
+        .sort("flow", "bin")
+        .with_columns(
+            # A flow that begins in a bin has nothing before it.
+            since=pl.col("t_ns").shift().over("flow").fill_null(start + pl.col("bin") * width),
+            grown=pl.col("delivered_bytes")
+            .diff()
+            .over("flow")
+            .fill_null(pl.col("delivered_bytes")),
+        )
+        .filter(pl.col("bin") >= 0)
+        .select(
+            "flow",
+            "bin",
+            pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since")),
+        )
+        .collect()
     )
-    before_t = before = 0
-    for bin_, t, delivered in ends.iter_rows():
-        # A flow that starts in a bin has nothing before it.
-        before_t = max(before_t, bin_ * width)
-        if t > before_t:
-            found[bin_] = max(delivered - before, 0) * 8e9 / (t - before_t)
-        before_t, before = t, delivered
+    found: dict[int, list[float]] = {}
+    for flow, bin_, rate in ends.iter_rows():
+        found.setdefault(int(flow), [0.0] * count)[bin_] = rate
     return found
 
 

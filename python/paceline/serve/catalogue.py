@@ -101,6 +101,8 @@ def _run(path: Path) -> dict[str, Any]:
         "kind": "run",
         "scenario": value["scenario"],
         "seed": value["seed"],
+        "backend": value["backend"],
+        "beyond": [bound["message"] for bound in (value.get("emulation") or {}).get("beyond", [])],
         "controllers": list(dict.fromkeys(flow["cc"] for flow in value["flows"])),
         "flows": len(value["flows"]),
         "metrics": value["metrics"],
@@ -114,6 +116,5 @@ def _sweep(folder: Path) -> dict[str, Any]:
         "scenario": sweep.scenario,
         "axes": [axis.name for axis in sweep.grid.axes],
         "runs": len(sweep.grid),
-        "controllers": [],
         "pictures": sorted(p.name for p in folder.iterdir() if p.suffix in PICTURES),
     }

@@ -1,8 +1,9 @@
 """Runs that the page asks for, on a thread of their own.
 
-The plots fill in while a run is at work: its beginning is run first, a sixteenth of it, then a
-quarter, then all. A shorter run of the same seed is the beginning of the longer one, and together
-the two cost less than a third of the whole.
+The plots fill in while a simulation is at work: its beginning is run first, a sixteenth of it, then
+a quarter, then all. A shorter run of the same seed is the beginning of the longer one, and together
+the two cost less than a third of the whole. An emulation is never the same twice, takes real time,
+and wants the machine for itself: it is run once, whole, with no other job beside it.
 """
 
 from __future__ import annotations
@@ -33,11 +34,19 @@ class _Stopped(Exception):  # noqa: N818 - it is a wish
 class Job:
     """One run: how far it is, and what there is of it."""
 
-    def __init__(self, number: int, text: str, pairs: Sequence[tuple[str, str]], seed: int) -> None:
+    def __init__(
+        self,
+        number: int,
+        text: str,
+        pairs: Sequence[tuple[str, str]],
+        seed: int,
+        backend: _paceline.Backend,
+    ) -> None:
         self.number = number
         self.text = text
         self.pairs = list(pairs)
         self.seed = seed
+        self.backend = backend
         self.run: Run | None = None
         #: `running`, `done`, `failed` or `stopped`.
         self.state = "running"
@@ -61,6 +70,7 @@ class Job:
         """Return what a page is told."""
         return {
             "job": self.number,
+            "backend": self.backend,
             "state": self.state,
             "message": self.message,
             "id": self.path,
@@ -91,11 +101,17 @@ class Jobs:
         self._numbers = itertools.count(1)
         self._jobs: dict[int, Job] = {}
 
-    def start(self, text: str, pairs: Sequence[tuple[str, str]], seed: int | None) -> Job:
+    def start(
+        self,
+        text: str,
+        pairs: Sequence[tuple[str, str]],
+        seed: int | None,
+        backend: _paceline.Backend = "sim",
+    ) -> Job:
         """Start a run of a scenario; raises `ScenarioError` if it is wrong."""
-        plan = _paceline.check(text, "scenario.toml", pairs)
+        plan = _paceline.check(text, "scenario.toml", pairs, backend=backend)
         number = next(self._numbers)
-        job = Job(number, text, pairs, plan.seed if seed is None else seed)
+        job = Job(number, text, pairs, plan.seed if seed is None else seed, backend)
         job.total_ns = plan.duration_ns
         self._jobs[number] = job
         self._pool.submit(self._work, job, plan.name)
@@ -113,7 +129,7 @@ class Jobs:
 
     def _work(self, job: Job, name: str) -> None:
         try:
-            for share in _SHARES:
+            for share in _SHARES if job.backend == "sim" else (1,):
                 self._part(job, share)
             job.tell(path=self._write(job, name), state="done", version=job.version + 1)
         except _Stopped:
@@ -135,7 +151,7 @@ class Jobs:
             pairs.append(("run.duration", f"{job.total_ns // share} ns"))
         try:
             work = [(job.text, "scenario.toml", pairs, job.seed)]
-            simulate(work, finished, threads=1, progress=progress)
+            simulate(work, finished, threads=1, progress=progress, backend=job.backend)
         except ScenarioError:
             # What is asked for later than the part lasts makes it no scenario; the whole is one.
             if share == 1:

@@ -28,7 +28,7 @@ QUANTITIES = {
 #: Those of the bottleneck, in the table `queue`.
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
-#: Buckets of a plot, and of one with many lines; bins of a throughput.
+#: Buckets of a plot of a whole run, and of one with many lines; bins of a throughput.
 BUCKETS = 600
 _FEW = 250
 _MANY_FLOWS = 20
@@ -100,6 +100,16 @@ def end_ns(run: Tables) -> int:
     return max((int(end) for end in ends if isinstance(end, int)), default=1) or 1
 
 
+def _spacing_ns(run: Tables) -> int:
+    """Return the time from one row to the next, on average: the engine's sample interval."""
+    table = run.columns("queue", ("link", "t_ns"))
+    times = table.filter(pl.col("link") == 0)["t_ns"]
+    first, last = times.min(), times.max()
+    if not isinstance(first, int) or not isinstance(last, int) or times.len() < 2:
+        return 1
+    return -(-(last - first) // (times.len() - 1))
+
+
 def series(
     runs: Mapping[str, Tables], quantity: str, start: int | None = None, end: int | None = None
 ) -> dict[str, Any]:
@@ -115,12 +125,17 @@ def series(
         end = start + 1
     flows = sum(run.flows.height for run in runs.values())
     buckets = BUCKETS if flows <= _MANY_FLOWS else _FEW
+    if end - start < last:
+        # Of a part a page shows half, so that it can be moved.
+        buckets *= 2
+    # Two rows fill a bucket: in one that is narrower there might be none, and the line would break.
+    least = 2 * max((_spacing_ns(run) for run in runs.values()), default=1)
     if quantity == "throughput_bps":
-        width = max(-(-(end - start) // buckets), _BIN_NS)
+        width = max(-(-(end - start) // buckets), least, _BIN_NS)
         count = max(-(-(end - start) // width), 1)
         times = [(start + (i + 0.5) * width) / 1e9 for i in range(count)]
     else:
-        width = max(-(-(end - start + 1) // buckets), 1)
+        width = max(-(-(end - start + 1) // buckets), least)
         count = -(-(end - start + 1) // width)
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
     lines: list[tuple[str, str, Style, Values]] = []
@@ -161,10 +176,11 @@ def _lines(
         shifted = frame.with_columns(pl.col("t_ns") - start)
         values = envelopes(shifted, _QUEUE[quantity], width, count).get(0)
         return [("bottleneck", values)] if values else []
+    found: dict[int, Values]
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
     if quantity == "throughput_bps":
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
-        found = _throughput(frame, start, end, width, count)
+        found = {flow: [*line] for flow, line in rates(frame, width, count, start).items()}
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
         shifted = frame.filter(inside).with_columns(pl.col("t_ns") - start)
         found = envelopes(shifted, quantity, width, count)
@@ -177,19 +193,3 @@ def _written(values: Values, scale: Scale) -> list[float | None]:
     """Return values in a scale, to the digits that a plot can show."""
     column = pl.Series(values, dtype=pl.Float64) / scale.size
     return column.round_sig_figs(5).to_list()
-
-
-def _throughput(
-    frame: pl.DataFrame, start: int, end: int, width: int, count: int
-) -> dict[int, Values]:
-    found: dict[int, Values] = {}
-    until = frame.filter(pl.col("t_ns") <= end)
-    for key, part in until.partition_by("flow", as_dict=True).items():
-        before = part.filter(pl.col("t_ns") <= start)["delivered_bytes"]
-        base = int(before[-1]) if before.len() else 0
-        inside = part.filter(pl.col("t_ns") > start).select(
-            pl.col("t_ns") - start, pl.col("delivered_bytes") - base
-        )
-        if inside.height:
-            found[int(key[0])] = list(rates(inside, width, count))
-    return found

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from paceline.errors import NotARunError, ScenarioError
+from paceline import _paceline
+from paceline.errors import NotARunError, PacelineError
 from paceline.report.page import render
 from paceline.runs import Run
 from paceline.serve.catalogue import Catalogue, Missing
@@ -90,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         except (Missing, NotARunError, OSError) as error:
             if not isinstance(error, BrokenPipeError | ConnectionResetError):
                 self._error(HTTPStatus.NOT_FOUND, f"there is no {error}")
-        except ScenarioError as error:
+        except PacelineError as error:
             self._error(HTTPStatus.BAD_REQUEST, str(error))
         except ValueError as error:
             self._error(HTTPStatus.BAD_REQUEST, str(error))
@@ -189,7 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
             seed = run.seed if seed is None else int(seed)
         except (KeyError, TypeError) as error:
             raise BadRequest(f"an order has id, set and seed: {error}") from None
-        self._json(self.server.jobs.start(run.scenario_toml, pairs, seed).as_json())
+        # What was emulated is emulated again.
+        backend: _paceline.Backend = "emu" if run.backend == "emu" else "sim"
+        self._json(self.server.jobs.start(run.scenario_toml, pairs, seed, backend).as_json())
 
     def _json(self, value: Any) -> None:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)

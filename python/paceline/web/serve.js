@@ -1,364 +1,476 @@
+// Built from web/ by `make web`. Sources: sha256 29c29bf31d93a41e3dde0c525f1ccdf12c42026292b9186cde49c47513b318f5
 "use strict";
 (() => {
-  const $ = (id) => document.getElementById(id);
-  const SIDE = 64;
-  const HEIGHT = 250;
-  const state = { entries: [], quantities: {}, chosen: [], drawn: new Set(["throughput_bps", "rtt_ns", "queue_delay_ns"]), job: null };
-  const plots = new Map();
-
-  const ask = async (path, order) => {
+  // src/api.ts
+  var ask = async (path, order) => {
     const options = order && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(order) };
     const answer = await fetch(path, options);
     const value = await answer.json();
     if (!answer.ok) throw new Error(value.error);
     return value;
   };
-  const tell = (error) => {
-    $("failed").hidden = !error;
-    $("failed").textContent = error ? error.message || String(error) : "";
+
+  // src/dom.ts
+  var byId = (id, kind) => {
+    const found = document.getElementById(id);
+    if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} ${id}`);
+    return found;
   };
-  const make = (tag, text, inside) => {
+  var make = (tag, text, inside) => {
     const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    if (inside) inside.append(element);
+    if (text !== void 0) element.textContent = text;
+    inside?.append(element);
     return element;
   };
-  const shown = (v) => (v == null ? "–" : Number(v.toPrecision(4)).toLocaleString("en"));
-  const units = { _ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]], _bps: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]], _bytes: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]] };
-  const quantity = (name, value) => {
+  var settled = (act, milliseconds) => {
+    let pending;
+    return () => {
+      clearTimeout(pending);
+      pending = setTimeout(act, milliseconds);
+    };
+  };
+
+  // src/job.ts
+  var progress = byId("progress", HTMLProgressElement);
+  var stop = byId("stop", HTMLButtonElement);
+  var start = byId("start", HTMLButtonElement);
+  var state = byId("state", HTMLOutputElement);
+  var say = (said) => {
+    if (said.state !== "running") return said.state;
+    const far = `${(said.simulated_ns / 1e9).toFixed(1)} of ${said.total_ns / 1e9} s`;
+    return said.backend === "emu" ? `${far}, emulated in real time; plots come at its end` : far;
+  };
+  var follow = (job, hands) => {
+    let version = 0;
+    let over = false;
+    const events = new EventSource(`/api/jobs/${job.job}/events`);
+    const wish = () => void ask(`/api/jobs/${job.job}/stop`, {}).catch(hands.tell);
+    stop.addEventListener("click", wish);
+    const busy = (now) => {
+      progress.hidden = stop.hidden = !now;
+      start.disabled = now;
+    };
+    const end = () => {
+      over = true;
+      events.close();
+      stop.removeEventListener("click", wish);
+      busy(false);
+    };
+    busy(true);
+    events.onmessage = async (message) => {
+      const said = JSON.parse(message.data);
+      progress.value = said.simulated_ns / said.total_ns;
+      state.textContent = say(said);
+      if (said.state !== "running") end();
+      try {
+        if (said.state === "done" && said.id) await hands.done(said.id);
+        else if (said.state === "failed") hands.tell(new Error(said.message));
+        else if (said.version > version) {
+          version = said.version;
+          await hands.more(`job:${said.job}`);
+        }
+      } catch (error) {
+        hands.tell(error);
+      }
+      document.body.dataset["job"] = said.state;
+    };
+    events.onerror = () => {
+      if (!over) hands.tell(new Error("the server has gone"));
+      end();
+    };
+  };
+
+  // src/chart.ts
+  var SIDE = 64;
+  var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var axis = (label, size, more = {}) => ({
+    stroke: "#333",
+    grid: { stroke: "#e8e8e8", width: 1 },
+    ticks: { stroke: "#bbb", width: 1, size: 5 },
+    font: FONT,
+    labelFont: FONT,
+    labelSize: 18,
+    label,
+    size,
+    ...more
+  });
+  var timeAxis = () => axis("time (s)", 34);
+  var fromZero = (_, __, high) => [0, high > 0 ? high * 1.08 : 1];
+  var cursor = () => ({
+    drag: { x: true, y: false },
+    sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
+  });
+  var dashed = (dash) => dash.map((length) => length * 1.5);
+
+  // src/quantity.ts
+  var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
+  var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
+  var UNITS = {
+    _ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
+    _bps: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
+    _bytes: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]
+  };
+  var quantity = (name, value) => {
     if (value == null) return "–";
-    for (const [end, scales] of Object.entries(units)) {
+    for (const [end, scales] of Object.entries(UNITS)) {
       if (!name.endsWith(end)) continue;
-      const [size, unit] = scales.find(([size]) => Math.abs(value) >= size) || scales[scales.length - 1];
-      return `${shown(value / size)} ${unit}`;
+      const scale = scales.find(([size]) => Math.abs(value) >= size) ?? scales.at(-1);
+      if (scale) return `${shown(value / scale[0])} ${scale[1]}`;
     }
     return shown(value);
   };
 
-  // What is chosen stands in the address, so that a page can be gone back to and passed on.
-  const remember = () => {
-    const parts = state.chosen.map((id) => `run=${encodeURIComponent(id)}`);
-    parts.push(...[...state.drawn].map((name) => `show=${name}`));
+  // src/plots.ts
+  var HEIGHT = 250;
+  var MANY = 20;
+  var LEGEND = 40;
+  var Plots = class {
+    #drawn = /* @__PURE__ */ new Map();
+    #box = byId("drawn", HTMLElement);
+    #order;
+    #tell;
+    #runs = [];
+    #names = [];
+    /** What is shown; all of the time if nothing is said. */
+    #view = null;
+    /** What there is data for at the fineness of the view. */
+    #loaded = null;
+    #end = 1;
+    #turn = 0;
+    #loading = false;
+    constructor(order, tell2) {
+      this.#order = order;
+      this.#tell = tell2;
+      addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+    }
+    /** Draws quantities of runs; of other runs than before, all of the time. */
+    show(runs, names, again2 = false) {
+      if (!again2) this.#view = null;
+      this.#runs = runs;
+      this.#names = runs.length ? names : [];
+      for (const [name, plot] of this.#drawn) {
+        if (this.#names.includes(name)) continue;
+        plot.chart.destroy();
+        plot.box.remove();
+        this.#drawn.delete(name);
+      }
+      return this.#load();
+    }
+    /** Fetches the view with half of it more on both sides, so that moving shows no gap at once. */
+    async #load() {
+      const turn = ++this.#turn;
+      this.#loaded = null;
+      if (this.#view) {
+        const [min, max] = this.#view;
+        const more = (max - min) / 2;
+        this.#loaded = [Math.max(min - more, 0), Math.min(max + more, this.#end)];
+      }
+      const which = this.#runs.map((id) => `id=${encodeURIComponent(id)}`);
+      if (this.#loaded) which.push(`from=${this.#loaded[0]}`, `to=${this.#loaded[1]}`);
+      await Promise.all(
+        this.#names.map(async (name) => {
+          const data = await ask(`/api/series?quantity=${name}&${which.join("&")}`);
+          if (turn === this.#turn) this.#put(name, data);
+        })
+      );
+      document.body.dataset["drawn"] = String(turn);
+    }
+    /** Fetches until there is data for what is shown by then. */
+    async #refine() {
+      if (this.#loading) return;
+      this.#loading = true;
+      try {
+        while (this.#wanting()) await this.#load();
+      } catch (error) {
+        this.#tell(error);
+      }
+      this.#loading = false;
+    }
+    #wanting() {
+      if (!this.#view) return this.#loaded !== null;
+      const [min, max] = this.#view;
+      const [from, to] = this.#loaded ?? [0, this.#end];
+      const near = (max - min) / 4;
+      const short = from > 0 && min - from < near || to < this.#end && to - max < near;
+      return short || to - from > 3 * (max - min) || this.#loaded === null && (min > 0 || max < this.#end);
+    }
+    #span() {
+      return this.#view ?? [0, this.#end];
+    }
+    #move(min, max) {
+      this.#view = min <= 0 && max >= this.#end ? null : [min, max];
+      for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+      void this.#refine();
+    }
+    #put(name, data) {
+      this.#end = data.end;
+      const columns = [data.times, ...data.lines.map(({ values }) => values)];
+      const key = JSON.stringify([data.unit, data.lines.map(({ run, label }) => [run, label])]);
+      const known = this.#drawn.get(name);
+      const [min, max] = this.#span();
+      if (known?.key === key) {
+        known.chart.setData(columns, false);
+        known.chart.setScale("x", { min, max });
+        return;
+      }
+      known?.chart.destroy();
+      const box = known?.box ?? this.#place(name);
+      const chart = new uPlot(this.#options(data), void 0, box);
+      this.#drawn.set(name, { chart, box, key });
+      chart.setData(columns, false);
+      chart.setScale("x", { min, max });
+      this.#listen(chart);
+    }
+    /** Plots stand in the order of their quantities. */
+    #place(name) {
+      const box = make("div");
+      box.className = "plot";
+      const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
+      this.#box.insertBefore(box, after && this.#drawn.get(after)?.box || null);
+      return box;
+    }
+    #options(data) {
+      const several = new Set(data.lines.map(({ run }) => run)).size > 1;
+      const many = data.lines.length > MANY;
+      const lines = data.lines.map(
+        ({ run, label, colour, dash }) => ({
+          label: several ? `${run}: ${label}` : label,
+          stroke: colour,
+          ...many ? {} : { dash: dashed(dash) },
+          width: many ? 1 / devicePixelRatio : 1.25,
+          points: { show: false },
+          value: (_, value) => shown(value)
+        })
+      );
+      return {
+        title: data.title,
+        width: this.#box.clientWidth,
+        height: HEIGHT,
+        scales: { x: { time: false }, y: { range: fromZero } },
+        axes: [timeAxis(), axis(data.unit, SIDE - 18)],
+        series: [{ label: "time", value: (_, value) => seconds(value) }, ...lines],
+        legend: { show: data.lines.length <= LEGEND },
+        cursor: cursor(),
+        hooks: {
+          setScale: [
+            (chart, scale) => {
+              const { min, max } = chart.scales["x"] ?? {};
+              const [from, to] = this.#span();
+              if (scale === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);
+            }
+          ]
+        }
+      };
+    }
+    #listen(chart) {
+      chart.over.addEventListener(
+        "wheel",
+        (event) => {
+          event.preventDefault();
+          const at = chart.posToVal(event.offsetX, "x");
+          const [min, max] = this.#span();
+          const factor = event.deltaY < 0 ? 0.8 : 1.25;
+          this.#move(Math.max(at - (at - min) * factor, 0), Math.min(at + (max - at) * factor, this.#end));
+        },
+        { passive: false }
+      );
+      chart.over.addEventListener(
+        "mousedown",
+        (event) => {
+          if (!event.shiftKey) return;
+          event.stopImmediatePropagation();
+          const [min, max] = this.#span();
+          const each = (max - min) / chart.over.clientWidth;
+          const drag = (moved) => {
+            const by = Math.min(Math.max((event.clientX - moved.clientX) * each, -min), Math.max(this.#end - max, 0));
+            this.#move(min + by, max + by);
+          };
+          const done = () => {
+            removeEventListener("mousemove", drag);
+            removeEventListener("mouseup", done);
+          };
+          addEventListener("mousemove", drag);
+          addEventListener("mouseup", done);
+        },
+        { capture: true }
+      );
+      chart.over.addEventListener("dblclick", () => this.#move(0, this.#end));
+    }
+  };
+
+  // src/serve.ts
+  var filter = byId("filter", HTMLInputElement);
+  var base = byId("base", HTMLSelectElement);
+  var failed = byId("failed", HTMLElement);
+  var entries = [];
+  var quantities = {};
+  var chosen = [];
+  var drawn = /* @__PURE__ */ new Set(["throughput_bps", "rtt_ns", "queue_delay_ns"]);
+  var plots;
+  var tell = (error) => {
+    failed.hidden = !error;
+    failed.textContent = error instanceof Error ? error.message : String(error ?? "");
+  };
+  var entry = (id) => entries.find((found) => found.id === id);
+  var isJob = (id) => id.startsWith("job:");
+  var kept = () => chosen.map(entry).filter((found) => found?.kind === "run");
+  var shown2 = () => [...drawn];
+  var remember = () => {
+    const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
+    parts.push(...shown2().map((name) => `show=${name}`));
     history.replaceState(null, "", `#${parts.join("&")}`);
   };
-  const recall = () => {
+  var recall = () => {
     const said = new URLSearchParams(location.hash.slice(1));
-    const known = new Set(state.entries.map((entry) => entry.id));
-    state.chosen = said.getAll("run").filter((id) => known.has(id));
-    const drawn = said.getAll("show").filter((name) => name in state.quantities);
-    if (drawn.length) state.drawn = new Set(drawn);
+    chosen = said.getAll("run").filter(entry);
+    const names = said.getAll("show").filter((name) => name in quantities);
+    if (names.length) drawn = new Set(names);
   };
-
-  const entry = (id) => state.entries.find((found) => found.id === id);
-  const runs = () => state.chosen.filter((id) => id.startsWith("job:") || entry(id)?.kind === "run");
-
-  const list = () => {
-    const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const kept = state.entries.filter((found) => {
-      const text = [found.id, found.scenario, ...found.controllers, `seed ${found.seed}`, found.kind].join(" ").toLowerCase();
+  var warning = (found, inside) => {
+    if (!found.beyond.length) return;
+    const mark = make("em", "not to be trusted", inside);
+    mark.title = found.beyond.join("\n");
+  };
+  var about = (found) => found.kind === "run" ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}${found.backend === "emu" ? " · emulated" : ""}` : `sweep of ${found.runs} runs over ${found.axes.join(" and ")}`;
+  var row = (found) => {
+    const item = make("li");
+    item.classList.toggle("chosen", chosen.includes(found.id));
+    const tick = make("input", void 0, item);
+    tick.type = "checkbox";
+    tick.checked = chosen.includes(found.id);
+    tick.setAttribute("aria-label", `lay over: ${found.id}`);
+    tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found.id] : chosen.filter((id) => id !== found.id)));
+    const button = make("button", void 0, item);
+    make("b", found.id, button);
+    make("span", about(found), button);
+    if (found.kind === "run") warning(found, button);
+    button.addEventListener("click", () => choose([found.id]));
+    return item;
+  };
+  var list = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const left = entries.filter((found) => {
+      const own = found.kind === "run" ? [...found.controllers, `seed ${found.seed}`, found.backend] : [];
+      const text = [found.id, found.scenario, found.kind, ...own].join(" ").toLowerCase();
       return words.every((word) => text.includes(word));
     });
-    $("count").textContent = `${kept.length} of ${state.entries.length}`;
-    $("runs").replaceChildren(
-      ...kept.map((found) => {
-        const row = make("li");
-        row.classList.toggle("chosen", state.chosen.includes(found.id));
-        const tick = make("input", undefined, row);
-        tick.type = "checkbox";
-        tick.checked = state.chosen.includes(found.id);
-        tick.setAttribute("aria-label", `lay over: ${found.id}`);
-        tick.addEventListener("change", () => choose(tick.checked ? [...state.chosen, found.id] : state.chosen.filter((id) => id !== found.id)));
-        const button = make("button", undefined, row);
-        make("b", found.id, button);
-        const about = found.kind === "run" ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}` : `sweep of ${found.runs} runs over ${found.axes.join(" and ")}`;
-        make("span", about, button);
-        button.addEventListener("click", () => choose([found.id]));
-        return row;
-      }),
-    );
+    byId("count", HTMLElement).textContent = `${left.length} of ${entries.length}`;
+    byId("runs", HTMLElement).replaceChildren(...left.map(row));
   };
-
-  const table = async () => {
-    const ids = runs().filter((id) => !id.startsWith("job:"));
-    $("metrics").hidden = !ids.length;
-    const told = ids.map(entry);
-    const names = [...new Set(told.flatMap((found) => Object.keys(found.metrics)))].filter((name) => told.some((found) => found.metrics[name] != null));
+  var table = () => {
+    const told = kept();
+    byId("metrics", HTMLElement).hidden = !told.length;
+    const untrusted = told.filter(({ beyond }) => beyond.length);
+    const banner = byId("untrusted", HTMLElement);
+    banner.hidden = !untrusted.length;
+    banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
     const head = make("tr");
     make("th", "metric", head);
-    for (const id of ids) {
-      const link = make("a", id, make("th", undefined, head));
-      link.href = `/report?id=${encodeURIComponent(id)}`;
+    for (const found of told) {
+      const cell = make("th", void 0, head);
+      const link = make("a", found.id, cell);
+      link.href = `/report?id=${encodeURIComponent(found.id)}`;
       link.title = "open the report";
       link.target = "_blank";
+      warning(found, cell);
     }
-    const rows = names.map((name) => {
-      const row = make("tr");
-      make("td", name, row);
-      for (const found of told) make("td", quantity(name, found.metrics[name]), row);
-      return row;
+    const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
+    const rows = [...names].filter((name) => told.some(({ metrics }) => metrics[name] != null)).map((name) => {
+      const line = make("tr");
+      make("td", name, line);
+      for (const { metrics } of told) make("td", quantity(name, metrics[name]), line);
+      return line;
     });
-    $("table").replaceChildren(head, ...rows);
+    byId("table", HTMLElement).replaceChildren(head, ...rows);
   };
-
-  const pictures = () => {
-    const sweeps = state.chosen.map(entry).filter((found) => found?.kind === "sweep");
-    $("pictures").hidden = !sweeps.length;
-    $("pictures").replaceChildren();
+  var pictures = () => {
+    const box = byId("pictures", HTMLElement);
+    const sweeps = chosen.map(entry).filter((found) => found?.kind === "sweep");
+    box.hidden = !sweeps.length;
+    box.replaceChildren();
     for (const found of sweeps) {
-      make("h2", found.id, $("pictures"));
+      make("h2", found.id, box);
       for (const name of found.pictures) {
-        const image = make("img", undefined, $("pictures"));
+        const image = make("img", void 0, box);
         image.alt = name;
         image.src = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
       }
     }
   };
-
-  let window_ = null;
-  let asked = 0;
-  const draw = async () => {
-    const ids = runs();
-    $("plots").hidden = !ids.length;
-    const turn = ++asked;
-    const names = ids.length ? Object.keys(state.quantities).filter((name) => state.drawn.has(name)) : [];
-    for (const [name, plot] of plots) if (!names.includes(name)) drop(name, plot);
-    await Promise.all(
-      names.map(async (name) => {
-        const which = ids.map((id) => `id=${encodeURIComponent(id)}`).join("&");
-        const span = window_ ? `&from=${window_[0]}&to=${window_[1]}` : "";
-        const data = await ask(`/api/series?quantity=${name}&${which}${span}`);
-        // An answer to what was asked before is no news.
-        if (turn === asked) put(name, data);
-      }),
-    );
-    document.body.dataset.drawn = String(turn);
+  var draw = (again2 = false) => {
+    const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
+    byId("plots", HTMLElement).hidden = !runs.length;
+    return plots.show(runs, shown2(), again2);
   };
-  const redraw = () => draw().catch(tell);
-  let later;
-  const soon = () => {
-    clearTimeout(later);
-    later = setTimeout(redraw, 120);
+  var form = () => {
+    const told = kept();
+    byId("change", HTMLElement).hidden = !told.length;
+    const before = base.value;
+    base.replaceChildren(...told.map(({ id }) => make("option", id)));
+    if (told.some(({ id }) => id === before)) base.value = before;
   };
-
-  const drop = (name, plot) => {
-    plot.uplot.destroy();
-    plot.box.remove();
-    plots.delete(name);
-  };
-
-  let busy = false;
-  const move = (min, max, from) => {
-    busy = true;
-    for (const { uplot } of plots.values()) if (uplot !== from) uplot.setScale("x", { min, max });
-    busy = false;
-    window_ = [min, max];
-    soon();
-  };
-
-  const hands = (u) => {
-    const end = () => plots.get(u.quantity).end;
-    u.over.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      const at = u.posToVal(event.offsetX, "x");
-      const { min, max } = u.scales.x;
-      const factor = event.deltaY < 0 ? 0.8 : 1.25;
-      move(Math.max(at - (at - min) * factor, 0), Math.min(at + (max - at) * factor, end()));
-    }, { passive: false });
-    u.over.addEventListener("mousedown", (event) => {
-      if (!event.shiftKey) return;
-      event.stopImmediatePropagation();
-      const { min, max } = u.scales.x;
-      const each = (max - min) / u.over.clientWidth;
-      const drag = (moved) => {
-        const by = Math.min(Math.max((event.clientX - moved.clientX) * each, -min), Math.max(end() - max, 0));
-        move(min + by, max + by);
-      };
-      const done = () => {
-        removeEventListener("mousemove", drag);
-        removeEventListener("mouseup", done);
-      };
-      addEventListener("mousemove", drag);
-      addEventListener("mouseup", done);
-    }, { capture: true });
-    u.over.addEventListener("dblclick", () => {
-      window_ = null;
-      busy = true;
-      for (const { uplot, end: last } of plots.values()) uplot.setScale("x", { min: 0, max: last });
-      busy = false;
-      soon();
-    });
-  };
-
-  const put = (name, data) => {
-    const several = new Set(data.lines.map((line) => line.run)).size > 1;
-    const label = (line) => (several ? `${line.run}: ${line.label}` : line.label);
-    const key = JSON.stringify([data.unit, data.lines.map((line) => [line.run, line.label])]);
-    const columns = [data.times, ...data.lines.map((line) => line.values)];
-    const known = plots.get(name);
-    const [min, max] = window_ || [0, data.end];
-    if (known && known.key === key) {
-      known.end = data.end;
-      busy = true;
-      known.uplot.setData(columns, false);
-      known.uplot.setScale("x", { min, max });
-      busy = false;
-      return;
-    }
-    const box = known ? known.box : make("div");
-    if (known) known.uplot.destroy();
-    box.className = "plot";
-    // Plots stand in the order of their quantities.
-    if (!known) {
-      const order = Object.keys(state.quantities);
-      const after = order.slice(order.indexOf(name) + 1).find((other) => plots.has(other));
-      $("drawn").insertBefore(box, after ? plots.get(after).box : null);
-    }
-    const font = '12px system-ui, "DejaVu Sans", sans-serif';
-    const axis = { stroke: "#333", grid: { stroke: "#e8e8e8", width: 1 }, ticks: { stroke: "#bbb", width: 1, size: 5 }, font, labelFont: font, labelSize: 18 };
-    // Of many lines nobody tells dashes apart, and they are slow to draw.
-    const many = data.lines.length > 20;
-    const uplot = new uPlot(
-      {
-        title: data.title,
-        width: $("drawn").clientWidth,
-        height: HEIGHT,
-        scales: { x: { time: false }, y: { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
-        axes: [{ ...axis, label: "time (s)", size: 34 }, { ...axis, label: data.unit, size: SIDE - 18 }],
-        series: [
-          { label: "time", value: (u, v) => (v == null ? "–" : `${v.toFixed(3)} s`) },
-          ...data.lines.map((line) => ({ label: label(line), stroke: line.colour, dash: many ? undefined : line.dash.map((d) => d * 1.5), width: many ? 1 / devicePixelRatio : 1.25, points: { show: false }, value: (u, v) => shown(v) })),
-        ],
-        legend: { show: data.lines.length <= 40 },
-        cursor: { drag: { x: true, y: false }, sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } } },
-        hooks: {
-          setScale: [(u, scale) => {
-            if (scale === "x" && !busy) move(u.scales.x.min, u.scales.x.max, u);
-          }],
-        },
-      },
-      undefined,
-      box,
-    );
-    uplot.quantity = name;
-    plots.set(name, { uplot, box, key, end: data.end });
-    busy = true;
-    uplot.setData(columns, false);
-    uplot.setScale("x", { min, max });
-    busy = false;
-    hands(uplot);
-  };
-
-  const form = () => {
-    const ids = runs().filter((id) => !id.startsWith("job:"));
-    $("change").hidden = !ids.length && !state.job;
-    const before = $("base").value;
-    $("base").replaceChildren(...ids.map((id) => make("option", id)));
-    if (ids.includes(before)) $("base").value = before;
-  };
-
-  const choose = (ids) => {
-    state.chosen = [...new Set(ids)];
-    window_ = null;
-    $("hint").hidden = state.chosen.length > 0;
+  var choose = (ids) => {
+    chosen = [...new Set(ids)];
+    byId("hint", HTMLElement).hidden = chosen.length > 0;
     tell();
     remember();
     list();
     form();
     pictures();
-    return Promise.all([table(), draw()]).catch(tell);
+    table();
+    return draw().catch(tell);
   };
-
-  const refresh = async () => {
+  var refresh = async () => {
     const found = await ask("/api/runs");
-    state.entries = found.runs;
-    state.quantities = found.quantities;
+    entries = found.runs;
+    quantities = found.quantities;
   };
-
-  const follow = (job) => {
-    state.job = job.job;
-    const name = `job:${job.job}`;
-    const before = state.chosen.filter((id) => !id.startsWith("job:"));
-    let version = 0;
-    $("progress").hidden = $("stop").hidden = false;
-    $("start").disabled = true;
-    const events = new EventSource(`/api/jobs/${job.job}/events`);
-    const end = () => {
-      events.close();
-      state.job = null;
-      $("progress").hidden = $("stop").hidden = true;
-      $("start").disabled = false;
-    };
-    events.onmessage = async (message) => {
-      const said = JSON.parse(message.data);
-      $("progress").value = said.simulated_ns / said.total_ns;
-      $("state").textContent = said.state === "running" ? `${(said.simulated_ns / 1e9).toFixed(1)} of ${said.total_ns / 1e9} s` : said.state;
-      document.body.dataset.job = said.state;
-      if (said.state !== "running") end();
-      try {
-        if (said.state === "done") {
-          await refresh();
-          await choose([...before, said.id]);
-        } else if (said.state === "failed") {
-          tell(new Error(said.message));
-        } else if (said.version > version) {
-          version = said.version;
-          state.chosen = [...before, name];
-          await draw();
-        }
-      } catch (error) {
-        tell(error);
+  var again = async () => {
+    const set = byId("set", HTMLTextAreaElement).value.split("\n").filter((line) => line.trim()).map((line) => {
+      const at = line.indexOf("=");
+      if (at < 1) throw new Error(`KEY = VALUE, not: ${line}`);
+      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    });
+    const said = byId("seed", HTMLInputElement).value;
+    const job = await ask("/api/run", { id: base.value, set, seed: said === "" ? null : Number(said) });
+    const before = chosen.filter((id) => !isJob(id));
+    follow(job, {
+      tell,
+      more: (run) => {
+        chosen = [...before, run];
+        return draw(true);
+      },
+      done: async (run) => {
+        await refresh();
+        await choose([...before, run]);
       }
-    };
-    events.onerror = () => {
-      if (state.job !== null) tell(new Error("the server has gone"));
-      end();
-    };
+    });
   };
-
-  $("again").addEventListener("submit", async (event) => {
+  var start2 = async () => {
+    await refresh();
+    recall();
+    plots = new Plots(Object.keys(quantities), tell);
+    for (const [name, title] of Object.entries(quantities)) {
+      const label = make("label", void 0, byId("quantities", HTMLElement));
+      const tick = make("input", void 0, label);
+      tick.type = "checkbox";
+      tick.checked = drawn.has(name);
+      label.append(` ${title}`);
+      tick.addEventListener("change", () => {
+        drawn[tick.checked ? "add" : "delete"](name);
+        remember();
+        draw(true).catch(tell);
+      });
+    }
+    if (!entries.length) byId("hint", HTMLElement).textContent = "There are no runs here yet: `paceline run FILE` makes one.";
+    await choose(chosen);
+    document.body.dataset["ready"] = "yes";
+  };
+  byId("again", HTMLFormElement).addEventListener("submit", (event) => {
     event.preventDefault();
     tell();
-    try {
-      const set = $("set").value.split("\n").filter((line) => line.trim()).map((line) => {
-        const at = line.indexOf("=");
-        if (at < 1) throw new Error(`KEY = VALUE, not: ${line}`);
-        return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-      });
-      const seed = $("seed").value === "" ? null : Number($("seed").value);
-      follow(await ask("/api/run", { id: $("base").value, set, seed }));
-    } catch (error) {
-      tell(error);
-    }
+    again().catch(tell);
   });
-  $("stop").addEventListener("click", () => ask(`/api/jobs/${state.job}/stop`, {}).catch(tell));
-  $("filter").addEventListener("input", list);
-  let pending;
-  addEventListener("resize", () => {
-    clearTimeout(pending);
-    pending = setTimeout(() => plots.forEach(({ uplot }) => uplot.setSize({ width: $("drawn").clientWidth, height: HEIGHT })), 100);
-  });
-
-  (async () => {
-    try {
-      await refresh();
-      recall();
-      for (const [name, title] of Object.entries(state.quantities)) {
-        const label = make("label", undefined, $("quantities"));
-        const tick = make("input", undefined, label);
-        tick.type = "checkbox";
-        tick.checked = state.drawn.has(name);
-        label.append(` ${title}`);
-        tick.addEventListener("change", () => {
-          state.drawn[tick.checked ? "add" : "delete"](name);
-          remember();
-          redraw();
-        });
-      }
-      $("hint").textContent = state.entries.length ? $("hint").textContent : "There are no runs here yet: `paceline run FILE` makes one.";
-      await choose(state.chosen);
-      document.body.dataset.ready = "yes";
-    } catch (error) {
-      tell(error);
-    }
-  })();
+  filter.addEventListener("input", list);
+  start2().catch(tell);
 })();

@@ -1,0 +1,24 @@
+/** The page's elements. */
+
+/** The element of an id, which the page has; `kind` is the class that it must be of. */
+export const byId = <Kind extends HTMLElement>(id: string, kind: new () => Kind): Kind => {
+  const found = document.getElementById(id);
+  if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} ${id}`);
+  return found;
+};
+
+export const make = <Tag extends keyof HTMLElementTagNameMap>(tag: Tag, text?: string, inside?: Element): HTMLElementTagNameMap[Tag] => {
+  const element = document.createElement(tag);
+  if (text !== undefined) element.textContent = text;
+  inside?.append(element);
+  return element;
+};
+
+/** Calls `act` once, when it has not been called again for so many milliseconds. */
+export const settled = (act: () => void, milliseconds: number): (() => void) => {
+  let pending: ReturnType<typeof setTimeout> | undefined;
+  return () => {
+    clearTimeout(pending);
+    pending = setTimeout(act, milliseconds);
+  };
+};

@@ -1,0 +1,207 @@
+/** The plots of the served page: one window of time for all, and data as fine as it needs. */
+import type uPlotType from "uplot";
+import { ask, type Series } from "./api";
+import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
+import { byId, make, settled } from "./dom";
+import { seconds, shown } from "./quantity";
+
+const HEIGHT = 250;
+/** Of more lines nobody tells dashes apart, and they are slow to draw; of yet more there is no legend. */
+const MANY = 20;
+const LEGEND = 40;
+
+type Span = [from: number, to: number];
+
+interface Plot {
+  chart: uPlotType;
+  box: HTMLElement;
+  /** The lines that it has. */
+  key: string;
+}
+
+export class Plots {
+  readonly #drawn = new Map<string, Plot>();
+  readonly #box = byId("drawn", HTMLElement);
+  readonly #order: string[];
+  readonly #tell: (error: unknown) => void;
+  #runs: string[] = [];
+  #names: string[] = [];
+  /** What is shown; all of the time if nothing is said. */
+  #view: Span | null = null;
+  /** What there is data for at the fineness of the view. */
+  #loaded: Span | null = null;
+  #end = 1;
+  #turn = 0;
+  #loading = false;
+
+  constructor(order: string[], tell: (error: unknown) => void) {
+    this.#order = order;
+    this.#tell = tell;
+    addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+  }
+
+  /** Draws quantities of runs; of other runs than before, all of the time. */
+  show(runs: string[], names: string[], again = false): Promise<void> {
+    if (!again) this.#view = null;
+    this.#runs = runs;
+    this.#names = runs.length ? names : [];
+    for (const [name, plot] of this.#drawn) {
+      if (this.#names.includes(name)) continue;
+      plot.chart.destroy();
+      plot.box.remove();
+      this.#drawn.delete(name);
+    }
+    return this.#load();
+  }
+
+  /** Fetches the view with half of it more on both sides, so that moving shows no gap at once. */
+  async #load(): Promise<void> {
+    const turn = ++this.#turn;
+    this.#loaded = null;
+    if (this.#view) {
+      const [min, max] = this.#view;
+      const more = (max - min) / 2;
+      this.#loaded = [Math.max(min - more, 0), Math.min(max + more, this.#end)];
+    }
+    const which = this.#runs.map((id) => `id=${encodeURIComponent(id)}`);
+    if (this.#loaded) which.push(`from=${this.#loaded[0]}`, `to=${this.#loaded[1]}`);
+    await Promise.all(
+      this.#names.map(async (name) => {
+        const data = await ask<Series>(`/api/series?quantity=${name}&${which.join("&")}`);
+        // An answer to what was asked before is no news.
+        if (turn === this.#turn) this.#put(name, data);
+      }),
+    );
+    document.body.dataset["drawn"] = String(turn);
+  }
+
+  /** Fetches until there is data for what is shown by then. */
+  async #refine(): Promise<void> {
+    if (this.#loading) return;
+    this.#loading = true;
+    try {
+      while (this.#wanting()) await this.#load();
+    } catch (error) {
+      this.#tell(error);
+    }
+    this.#loading = false;
+  }
+
+  #wanting(): boolean {
+    if (!this.#view) return this.#loaded !== null;
+    const [min, max] = this.#view;
+    const [from, to] = this.#loaded ?? [0, this.#end];
+    const near = (max - min) / 4;
+    const short = (from > 0 && min - from < near) || (to < this.#end && to - max < near);
+    return short || to - from > 3 * (max - min) || (this.#loaded === null && (min > 0 || max < this.#end));
+  }
+
+  #span(): Span {
+    return this.#view ?? [0, this.#end];
+  }
+
+  #move(min: number, max: number): void {
+    this.#view = min <= 0 && max >= this.#end ? null : [min, max];
+    for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+    void this.#refine();
+  }
+
+  #put(name: string, data: Series): void {
+    this.#end = data.end;
+    const columns: uPlotType.AlignedData = [data.times, ...data.lines.map(({ values }) => values)];
+    const key = JSON.stringify([data.unit, data.lines.map(({ run, label }) => [run, label])]);
+    const known = this.#drawn.get(name);
+    const [min, max] = this.#span();
+    if (known?.key === key) {
+      known.chart.setData(columns, false);
+      known.chart.setScale("x", { min, max });
+      return;
+    }
+    known?.chart.destroy();
+    const box = known?.box ?? this.#place(name);
+    const chart = new uPlot(this.#options(data), undefined, box);
+    this.#drawn.set(name, { chart, box, key });
+    chart.setData(columns, false);
+    chart.setScale("x", { min, max });
+    this.#listen(chart);
+  }
+
+  /** Plots stand in the order of their quantities. */
+  #place(name: string): HTMLElement {
+    const box = make("div");
+    box.className = "plot";
+    const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
+    this.#box.insertBefore(box, (after && this.#drawn.get(after)?.box) || null);
+    return box;
+  }
+
+  #options(data: Series): uPlotType.Options {
+    const several = new Set(data.lines.map(({ run }) => run)).size > 1;
+    const many = data.lines.length > MANY;
+    const lines = data.lines.map(
+      ({ run, label, colour, dash }): uPlotType.Series => ({
+        label: several ? `${run}: ${label}` : label,
+        stroke: colour,
+        ...(many ? {} : { dash: dashed(dash) }),
+        width: many ? 1 / devicePixelRatio : 1.25,
+        points: { show: false },
+        value: (_, value) => shown(value),
+      }),
+    );
+    return {
+      title: data.title,
+      width: this.#box.clientWidth,
+      height: HEIGHT,
+      scales: { x: { time: false }, y: { range: fromZero } },
+      axes: [timeAxis(), axis(data.unit, SIDE - 18)],
+      series: [{ label: "time", value: (_, value) => seconds(value) }, ...lines],
+      legend: { show: data.lines.length <= LEGEND },
+      cursor: cursor(),
+      hooks: {
+        setScale: [
+          (chart, scale) => {
+            // uPlot tells of every change, of those that were asked for too, and only later.
+            const { min, max } = chart.scales["x"] ?? {};
+            const [from, to] = this.#span();
+            if (scale === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);
+          },
+        ],
+      },
+    };
+  }
+
+  #listen(chart: uPlotType): void {
+    chart.over.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        const at = chart.posToVal(event.offsetX, "x");
+        const [min, max] = this.#span();
+        const factor = event.deltaY < 0 ? 0.8 : 1.25;
+        this.#move(Math.max(at - (at - min) * factor, 0), Math.min(at + (max - at) * factor, this.#end));
+      },
+      { passive: false },
+    );
+    chart.over.addEventListener(
+      "mousedown",
+      (event) => {
+        if (!event.shiftKey) return;
+        event.stopImmediatePropagation();
+        const [min, max] = this.#span();
+        const each = (max - min) / chart.over.clientWidth;
+        const drag = (moved: MouseEvent): void => {
+          const by = Math.min(Math.max((event.clientX - moved.clientX) * each, -min), Math.max(this.#end - max, 0));
+          this.#move(min + by, max + by);
+        };
+        const done = (): void => {
+          removeEventListener("mousemove", drag);
+          removeEventListener("mouseup", done);
+        };
+        addEventListener("mousemove", drag);
+        addEventListener("mouseup", done);
+      },
+      { capture: true },
+    );
+    chart.over.addEventListener("dblclick", () => this.#move(0, this.#end));
+  }
+}
