@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -105,12 +107,32 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
             zip(rows["seq_bytes"], ends, strict=True)
         )
     dropped = recorded.packets.filter(pl.col("kind").cast(pl.String) == "drop").height
-    assert path.read_bytes().count(b"dropped at the bottleneck") == dropped > 0
+    assert path.read_bytes().count(b"dropped on the way") == dropped > 0
     again = sum(of_kind(recorded, "retransmit", flow=flow).height for flow in (0, 1))
     assert path.read_bytes().count(b"retransmission") == again > 0
     # On the wire: 52 bytes of headers, as the scenario says.
     _, tcp, length = data[0]
     assert 20 + tcp.off * 4 + length == 52 + 1448
+
+
+def test_a_capture_says_which_packet_a_queue_dropped_late(tmp_path: Path) -> None:
+    """CoDel drops at the head, when many more have been sent."""
+    codel = SCENARIO.replace('"droptail", size = "1 bdp"', '"codel", size = "1 MB"')
+    run = paceline.run(codel, overrides={"run.record.packets": True})
+    (path,) = export([run], "pcapng", tmp_path / "run.pcapng", flow=0)
+    drops = of_kind(run, "drop")
+    assert drops.height > 3
+    data = path.read_bytes()
+    found = []
+    for part in data.split(b"dropped on the way")[:-1]:
+        # The comment follows its packet: the last of ours before it.
+        at = part.rindex(bytes([192, 0, 2, 1, 198, 51, 100, 1]))
+        found.append(int.from_bytes(part[at + 12 : at + 16], "big") - 1)
+    assert sorted(found) == sorted(drops["seq_bytes"])
+    _, *events = records(export([run], "qlog", tmp_path / "qlog", flow=0)[0])
+    sent = [e["data"]["frames"][0]["offset"] for e in events if e["name"] == "quic:packet_sent"]
+    marks = [e["data"] for e in events if e["data"].get("type") == "drop"]
+    assert [sent[int(mark["message"].split()[1])] for mark in marks] == drops["seq_bytes"].to_list()
 
 
 def records(path: Path) -> Iterator[Json]:
@@ -128,7 +150,7 @@ def test_qlog_in_the_current_names(recorded: paceline.Run, tmp_path: Path) -> No
     head, *events = records(written[0])
     assert head["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     assert head["serialization_format"] == "application/qlog+json-seq"
-    assert "urn:ietf:params:qlog:events:quic-12" in head["trace"]["event_schemas"]
+    assert "urn:ietf:params:qlog:events:quic-13" in head["trace"]["event_schemas"]
     assert all(event.keys() == {"time", "name", "data"} for event in events)
     times = [event["time"] for event in events]
     assert times == sorted(times)
@@ -141,6 +163,7 @@ def test_qlog_in_the_current_names(recorded: paceline.Run, tmp_path: Path) -> No
         "quic:recovery_metrics_updated",
         "quic:congestion_state_updated",
         "quic:packet_sent",
+        "quic:packet_received",
         "paceline:controller_updated",
     }
     # What changes, put together, is what was sampled.
@@ -159,6 +182,31 @@ def test_qlog_in_the_current_names(recorded: paceline.Run, tmp_path: Path) -> No
     assert [event["data"]["header"]["packet_number"] for event in sent] == list(range(len(sent)))
     rows = of_kind(recorded, "send", "retransmit")
     assert [event["data"]["frames"][0]["offset"] for event in sent] == rows["seq_bytes"].to_list()
+    assert sent[0]["data"]["raw"] == {"length": 1500, "payload_length": 1448}
+    came = by_name["quic:packet_received"]
+    assert len(came) == of_kind(recorded, "ack").height
+    acked = [
+        number
+        for event in came
+        for frame in event["data"].get("frames", [])
+        for first, last in frame["acked_ranges"]
+        for number in range(first, last + 1)
+    ]
+    assert len(acked) == len(set(acked))
+    # What is acknowledged is what the receiver has, less what is on its way; of every range that
+    # was sent again, one transmission.
+    ranges = rows.select("seq_bytes", "len_bytes").rows()
+    total = of_kind(recorded, "ack")["seq_bytes"].max()
+    assert {ranges[number] for number in acked} >= {r for r in ranges if sum(r) <= total}
+    delivered = set(of_kind(recorded, "deliver").select("seq_bytes", "len_bytes").iter_rows())
+    assert {ranges[number] for number in acked} <= delivered
+    dropped = [
+        int(event["data"]["message"].split()[1])
+        for event in by_name["simulation:marker"]
+        if event["data"]["type"] == "drop"
+    ]
+    assert len(dropped) == of_kind(recorded, "drop").height > 0
+    assert not set(dropped) & set(acked)
 
 
 def test_qlog_for_qvis(recorded: paceline.Run, run: paceline.Run, tmp_path: Path) -> None:
@@ -173,11 +221,13 @@ def test_qlog_for_qvis(recorded: paceline.Run, run: paceline.Run, tmp_path: Path
     assert not any(name.startswith("quic:") for name in names)
     assert names["recovery:metrics_updated"] > 100
     assert names["transport:packet_sent"] == of_kind(recorded, "send", "retransmit").height
+    assert names["transport:packet_received"] == of_kind(recorded, "ack").height
     # Without a record of packets there is all the rest.
     export([run], "qlog", tmp_path / "less.qlog", dialect="0.3")
     less = json.loads((tmp_path / "less.qlog").read_text())
     assert {event["name"] for event in less["traces"][0]["events"]} == names.keys() - {
-        "transport:packet_sent"
+        "transport:packet_sent",
+        "transport:packet_received",
     }
 
 
@@ -268,3 +318,69 @@ def test_the_command(
     assert cli("export", "r", "--format", format_, "--out", "r/run.json/x").returncode == 1
     several = cli("export", "r", "r", "--format", format_)
     assert several.returncode == (0 if format_ == "xplot" else 2)
+
+
+def dissected(path: Path, *fields: str) -> list[list[list[str]]]:
+    """Return what Wireshark's dissectors find: of each frame and field, its values."""
+    command = ["tshark", "-r", str(path), "-o", "tcp.relative_sequence_numbers:FALSE"]
+    command += ["-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
+    for field in fields:
+        command += ["-e", field]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [
+        [field.split(",") if field else [] for field in line.split("|")]
+        for line in result.stdout.splitlines()
+    ]
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_wireshark_dissects_it(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "pcapng", tmp_path / "run.pcapng", flow=0)
+    frames = dissected(
+        path, "frame.time_epoch", "frame.len", "ip.version", "tcp.seq", "tcp.ack", "tcp.srcport",
+        "tcp.options.sack_le", "tcp.options.sack_re", "tcp.window_size", "tcp.options.mss_val",
+        "tcp.options.wscale.shift", "_ws.malformed", "_ws.expert.severity", "tcp.analysis.flags",
+    )  # fmt: skip
+    rows = of_kind(recorded, "send", "retransmit", "ack")
+    opening, frames = frames[:3], frames[3:]
+    assert len(frames) == rows.height
+    # Payload of a full packet; window scaling by 2^14.
+    assert [(frame[9], frame[10]) for frame in opening] == [(["1448"], ["14"])] * 2 + [([], [])]
+    assert all(frame[2] == ["4"] and not frame[11] for frame in frames)
+    # To the nanosecond, where a float would not do.
+    times = [int(frame[0][0].replace(".", "")) for frame in frames]
+    assert times == rows["t_ns"].to_list()
+    columns = ("kind", "seq_bytes", "len_bytes", "window_bytes")
+    for frame, (kind, seq, length, window) in zip(
+        frames, rows.select(columns).iter_rows(), strict=True
+    ):
+        if kind == "ack":
+            assert frame[5] == ["5001"]
+            assert int(frame[4][0]) == seq + 1
+            assert int(frame[8][0]) == min(window >> 14, 0xFFFF) << 14
+        else:
+            assert (int(frame[3][0]), frame[1]) == (seq + 1, [str(length + 52)])
+    blocks = [
+        (int(a) - 1, int(b) - int(a))
+        for frame in frames
+        for a, b in zip(frame[6], frame[7], strict=True)
+    ]
+    held = of_kind(recorded, "sack").select("seq_bytes", "len_bytes")
+    assert blocks == list(held.iter_rows())
+    assert len(blocks) > 10
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_wireshark_finds_the_retransmissions(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "pcapng", tmp_path / "run.pcapng")
+    # What comes soon after newer data is out of order to Wireshark, which does not know at which
+    # end it was captured.
+    flags = ["retransmission", "fast_retransmission", "spurious_retransmission", "out_of_order"]
+    frames = dissected(path, "frame.comment", *(f"tcp.analysis.{flag}" for flag in flags))
+    told = [bool(comment) and "retransmission" in comment[0] for comment, *_ in frames]
+    assert [any(found) for _, *found in frames] == told
+    assert sum(told) == recorded.flows["retransmitted_packets"].sum() > 20
+    # Nothing is missing from the capture, and ACKs are of data that it has.
+    missing = ("lost_segment", "ack_lost_segment", "zero_window", "window_full")
+    missed = dissected(path, *(f"tcp.analysis.{flag}" for flag in missing))
+    assert not any(found for frame in missed for found in frame)

@@ -2,7 +2,7 @@
 
 Payloads are not there: a packet's original length is on record, its captured part ends with the
 headers, and its checksum is that of a payload of zeros. Times count from the run's start. Options
-that are not simulated are filled up with NOPs. A packet that the bottleneck dropped has a comment
+that are not simulated are filled up with NOPs. A packet that was dropped on its way has a comment
 that says so.
 """
 
@@ -57,7 +57,7 @@ def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
     if flow is not None:
         packets = packets.filter(pl.col("flow") == flow)
         events = events.filter(pl.col("flow") == flow)
-    headers = _headers(run)
+    sizes = headers(run)
     mss = {int(row["flow"]): int(row["mss_bytes"]) for row in run.flows.iter_rows(named=True)}
     opening = iter(_handshakes(events))
     following = next(opening, None)
@@ -67,11 +67,11 @@ def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
             while following is not None and following.t <= packet.t:
                 _enhanced(file, following, _OPTIONS, mss[following.flow])
                 following = next(opening, None)
-            _enhanced(file, packet, headers[packet.flow] - _IP - _TCP, 0)
+            _enhanced(file, packet, sizes[packet.flow] - _IP - _TCP, 0)
     return [path]
 
 
-def _headers(run: Run) -> dict[int, int]:
+def headers(run: Run) -> dict[int, int]:
     """Return the headers of each flow's packets, in bytes."""
     scenario = tomllib.loads(run.scenario_toml)
     sizes = [
@@ -80,6 +80,11 @@ def _headers(run: Run) -> dict[int, int]:
         for _ in range(group["count"])
     ]
     return dict(enumerate(sizes))
+
+
+def ack_bytes(blocks: int) -> int:
+    """Return the length of an ACK with so many SACK blocks (RFC 2018 section 3)."""
+    return _IP + _TCP + (4 + 8 * min(blocks, 4) if blocks else 0)
 
 
 def _handshakes(events: pl.DataFrame) -> list[_Packet]:
@@ -96,14 +101,12 @@ def _handshakes(events: pl.DataFrame) -> list[_Packet]:
 
 
 def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
-    """Put rows together: a loss belongs to the packet before it, SACK blocks to their ACK."""
+    """Put rows together: SACK blocks belong to the ACK before them."""
     open_: _Packet | None = None
-    columns = ("t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes")
-    for t, flow, kind, seq, length, window in rows.select(columns).iter_rows():
-        if open_ is not None and kind == "drop":
-            again = f"{open_.comment}, " if open_.comment else ""
-            open_.comment = f"{again}dropped at the bottleneck"
-            continue
+    rows = rows.with_row_index()
+    dropped = _dropped(rows)
+    columns = ("index", "t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes")
+    for index, t, flow, kind, seq, length, window in rows.select(columns).iter_rows():
         if open_ is not None and kind == "sack":
             open_.sacks.append((seq, seq + length))
             continue
@@ -115,9 +118,19 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
             open_ = _Packet(t, flow, sent=False, ack=seq, window=window)
         else:
             open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
-            open_.comment = "retransmission" if kind == "retransmit" else ""
+            said = ["retransmission"] if kind == "retransmit" else []
+            open_.comment = ", ".join(said + ["dropped on the way"] * (index in dropped))
     if open_ is not None:
         yield open_
+
+
+def _dropped(rows: pl.DataFrame) -> set[int]:
+    """Return the rows of the transmissions that were dropped: a queue may do so long after."""
+    kind = pl.col("kind").cast(pl.String)
+    key = ("flow", "seq_bytes")
+    sent = rows.filter(kind.is_in(["send", "retransmit"])).select("index", *key, sent="index")
+    drops = rows.filter(kind == "drop").select("index", *key)
+    return set(drops.join_asof(sent, on="index", by=key, check_sortedness=False)["sent"])
 
 
 def _begin(file: BinaryIO, run: Run) -> None:

@@ -1,13 +1,17 @@
 """qlog: what a flow's sender saw, in the names of the current drafts or of version 0.3.
 
-Current: draft-ietf-quic-qlog-main-schema-13 and quic-events-12, a JSON text sequence a flow. 0.3:
+Current: draft-ietf-quic-qlog-main-schema-14 and quic-events-13, a JSON text sequence a flow. 0.3:
 one file with a trace a flow, for viewers that know no other (qvis). A controller's own fields stand
 in a namespace of their own, under the names of the record.
+
+Each transmission has a packet number, as in QUIC. An ACK is of the numbers whose bytes it is the
+first to acknowledge; of bytes that were sent again, of the latest.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
 from pathlib import Path
@@ -16,6 +20,7 @@ from typing import Any, Literal
 import polars as pl
 
 from paceline._paceline import __version__
+from paceline.export.pcapng import ack_bytes, headers
 from paceline.runs import Run
 
 Dialect = Literal["current", "0.3"]
@@ -24,7 +29,7 @@ Event = tuple[int, str, dict[str, Any]]
 #: Of private event schemas; the names are those of the record's columns.
 _OWN = "urn:uuid:0d1a3f7e-5b43-5f0e-9c55-2b2a6c1f7c11#paceline"
 _SCHEMAS = [
-    "urn:ietf:params:qlog:events:quic-12",
+    "urn:ietf:params:qlog:events:quic-13",
     "urn:ietf:params:qlog:events:simulation",
     _OWN,
 ]
@@ -47,6 +52,7 @@ _OLD = {
     "quic:recovery_metrics_updated": "recovery:metrics_updated",
     "quic:congestion_state_updated": "recovery:congestion_state_updated",
     "quic:packet_sent": "transport:packet_sent",
+    "quic:packet_received": "transport:packet_received",
 }
 
 
@@ -125,7 +131,7 @@ def _events(run: Run, row: dict[str, Any]) -> Iterator[Event]:
     except KeyError:
         pass
     else:
-        parts.append(_packets(packets.filter(pl.col("flow") == flow)))
+        parts.append(_packets(packets.filter(pl.col("flow") == flow), headers(run)[flow]))
     yield from merge(*parts, key=lambda event: event[0])
 
 
@@ -167,22 +173,86 @@ def _metrics(run: Run, flow: int) -> Iterator[Event]:
             yield row["t_ns"], "paceline:controller_updated", state
 
 
-def _packets(packets: pl.DataFrame) -> Iterator[Event]:
+def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
+    """Return what was sent, what was dropped on the way, and what came back."""
+    unacked = _Unacked()
     number = -1
-    for row in packets.iter_rows(named=True):
-        if row["kind"] in ("send", "retransmit"):
+    came = 0
+    ack: tuple[int, list[tuple[int, int]]] | None = None
+    columns = ("t_ns", "kind", "seq_bytes", "len_bytes")
+    for t, kind, seq, length in packets.select(columns).iter_rows():
+        if kind == "sack" and ack is not None:
+            ack[1].append((seq, seq + length))
+            continue
+        if ack is not None:
+            yield _received(came, ack, unacked)
+            came += 1
+            ack = None
+        if kind in ("send", "retransmit"):
             number += 1
-            length = row["len_bytes"]
-            stream = {"frame_type": "stream", "stream_id": 0, "offset": row["seq_bytes"]}
-            yield (
-                row["t_ns"],
-                "quic:packet_sent",
-                {
-                    "header": {"packet_type": "1RTT", "packet_number": number},
-                    "raw": {"payload_length": length},
-                    "frames": [{**stream, "length": length}],
-                },
-            )
-        elif row["kind"] == "drop":
-            message = f"packet {number} at the bottleneck"
-            yield row["t_ns"], "simulation:marker", {"type": "drop", "message": message}
+            unacked.sent(number, seq, seq + length)
+            stream = {"frame_type": "stream", "stream_id": 0, "offset": seq}
+            data = {
+                "header": {"packet_type": "1RTT", "packet_number": number},
+                "raw": {"length": header + length, "payload_length": length},
+                "frames": [{**stream, "raw": {"payload_length": length}}],
+            }
+            yield t, "quic:packet_sent", data
+        elif kind == "drop":
+            message = f"packet {unacked.number(seq)}"
+            yield t, "simulation:marker", {"type": "drop", "message": message}
+        elif kind == "ack":
+            ack = t, [(0, seq)]
+    if ack is not None:
+        yield _received(came, ack, unacked)
+
+
+def _received(number: int, ack: tuple[int, list[tuple[int, int]]], unacked: _Unacked) -> Event:
+    t, (total, *blocks) = ack
+    data: dict[str, Any] = {
+        "header": {"packet_type": "1RTT", "packet_number": number},
+        "raw": {"length": ack_bytes(len(blocks))},
+    }
+    if numbers := sorted(n for block in (total, *blocks) for n in unacked.acknowledge(*block)):
+        data["frames"] = [{"frame_type": "ack", "acked_ranges": _ranges(numbers)}]
+    return t, "quic:packet_received", data
+
+
+class _Unacked:
+    """The packets whose bytes are not acknowledged, in the order of these."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        #: A packet's number and its end, by its first.
+        self._packets: dict[int, tuple[int, int]] = {}
+
+    def sent(self, number: int, start: int, end: int) -> None:
+        """Add a packet; one with the same first byte is given up for it."""
+        if start not in self._packets:
+            insort(self._starts, start)
+        self._packets[start] = number, end
+
+    def number(self, start: int) -> int | None:
+        """Return the number of the latest packet with this first byte."""
+        return self._packets.get(start, (None, 0))[0]
+
+    def acknowledge(self, start: int, end: int) -> list[int]:
+        """Take the numbers of those whose bytes lie between `start` and `end`."""
+        first = bisect_left(self._starts, start)
+        last = bisect_left(self._starts, end, first)
+        if last > first and self._packets[self._starts[last - 1]][1] > end:
+            last -= 1
+        taken = [self._packets.pop(at)[0] for at in self._starts[first:last]]
+        del self._starts[first:last]
+        return taken
+
+
+def _ranges(numbers: list[int]) -> list[list[int]]:
+    """Return runs of successive numbers as their first and their last."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found
