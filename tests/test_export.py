@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
@@ -250,6 +252,24 @@ def test_flent_reads_it(recorded: paceline.Run, tmp_path: Path) -> None:
     assert len(list(results.raw_series("TCP upload::1", absolute=True))) > 8
 
 
+@pytest.mark.parametrize("plot", ["totals", "upload_with_ping", "ping"])
+def test_flent_plots_it(recorded: paceline.Run, tmp_path: Path, plot: str) -> None:
+    (path,) = export([recorded], "flent", tmp_path / "run.flent.gz")
+    picture = tmp_path / "plot.png"
+    command = [sys.executable, "-c", "from flent import run_flent; run_flent()"]
+    result = subprocess.run(
+        [*command, "-i", path, "-p", plot, "-o", picture],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"MPLBACKEND": "agg"},
+    )
+    assert result.returncode == 0, result.stderr
+    # Only Flent's greeting, no warning of a series that is not there.
+    assert "WARNING" not in result.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def points(path: Path) -> Iterator[tuple[str, list[str]]]:
     lines = iter(path.read_text(encoding="ascii").splitlines())
     assert next(lines) == "timeval unsigned"
@@ -271,6 +291,11 @@ def points(path: Path) -> Iterator[tuple[str, list[str]]]:
     pytest.fail("it has no end")
 
 
+def recorded_with_window() -> paceline.Run:
+    window = {"flows.0.receive_window": "30 kB", "run.record.packets": True}
+    return paceline.run(SCENARIO, overrides=window)
+
+
 def test_xplot_has_every_packet(recorded: paceline.Run, tmp_path: Path) -> None:
     (path,) = export([recorded], "xplot", tmp_path / "run.xpl", flow=0)
     seen = Counter(name for name, _ in points(path))
@@ -278,6 +303,12 @@ def test_xplot_has_every_packet(recorded: paceline.Run, tmp_path: Path) -> None:
     assert seen["R"] == of_kind(recorded, "retransmit").height > 0
     assert seen["red diamond"] == of_kind(recorded, "drop").height > 0
     assert seen["purple line"] == of_kind(recorded, "sack").height > 0
+    # The window is drawn where it is near: else it is all that there is to see.
+    assert not seen["yellow line"]
+    near = recorded_with_window()
+    (path_near,) = export([near], "xplot", tmp_path / "near.xpl", flow=0)
+    yellow = [values for name, values in points(path_near) if name == "yellow line"]
+    assert len(yellow) > 100
     # The lines of the ACKs go on where they stopped, up to the last.
     green = [[float(v) for v in values] for name, values in points(path) if name == "green line"]
     for before, after in pairwise(green):

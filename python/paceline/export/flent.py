@@ -73,8 +73,9 @@ def _metadata(
     return {
         "NAME": "tcp_nup",
         "TITLE": f"{run.scenario}, seed {run.seed}",
-        "HOST": "simulated",
-        "HOSTS": ["simulated"],
+        "HOST": "receiver",
+        "HOSTS": ["receiver"],
+        "LOCAL_HOST": f"sender, {'emulated' if run.backend == 'emu' else 'simulated'}",
         "TIME": _EPOCH,
         "T0": _EPOCH,
         "LENGTH": end / 1e9,

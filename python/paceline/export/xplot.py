@@ -41,7 +41,7 @@ def _lines(runs: Sequence[Run], shown: Sequence[Trace]) -> Iterator[str]:
     yield "sequence number"
     for trace, colour in zip(shown, cycle(_COLOURS), strict=False):
         many = len(shown) > 1
-        yield from _trace(trace, dict.fromkeys(_ALONE, colour) if many else _ALONE)
+        yield from _trace(trace, greatest, dict.fromkeys(_ALONE, colour) if many else _ALONE)
         if many:
             yield colour
             yield f"rtext {_time(trace.end_ns)} {trace.sends['end'][-1]}"
@@ -49,9 +49,10 @@ def _lines(runs: Sequence[Run], shown: Sequence[Trace]) -> Iterator[str]:
     yield "go"
 
 
-def _trace(trace: Trace, colours: dict[str, str]) -> Iterator[str]:
+def _trace(trace: Trace, greatest: int, colours: dict[str, str]) -> Iterator[str]:
     yield colours["window"]
-    yield from _steps(trace.acks, "end")
+    # xplot shows all that there is: a window that is never near would leave the data no room.
+    yield from _steps(trace.acks.filter(pl.col("end") <= 2 * greatest), "end")
     yield colours["ack"]
     yield from _steps(trace.acks, "seq")
     yield colours["send"]
