@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,23 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
     # On the wire: 52 bytes of headers, as the scenario says.
     _, tcp, length = data[0]
     assert 20 + tcp.off * 4 + length == 52 + 1448
+
+
+@pytest.mark.skipif(shutil.which("tcptrace") is None, reason="needs tcptrace")
+def test_tcptrace_counts_the_same(recorded: paceline.Run, tmp_path: Path) -> None:
+    (path,) = export([recorded], "pcapng", tmp_path / "run.pcapng")
+    result = subprocess.run(
+        ["tcptrace", "-n", "-l", path], capture_output=True, text=True, check=True
+    )
+    # Of both directions of each connection, the sender's comes first.
+    counts = {
+        name: [int(n) for n in re.findall(rf"{name}: +(\d+)", result.stdout)[::2]]
+        for name in ("rexmt data pkts", "rexmt data bytes")
+    }
+    flows = recorded.flows.sort("flow")
+    assert counts["rexmt data pkts"] == flows["retransmitted_packets"].to_list()
+    again = [of_kind(recorded, "retransmit", flow=flow)["len_bytes"].sum() for flow in (0, 1)]
+    assert counts["rexmt data bytes"] == again
 
 
 def test_a_capture_says_which_packet_a_queue_dropped_late(tmp_path: Path) -> None:
