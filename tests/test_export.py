@@ -22,6 +22,7 @@ from flent import resultset
 import paceline
 from conftest import SCENARIO, Command
 from paceline.export import FORMATS, default_name, export
+from paceline.export.timestamps import Times, ets
 
 Json = dict[str, Any]
 
@@ -433,3 +434,77 @@ def test_wireshark_finds_the_retransmissions(recorded: paceline.Run, tmp_path: P
     missing = ("lost_segment", "ack_lost_segment", "zero_window", "window_full")
     missed = dissected(path, *(f"tcp.analysis.{flag}" for flag in missing))
     assert not any(found for frame in missed for found in frame)
+
+
+@pytest.mark.parametrize(
+    ("held", "field"),
+    [(0, 0), (8_191_999, 8191 << 1), (8_192_000, 1 << 14 | 9 << 1), (9_500_000, 1 << 14 | 10 << 1),
+     (8_191_000_001, 1 << 14 | 8191 << 1), (8_191_001_000, 2 << 14), (None, 2 << 14)],
+)  # fmt: skip
+def test_the_echo_delay_of_ets_has_three_units(held: int | None, field: int) -> None:
+    """In microseconds, beyond 8.191 ms in milliseconds rounded up, beyond 8.191 s not at all."""
+    option = ets(Times(3_000_000_999, 2**32 * 1000 + 5000, held))
+    assert option.hex() == f"0101fe0e4554002dc6c000000005{field:04x}"
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")
+def test_wireshark_finds_ets_and_timestamps(tmp_path: Path) -> None:
+    changed = {"flows.0.ets": True, "flows.0.header": "56 B", "run.record.packets": True}
+    run = paceline.run(SCENARIO, overrides=changed)
+    (path,) = export([run], "pcapng", tmp_path / "run.pcapng", flow=0)
+    names = (
+        "ip.src",
+        "tcp.option_kind",
+        "tcp.options.experimental.exid",
+        "tcp.options",
+        "tcp.hdr_len",
+    )
+    frames = dissected(path, *names)
+    assert all("254" in kinds and exid == ["0x4554"] for _, kinds, exid, *_ in frames)
+    assert all(frame[4] == ["36"] for frame in frames[2:] if frame[0] == ["192.0.2.1"])
+    # On SYNs two octets more, for the longest that ACKs are held: 40 ms.
+    for _, _, _, (octets,), _ in frames[:2]:
+        assert octets[octets.index("fe104554") :].endswith(f"{40_000:04x}")
+    said = [options[0][options[0].index("fe0e4554") + 8 :][:20] for *_, options, _ in frames[2:]]
+    words = [(int(o[:8], 16), int(o[8:16], 16), int(o[16:], 16)) for o in said]
+    rows = of_kind(run, "send", "retransmit", "ack").to_dicts()
+    newest = 0
+    for (sent, echoed, held), row in zip(words[1:], rows, strict=True):
+        if row["kind"] == "ack":
+            times = (row["departed_ns"], row["echoed_ns"], row["held_ns"])
+            assert (sent, echoed) == (times[0] // 1000, times[1] // 1000)
+            micros = times[2] // 1000
+            assert held == (micros << 1 if micros < 8192 else 1 << 14 | -(-micros // 1000) << 1)
+            newest = sent
+        else:
+            assert sent == row["t_ns"] // 1000
+            assert newest in (0, echoed)
+    assert {held >> 14 for _, _, held in words} == {0, 1}
+
+    (path,) = export([run], "pcapng", tmp_path / "other.pcapng", flow=1)
+    frames = dissected(
+        path, "tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr", "tcp.options.sack_le"
+    )
+    rows = of_kind(run, "send", "retransmit", "ack", flow=1).to_dicts()
+    for (value, echo, blocks), row in zip(frames[3:], rows, strict=True):
+        if row["kind"] != "ack":
+            assert value == [str(row["t_ns"] // 10**6)]
+        elif len(blocks) < 4:
+            assert (value, echo) == (
+                [str(row["departed_ns"] // 10**6)],
+                [str(row["echoed_ns"] // 10**6)],
+            )
+
+
+def test_a_record_without_times_has_none_in_its_capture(tmp_path: Path) -> None:
+    old = paceline.read(Path(__file__).parent.parent / "crates" / "record" / "tests" / "schema-1")
+    (path,) = export([old], "pcapng", tmp_path / "run.pcapng")
+    captured = Captured(path)
+    kinds = {
+        kind
+        for flow in captured.sent
+        for _, tcp, _ in captured.sent[flow] + captured.came[flow]
+        for kind, _ in dpkt.tcp.parse_opts(tcp.opts)
+    }
+    assert dpkt.tcp.TCP_OPT_TIMESTAMP not in kinds
+    assert 254 not in kinds

@@ -61,6 +61,7 @@ pub fn run(scenario: &Scenario, plan: &Plan, seed: u64, outcome: &Outcome) -> Ru
             seq: packet.seq,
             len: packet.len,
             window: packet.window,
+            told: None,
         });
     }
     let totals: Vec<FlowTotals> = outcome

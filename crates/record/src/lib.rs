@@ -28,7 +28,8 @@ pub use expect::{Expectation, Op, Outcome, evaluate};
 pub use folder::RecordError;
 pub use recorder::Recorder;
 pub use rows::{
-    EventRow, FlowInfo, FlowTotals, LinkInfo, PacketRow, QueueRow, RunInfo, STATE, SampleRow,
+    AckTimes, EventRow, FlowInfo, FlowTotals, LinkInfo, PacketRow, QueueRow, RunInfo, STATE,
+    SampleRow,
 };
 pub use run::{FlowMetrics, Metric, Run};
 pub use view::{FlowRows, Rows};

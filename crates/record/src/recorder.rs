@@ -17,6 +17,8 @@ pub struct Recorder {
     marked: Option<usize>,
     events: TableBuilder,
     packets: TableBuilder,
+    /// The columns of what acknowledgments say, in `packets`.
+    told: Option<[usize; 3]>,
 }
 
 /// What tells one field of a controller from another: two controllers may use one name for
@@ -72,6 +74,7 @@ impl Recorder {
             fields: Vec::new(),
             queue: TableBuilder::new("queue"),
             marked: None,
+            told: None,
             events: TableBuilder::new("events"),
             packets: TableBuilder::new("packets"),
         }
@@ -169,6 +172,15 @@ impl Recorder {
             int(u64::from(row.len)),
             int(row.window),
         ]);
+        if let Some(told) = row.told {
+            let times = told.times();
+            let columns = *self.told.get_or_insert_with(|| {
+                times.map(|(name, _)| self.packets.add_column(name, Kind::Int))
+            });
+            for (column, (_, nanos)) in columns.into_iter().zip(times) {
+                self.packets.set(column, int(nanos));
+            }
+        }
     }
 
     /// The record, whole. A flow without totals has totals of zero.

@@ -163,6 +163,30 @@ pub struct PacketRow {
     pub len: u32,
     /// The receive window in bytes, for an acknowledgment.
     pub window: u64,
+    /// The times that an acknowledgment says, where they are known.
+    pub told: Option<AckTimes>,
+}
+
+/// What an acknowledgment's timestamps say, in the clock that both ends share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckTimes {
+    /// When it left the receiver.
+    pub departed: Instant,
+    /// When the segment that it echoes left the sender.
+    pub echoed: Instant,
+    /// How long the receiver held that segment.
+    pub held: Duration,
+}
+
+impl AckTimes {
+    /// Columns of `packets`, and the values in nanoseconds.
+    pub(crate) fn times(self) -> [(&'static str, u64); 3] {
+        [
+            ("departed_ns", self.departed.as_nanos()),
+            ("echoed_ns", self.echoed.as_nanos()),
+            ("held_ns", self.held.as_nanos()),
+        ]
+    }
 }
 
 /// A flow, known when the run has ended.

@@ -161,6 +161,7 @@ pub(crate) fn two_flows() -> Run {
         seq: 0,
         len: 1448,
         window: 65_536,
+        told: None,
     });
     recorder.finish(&[
         FlowTotals {

@@ -3,7 +3,7 @@
 use paceline_congestion::{CaState, Controller, Ecn};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
-    EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
+    AckTimes, EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::RecordSection;
@@ -149,7 +149,19 @@ impl Journal {
         if !self.packets {
             return;
         }
-        self.packet(now, flow, "ack", ack.ack, 0, ack.window);
+        self.recorder.packet(&PacketRow {
+            t: now,
+            flow,
+            kind: "ack",
+            seq: ack.ack,
+            len: 0,
+            window: ack.window,
+            told: Some(AckTimes {
+                departed: ack.sent,
+                echoed: ack.ts_echo,
+                held: ack.delay,
+            }),
+        });
         for block in ack.blocks.held() {
             let len = u32::try_from(block.end.saturating_sub(block.start)).unwrap_or(u32::MAX);
             self.packet(now, flow, "sack", block.start, len, ack.window);
@@ -265,6 +277,7 @@ impl Journal {
             seq,
             len,
             window,
+            told: None,
         });
     }
 }

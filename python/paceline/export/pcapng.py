@@ -1,9 +1,9 @@
 """pcapng: the packets of a run with headers of IPv4 and TCP, as captured at the sender.
 
 Payloads are not there: a packet's original length is on record, its captured part ends with the
-headers, and its checksum is that of a payload of zeros. Times count from the run's start. Options
-that are not simulated are filled up with NOPs. A packet that was dropped on its way has a comment
-that says so.
+headers, and its checksum is that of a payload of zeros. Times count from the run's start. There are
+timestamps if the record has those of ACKs; what is left of a header is filled up with NOPs. A
+packet that was dropped on its way has a comment that says so.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import struct
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import polars as pl
 
 from paceline._paceline import __version__
+from paceline.export.timestamps import Clock, Times, nanoseconds
 from paceline.runs import Run
 
 #: Addresses for documentation (RFC 5737). Each flow has a port of its own.
@@ -48,6 +50,7 @@ class _Packet:
     length: int = 0
     window: int = 0
     sacks: list[tuple[int, int]] = field(default_factory=list)
+    times: Times | None = None
     comment: str = ""
 
 
@@ -57,7 +60,7 @@ def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
     if flow is not None:
         packets = packets.filter(pl.col("flow") == flow)
         events = events.filter(pl.col("flow") == flow)
-    sizes = headers(run)
+    sizes, clocks = headers(run), _clocks(run, packets)
     mss = {int(row["flow"]): int(row["mss_bytes"]) for row in run.flows.iter_rows(named=True)}
     opening = iter(_handshakes(events))
     following = next(opening, None)
@@ -65,37 +68,54 @@ def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
         _begin(file, run)
         for packet in _packets(packets):
             while following is not None and following.t <= packet.t:
-                _enhanced(file, following, _OPTIONS, mss[following.flow])
+                space = sizes[following.flow] - _IP - _TCP
+                _enhanced(file, following, space, mss[following.flow], clocks)
                 following = next(opening, None)
-            _enhanced(file, packet, sizes[packet.flow] - _IP - _TCP, 0)
+            _enhanced(file, packet, sizes[packet.flow] - _IP - _TCP, 0, clocks)
     return [path]
 
 
 def headers(run: Run) -> dict[int, int]:
     """Return the headers of each flow's packets, in bytes."""
-    scenario = tomllib.loads(run.scenario_toml)
-    sizes = [
-        int(re.sub(r"\D", "", group["header"]))
-        for group in scenario["flows"]
-        for _ in range(group["count"])
-    ]
-    return dict(enumerate(sizes))
+    return dict(enumerate(int(re.sub(r"\D", "", group["header"])) for group in _groups(run)))
 
 
-def ack_bytes(blocks: int) -> int:
+def _groups(run: Run) -> Iterator[dict[str, Any]]:
+    """Return what the scenario says of each flow."""
+    for group in tomllib.loads(run.scenario_toml)["flows"]:
+        yield from repeat(group, group["count"])
+
+
+def _clocks(run: Run, packets: pl.DataFrame) -> dict[int, Clock]:
+    """Return the timestamps of each flow; none if they are not on record."""
+    if "departed_ns" not in packets.columns:
+        return {}
+    back = packets.group_by("flow").agg((pl.col("t_ns") - pl.col("departed_ns")).min())
+    least = {flow: time or 0 for flow, time in back.iter_rows()}
+    return {
+        flow: Clock(group.get("ets", False), nanoseconds(group["ack"]["delay"]), least.get(flow, 0))
+        for flow, group in enumerate(_groups(run))
+    }
+
+
+def ack_bytes(header: int, blocks: int) -> int:
     """Return the length of an ACK with so many SACK blocks (RFC 2018 section 3)."""
-    return _IP + _TCP + (4 + 8 * min(blocks, 4) if blocks else 0)
+    sack = 4 + 8 * blocks if blocks else 0
+    return min(header + sack, _IP + _TCP + _OPTIONS)
 
 
 def _handshakes(events: pl.DataFrame) -> list[_Packet]:
     """Return SYN, its answer and the ACK of that, from when flows opened."""
     packets = []
+    began: dict[int, int] = {}
     for row in events.iter_rows(named=True):
         if row["kind"] == "start":
+            began[row["flow"]] = row["t_ns"]
             packets.append(_Packet(row["t_ns"], row["flow"], sent=True, flags=_SYN, seq=-1))
         elif row["kind"] == "established":
             answer = _Packet(row["t_ns"], row["flow"], sent=False, flags=_SYN | _ACK, seq=-1)
             answer.window = 0xFFFF
+            answer.times = Times(row["t_ns"], began.get(row["flow"], row["t_ns"]))
             packets += [answer, _Packet(row["t_ns"], row["flow"], sent=True)]
     return packets
 
@@ -105,8 +125,9 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
     open_: _Packet | None = None
     rows = rows.with_row_index()
     dropped = _dropped(rows)
-    columns = ("index", "t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes")
-    for index, t, flow, kind, seq, length, window in rows.select(columns).iter_rows():
+    columns = ["index", "t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes"]
+    columns += [name for name in ("departed_ns", "echoed_ns", "held_ns") if name in rows.columns]
+    for index, t, flow, kind, seq, length, window, *told in rows.select(columns).iter_rows():
         if open_ is not None and kind == "sack":
             open_.sacks.append((seq, seq + length))
             continue
@@ -116,6 +137,7 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
             yield open_
         if kind == "ack":
             open_ = _Packet(t, flow, sent=False, ack=seq, window=window)
+            open_.times = Times(*told) if told else None
         else:
             open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
             said = ["retransmission"] if kind == "retransmit" else []
@@ -142,9 +164,12 @@ def _begin(file: BinaryIO, run: Run) -> None:
     _block(file, 1, body + _options((_IF_NAME, b"sender"), (_TSRESOL, b"\x09")))
 
 
-def _enhanced(file: BinaryIO, packet: _Packet, space: int, mss: int) -> None:
+def _enhanced(
+    file: BinaryIO, packet: _Packet, space: int, mss: int, clocks: dict[int, Clock]
+) -> None:
     """Write an enhanced packet block."""
-    data = _ip(packet, _segment(packet, space, mss))
+    times = _times(packet, clocks.get(packet.flow))
+    data = _ip(packet, _segment(packet, space, mss, times))
     body = struct.pack(
         "<IIIII", 0, packet.t >> 32, packet.t % _WORD, len(data), len(data) + packet.length
     )
@@ -154,20 +179,35 @@ def _enhanced(file: BinaryIO, packet: _Packet, space: int, mss: int) -> None:
     _block(file, 6, body)
 
 
-def _segment(packet: _Packet, space: int, mss: int) -> bytes:
+def _times(packet: _Packet, clock: Clock | None) -> bytes:
+    """Return the option with a packet's timestamps."""
+    if clock is None:
+        return b""
+    if packet.sent:
+        return clock.syn(packet.t) if packet.flags & _SYN else clock.data(packet.t)
+    if packet.times is None:
+        return b""
+    if packet.flags & _SYN:
+        return clock.syn_ack(packet.t, packet.times.echoed)
+    return clock.ack(packet.t, packet.times)
+
+
+def _segment(packet: _Packet, space: int, mss: int, times: bytes) -> bytes:
     """Return the TCP header; the checksum is filled in with the addresses."""
     if packet.flags & _SYN:
         # MSS, SACK permitted, window scale
         options = struct.pack(">BBHBBBBBB", 2, 4, mss, 4, 2, 1, 3, 3, _SHIFT)
-        options += b"\x01" * (-len(options) % 4)
+        options += b"\x01" * (-len(options) % 4) + times
     elif packet.sent:
-        options = b"\x01" * (min(max(space, 0), _OPTIONS) // 4 * 4)
-    elif packet.sacks:
-        blocks = packet.sacks[:4]
-        options = struct.pack(">BBBB", 1, 1, 5, 2 + 8 * len(blocks))
-        options += b"".join(struct.pack(">II", _number(a), _number(b)) for a, b in blocks)
+        room = min(max(space, 0), _OPTIONS) // 4 * 4
+        options = times if len(times) <= room else b""
+        options += b"\x01" * (room - len(options))
     else:
-        options = b""
+        blocks = packet.sacks[:4]
+        options = _sack(blocks)
+        # Four blocks leave no room; the simulation has them none the less.
+        if len(times) + len(options) <= _OPTIONS:
+            options = times + options
     ports = (_PORT + packet.flow % _PORTS, _SERVICE)
     source, target = ports if packet.sent else ports[::-1]
     acknowledges = packet.flags & _ACK != 0
@@ -187,6 +227,13 @@ def _segment(packet: _Packet, space: int, mss: int) -> bytes:
         )
         + options
     )
+
+
+def _sack(blocks: list[tuple[int, int]]) -> bytes:
+    if not blocks:
+        return b""
+    option = struct.pack(">BBBB", 1, 1, 5, 2 + 8 * len(blocks))
+    return option + b"".join(struct.pack(">II", _number(a), _number(b)) for a, b in blocks)
 
 
 def _number(offset: int) -> int:

@@ -185,7 +185,7 @@ def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
             ack[1].append((seq, seq + length))
             continue
         if ack is not None:
-            yield _received(came, ack, unacked)
+            yield _received(came, ack, unacked, header)
             came += 1
             ack = None
         if kind in ("send", "retransmit"):
@@ -204,14 +204,16 @@ def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
         elif kind == "ack":
             ack = t, [(0, seq)]
     if ack is not None:
-        yield _received(came, ack, unacked)
+        yield _received(came, ack, unacked, header)
 
 
-def _received(number: int, ack: tuple[int, list[tuple[int, int]]], unacked: _Unacked) -> Event:
+def _received(
+    number: int, ack: tuple[int, list[tuple[int, int]]], unacked: _Unacked, header: int
+) -> Event:
     t, (total, *blocks) = ack
     data: dict[str, Any] = {
         "header": {"packet_type": "1RTT", "packet_number": number},
-        "raw": {"length": ack_bytes(len(blocks))},
+        "raw": {"length": ack_bytes(header, len(blocks))},
     }
     if numbers := sorted(n for block in (total, *blocks) for n in unacked.acknowledge(*block)):
         data["frames"] = [{"frame_type": "ack", "acked_ranges": _ranges(numbers)}]
