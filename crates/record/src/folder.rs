@@ -7,7 +7,6 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use paceline_units::{Bytes, Duration, Instant, Rate};
@@ -22,6 +21,10 @@ use serde_json::{Value, json};
 use crate::columns::{SCHEMA_KEY, columns_of};
 use crate::view::TableView;
 use crate::{FlowInfo, LinkInfo, Run, RunInfo, SCHEMA, TABLES};
+
+mod place;
+
+use place::Beside;
 
 const RUN: &str = "run.json";
 const SCENARIO: &str = "scenario.toml";
@@ -104,32 +107,30 @@ impl Run {
     pub fn write(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
         // The place itself, not a link to it.
         let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
-        check_place(&dir)?;
         let (Some(name), Some(parent)) = (dir.file_name(), dir.parent()) else {
             return Err(RecordError::NotARun { path: dir });
         };
+        // The folder of a name of one part is this one.
+        let parent = if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        };
+        place::tidy(parent);
+        check_place(&dir)?;
         fs::create_dir_all(parent).map_err(at(parent))?;
-        let partial = parent.join(partial_name(&name.to_string_lossy()));
-        let written = self.write_files(&partial, machine);
-        let placed = written.and_then(|()| put(&partial, &dir).map_err(at(&dir)));
-        let placed = placed.and_then(|placed| sync(parent).map(|()| placed));
+        let beside = Beside::new(parent, name).map_err(at(parent))?;
+        let written = self.write_files(beside.path(), machine);
+        let placed = written.and_then(|()| beside.put(&dir).map_err(at(&dir)));
         if placed.is_err() {
             // The first error is the one to tell of.
-            let _ = fs::remove_dir_all(&partial);
+            let _ = place::settle(beside.path(), &dir);
         }
-        if placed? == Placed::OldAside {
-            keep_foreign(&partial, &dir)?;
-            fs::remove_dir_all(&partial).map_err(at(&partial))?;
-        }
-        Ok(())
+        placed?;
+        sync(parent)
     }
 
     fn write_files(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
-        // A process of the same number may have been killed here.
-        if dir.exists() {
-            fs::remove_dir_all(dir).map_err(at(dir))?;
-        }
-        fs::create_dir(dir).map_err(at(dir))?;
         let write = |name: &str, text: String| {
             let path = dir.join(name);
             fs::write(&path, text).map_err(at(&path))
@@ -316,22 +317,9 @@ fn check_place(dir: &Path) -> Result<(), RecordError> {
     Err(RecordError::NotARun { path: dir.into() })
 }
 
-/// A name beside a run's that no other process alive and no other thread uses.
-fn partial_name(name: &str) -> String {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!(".{name}.partial-{}-{count}", std::process::id())
-}
-
 /// Brings a file, or what a folder lists, to the disk.
 #[cfg(unix)]
 fn sync(path: &Path) -> Result<(), RecordError> {
-    // The folder of a name of one part is this one.
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(at(path))
@@ -343,35 +331,6 @@ fn sync(_: &Path) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// What became of the run that was in the place of a new one.
-#[derive(PartialEq, Eq)]
-enum Placed {
-    /// There was none.
-    First,
-    /// It is where the new one was written.
-    OldAside,
-}
-
-/// Moves a whole new run into its place.
-fn put(new: &Path, place: &Path) -> io::Result<Placed> {
-    if place.exists() {
-        exchange(new, place).map(|()| Placed::OldAside)
-    } else {
-        fs::rename(new, place).map(|()| Placed::First)
-    }
-}
-
-/// Moves what someone else put into an old run to the new one.
-fn keep_foreign(old: &Path, new: &Path) -> Result<(), RecordError> {
-    for entry in fs::read_dir(old).map_err(at(old))? {
-        let name = entry.map_err(at(old))?.file_name();
-        if !is_ours(&name.to_string_lossy()) {
-            fs::rename(old.join(&name), new.join(&name)).map_err(at(new))?;
-        }
-    }
-    Ok(())
-}
-
 fn is_ours(name: &str) -> bool {
     let table = |file: &str| {
         TABLES
@@ -379,29 +338,6 @@ fn is_ours(name: &str) -> bool {
             .any(|t| file.strip_suffix(".parquet") == Some(t))
     };
     [RUN, SCENARIO, MACHINE].contains(&name) || table(name)
-}
-
-#[cfg(target_os = "linux")]
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(()),
-        // Some file systems cannot.
-        Err(_) => exchange_in_steps(a, b),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn exchange(a: &Path, b: &Path) -> io::Result<()> {
-    exchange_in_steps(a, b)
-}
-
-/// Not in one step: a process killed in between leaves the old run beside its place.
-fn exchange_in_steps(a: &Path, b: &Path) -> io::Result<()> {
-    let aside = a.with_extension("old");
-    fs::rename(b, &aside)?;
-    fs::rename(a, b)?;
-    fs::rename(&aside, a)
 }
 
 fn table_path(dir: &Path, table: &str) -> PathBuf {

@@ -53,12 +53,14 @@ def read(folder: Path) -> Subject:
         return _sweep(Sweep.read(folder))
     subject = Subject(str(folder))
     for path in sorted(folder.rglob("run.json")):
+        parts = path.parent.relative_to(folder).parts
+        if any(part.startswith(".") for part in parts):
+            continue  # what a killed process has left
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
             seed, _, _ = int(run["seed"]), run["metrics"], run["flows"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise NotARunError(f"{path} is not of a run: {error}") from error
-        parts = path.parent.relative_to(folder).parts
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
         subject.points.setdefault(_without_seed(point, seed), {})[seed] = run
     if not subject.points:

@@ -125,12 +125,38 @@ fn what_a_killed_process_leaves_does_no_harm() {
             .join(format!(".run.partial-{}-{count}", std::process::id()));
         fs::create_dir(&half).unwrap();
         fs::write(half.join("samples.parquet"), "PAR1").unwrap();
-        fs::write(half.join("junk"), "junk").unwrap();
     }
     assert_eq!(contents(&dir), before);
     assert!(Run::read(&dir).is_ok());
     two_flows().write(&dir, None).unwrap();
     assert_eq!(contents(&dir), before);
+    if cfg!(unix) {
+        assert_eq!(names(parent.path()), ["run"]);
+    }
+}
+
+/// Each writes whole runs and removes nothing that another is at.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_may_write_at_once() {
+    let parent = tempfile::tempdir().unwrap();
+    let run = two_flows();
+    std::thread::scope(|scope| {
+        for name in ["a", "a", "b", "c"] {
+            let dir = parent.path().join(name);
+            let run = &run;
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    run.write(&dir, None).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(names(parent.path()), ["a", "b", "c"]);
+    assert_eq!(
+        contents(&parent.path().join("a")),
+        contents(&parent.path().join("c"))
+    );
 }
 
 /// Where folders can be exchanged in one step.
@@ -210,8 +236,11 @@ fn a_killed_writer_leaves_one_run_or_the_other() {
         assert!(whole.contains(&contents(&dir)), "{:?}", names(&dir));
         Run::read(&dir).unwrap();
     }
-    // Most died while they wrote.
+    // Most died while they wrote; the next to write clears up after them.
     assert!(partial > 10, "{partial}");
+    two_runs()[1].write(&dir, None).unwrap();
+    assert_eq!(names(parent.path()), ["1", "99", "run"]);
+    assert_eq!(contents(&dir), whole[1]);
 }
 
 /// `tests/schema-N` is a run as it was written when the schema was N; it stays readable.

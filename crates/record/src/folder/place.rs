@@ -1,0 +1,176 @@
+//! Putting a folder into its place whole: written beside it, then moved there.
+//!
+//! Whoever writes holds a lock on the folder beside, and it goes with its holder however that ends.
+//! What is beside and locked by no one was left by a process that was killed.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::is_ours;
+
+const MARK: &str = ".partial-";
+const ASIDE: &str = "old";
+
+/// A folder that nobody else writes to as long as this lives.
+pub(super) struct Beside {
+    path: PathBuf,
+    /// None where folders cannot be locked: then nothing is ever taken for left behind.
+    _lock: Option<File>,
+}
+
+impl Beside {
+    /// Makes an empty folder in `parent`, for what is to be `name`.
+    pub(super) fn new(parent: &Path, name: &OsStr) -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let (name, id) = (name.to_string_lossy(), std::process::id());
+            let path = parent.join(format!(".{name}{MARK}{id}-{count}"));
+            match fs::create_dir(&path) {
+                // Of a process of the same number, dead or in another container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                made => made?,
+            }
+            let lock = lock(&path);
+            if path.exists() && !lock.as_ref().is_err_and(is_held) {
+                let _lock = lock.ok();
+                return Ok(Self { path, _lock });
+            }
+            // Before it was locked, another process took it for left behind.
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves the folder into its place. What was there before is taken away, but for what someone
+    /// else put into it.
+    pub(super) fn put(&self, place: &Path) -> io::Result<()> {
+        if !place.exists() {
+            return fs::rename(&self.path, place);
+        }
+        let old = exchange(&self.path, place)?;
+        settle(&old, place)
+    }
+}
+
+/// Removes what killed processes have left in `parent`, as far as it can.
+pub(super) fn tidy(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(place) = place_of(&name.to_string_lossy()).map(|place| parent.join(place)) else {
+            continue;
+        };
+        let left = entry.path();
+        // Not a link to a folder.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let Ok(_lock) = lock(&left) else {
+            continue;
+        };
+        // What cannot be removed, of another user say, does no harm.
+        let _ = if left.extension() == Some(OsStr::new(ASIDE)) && !place.exists() {
+            fs::rename(&left, &place)
+        } else {
+            settle(&left, &place)
+        };
+    }
+}
+
+/// The name of the place that a folder of this name was beside.
+fn place_of(name: &str) -> Option<&str> {
+    let (place, id) = name.strip_prefix('.')?.rsplit_once(MARK)?;
+    let id = id.strip_suffix(&format!(".{ASIDE}")).unwrap_or(id);
+    let (process, count) = id.split_once('-')?;
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (number(process) && number(count)).then_some(place)
+}
+
+/// Takes away the run in a folder beside a place. What is not part of a run moves to the place, or
+/// stays if that has something of the same name.
+///
+/// Two processes may do so at once.
+pub(super) fn settle(old: &Path, place: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(old) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let (name, path) = (entry.file_name(), entry.path());
+        let done = if is_ours(&name.to_string_lossy()) {
+            fs::remove_file(&path)
+        } else if place.is_dir() && !place.join(&name).exists() {
+            fs::rename(&path, place.join(&name))
+        } else {
+            Ok(())
+        };
+        unless_gone(done)?;
+    }
+    match fs::remove_dir(old) {
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        removed => unless_gone(removed),
+    }
+}
+
+fn unless_gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Takes a folder for this process, for as long as the file is open.
+#[cfg(unix)]
+fn lock(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{FlockOperation, flock};
+    let file = File::open(folder)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn lock(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether another process holds the lock.
+fn is_held(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Puts `new` where `place` is, and returns where that went.
+#[cfg(target_os = "linux")]
+fn exchange(new: &Path, place: &Path) -> io::Result<PathBuf> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(new.into()),
+        // Some file systems cannot.
+        Err(_) => exchange_in_steps(new, place),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(new: &Path, place: &Path) -> io::Result<PathBuf> {
+    exchange_in_steps(new, place)
+}
+
+/// Not in one step: a process killed in between leaves the old run beside its place, and whoever
+/// tidies puts it back.
+fn exchange_in_steps(new: &Path, place: &Path) -> io::Result<PathBuf> {
+    let mut aside = new.as_os_str().to_owned();
+    aside.push(format!(".{ASIDE}"));
+    let aside = PathBuf::from(aside);
+    let _lock = lock(place);
+    fs::rename(place, &aside)?;
+    fs::rename(new, place)?;
+    Ok(aside)
+}
+
+#[cfg(test)]
+mod tests;
