@@ -4,11 +4,14 @@
 //! `machine.json`. All but the last depend on the run alone: no wall time, no machine, so that
 //! identical runs are identical bytes.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, RecordBatch};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -80,6 +83,14 @@ pub enum RecordError {
     /// A table has not a column that it should have, or not of the right type.
     #[error("the table `{table}` has no proper column `{column}`")]
     Column {
+        /// Name of the table.
+        table: &'static str,
+        /// Name of the column.
+        column: &'static str,
+    },
+    /// A table has a value that no run has: a negative quantity, or a flow or link that is not there.
+    #[error("the table `{table}` has a value in `{column}` that cannot be")]
+    Value {
         /// Name of the table.
         table: &'static str,
         /// Name of the column.
@@ -215,6 +226,7 @@ impl Run {
             Some((table, batch)) => read_flows(TableView { table, batch })?,
             None => return Err(RecordError::Table { table: "flows" }),
         };
+        check_ids(&tables, &flows, run.links.len())?;
         let emulation = run.emulation.clone();
         let read = Self::new(run.info(scenario_toml, flows), tables)?;
         Ok(match emulation {
@@ -391,7 +403,60 @@ fn read_table(dir: &Path, table: &'static str) -> Result<Option<RecordBatch>, Re
     let batches = reader.collect::<Result<Vec<_>, _>>();
     let batches = batches.map_err(|error| parquet(error.into()))?;
     let batch = arrow_select::concat::concat_batches(&schema, &batches);
-    batch.map(Some).map_err(|error| parquet(error.into()))
+    let batch = batch.map_err(|error| parquet(error.into()))?;
+    check_values(TableView {
+        table,
+        batch: &batch,
+    })?;
+    Ok(Some(batch))
+}
+
+/// Quantities are not negative, and only what may be absent is.
+fn check_values(table: TableView<'_>) -> Result<(), RecordError> {
+    for column in columns_of(table.table) {
+        let array = table.batch.column_by_name(column.name);
+        let absent = array.is_some_and(|array| array.null_count() > 0);
+        let ints = array.and_then(|array| array.as_primitive_opt::<Int64Type>());
+        let negative = ints.is_some_and(|ints| ints.iter().flatten().any(|value| value < 0));
+        if negative || (absent && !column.nullable) {
+            return Err(RecordError::Value {
+                table: table.table,
+                column: column.name,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Each flow is there once, and every row is of a flow or of a link that is there.
+fn check_ids(
+    tables: &[(&'static str, RecordBatch)],
+    flows: &[FlowInfo],
+    links: usize,
+) -> Result<(), RecordError> {
+    let known: BTreeSet<u32> = flows.iter().map(|flow| flow.flow).collect();
+    for (table, batch) in tables {
+        let table = TableView { table, batch };
+        let (column, right) = match table.table {
+            "flows" => ("flow", !flows.is_empty() && known.len() == flows.len()),
+            "queue" => {
+                let there = |link| usize::try_from(link).is_ok_and(|link| link < links);
+                let mut ids = table.ids("link")?.iter().flatten();
+                ("link", ids.all(there))
+            }
+            _ => {
+                let mut ids = table.ids("flow")?.iter().flatten();
+                ("flow", ids.all(|flow| known.contains(&flow)))
+            }
+        };
+        if !right {
+            return Err(RecordError::Value {
+                table: table.table,
+                column,
+            });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +49,12 @@ def show(folders: list[str], settings: Settings) -> None:
             )
     except SequenceError as error:
         raise Failure("no-packets", str(error), hint=error.hint) from None
+    except (tomllib.TOMLDecodeError, struct.error, OverflowError) as error:
+        raise Failure(
+            "damaged",
+            f"{folders[0]} is damaged, {settings.format} cannot hold what it says: {error}",
+            hint="run it again",
+        ) from None
     except KeyError:
         raise Failure(
             "no-packets",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import math
 import os
@@ -15,6 +14,7 @@ from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError, ScenarioError, UnavailableError
+from paceline.names import did_you_mean, nearest
 from paceline.runs import Run
 
 #: Marks a folder of several runs, and holds what they say together.
@@ -61,9 +61,9 @@ def _why(error: OSError) -> str | None:
 def _nearest(file: Path) -> str:
     """Return a hint: the scenario whose name is nearest."""
     known = {p.stem: p for p in scenario_files()}
-    found = difflib.get_close_matches(file.stem, known, n=1, cutoff=0.5)
-    if found:
-        return f"did you mean {known[found[0]]}?"
+    near = nearest(file.stem, known)
+    if near:
+        return f"did you mean {known[near]}?"
     return "`paceline list scenarios` shows the scenarios under ./scenarios"
 
 
@@ -205,25 +205,34 @@ def write_failure(out: Path, error: OSError | NotARunError) -> Failure:
     )
 
 
+def _runs_below(folder: Path) -> list[str]:
+    """Return the folders of runs, without what a killed process has left in hidden ones."""
+    found = sorted(path.parent for path in folder.rglob(RUN))
+    return [str(p) for p in found if not p.name.startswith(".")]
+
+
 def read_run(folder: str) -> Run:
     """Read a run from its folder; say plainly why it cannot be read."""
     path = Path(folder)
     if (path / GROUP).is_file() and not (path / RUN).is_file():
-        inside = sorted(str(p.parent) for p in path.rglob(RUN))
+        inside = _runs_below(path)
         hint = f"name one of them, for example {inside[0]}" if inside else None
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
     if not path.exists():
-        known = [str(p.parent) for p in sorted(Path("runs").rglob(RUN))]
-        near = difflib.get_close_matches(folder, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else "`paceline run FILE` makes one"
+        hint = did_you_mean(folder, _runs_below(Path("runs")), "`paceline run FILE` makes one")
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
     try:
         return Run.read(path)
     except NotARunError as error:
+        message = str(error) if folder in str(error) else f"{folder}: {error}"
         raise Failure(
-            "not-a-run", str(error), hint="name the folder that `paceline run` wrote", file=folder
+            "not-a-run", message, hint="name the folder that `paceline run` wrote", file=folder
         ) from None
     except OSError as error:
+        reason = f"{error.strerror}: {error.filename}" if error.strerror else str(error)
         raise Failure(
-            "unreadable", f"cannot read {folder}: {error.strerror}", hint=_why(error), file=folder
+            "unreadable",
+            f"cannot read {folder}: {reason}",
+            hint=_why(error) or "the run is not whole; run it again",
+            file=folder,
         ) from None

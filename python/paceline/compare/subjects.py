@@ -58,7 +58,8 @@ def read(folder: Path) -> Subject:
             continue  # what a killed process has left
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
-            seed, _, _ = int(run["seed"]), run["metrics"], run["flows"]
+            seed = int(run["seed"])
+            _check(run["metrics"], *run["flows"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise NotARunError(f"{path} is not of a run: {error}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
@@ -66,6 +67,16 @@ def read(folder: Path) -> Subject:
     if not subject.points:
         raise NotARunError(f"{folder} has no run and no sweep")
     return subject
+
+
+def _check(*parts: object) -> None:
+    metrics = {d["name"] for d in _paceline.metrics()}
+    for part in parts:
+        if not isinstance(part, dict):
+            raise TypeError("its metrics are not by name")
+        for name in metrics & part.keys():
+            if part[name] is not None and not isinstance(part[name], int | float):
+                raise TypeError(f"{name} is not a number")
 
 
 def _without_seed(point: str, seed: int) -> str:

@@ -168,7 +168,10 @@ fn exchange_in_steps(new: &Path, place: &Path) -> io::Result<PathBuf> {
     let aside = PathBuf::from(aside);
     let _lock = lock(place);
     fs::rename(place, &aside)?;
-    fs::rename(new, place)?;
+    if let Err(error) = fs::rename(new, place) {
+        fs::rename(&aside, place)?;
+        return Err(error);
+    }
     Ok(aside)
 }
 

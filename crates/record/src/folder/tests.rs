@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use arrow_array::Array;
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::types::Float64Type;
+use arrow_array::{ArrayRef, Int64Array, UInt32Array};
 use arrow_schema::DataType;
 
 use super::*;
@@ -347,6 +347,70 @@ fn damage_is_an_error() {
     two_flows().write(&dir, None).unwrap();
     fs::remove_file(dir.join("packets.parquet")).unwrap();
     assert!(Run::read(&dir).unwrap().table("packets").is_none());
+}
+
+/// Whole tables with a value that no run has.
+#[test]
+fn a_value_that_cannot_be_is_an_error() {
+    let parent = tempfile::tempdir().unwrap();
+    let read = |table: &str, change: &dyn Fn(&RecordBatch) -> RecordBatch| {
+        let run = two_flows();
+        let tables = run.tables().iter().map(|(name, batch)| {
+            let change = if *name == table {
+                change
+            } else {
+                &Clone::clone
+            };
+            (*name, change(batch))
+        });
+        let changed = Run::new(run.info().clone(), tables.collect()).unwrap();
+        let dir = parent.path().join("run");
+        changed.write(&dir, None).unwrap();
+        match Run::read(&dir) {
+            Err(RecordError::Value { table, column }) => format!("{table}.{column}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    let with = |batch: &RecordBatch, name: &str, column: ArrayRef| {
+        let mut columns = batch.columns().to_vec();
+        columns[batch.schema().index_of(name).unwrap()] = column;
+        RecordBatch::try_new(batch.schema(), columns).unwrap()
+    };
+    let last = |batch: &RecordBatch, name: &str, value: i64| {
+        let old = batch
+            .column_by_name(name)
+            .unwrap()
+            .as_primitive::<Int64Type>();
+        let mut values: Vec<Option<i64>> = old.iter().collect();
+        *values.last_mut().unwrap() = Some(value);
+        with(batch, name, Arc::new(Int64Array::from(values)))
+    };
+    let ids = |batch: &RecordBatch, name: &str, id: u32| {
+        let ids = UInt32Array::from(vec![id; batch.num_rows()]);
+        with(batch, name, Arc::new(ids))
+    };
+    for (table, column) in [
+        ("flows", "mss_bytes"),
+        ("samples", "t_ns"),
+        ("samples", "rtt_ns"),
+        ("queue", "backlog_bytes"),
+        ("events", "t_ns"),
+        ("packets", "seq_bytes"),
+    ] {
+        let found = read(table, &|batch| last(batch, column, -1));
+        assert_eq!(found, format!("{table}.{column}"));
+    }
+    for (table, column) in [
+        ("samples", "flow"),
+        ("events", "flow"),
+        ("packets", "flow"),
+        ("queue", "link"),
+    ] {
+        let found = read(table, &|batch| ids(batch, column, 9));
+        assert_eq!(found, format!("{table}.{column}"));
+    }
+    assert_eq!(read("flows", &|batch| ids(batch, "flow", 0)), "flows.flow");
+    assert_eq!(read("flows", &|batch| batch.slice(0, 0)), "flows.flow");
 }
 
 #[test]
