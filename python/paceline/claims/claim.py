@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -16,6 +15,7 @@ from paceline.claims.expressions import Expression, ExpressionError
 from paceline.claims.pictures import Picture, PictureError
 from paceline.claims.tables import Table, TableError
 from paceline.grid import Axis, Overrides, Point, crossed
+from paceline.names import nearest
 
 #: Seeds of a short form that does not say.
 QUICK_SEEDS = 2
@@ -161,13 +161,6 @@ def find(
         if claim.id in names
         or ((not names or claim.topic in names) and backend in (None, claim.backend))
     ]
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that a mistyped one is nearest to, if one is near."""
-    by_form = {form.casefold(): form for form in sorted(known)}
-    near = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=0.5)
-    return by_form[near[0]] if near else None
 
 
 def _read(path: Path) -> list[Claim]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import _paceline
-from paceline.claims.claim import Claim, nearest
+from paceline.claims.claim import Claim
 from paceline.claims.conformance import conformance_values
 from paceline.claims.expressions import (
     Expression,
@@ -23,6 +23,7 @@ from paceline.claims.quantity import Quantity, QuantityError
 from paceline.claims.startup import startup_values
 from paceline.claims.tables import Filled, TableError
 from paceline.errors import RunError, ScenarioError
+from paceline.names import nearest
 from paceline.quantities import NONE
 from paceline.runs import Progress
 

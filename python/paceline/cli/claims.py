@@ -10,9 +10,10 @@ from typing import Any
 from rich.markup import escape
 
 from paceline import _paceline
-from paceline.claims import Campaign, Claim, ClaimError, Result, find, load, nearest
+from paceline.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
+from paceline.names import nearest
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 from rich.markup import escape
 
 from paceline import _paceline
-from paceline.claims import nearest
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import plain
 from paceline.compare import Finding, Incomparable, Subject, compare, read, unknown
 from paceline.errors import NotARunError
+from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
 
 _ORDER = ("worse", "better", "unclear", "lost", "gained", "same")
@@ -76,8 +76,8 @@ def show(old: str, new: str, settings: Settings) -> Exit:
 
 def _known(metrics: Sequence[str]) -> None:
     for name in unknown(metrics):
-        near = nearest(name, {d["name"] for d in _paceline.metrics()})
-        hint = f"did you mean {near}?" if near else "`paceline list metrics` lists them"
+        metrics = [d["name"] for d in _paceline.metrics()]
+        hint = did_you_mean(name, metrics, "`paceline list metrics` lists them")
         raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
 
 

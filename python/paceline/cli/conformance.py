@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.conformance import Case, CaseError, load, run_case
+from paceline.names import did_you_mean
 
 #: The suites, by the names of their folders.
 GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
@@ -98,8 +98,7 @@ def _chosen(id_: str, names: Sequence[str]) -> bool:
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known[:8])}, ..."
+    hint = did_you_mean(name, known, f"known are {', '.join(known[:8])}, ...")
     return Failure("unknown-name", f"no {what} is called {name!r}", hint=hint)
 
 

@@ -14,11 +14,12 @@ from jinja2 import Environment, StrictUndefined
 from rich.markup import escape
 
 from paceline import _paceline
-from paceline.claims import Campaign, ClaimError, Result, nearest
+from paceline.claims import Campaign, ClaimError, Result
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.evaluate import Matrix, criteria, pairs
 from paceline.evaluate.matrix import MEASURES
+from paceline.names import did_you_mean
 from paceline.report import writing
 from paceline.report.figure import saved
 
@@ -48,8 +49,7 @@ def show(controller: str, settings: Settings) -> Exit:
     known = [c["name"] for c in _paceline.controllers()]
     for name in (controller, *settings.against):
         if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else "`paceline list controllers` lists them"
+            hint = did_you_mean(name, known, "`paceline list controllers` lists them")
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     try:
         campaign = Campaign(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import tomllib
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from rich.markup import escape
 from paceline import _paceline
 from paceline.cli import console, files
 from paceline.cli.failure import Failure
+from paceline.names import did_you_mean
 
 What = Literal["controllers", "queues", "metrics", "scenarios", "claims", "exports"]
 
@@ -171,8 +171,7 @@ def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, A
     if found:
         return found
     names = [str(row["name"]) for row in rows]
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}?" if near else f"`paceline list {what}` shows them all"
+    hint = did_you_mean(name, names, f"`paceline list {what}` shows them all")
     raise Failure("unknown-name", f"no {what.removesuffix('s')} is called {name!r}", hint=hint)
 
 

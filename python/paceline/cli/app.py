@@ -1,0 +1,66 @@
+"""The command as a whole, and what several of its parts take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from paceline._paceline import __version__
+
+_DEMO = "scenarios/bbr3/four-flows-50M-40ms-1bdp.toml"
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a help: calls of the command."""
+    return "Examples:\n\n" + "\n".join(f"    paceline {line}" for line in lines)
+
+
+app = App(
+    name="paceline",
+    version=__version__,
+    help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
+
+    Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
+    3 expectation failed, 4 regression found, 127 this machine lacks what is needed,
+    130 interrupted.
+    """,
+    help_epilogue=examples(
+        f"run {_DEMO}",
+        "list controllers bbr3",
+        "report runs/four-flows-50M-40ms-1bdp-1",
+    ),
+    help_format="markdown",
+    version_flags=["--version"],
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+    end_of_options_delimiter="--",
+)
+
+
+def positive(_: object, value: int | None) -> None:
+    """Refuse less than 1."""
+    if value is not None and value < 1:
+        raise ValueError("must be 1 or more.")
+
+
+def not_negative(_: object, value: int | None) -> None:
+    """Refuse less than 0."""
+    if value is not None and value < 0:
+        raise ValueError("must be 0 or more.")
+
+
+#: What several commands take.
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
+Quiet = Annotated[bool, Parameter(negative="", help="No progress.")]
+Jobs = Annotated[
+    int | None, Parameter(validator=positive, help="Threads. Default: one for each core.")
+]
+Set = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
+    ),
+]
