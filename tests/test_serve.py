@@ -116,6 +116,25 @@ def test_what_is_not_there(server: Server, path: str, status: int) -> None:
     assert ask(server, path)[0] == status
 
 
+def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: Path) -> None:
+    run = paceline.run(SCENARIO)
+    for name in ("good", "cut", "bent", ".half.partial-1"):
+        run.write(tmp_path / name)
+    for table in (tmp_path / "cut").glob("*.parquet"):
+        table.write_bytes(table.read_bytes()[:100])
+    (tmp_path / "bent" / "run.json").write_text('{"scenario": [')
+    with serving(tmp_path) as server:
+        entries = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+        assert entries == {"good", "cut"}
+        for path in ("/api/run?id=", "/api/series?quantity=rtt_ns&id=", "/report?id="):
+            assert ask(server, path + "good")[0] == 200
+        for path in ("/api/series?quantity=rtt_ns&id=", "/report?id="):
+            status, answer = ask(server, path + "cut")
+            assert status in (400, 404, 422), path
+            assert ".parquet: " in answer["error"], answer
+        assert ask(server, "/api/run?id=bent")[0] == 404
+
+
 def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
     assert server.server_address[0] == "127.0.0.1"
     # A name of somebody else's that points here.

@@ -112,10 +112,9 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         .percentile(0.99)
         .zip(seen.lateness.percentile(0.99));
     let queue_error = queue_error.map(|(ingest, release)| rate.volume_in(ingest + release));
-    let millis = |time: Option<Duration>| {
-        let micros = time.unwrap_or_default().as_micros();
-        format!("{} ms", micros as f64 / 1000.0)
-    };
+    // As the bounds beside them are written.
+    let micros =
+        |time: Option<Duration>| Duration::from_micros(time.unwrap_or_default().as_micros());
     let mut beyond = Vec::new();
     let mut hold = |figure: &str, value: Value, bound: Value, broken: bool, message: String| {
         if broken {
@@ -132,7 +131,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         lateness.is_some_and(|time| time > bounds.lateness_p99),
         format!(
             "1 % of packets left the path more than {} late, and {} is allowed",
-            millis(lateness),
+            micros(lateness),
             bounds.lateness_p99
         ),
     );
@@ -143,7 +142,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         added.is_some_and(|time| time > bounds.added_delay),
         format!(
             "the emulator adds {} to a round trip, and {} is allowed",
-            millis(added),
+            micros(added),
             bounds.added_delay
         ),
     );
@@ -192,7 +191,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         answer > bounds.answer_max,
         format!(
             "a receiver took {} to acknowledge what it has to acknowledge at once, and {} is allowed",
-            millis(Some(answer)),
+            micros(Some(answer)),
             bounds.answer_max
         ),
     );

@@ -39,6 +39,8 @@ class Catalogue:
         """Return every run and sweep, the latest first."""
         found = []
         for folder, below, names in os.walk(self._folder):
+            # What a writer has not finished, or left when it was killed, is hidden.
+            below[:] = [name for name in below if not name.startswith(".")]
             name = SWEEP if SWEEP in names else "run.json"
             if name not in names:
                 continue

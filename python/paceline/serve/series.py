@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
+from paceline.errors import NotARunError
 from paceline.quantities import Scale, scale_of
 from paceline.report.palette import Style, flow_style
 from paceline.report.panels import Values, envelopes, rates, top
@@ -70,25 +72,35 @@ class OnDisk:
         self._folder = folder
         self._read: dict[tuple[str, str], pl.Series] = {}
 
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[Path]:
+        file = self._folder / f"{table}.parquet"
+        try:
+            yield file
+        except pl.exceptions.PolarsError as error:
+            raise NotARunError(f"cannot read {file}: {error}") from error
+
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row for each flow."""
-        return pl.read_parquet(self._folder / "flows.parquet")
+        with self._reading("flows") as file:
+            return pl.read_parquet(file)
 
     @cached_property
     def _names(self) -> dict[str, frozenset[str]]:
-        tables = ("samples", "queue")
-        schemas = {
-            name: pl.read_parquet_schema(self._folder / f"{name}.parquet") for name in tables
-        }
-        return {name: frozenset(schema) for name, schema in schemas.items()}
+        names = {}
+        for table in ("samples", "queue"):
+            with self._reading(table) as file:
+                names[table] = frozenset(pl.read_parquet_schema(file))
+        return names
 
     def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
         """Return columns of a table, those that it has."""
         wanted = [name for name in names if name in self._names[table]]
         fresh = [name for name in wanted if (table, name) not in self._read]
         if fresh:
-            frame = pl.read_parquet(self._folder / f"{table}.parquet", columns=fresh)
+            with self._reading(table) as file:
+                frame = pl.read_parquet(file, columns=fresh)
             for name in fresh:
                 self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])

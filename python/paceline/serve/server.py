@@ -88,7 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._error(HTTPStatus.FORBIDDEN, "not called by its own address")
                 return
             answer(parts.path, parse_qs(parts.query))
-        except (Missing, NotARunError, OSError) as error:
+        except NotARunError as error:
+            self._error(HTTPStatus.NOT_FOUND, str(error))
+        except (Missing, OSError) as error:
             if not isinstance(error, BrokenPipeError | ConnectionResetError):
                 self._error(HTTPStatus.NOT_FOUND, f"there is no {error}")
         except PacelineError as error:
