@@ -300,6 +300,37 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     assert _machine() == before
 
 
+#: Run by root, as a user without any rights; the process stays one that may be looked at, as a
+#: user's own is.
+AS_NOBODY = """
+import ctypes, json, os, sys
+import paceline
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
+run = paceline.run(sys.argv[1], backend="emu", overrides={"run.duration": "1 s"})
+print(json.dumps([os.getuid(), run.metrics["goodput_bps"], run.emulation]))
+"""
+
+
+def test_it_needs_no_root(emulated: paceline.Run) -> None:
+    if os.getuid() != 0:
+        # All the other tests have shown it.
+        assert emulated.emulation
+        assert emulated.emulation["user_namespace"]
+        return
+    if not os.stat("/dev/net/tun").st_mode & 0o002:
+        pytest.skip("/dev/net/tun is for root alone on this machine")
+    text = SCENARIO.partition("[[events]]")[0]
+    process = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY, text], capture_output=True, text=True, check=True
+    )
+    uid, goodput, seen = json.loads(process.stdout)
+    assert (uid, seen["user_namespace"], seen["real_time"]) == (65534, True, False)
+    assert goodput > 1e6
+
+
 def test_time_does_not_pass_while_the_path_cannot_run(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     text = SCENARIO.replace('"2.5 s"', '"1.5 s"').partition("[[events]]")[0]
