@@ -121,6 +121,8 @@ pub struct Network<'a> {
     interval: Duration,
     end: Instant,
     clock: &'a Clock,
+    /// When it last looked at it.
+    latest: Instant,
     next_sample: Instant,
     /// The path's own link.
     busy: Busy,
@@ -128,7 +130,7 @@ pub struct Network<'a> {
     pub log: Log,
 }
 
-/// How late the path may be and still run after what is due.
+/// How long the path may not run and still go on by the clock.
 const STALL: Duration = Duration::from_micros(500);
 
 /// The most packets that are taken from a device before others have their turn.
@@ -182,6 +184,7 @@ impl<'a> Network<'a> {
             interval,
             end: Instant::ZERO + scenario.run.duration,
             clock,
+            latest: Instant::ZERO,
             next_sample: Instant::ZERO,
             busy: Busy::default(),
             log: Log {
@@ -199,7 +202,6 @@ impl<'a> Network<'a> {
     pub fn run(&mut self, mut tick: impl FnMut(Instant, u64)) -> io::Result<()> {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         loop {
-            self.catch_up();
             self.follow_script();
             self.release()?;
             self.take(&mut buffer)?;
@@ -221,22 +223,29 @@ impl<'a> Network<'a> {
                     (self.receivers.as_fd(), Ready::Read),
                 ];
                 sys::poll(devices, Some(next.since(now)))?;
+                self.look(next);
             }
         }
     }
 
-    fn now(&self) -> Instant {
-        self.clock.now()
+    fn now(&mut self) -> Instant {
+        self.look(self.latest)
     }
 
-    /// Goes on from where the path stopped, if it could not run.
-    fn catch_up(&mut self) {
-        let behind = self.now().since(self.next_due());
-        if behind > STALL {
+    /// The time, after a sleep until `planned` at the most. If much has passed since then, or since the path last
+    /// looked, it could not run: it goes on from where it stopped.
+    fn look(&mut self, planned: Instant) -> Instant {
+        let (now, expected) = (self.clock.now(), self.latest.max(planned));
+        let behind = now.since(expected);
+        self.latest = if behind > STALL {
             self.clock.stand_still(behind);
             self.log.stalls.add(behind);
             self.log.stalled += behind;
-        }
+            expected
+        } else {
+            now
+        };
+        self.latest
     }
 
     /// When something is to be done that no packet announces.
