@@ -91,8 +91,8 @@ def test_a_file_of_which_the_end_is_lost(name: str, keep: int, whole: Path, refu
     contents = (whole / name).read_bytes()
     found = refused(name, contents[: len(contents) * keep // 4])
     if name == "scenario.toml":
-        # Only the headers of packets are taken from it.
-        assert set(found) <= {"pcapng"}
+        # Only the headers of packets are taken from it, and their size.
+        assert set(found) <= {"pcapng", "qlog"}
     else:
         assert found == (ALL if name == "run.json" else NOT_COMPARE)
 
