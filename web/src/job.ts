@@ -38,11 +38,7 @@ export const follow = (job: JobState, hands: Hands): void => {
     busy(false);
   };
   busy(true);
-  events.onmessage = async (message: MessageEvent<string>) => {
-    const said = JSON.parse(message.data) as JobState;
-    progress.value = said.simulated_ns / said.total_ns;
-    state.textContent = say(said);
-    if (said.state !== "running") end();
+  const show = async (said: JobState): Promise<void> => {
     try {
       if (said.state === "done" && said.id) await hands.done(said.id);
       else if (said.state === "failed") hands.tell(new Error(said.message));
@@ -54,6 +50,15 @@ export const follow = (job: JobState, hands: Hands): void => {
       hands.tell(error);
     }
     document.body.dataset["job"] = said.state;
+  };
+  // One after the other: what is fetched of a part must not be drawn over the whole.
+  let shown = Promise.resolve();
+  events.onmessage = (message: MessageEvent<string>) => {
+    const said = JSON.parse(message.data) as JobState;
+    progress.value = said.simulated_ns / said.total_ns;
+    state.textContent = say(said);
+    if (said.state !== "running") end();
+    shown = shown.then(() => show(said));
   };
   events.onerror = () => {
     if (!over) hands.tell(new Error("the server has gone"));

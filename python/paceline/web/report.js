@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 29c29bf31d93a41e3dde0c525f1ccdf12c42026292b9186cde49c47513b318f5
+// Built from web/ by `make web`. Sources: sha256 a0bbe8a844812fa277566d95b61c221ca1dead5a1b5c787b08c566e96be0c98c
 "use strict";
 (() => {
   // src/chart.ts

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 29c29bf31d93a41e3dde0c525f1ccdf12c42026292b9186cde49c47513b318f5
+// Built from web/ by `make web`. Sources: sha256 a0bbe8a844812fa277566d95b61c221ca1dead5a1b5c787b08c566e96be0c98c
 "use strict";
 (() => {
   // src/api.ts
@@ -57,11 +57,7 @@
       busy(false);
     };
     busy(true);
-    events.onmessage = async (message) => {
-      const said = JSON.parse(message.data);
-      progress.value = said.simulated_ns / said.total_ns;
-      state.textContent = say(said);
-      if (said.state !== "running") end();
+    const show = async (said) => {
       try {
         if (said.state === "done" && said.id) await hands.done(said.id);
         else if (said.state === "failed") hands.tell(new Error(said.message));
@@ -73,6 +69,14 @@
         hands.tell(error);
       }
       document.body.dataset["job"] = said.state;
+    };
+    let shown3 = Promise.resolve();
+    events.onmessage = (message) => {
+      const said = JSON.parse(message.data);
+      progress.value = said.simulated_ns / said.total_ns;
+      state.textContent = say(said);
+      if (said.state !== "running") end();
+      shown3 = shown3.then(() => show(said));
     };
     events.onerror = () => {
       if (!over) hands.tell(new Error("the server has gone"));
