@@ -24,7 +24,7 @@ use crate::sys;
 const PRIORITY: i32 = 50;
 /// That of the hosts' programs: only the path comes before them.
 const HOST_PRIORITY: i32 = 10;
-/// The hosts' threads before other normal ones.
+/// All threads before other normal ones.
 const NICE: i32 = -19;
 /// From the last preparation to the beginning.
 const LEAD: Duration = Duration::from_millis(50);
@@ -91,7 +91,7 @@ struct Grants {
 /// privileges for those of a namespace, which do not extend to this.
 fn hurry() -> Grants {
     sys::no_timer_slack();
-    // Kept for the threads that turn to normal scheduling.
+    // For where real-time priority is refused.
     let _ = sys::nice(NICE);
     Grants {
         real_time: sys::real_time(PRIORITY).is_ok(),
@@ -104,9 +104,6 @@ fn relax() {
     sys::no_timer_slack();
     // Delayed while it holds a socket's lock, it would delay that socket's ACKs.
     let _ = sys::real_time(HOST_PRIORITY);
-    if let Ok(all) = sys::processors() {
-        let _ = sys::run_on(&all, 0, true);
-    }
 }
 
 fn live(
@@ -119,7 +116,6 @@ fn live(
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
     sys::reset_signals();
     let grants = hurry();
-
     let user_namespace = namespace::isolate()?;
     // New credentials may have untied it (prctl(2)).
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
@@ -173,9 +169,6 @@ fn live(
         spawn(scope, || report(shared, parent, &passed, &offered))?;
         let watcher = spawn(scope, move || shared.watch(interval))?;
 
-        if let Ok(all) = sys::processors() {
-            let _ = sys::run_on(&all, 0, false);
-        }
         let path = network.run(|now, packets| {
             passed.store(now.as_nanos(), Relaxed);
             offered.store(packets, Relaxed);

@@ -324,35 +324,6 @@ pub fn real_time(priority: c_int) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) }).map(drop)
 }
 
-/// The processors that this thread may run on.
-pub fn processors() -> io::Result<libc::cpu_set_t> {
-    // SAFETY: a set of bits, all of which may be zero.
-    let mut set = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is of the size that is told, and outlives the call.
-    check(unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) })?;
-    Ok(set)
-}
-
-/// Has this thread, and those that it starts, run on the `number`th of `all` processors, or on all
-/// but that.
-pub fn run_on(all: &libc::cpu_set_t, number: usize, others: bool) -> io::Result<()> {
-    // SAFETY: a set of bits, all of which may be zero.
-    let mut set = unsafe { std::mem::zeroed() };
-    let mut seen = 0;
-    for cpu in 0..libc::CPU_SETSIZE as usize {
-        // SAFETY: the processor is within the sets' size.
-        if unsafe { libc::CPU_ISSET(cpu, all) } {
-            if (seen == number) != others {
-                // SAFETY: likewise.
-                unsafe { libc::CPU_SET(cpu, &mut set) };
-            }
-            seen += 1;
-        }
-    }
-    // SAFETY: the set is of the size that is told, and outlives the call.
-    check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) }).map(drop)
-}
-
 /// Puts this thread, and those that it starts, before other normal ones.
 pub fn nice(value: c_int) -> io::Result<()> {
     // SAFETY: plain numbers.
