@@ -171,6 +171,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
         ("path.rate=2 Gbit/s", "no faster than"),
         ('events[0].when={ flow = 0, enters = "Recovery" }', "soon enough"),
         ("run.record.rounds=true", "its rounds"),
+        ("flows[0].ack.comp_sack_delay=2 ms", "acknowledges"),
     ],
 )
 def test_what_cannot_be_emulated_is_said_before_the_run(

@@ -33,6 +33,11 @@ impl Clock {
         self.of(sys::now())
     }
 
+    /// Whether the run has begun; until then it is time zero.
+    pub fn has_begun(&self) -> bool {
+        sys::now() >= self.machine(Instant::ZERO)
+    }
+
     /// The run's time at `at` of the machine's.
     pub fn of(&self, at: Instant) -> Instant {
         Instant::from_nanos(at.as_nanos().saturating_sub(self.zero.load(Relaxed)))
@@ -70,6 +75,14 @@ mod tests {
         assert_eq!(clock.machine(clock.of(later)), later);
         // Before its beginning it is not negative.
         assert_eq!(clock.of(start), Instant::ZERO);
+    }
+
+    #[test]
+    fn time_zero_before_the_beginning_is_not_the_beginning() {
+        let clock = Clock::new(sys::now() + Duration::from_secs(3600));
+        assert_eq!(clock.read(), Instant::ZERO);
+        assert!(!clock.has_begun());
+        assert!(Clock::new(sys::now()).has_begun());
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::sys::{self, Ready};
 const PORT: u16 = 5001;
 /// What a sender writes at once.
 const CHUNK: usize = 256 * 1024;
+/// What a receiver takes at once. It holds the socket meanwhile, and with it the ACKs of what comes.
+const DISCARD: usize = 128 * 1024;
 /// The most that a sender lets the kernel hold unsent when its application may fall silent: what is
 /// written cannot be taken back.
 const UNSENT: i32 = 128 * 1024;
@@ -172,7 +174,7 @@ impl Shared<'_> {
 
     /// Sleeps until a time of the run, or until it is over.
     fn sleep_until(&self, at: Instant) {
-        while !self.over() && self.now() < at {
+        while !self.over() && (self.now() < at || !self.clock.has_begun()) {
             let soon = sys::now() + LOOK;
             sys::sleep_until(soon.min(self.clock.machine(at)));
         }
@@ -293,7 +295,7 @@ impl Shared<'_> {
             if !ready(accepted.as_fd())? {
                 continue;
             }
-            match sys::discard(accepted.as_fd(), 1 << 24) {
+            match sys::discard(accepted.as_fd(), DISCARD) {
                 Ok(0) => {
                     connection.ended.store(true, Relaxed);
                     return Ok(());

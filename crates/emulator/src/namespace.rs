@@ -197,6 +197,8 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
         ("tcp_min_tso_segs", "2".to_owned()),
         ("tcp_mtu_probing", "0".to_owned()),
         ("tcp_fastopen", "0".to_owned()),
+        ("tcp_comp_sack_delay_ns", "1000000".to_owned()),
+        ("tcp_comp_sack_nr", "44".to_owned()),
     ];
     for (name, value) in settings {
         let path = format!("/proc/sys/net/ipv4/{name}");

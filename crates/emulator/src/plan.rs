@@ -21,6 +21,9 @@ pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
 /// The shortest time between two samples of a flow.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
+/// How long Linux holds back ACKs of what is out of order (`net.ipv4.tcp_comp_sack_delay_ns`).
+const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
+
 /// The controllers that Linux has as modules.
 const MAINLINE: [&str; 16] = [
     "bbr",
@@ -158,7 +161,14 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             let message = "a kernel's controller takes no options from a scenario";
             say(at(&format!("cc.{option}")), message, sim);
         }
-        if group.ack != AckPolicy::default() {
+        let policy = AckPolicy {
+            comp_sack_delay: group
+                .ack
+                .comp_sack_delay
+                .filter(|time| *time != COMP_SACK_DELAY),
+            ..group.ack.clone()
+        };
+        if policy != AckPolicy::default() {
             let message = "when a kernel's receiver acknowledges cannot be chosen";
             say(at("ack"), message, sim);
         }
