@@ -18,6 +18,10 @@ pub struct ReceiverConfig {
     /// Segments at the start of the connection that are acknowledged one by
     /// one, so that delayed ACKs do not slow the first rounds (as Linux does).
     pub quick_acks: u32,
+    /// How long acknowledgments of what is out of order are held back, once three have told of the
+    /// same gap and up to 44 of them (Linux's `tcp_comp_sack_delay_ns`, `tcp_comp_sack_nr`); zero:
+    /// not at all.
+    pub sack_delay: Duration,
     /// The most SACK ranges in one acknowledgment: what the other options leave
     /// room for ([`crate::ets::SACK_BLOCKS`] with that option).
     pub sack_blocks: usize,
@@ -32,9 +36,49 @@ impl Default for ReceiverConfig {
             max_ack_delay: Duration::from_millis(40),
             window: 1 << 30,
             quick_acks: 16,
+            sack_delay: Duration::ZERO,
             sack_blocks: SackBlocks::CAPACITY,
             ecn: EcnFeedback::Accurate,
         }
+    }
+}
+
+/// Acknowledgments of the same gap that wait for each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Compression {
+    /// The gap's first byte, and how many have told of it at once.
+    gap: u64,
+    told: u32,
+    /// How many wait, and until when.
+    waiting: u32,
+    until: Option<Instant>,
+}
+
+impl Compression {
+    /// A sender retransmits on so many (RFC 5681 section 3.2).
+    const AT_ONCE: u32 = 3;
+    const MOST: u32 = 44;
+
+    /// Whether one more of the gap at `gap` waits.
+    fn holds(&mut self, now: Instant, gap: u64, delay: Duration) -> bool {
+        if delay == Duration::ZERO || self.waiting >= Self::MOST {
+            return false;
+        }
+        if self.gap != gap {
+            (self.gap, self.told) = (gap, 0);
+        }
+        if self.told < Self::AT_ONCE {
+            self.told += 1;
+            return false;
+        }
+        self.waiting += 1;
+        self.until.get_or_insert(now + delay);
+        true
+    }
+
+    /// One goes, for all that waited.
+    fn end(&mut self) {
+        (self.waiting, self.until) = (0, None);
     }
 }
 
@@ -60,6 +104,7 @@ pub struct Receiver {
     pending: u32,
     pending_since: Instant,
     quick_acks: u32,
+    compression: Compression,
     /// The highest byte that may be sent; it never moves back.
     edge: u64,
     marks: Echo,
@@ -80,6 +125,7 @@ impl Receiver {
             pending: 0,
             pending_since: Instant::ZERO,
             quick_acks: config.quick_acks,
+            compression: Compression::default(),
             edge: config.window,
             marks: Echo::new(config.ecn),
             duplicate_bytes: 0,
@@ -87,10 +133,22 @@ impl Receiver {
     }
 
     /// The acknowledgment to send before a segment that arrives is taken: where it ends a
-    /// run of marked or unmarked ones, those are acknowledged apart (RFC 8257 section 3.2).
+    /// run of marked or unmarked ones, those are acknowledged apart (RFC 8257 section 3.2); and one
+    /// that waits goes before the segment would push a range out of it.
     pub fn before_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
-        let due = self.pending > 0 && segment.len > 0 && self.marks.turns(segment);
-        due.then(|| self.acknowledge(now, None))
+        let turns = self.pending > 0 && self.marks.turns(segment);
+        let pushes = self.compression.until.is_some() && self.pushes(segment);
+        (segment.len > 0 && (turns || pushes)).then(|| self.acknowledge(now, None))
+    }
+
+    /// Whether a segment out of order belongs to none of the two ranges that changed last, where
+    /// there are two (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
+    fn pushes(&self, segment: &Segment) -> bool {
+        let mut ranges = self.recent.iter().filter(|block| block.start > self.next);
+        let touches = |block: &Block| segment.seq <= block.end && block.start <= segment.end();
+        segment.seq > self.next
+            && ranges.clone().count() >= 2
+            && !ranges.by_ref().take(2).any(touches)
     }
 
     /// A segment arrived. Returns the acknowledgment to send at once, if any.
@@ -144,6 +202,10 @@ impl Receiver {
             self.held.pop_first();
         } else {
             self.report_first(merged);
+            let delay = self.config.sack_delay;
+            if duplicate.is_none() && self.compression.holds(now, self.next, delay) {
+                return None;
+            }
         }
         Some(self.acknowledge(now, duplicate))
     }
@@ -188,6 +250,7 @@ impl Receiver {
             Duration::ZERO
         };
         self.pending = 0;
+        self.compression.end();
         self.last_ack = self.next;
         let mut ack = Acknowledgment {
             ack: self.next,
@@ -202,16 +265,21 @@ impl Receiver {
         ack
     }
 
-    /// When the delayed-ACK timer expires.
+    /// When an acknowledgment is due that was held back.
     pub fn next_timer(&self) -> Option<Instant> {
+        // What is in order is acknowledged at once while anything is out of order.
+        self.compression.until.or_else(|| self.delayed())
+    }
+
+    fn delayed(&self) -> Option<Instant> {
         (self.pending > 0).then(|| self.pending_since + self.config.max_ack_delay)
     }
 
-    /// The acknowledgment to send if the delayed-ACK timer has expired.
+    /// The acknowledgment to send if the timer has expired.
     pub fn on_timer(&mut self, now: Instant) -> Option<Acknowledgment> {
         self.next_timer().filter(|timer| *timer <= now)?;
         Some(Acknowledgment {
-            delayed: true,
+            delayed: self.delayed().is_some(),
             ..self.acknowledge(now, None)
         })
     }
@@ -257,6 +325,101 @@ mod tests {
             quick_acks: 0,
             ..ReceiverConfig::default()
         })
+    }
+
+    fn compressing() -> Receiver {
+        Receiver::new(ReceiverConfig {
+            quick_acks: 0,
+            sack_delay: Duration::from_millis(1),
+            ..ReceiverConfig::default()
+        })
+    }
+
+    #[test]
+    fn from_the_fourth_of_a_gap_on_they_wait_for_each_other() {
+        let mut receiver = compressing();
+        for number in 1..=3 {
+            assert!(receiver.on_segment(at(10), &segment(number, 0)).is_some());
+            assert_eq!(receiver.next_timer(), None);
+        }
+        for (number, millis) in [(4, 20), (5, 21)] {
+            assert_eq!(receiver.on_segment(at(millis), &segment(number, 0)), None);
+            assert_eq!(receiver.next_timer(), Some(at(21)));
+        }
+        assert_eq!(receiver.on_timer(at(20)), None);
+        let ack = receiver.on_timer(at(21)).unwrap();
+        let block = Block {
+            start: 100,
+            end: 600,
+        };
+        assert_eq!((ack.ack, ack.delayed, ack.sent), (0, false, at(21)));
+        assert_eq!(ack.blocks.as_slice(), [block]);
+        assert_eq!(
+            (receiver.next_timer(), receiver.on_timer(at(30))),
+            (None, None)
+        );
+        // The timer begins anew.
+        assert_eq!(receiver.on_segment(at(40), &segment(6, 0)), None);
+        assert_eq!(receiver.next_timer(), Some(at(41)));
+    }
+
+    #[test]
+    fn what_fills_a_gap_or_repeats_data_ends_the_waiting() {
+        for (number, acked) in [(0, 500), (2, 0)] {
+            let mut receiver = compressing();
+            for number in 1..=4 {
+                receiver.on_segment(at(10), &segment(number, 0));
+            }
+            assert_eq!(receiver.next_timer(), Some(at(11)));
+            let ack = receiver.on_segment(at(10), &segment(number, 0)).unwrap();
+            assert_eq!(ack.ack, acked);
+            assert_eq!(receiver.next_timer(), None);
+        }
+    }
+
+    #[test]
+    fn each_gap_is_told_of_three_times_at_once() {
+        let mut receiver = compressing();
+        for number in 2..=5 {
+            receiver.on_segment(at(10), &segment(number, 0));
+        }
+        // 0 is there; 1 is not.
+        assert!(receiver.on_segment(at(10), &segment(0, 0)).is_some());
+        let at_once =
+            (6..=10).map(|number| receiver.on_segment(at(10), &segment(number, 0)).is_some());
+        assert_eq!(
+            at_once.collect::<Vec<_>>(),
+            [true, true, true, false, false]
+        );
+    }
+
+    #[test]
+    fn no_range_is_pushed_out_unsaid() {
+        let mut receiver = compressing();
+        for number in [2, 4, 5, 6] {
+            receiver.on_segment(at(10), &segment(number, 0));
+        }
+        assert_eq!(receiver.next_timer(), Some(at(11)));
+        // It belongs to one of the two ranges, then to neither.
+        assert_eq!(receiver.before_segment(at(10), &segment(3, 0)), None);
+        assert_eq!(receiver.before_segment(at(10), &segment(7, 0)), None);
+        let ack = receiver.before_segment(at(10), &segment(9, 0)).unwrap();
+        let range = |start, end| Block { start, end };
+        assert_eq!(ack.blocks.as_slice(), [range(400, 700), range(200, 300)]);
+        assert_eq!(receiver.on_segment(at(10), &segment(9, 0)), None);
+        // Nor does it push one out that fills the gap, nor where nothing waits.
+        assert_eq!(receiver.before_segment(at(10), &segment(0, 0)), None);
+        assert!(receiver.on_timer(at(11)).is_some());
+        assert_eq!(receiver.before_segment(at(12), &segment(20, 0)), None);
+    }
+
+    #[test]
+    fn no_more_than_44_wait() {
+        let mut receiver = compressing();
+        let sent: Vec<u64> = (1..=96)
+            .filter(|number| receiver.on_segment(at(10), &segment(*number, 0)).is_some())
+            .collect();
+        assert_eq!(sent, [1, 2, 3, 48, 93]);
     }
 
     fn arrive(receiver: &mut Receiver, number: u64, now: u64) -> Option<Acknowledgment> {

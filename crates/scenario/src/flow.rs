@@ -143,6 +143,11 @@ pub struct AckPolicy {
     #[serde(serialize_with = "write_packets")]
     #[schemars(with = "PacketCount", default = "default_ack_quick_text")]
     pub quick: u32,
+    /// How long ACKs of what is out of order are held back once three have told of the same gap:
+    /// Linux's `tcp_comp_sack_delay_ns`, which is 1 ms, but a twentieth of the flow's base RTT at the
+    /// most, and 100 us by which its timer slips. Unset: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comp_sack_delay: Option<Duration>,
 }
 
 /// How the sender recovers from loss. Also written as the `kind` alone.
@@ -214,6 +219,7 @@ impl Default for AckPolicy {
             every: 2,
             delay: default_ack_delay(),
             quick: 16,
+            comp_sack_delay: None,
         }
     }
 }
@@ -532,6 +538,7 @@ impl Read for AckPolicy {
             every: table.or("every", PacketCount(default.every)).0,
             delay: table.or("delay", default.delay),
             quick: table.or("quick", PacketCount(default.quick)).0,
+            comp_sack_delay: table.optional("comp_sack_delay"),
         };
         table.finish();
         Some(policy)

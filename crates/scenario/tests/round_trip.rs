@@ -65,6 +65,7 @@ fn reads_every_key() {
         (4, 1, 0)
     );
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
+    assert_eq!(flow.ack.comp_sack_delay, Some(Duration::from_millis(1)));
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
     assert!(flow.ets && !flow.recovery.tlp);
     assert_eq!(flow.recovery.kind, RecoveryKind::RackPrrCrb);
@@ -493,6 +494,7 @@ const KEYS: &[&str] = &[
     "flows[0].initial_window",
     "flows[0].ack.every",
     "flows[0].ack.delay",
+    "flows[0].ack.comp_sack_delay",
     "flows[0].recovery.min_rto",
     "flows[0].receive_window",
     "flows[0].header",

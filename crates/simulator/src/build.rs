@@ -202,6 +202,9 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     )
 }
 
+/// By how much Linux lets that timer slip (`net.ipv4.tcp_comp_sack_slack_ns`).
+const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
+
 fn plan(
     scenario: &Scenario,
     group: &FlowGroup,
@@ -212,10 +215,11 @@ fn plan(
 ) -> (FlowPlan, Workload) {
     let header = u32::try_from(group.header.get()).unwrap_or(u32::MAX);
     let mss = experiment::mss(scenario, group);
+    let base_rtt = group.rtt.unwrap_or(scenario.path.rtt);
     let plan = FlowPlan {
         start: starts.of(group, nth),
         stop: group.stop.map(|stop| Instant::ZERO + stop),
-        base_rtt: group.rtt.unwrap_or(scenario.path.rtt),
+        base_rtt,
         controller: recipe.clone(),
         sender: SenderConfig {
             mss,
@@ -237,6 +241,13 @@ fn plan(
             max_ack_delay: group.ack.delay,
             window: group.receive_window.get(),
             quick_acks: group.ack.quick,
+            sack_delay: group
+                .ack
+                .comp_sack_delay
+                .filter(|time| *time > Duration::ZERO)
+                .map_or(Duration::ZERO, |time| {
+                    time.min(base_rtt / 20) + COMP_SACK_SLACK
+                }),
             ecn: ecn(group.ecn),
             sack_blocks: if group.ets {
                 ets::SACK_BLOCKS

@@ -5,7 +5,7 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
 use super::harness::{Fate, MSS, Window, World, at, ms};
-use crate::{Acknowledgment, Block, Recovery, SenderConfig};
+use crate::{Acknowledgment, Block, Receiver, ReceiverConfig, Recovery, SenderConfig};
 
 /// What happens to one packet: copies that arrive, each after so many tenths of a millisecond.
 fn fate() -> impl Strategy<Value = Fate> {
@@ -98,6 +98,7 @@ proptest! {
         data in prop::collection::vec(fate(), 1..60),
         answers in prop::collection::vec(fate(), 1..60),
         writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
+        sack_delay in 0_u64..5,
     ) {
         // The script repeats, ending in a packet that gets through: never all are lost.
         let script = |mut script: Vec<Fate>| {
@@ -111,6 +112,10 @@ proptest! {
             |number, _: &_| data(number),
             |number, _: &_| answers(number),
         );
+        world.receiver = Receiver::new(ReceiverConfig {
+            sack_delay: ms(sack_delay),
+            ..ReceiverConfig::default()
+        });
         let total: u64 = writes.iter().map(|(_, bytes)| bytes).sum();
         for (wait, bytes) in writes {
             let until = world.now + Duration::from_millis(wait);

@@ -221,6 +221,8 @@ where
             {
                 match entry.remove() {
                     Packet::Data(segment) => {
+                        let before = self.receiver.before_segment(next, &segment);
+                        self.answer(before);
                         let answer = self.receiver.on_segment(next, &segment);
                         self.answer(answer);
                     }
