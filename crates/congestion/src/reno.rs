@@ -4,7 +4,8 @@
 //!
 //! Two options go beyond: HyStart++ (RFC 9406) and pacing with Linux's ratios.
 //! The window, not the flight size, is what a congestion event multiplies, as
-//! in Linux; it grows only while it is in use.
+//! in Linux; it grows only while it is in use. Half of it is taken in whole segments, as Linux counts:
+//! half a segment more could not be sent, and would have to be acknowledged before the window grows.
 
 use paceline_units::{Bytes, Gain, Instant, Rate};
 
@@ -91,10 +92,13 @@ impl Reno {
         }
     }
 
-    /// RFC 5681 (4).
-    fn reduce(&mut self) {
-        self.window.set_ssthresh(self.window.reduced());
+    /// RFC 5681 (4), in whole segments. Returns it without its floor of two.
+    fn reduce(&mut self) -> Bytes {
+        let (half, mss) = (self.window.reduced().get(), self.window.mss().get());
+        let reduced = Bytes::new(half - half % mss);
+        self.window.set_ssthresh(reduced);
         self.bytes_acked = Bytes::ZERO;
+        reduced
     }
 
     /// RFC 3465 section 2.1: one segment for each window acknowledged.
@@ -116,8 +120,7 @@ impl Controller for Reno {
     fn on_ack(&mut self, ack: &Ack) {
         if self.window.begin_ack(ack) {
             // As after a loss, but for the floor: a window of two segments may halve.
-            let reduced = self.window.reduced();
-            self.reduce();
+            let reduced = self.reduce();
             self.window.set_cwnd(reduced);
         } else {
             let acked = self.window.slow_start(ack);

@@ -84,6 +84,22 @@ fn fast_recovery_halves_and_holds() {
 }
 
 #[test]
+fn half_of_a_window_is_in_whole_segments() {
+    for (segments, half) in [(21, 10), (20, 10), (5, 2), (3, 2)] {
+        let mut flow = Flow::avoiding("reno", segments, RTT);
+        flow.recover();
+        assert_eq!((flow.cwnd(), flow.ssthresh()), (half * MSS, half * MSS));
+    }
+    // Part of a segment is no help.
+    let mut flow = Flow::new("reno", 20, RTT, &[]);
+    flow.ack(MSS / 2);
+    flow.ack(MSS);
+    assert_eq!(flow.cwnd(), 21 * MSS + MSS / 2);
+    flow.recover();
+    assert_eq!(flow.cwnd(), 10 * MSS);
+}
+
+#[test]
 fn floors() {
     let mut flow = Flow::new("reno", 1, RTT, &[]);
     flow.recover();
