@@ -23,6 +23,8 @@ RATE_PER_CORE = 210_000_000
 UPKEEP_BPS = 10_000_000
 #: Emulations that may run side by side, for each core.
 RUNS_PER_CORE = 4
+#: Times that one is repeated alone: a machine that is shared pauses when it likes.
+REPEATS = 3
 #: Seconds after which the main thread looks whether to stop, and tells how far it has come.
 _PERIOD = 0.25
 
@@ -108,7 +110,7 @@ def distrust(run: Run) -> str:
 
 @dataclass
 class Emulations:
-    """Emulated runs. One that is beyond its bounds, or stops, is repeated alone."""
+    """Emulated runs. One that is beyond its bounds, or stops, is repeated alone, up to three times."""
 
     tasks: Sequence[Task]
     loads: Sequence[Load]
@@ -139,7 +141,8 @@ class Emulations:
             # The order in which they end depends on the machine, that of the repeats does not.
             again = sorted(self._all(order, self.room, last=False))
             self.repeated = again
-            self._all(again, Room(0.0, 1), last=True)
+            for turn in range(1, REPEATS + 1):
+                again = self._all(again, Room(0.0, 1), last=turn == REPEATS)
         finally:
             self._stop.set()
             for thread, _ in self._begun.values():
