@@ -23,8 +23,6 @@ RATE_PER_CORE = 210_000_000
 UPKEEP_BPS = 10_000_000
 #: Emulations that may run side by side, for each core.
 RUNS_PER_CORE = 4
-#: Times that one is repeated alone: a machine that is shared pauses when it likes.
-REPEATS = 3
 #: Seconds after which the main thread looks whether to stop, and tells how far it has come.
 _PERIOD = 0.25
 
@@ -110,7 +108,11 @@ def distrust(run: Run) -> str:
 
 @dataclass
 class Emulations:
-    """Emulated runs. One that is beyond its bounds, or stops, is repeated alone, up to three times."""
+    """Emulated runs. One that is beyond its bounds, or stops, is repeated when all have ended.
+
+    Up to three times: a machine that is shared pauses when it likes. Once side by side with the
+    others that are repeated, then alone.
+    """
 
     tasks: Sequence[Task]
     loads: Sequence[Load]
@@ -141,8 +143,10 @@ class Emulations:
             # The order in which they end depends on the machine, that of the repeats does not.
             again = sorted(self._all(order, self.room, last=False))
             self.repeated = again
-            for turn in range(1, REPEATS + 1):
-                again = self._all(again, Room(0.0, 1), last=turn == REPEATS)
+            alone = Room(0.0, 1)
+            again = sorted(self._all(again, self.room, last=False))
+            again = self._all(again, alone, last=False)
+            self._all(again, alone, last=True)
         finally:
             self._stop.set()
             for thread, _ in self._begun.values():

@@ -47,7 +47,7 @@ class Pool:
         self._loads: dict[tuple[object, ...], Load | None] = {}
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
-        #: The emulated jobs, and those of them that were repeated alone.
+        #: The emulated jobs, and those of them that were repeated.
         self.emulated = 0
         self.repeated = 0
 

@@ -121,7 +121,7 @@ class Verdicts:
     results: list[Result]
     #: The claims that Ctrl-C left unfinished.
     unfinished: list[Claim]
-    #: How many runs were emulated, and how many of them were repeated alone.
+    #: How many runs were emulated, and how many of them were repeated.
     emulated: int = 0
     repeated: int = 0
 

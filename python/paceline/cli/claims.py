@@ -78,7 +78,7 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
         _show(results, quick=settings.quick)
         if verdicts.emulated:
             counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
-            console.stdout().print(f"{counted} were repeated alone", markup=False)
+            console.stdout().print(f"{counted} were repeated", markup=False)
         if settings.out is not None:
             console.stdout().print(value["report"], markup=False, soft_wrap=True)
     if verdicts.unfinished:

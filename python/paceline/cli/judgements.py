@@ -175,8 +175,8 @@ def claims(
 
     Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
     by side; those in real time come last, as many at a time as their rates have room for, and one
-    that is beyond its bounds is repeated alone, up to three times. A claim that is named by its id
-    is run whatever the backend. Exit code 3 if a claim is not reproduced.
+    that is beyond its bounds is repeated, up to three times. A claim that is named by its id is
+    run whatever the backend. Exit code 3 if a claim is not reproduced.
     """
     from paceline.cli.claims import Settings, chosen, list_claims, run_claims
 
