@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 
 use crate::netlink::{LOOPBACK, RouteMetrics, Routing};
 use crate::packet::{RECEIVERS, SENDER, receiver};
+use crate::plan::COMP_SACK_DELAY;
 use crate::sys;
 use crate::tun::{DEVICE, Tun};
 
@@ -197,7 +198,11 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
         ("tcp_min_tso_segs", "2".to_owned()),
         ("tcp_mtu_probing", "0".to_owned()),
         ("tcp_fastopen", "0".to_owned()),
-        ("tcp_comp_sack_delay_ns", "1000000".to_owned()),
+        (
+            "tcp_comp_sack_delay_ns",
+            COMP_SACK_DELAY.as_nanos().to_string(),
+        ),
+        ("tcp_comp_sack_slack_ns", "100000".to_owned()),
         ("tcp_comp_sack_nr", "44".to_owned()),
     ];
     for (name, value) in settings {

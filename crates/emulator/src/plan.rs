@@ -22,7 +22,7 @@ pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How long Linux holds back ACKs of what is out of order (`net.ipv4.tcp_comp_sack_delay_ns`).
-const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
+pub const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
 
 /// The controllers that Linux has as modules.
 const MAINLINE: [&str; 16] = [

@@ -84,8 +84,8 @@ impl Compression {
 
 /// The receiving side of a connection.
 ///
-/// Acknowledges at once what is out of order, fills a gap or repeats data (with
-/// a DSACK, RFC 2883); otherwise every [`ReceiverConfig::ack_every`] segments
+/// Acknowledges at once what is out of order (but for [`ReceiverConfig::sack_delay`]), fills a gap or
+/// repeats data (with a DSACK, RFC 2883); otherwise every [`ReceiverConfig::ack_every`] segments
 /// or when the timer expires.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -144,11 +144,9 @@ impl Receiver {
     /// Whether a segment out of order belongs to none of the two ranges that changed last, where
     /// there are two (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
     fn pushes(&self, segment: &Segment) -> bool {
-        let mut ranges = self.recent.iter().filter(|block| block.start > self.next);
+        let ranges = self.recent.iter().filter(|block| block.start > self.next);
         let touches = |block: &Block| segment.seq <= block.end && block.start <= segment.end();
-        segment.seq > self.next
-            && ranges.clone().count() >= 2
-            && !ranges.by_ref().take(2).any(touches)
+        segment.seq > self.next && ranges.clone().count() >= 2 && !ranges.take(2).any(touches)
     }
 
     /// A segment arrived. Returns the acknowledgment to send at once, if any.
@@ -203,7 +201,8 @@ impl Receiver {
         } else {
             self.report_first(merged);
             let delay = self.config.sack_delay;
-            if duplicate.is_none() && self.compression.holds(now, self.next, delay) {
+            let may_wait = duplicate.is_none() && !told_at_once;
+            if may_wait && self.compression.holds(now, self.next, delay) {
                 return None;
             }
         }
@@ -411,6 +410,24 @@ mod tests {
         assert_eq!(receiver.before_segment(at(10), &segment(0, 0)), None);
         assert!(receiver.on_timer(at(11)).is_some());
         assert_eq!(receiver.before_segment(at(12), &segment(20, 0)), None);
+    }
+
+    #[test]
+    fn a_change_of_marks_does_not_wait() {
+        let mut receiver = Receiver::new(ReceiverConfig {
+            ecn: EcnFeedback::Dctcp,
+            ..compressing().config
+        });
+        for number in 1..=3 {
+            receiver.on_segment(at(10), &segment(number, 0));
+        }
+        let marked = |number| Segment {
+            ecn: Ecn::Ce,
+            ..segment(number, 0)
+        };
+        assert_eq!(receiver.on_segment(at(10), &segment(4, 0)), None);
+        assert!(receiver.on_segment(at(10), &marked(5)).unwrap().ece);
+        assert_eq!(receiver.on_segment(at(10), &marked(6)), None);
     }
 
     #[test]

@@ -202,7 +202,7 @@ pub(crate) fn world(scenario: &Scenario, parts: Parts, seed: u64) -> World {
     )
 }
 
-/// By how much Linux lets that timer slip (`net.ipv4.tcp_comp_sack_slack_ns`).
+/// By how much Linux lets the timer slip that ends the holding back of SACKs (`net.ipv4.tcp_comp_sack_slack_ns`).
 const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
 
 fn plan(
