@@ -145,7 +145,6 @@ fn live(
     let seen: Vec<Seen> = plan.flows.iter().map(|_| Seen::default()).collect();
     let devices = (&senders.device, &receivers.device);
     let clock = Clock::new(sys::now() + LEAD);
-    let mut network = Network::new(scenario, plan, devices, &seen, &clock, seed);
     let shared = Shared {
         clock: &clock,
         end: Instant::ZERO + scenario.run.duration,
@@ -154,6 +153,7 @@ fn live(
         log: Mutex::new(Log::default()),
         stop: AtomicBool::new(false),
     };
+    let mut network = Network::new(scenario, plan, devices, &shared, seed);
     let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
     let interval = scenario.sample_interval();
     let (begin, machine) = (sys::now(), machine_cpu());
@@ -162,7 +162,6 @@ fn live(
         // However this ends, the threads end, too.
         let _stop = Stop(&shared.stop);
         for connection in &connections {
-            spawn(scope, move || shared.receive(connection))?;
             spawn(scope, move || shared.send(connection))?;
         }
         spawn(scope, || shared.probe(&there, &back, PROBES))?;

@@ -1,10 +1,10 @@
-//! The hosts' programs: one thread for each sender and one for each receiver.
+//! The hosts' programs: a thread for each sender; receivers are run by the path.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use paceline_recovery::{Amount, Application};
 use paceline_units::{Duration, Instant};
@@ -22,8 +22,10 @@ use crate::sys::{self, Ready};
 const PORT: u16 = 5001;
 /// What a sender writes at once.
 const CHUNK: usize = 256 * 1024;
-/// What a receiver takes at once. It holds the socket meanwhile, and with it the ACKs of what comes.
-const DISCARD: usize = 128 * 1024;
+/// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
+const LARGEST: i32 = 1 << 30;
+/// The most that a receiver takes at once.
+const DISCARD: usize = 1 << 20;
 /// The most that a sender lets the kernel hold unsent when its application may fall silent: what is
 /// written cannot be taken back.
 const UNSENT: i32 = 128 * 1024;
@@ -54,6 +56,8 @@ pub struct Connection<'a> {
     pub plan: &'a FlowPlan,
     sender: Socket,
     listener: Socket,
+    /// The receiver's end, once it has one.
+    accepted: OnceLock<Socket>,
     /// Bytes that the receiver's program has taken.
     goodput: AtomicU64,
     /// When it had the last of them, and that there will be no more.
@@ -88,18 +92,21 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Makes the socket of a flow's receiver, in the receivers' host.
 pub fn listen(flow: u32, plan: &FlowPlan) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    let window = i32::try_from(plan.window).unwrap_or(i32::MAX);
-    if window < 1 << 30 {
-        sys::set_option(
-            socket.as_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_WINDOW_CLAMP,
-            window,
-        )?;
-    }
+    clamp(&socket, plan)?;
+    socket.set_nonblocking(true)?;
     socket.bind(&address(receiver(flow)))?;
     socket.listen(1)?;
     Ok(socket)
+}
+
+/// Keeps a receiver to its window.
+fn clamp(socket: &Socket, plan: &FlowPlan) -> io::Result<()> {
+    let window = i32::try_from(plan.window).unwrap_or(i32::MAX);
+    if window >= LARGEST {
+        return Ok(());
+    }
+    let socket = socket.as_fd();
+    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window)
 }
 
 /// Makes the socket of a flow's sender, in the senders' host.
@@ -131,6 +138,7 @@ impl<'a> Connection<'a> {
             plan,
             sender,
             listener,
+            accepted: OnceLock::new(),
             goodput: AtomicU64::new(0),
             last: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -140,6 +148,34 @@ impl<'a> Connection<'a> {
 
     fn is_paced(&self) -> bool {
         self.plan.kernel_cc.starts_with("bbr")
+    }
+
+    fn receive(&self, now: Instant) -> io::Result<()> {
+        let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        let socket = match self.accepted.get() {
+            Some(socket) => socket,
+            None => match self.listener.accept() {
+                Ok((socket, _)) => self.accepted.get_or_init(|| socket),
+                Err(error) if is_empty(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            },
+        };
+        loop {
+            match sys::discard(socket.as_fd(), DISCARD) {
+                Ok(0) => {
+                    self.ended.store(true, Relaxed);
+                    break;
+                }
+                Ok(bytes) => {
+                    self.last.store(now.as_nanos(), Relaxed);
+                    self.goodput.fetch_add(bytes as u64, Relaxed);
+                }
+                Err(error) if is_empty(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // The kernel forgets it as the buffer grows.
+        clamp(socket, self.plan)
     }
 
     /// The totals, after the run.
@@ -271,46 +307,24 @@ impl Shared<'_> {
         }
     }
 
-    /// A receiver's program: takes what comes.
-    pub fn receive(&self, connection: &Connection<'_>) {
-        if let Err(error) = self.receive_all(connection) {
-            self.broke(connection, "receiver", &error);
-        }
-    }
-
-    fn receive_all(&self, connection: &Connection<'_>) -> io::Result<()> {
-        let ready = |socket: BorrowedFd<'_>| -> io::Result<bool> {
-            let wait = Some(LOOK);
-            Ok(sys::poll([(socket, Ready::Read)], wait)? == [true])
+    /// A receiver's program at `now`: takes what it has been handed.
+    ///
+    /// Linux acknowledges every second packet only if the window need not shrink for what has not been read; else
+    /// when it is read. A thread of its own, not run by the machine for some milliseconds, would hold up ACKs as
+    /// no idle host does. So the path calls this itself whenever it has delivered a packet.
+    pub fn receive(&self, now: Instant, flow: usize) {
+        let Some(connection) = self.connections.get(flow) else {
+            return;
         };
-        let accepted = loop {
-            if self.over() {
-                return Ok(());
-            }
-            if ready(connection.listener.as_fd())? {
-                break connection.listener.accept()?.0;
-            }
-        };
-        while !self.over() {
-            if !ready(accepted.as_fd())? {
-                continue;
-            }
-            match sys::discard(accepted.as_fd(), DISCARD) {
-                Ok(0) => {
-                    connection.ended.store(true, Relaxed);
-                    return Ok(());
-                }
-                Ok(bytes) => {
-                    connection.last.store(self.now().as_nanos(), Relaxed);
-                    connection.goodput.fetch_add(bytes as u64, Relaxed);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The scenario stopped the flow.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(()),
-                Err(error) => return Err(error),
+        if !connection.ended.load(Relaxed)
+            && let Err(error) = connection.receive(now)
+        {
+            connection.ended.store(true, Relaxed);
+            // The scenario stopped the flow.
+            if error.kind() != io::ErrorKind::ConnectionReset {
+                self.broke(connection, "receiver", &error);
             }
         }
-        Ok(())
     }
 
     /// A sender's program: writes what its application has to write.

@@ -13,8 +13,8 @@ use paceline_scenario::Scenario;
 use paceline_units::{Duration, Instant};
 
 use crate::busy::{Busy, RateError};
-use crate::clock::Clock;
 use crate::fidelity::Histogram;
+use crate::host::Shared;
 use crate::log::Log;
 use crate::message::{Packet as PacketRow, Queue};
 use crate::packet::{self, Kind, Tcp};
@@ -108,7 +108,7 @@ pub struct Network<'a> {
     plan: &'a Plan,
     senders: &'a Tun,
     receivers: &'a Tun,
-    seen: &'a [Seen],
+    hosts: &'a Shared<'a>,
     links: Vec<Link<Frame>>,
     /// When each link was last offered a packet: time does not run backwards there.
     offered: Vec<Instant>,
@@ -120,7 +120,6 @@ pub struct Network<'a> {
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
     end: Instant,
-    clock: &'a Clock,
     /// When it last looked at it.
     latest: Instant,
     next_sample: Instant,
@@ -142,8 +141,7 @@ impl<'a> Network<'a> {
         scenario: &'a Scenario,
         plan: &'a Plan,
         (senders, receivers): (&'a Tun, &'a Tun),
-        seen: &'a [Seen],
-        clock: &'a Clock,
+        hosts: &'a Shared<'a>,
         seed: u64,
     ) -> Self {
         let mut service = Some(plan.service.clone());
@@ -164,7 +162,7 @@ impl<'a> Network<'a> {
             plan,
             senders,
             receivers,
-            seen,
+            hosts,
             offered: vec![Instant::ZERO; links.len()],
             links,
             lanes: plan
@@ -183,7 +181,6 @@ impl<'a> Network<'a> {
             script: plan.script.iter().peekable(),
             interval,
             end: Instant::ZERO + scenario.run.duration,
-            clock,
             latest: Instant::ZERO,
             next_sample: Instant::ZERO,
             busy: Busy::default(),
@@ -208,6 +205,10 @@ impl<'a> Network<'a> {
             let now = self.now();
             if now >= self.next_sample.min(self.end) {
                 self.sample(now.min(self.end));
+                // What the kernel may have been late to hand on.
+                for flow in 0..self.plan.flows.len() {
+                    self.hosts.receive(now, flow);
+                }
                 tick(now, self.log.offered);
                 self.next_sample = Instant::ZERO
                     + self.interval * (now.as_nanos() / self.interval.as_nanos().max(1) + 1);
@@ -235,10 +236,10 @@ impl<'a> Network<'a> {
     /// The time, after a sleep until `planned` at the most. If much has passed since then, or since the path last
     /// looked, it could not run: it goes on from where it stopped.
     fn look(&mut self, planned: Instant) -> Instant {
-        let (now, expected) = (self.clock.now(), self.latest.max(planned));
+        let (now, expected) = (self.hosts.clock.now(), self.latest.max(planned));
         let behind = now.since(expected);
         self.latest = if behind > STALL {
-            self.clock.stand_still(behind);
+            self.hosts.clock.stand_still(behind);
             self.log.stalls.add(behind);
             self.log.stalled += behind;
             expected
@@ -311,7 +312,9 @@ impl<'a> Network<'a> {
                 self.packet(now, frame.flow, MARK, seq, tcp.len, 0);
             }
         }
-        write(self.receivers, &frame.bytes)
+        write(self.receivers, &frame.bytes)?;
+        self.hosts.receive(now, flow);
+        Ok(())
     }
 
     /// An ACK reaches its sender.
@@ -321,7 +324,7 @@ impl<'a> Network<'a> {
         let flow = frame.flow as usize;
         if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), self.trackers.get_mut(flow)) {
             tracker.on_ack(now, &tcp);
-            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.seen.get(flow)) {
+            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.hosts.seen.get(flow)) {
                 seen.rtt.store(rtt.as_nanos(), Relaxed);
             }
             if self.scenario.run.record.packets && !tcp.syn {
@@ -387,7 +390,7 @@ impl<'a> Network<'a> {
     }
 
     fn probed(&mut self, now: Instant, sent: u64) {
-        let sent = self.clock.of(Instant::from_nanos(sent));
+        let sent = self.hosts.clock.of(Instant::from_nanos(sent));
         self.log.ingest.add(now.since(sent));
     }
 

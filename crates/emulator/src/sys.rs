@@ -191,7 +191,7 @@ pub fn discard(socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
             socket.as_raw_fd(),
             std::ptr::null_mut(),
             most,
-            libc::MSG_TRUNC,
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
         )
     })
 }

@@ -197,7 +197,7 @@ def doctor(
     """Say what this machine can do for `run --backend emu`, and the command that mends each gap.
 
     Unless it is quick, it emulates rising rates for two seconds each until one is not held within
-    the usual bounds. Exit code 127 if nothing can be emulated here.
+    the usual bounds in any of three tries. Exit code 127 if nothing can be emulated here.
     """
     from paceline.cli.doctor import show
 
