@@ -166,6 +166,8 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 .ack
                 .comp_sack_delay
                 .filter(|time| *time != COMP_SACK_DELAY),
+            // A kernel does so or does not.
+            pushed: false,
             ..group.ack.clone()
         };
         if policy != AckPolicy::default() {

@@ -31,6 +31,9 @@ pub struct SenderConfig {
     pub max_ack_delay: Duration,
     /// The most that one burst may hold, instead of the controller's quantum.
     pub max_burst: Option<Bytes>,
+    /// Whether segments carry PSH: that behind which nothing is written and, as in Linux, the last of each burst of
+    /// two or more that its segmentation offload would take at once.
+    pub push: bool,
     /// Whether round trips and the receiver's delay come by the [ETS option](crate::ets). Without
     /// it the receiver's delay is not known.
     pub ets: bool,
@@ -53,6 +56,7 @@ impl Default for SenderConfig {
             undo: true,
             max_ack_delay: Duration::from_millis(200),
             max_burst: None,
+            push: false,
             ets: false,
             ecn: EcnFeedback::Accurate,
         }

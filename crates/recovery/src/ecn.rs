@@ -181,6 +181,7 @@ mod tests {
             len: 100,
             ecn: if marked { Ecn::Ce } else { Ecn::Ect0 },
             cwr,
+            push: false,
             sent: at(number),
             retransmission: false,
         }

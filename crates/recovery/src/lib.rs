@@ -24,6 +24,7 @@ mod frto;
 mod newreno;
 mod pacer;
 mod prr;
+mod push;
 mod rack;
 mod ranges;
 mod receiver;

@@ -22,6 +22,8 @@ pub struct ReceiverConfig {
     /// same gap and up to 44 of them (Linux's `tcp_comp_sack_delay_ns`, `tcp_comp_sack_nr`); zero:
     /// not at all.
     pub sack_delay: Duration,
+    /// Whether a segment with PSH is acknowledged at once, as Linux does when all has been read.
+    pub pushed: bool,
     /// The most SACK ranges in one acknowledgment: what the other options leave
     /// room for ([`crate::ets::SACK_BLOCKS`] with that option).
     pub sack_blocks: usize,
@@ -37,6 +39,7 @@ impl Default for ReceiverConfig {
             window: 1 << 30,
             quick_acks: 16,
             sack_delay: Duration::ZERO,
+            pushed: false,
             sack_blocks: SackBlocks::CAPACITY,
             ecn: EcnFeedback::Accurate,
         }
@@ -180,8 +183,9 @@ impl Receiver {
                 self.pending_since = now;
             }
             self.pending += 1;
-            let due =
-                quick || told_at_once || self.pending >= self.config.ack_every || overlap.is_some();
+            let pushed = self.config.pushed && segment.push;
+            let enough = self.pending >= self.config.ack_every;
+            let due = quick || told_at_once || pushed || enough || overlap.is_some();
             return due.then(|| self.acknowledge(now, overlap));
         }
         let mut fresh = 0;
@@ -201,7 +205,7 @@ impl Receiver {
         } else {
             self.report_first(merged);
             let delay = self.config.sack_delay;
-            let may_wait = duplicate.is_none() && !told_at_once;
+            let may_wait = duplicate.is_none() && !told_at_once && !quick;
             if may_wait && self.compression.holds(now, self.next, delay) {
                 return None;
             }
@@ -314,6 +318,7 @@ mod tests {
             len: 100,
             ecn: Ecn::NotEct,
             cwr: false,
+            push: false,
             sent: at(sent),
             retransmission: false,
         }
@@ -332,6 +337,20 @@ mod tests {
             sack_delay: Duration::from_millis(1),
             ..ReceiverConfig::default()
         })
+    }
+
+    #[test]
+    fn none_waits_among_the_first_segments() {
+        let mut receiver = Receiver::new(ReceiverConfig {
+            quick_acks: 5,
+            sack_delay: Duration::from_millis(1),
+            ..ReceiverConfig::default()
+        });
+        // As in Linux, those five do not count among the three that tell of the gap.
+        for number in 1..=8 {
+            assert!(receiver.on_segment(at(10), &segment(number, 0)).is_some());
+        }
+        assert_eq!(receiver.on_segment(at(10), &segment(9, 0)), None);
     }
 
     #[test]
@@ -448,6 +467,26 @@ mod tests {
             .iter()
             .map(|block| (block.start, block.end))
             .collect()
+    }
+
+    #[test]
+    fn a_pushed_segment_is_answered_at_once() {
+        let pushed = |number| Segment {
+            push: true,
+            ..segment(number, 0)
+        };
+        let mut plain = receiver();
+        assert_eq!(plain.on_segment(at(10), &pushed(0)), None);
+        let mut receiver = Receiver::new(ReceiverConfig {
+            quick_acks: 0,
+            pushed: true,
+            ..ReceiverConfig::default()
+        });
+        assert!(receiver.on_segment(at(10), &pushed(0)).is_some());
+        assert_eq!(receiver.on_segment(at(20), &segment(1, 0)), None);
+        // Nothing is owed from before: the next waits for its second again.
+        assert_eq!(receiver.on_segment(at(21), &pushed(2)).unwrap().ack, 300);
+        assert_eq!(receiver.on_segment(at(22), &segment(3, 0)), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::frto::FRto;
 use crate::newreno::NewReno;
 use crate::pacer::Pacer;
 use crate::prr::Prr;
+use crate::push::{self, Bursts};
 use crate::rack::Rack;
 use crate::rtt::RttEstimator;
 use crate::sack::Sack;
@@ -39,6 +40,7 @@ pub struct Sender<C> {
     undo: Undo,
     frto: FRto,
     pacer: Pacer,
+    bursts: Bursts,
     usage: WindowUsage,
     /// Proportional rate reduction, while it sets the window.
     prr: Option<Prr>,
@@ -121,6 +123,7 @@ impl<C: Controller> Sender<C> {
             undo: Undo::default(),
             frto: FRto::default(),
             pacer: Pacer::default(),
+            bursts: Bursts::default(),
             usage: WindowUsage::default(),
             prr: None,
             state: CaState::Open,
@@ -307,6 +310,24 @@ impl<C: Controller> Sender<C> {
             .unwrap_or_else(|| self.controller.send_quantum())
     }
 
+    /// Whether the new segment that has just gone carries PSH: nothing is written behind it, or it ends a burst.
+    fn pushes(&mut self, now: Instant, len: u32) -> bool {
+        let burst = match (self.controller.pacing_rate(), self.rtt.srtt()) {
+            (None, Some(srtt)) => {
+                push::unpaced(self.controller.cwnd(), self.controller.ssthresh(), srtt)
+            }
+            (None, None) => Bytes::INFINITE,
+            (Some(_), _) => self.quantum(),
+        };
+        let more = self.next().is_some_and(|next| {
+            matches!(next, Next::New(_))
+                && self.window_allows(next)
+                && self.pacer.allows(now, next.len(), self.quantum())
+        });
+        let ends = self.bursts.on_send(now, burst, len, more);
+        ends || self.board.nxt() == self.written
+    }
+
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
@@ -370,9 +391,11 @@ impl<C: Controller> Sender<C> {
         } else if !retransmission {
             self.arm_probe(now);
         }
+        let push = self.config.push && !retransmission && self.pushes(now, len);
         Some(Segment {
             seq,
             len,
+            push,
             ecn: self.marks.codepoint(self.controller.ecn(), retransmission),
             cwr: !retransmission && self.marks.take_cwr(),
             sent: now,

@@ -14,6 +14,8 @@ pub struct Segment {
     pub ecn: Ecn,
     /// Whether the window was reduced (the CWR flag of RFC 3168).
     pub cwr: bool,
+    /// The PSH flag ([`SenderConfig::push`](crate::SenderConfig::push)).
+    pub push: bool,
     /// Departure time, the value of its timestamp option (RFC 7323 `TSval`).
     pub sent: Instant,
     /// Whether it repeats data sent before. For the record only: receivers do not look at it.

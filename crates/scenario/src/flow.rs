@@ -148,6 +148,12 @@ pub struct AckPolicy {
     /// most, and 100 us by which its timer slips. Unset: not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comp_sack_delay: Option<Duration>,
+    /// Whether packets with PSH are acknowledged at once, as Linux does since 6.6, and are sent as Linux sends them: the last
+    /// of what the application has written, and the last of each burst of two or more that segmentation offload takes (1/1024
+    /// s at the pacing rate, at least two packets).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub pushed: bool,
 }
 
 /// How the sender recovers from loss. Also written as the `kind` alone.
@@ -220,6 +226,7 @@ impl Default for AckPolicy {
             delay: default_ack_delay(),
             quick: 16,
             comp_sack_delay: None,
+            pushed: false,
         }
     }
 }
@@ -539,6 +546,7 @@ impl Read for AckPolicy {
             delay: table.or("delay", default.delay),
             quick: table.or("quick", PacketCount(default.quick)).0,
             comp_sack_delay: table.optional("comp_sack_delay"),
+            pushed: table.or("pushed", false),
         };
         table.finish();
         Some(policy)

@@ -66,6 +66,7 @@ fn reads_every_key() {
     );
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
     assert_eq!(flow.ack.comp_sack_delay, Some(Duration::from_millis(1)));
+    assert!(flow.ack.pushed);
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
     assert!(flow.ets && !flow.recovery.tlp);
     assert_eq!(flow.recovery.kind, RecoveryKind::RackPrrCrb);
@@ -495,6 +496,7 @@ const KEYS: &[&str] = &[
     "flows[0].ack.every",
     "flows[0].ack.delay",
     "flows[0].ack.comp_sack_delay",
+    "flows[0].ack.pushed",
     "flows[0].recovery.min_rto",
     "flows[0].receive_window",
     "flows[0].header",

@@ -233,6 +233,7 @@ fn plan(
             max_ack_delay: group.ack.delay,
             max_burst: group.max_burst,
             ecn: ecn(group.ecn),
+            push: group.ack.pushed,
             ets: group.ets,
             ..SenderConfig::default()
         },
@@ -248,6 +249,7 @@ fn plan(
                 .map_or(Duration::ZERO, |time| {
                     time.min(base_rtt / 20) + COMP_SACK_SLACK
                 }),
+            pushed: group.ack.pushed,
             ecn: ecn(group.ecn),
             sack_blocks: if group.ets {
                 ets::SACK_BLOCKS

@@ -577,6 +577,27 @@ fn acks_of_one_gap_are_held_back_and_nothing_is_taken_for_lost() {
 }
 
 #[test]
+fn the_end_of_a_burst_is_acknowledged_at_once() {
+    // Windows of 3 in a queue of two: each is a burst of two and one.
+    let path =
+        "rate = \"10 Mbit/s\"\nrtt = \"10 ms\"\nqueue.size = \"0.25 bdp\"\njitter = \"20 us\"";
+    let text = |more: &str| {
+        one("reno", path, 4).replace("[path]", "run.record.packets = true\n[path]") + more
+    };
+    let of = |more: &str| {
+        let run = run(&text(more), 1);
+        let acks = of_kind(&run, "packets", "ack", "seq_bytes");
+        let steps = acks.windows(2).map(|pair| pair[1] - pair[0]);
+        let single = steps.filter(|step| *step == 1448).count();
+        single as f64 / acks.len() as f64
+    };
+    let plain = of("");
+    assert_eq!(of("ack.pushed = false\n"), plain);
+    let pushed = of("ack.pushed = true\n");
+    assert!(plain < 0.1 && pushed > 0.15, "{pushed} and {plain}");
+}
+
+#[test]
 fn random_hosts_keep_every_packet_in_order() {
     let host = "host = { send = { mean = \"20 us\" }, receive = { mean = \"50 us\", deviation = \"30 us\" }, \
         ack = { max = \"100 us\" }, ack_receive = { mean = \"30 us\" }, gro = { time = \"30 us\" } }\n";

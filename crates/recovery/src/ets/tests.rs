@@ -191,6 +191,7 @@ impl Path {
             len: 100,
             ecn: Ecn::NotEct,
             cwr: false,
+            push: false,
             sent: us(sent),
             retransmission: false,
         };

@@ -99,6 +99,7 @@ proptest! {
         answers in prop::collection::vec(fate(), 1..60),
         writes in prop::collection::vec((0_u64..400, 1_u64..60_000), 1..5),
         sack_delay in 0_u64..5,
+        pushed in any::<bool>(),
     ) {
         // The script repeats, ending in a packet that gets through: never all are lost.
         let script = |mut script: Vec<Fate>| {
@@ -107,13 +108,14 @@ proptest! {
         };
         let (data, answers) = (script(data), script(answers));
         let mut world = World::with(
-            config,
+            SenderConfig { push: pushed, ..config },
             controller,
             |number, _: &_| data(number),
             |number, _: &_| answers(number),
         );
         world.receiver = Receiver::new(ReceiverConfig {
             sack_delay: ms(sack_delay),
+            pushed,
             ..ReceiverConfig::default()
         });
         let total: u64 = writes.iter().map(|(_, bytes)| bytes).sum();

@@ -23,6 +23,7 @@ const fn config() -> SenderConfig {
         tlp: true,
         f_rto: true,
         ets: false,
+        push: false,
         limited_transmit: true,
         undo: true,
         max_ack_delay: ms(200),

@@ -1,0 +1,99 @@
+//! The PSH flag as Linux sets it on the last packet of each burst that segmentation offload takes
+//! (`__tcp_transmit_skb`, `tcp_tso_autosize`).
+
+use paceline_units::{Bytes, Duration, Instant};
+
+/// What goes at once, at the least.
+const LEAST: u32 = 2;
+
+/// The packets of a burst without a pacer: what goes in 1/1024 s at the rate that Linux would pace at, were it asked to
+/// (`tcp_update_pacing_rate`: 200 % of the window in a round trip, and 120 % from half of `ssthresh` on).
+pub(crate) fn unpaced(cwnd: Bytes, ssthresh: Option<Bytes>, srtt: Duration) -> Bytes {
+    let percent = match ssthresh {
+        Some(ssthresh) if cwnd.get() >= ssthresh.get() / 2 => 120,
+        _ => 200,
+    };
+    let second = u128::from(Duration::from_secs(1).as_nanos());
+    let rate = u128::from(cwnd.get()) * percent * second / 100 / u128::from(srtt.as_nanos().max(1));
+    Bytes::new(u64::try_from(rate / 1024).unwrap_or(u64::MAX))
+}
+
+/// Counts the packets of a burst.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bursts {
+    at: Instant,
+    packets: u32,
+}
+
+impl Bursts {
+    /// A new segment of `mss` bytes goes, of a burst of `size` at the most, and perhaps `more` with it; whether it ends
+    /// a burst of two or more.
+    pub(crate) fn on_send(&mut self, now: Instant, size: Bytes, mss: u32, more: bool) -> bool {
+        let limit = u32::try_from(size.get() / u64::from(mss.max(1))).unwrap_or(u32::MAX);
+        if self.at != now {
+            (self.at, self.packets) = (now, 0);
+        }
+        self.packets += 1;
+        let ends = self.packets >= limit.max(LEAST) || !more;
+        let pushed = ends && self.packets > 1;
+        if ends {
+            self.packets = 0;
+        }
+        pushed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    fn at(millis: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(millis)
+    }
+
+    /// Of so many that go at one time, those with the flag.
+    fn pushed(bursts: &mut Bursts, now: Instant, count: u32, size: u64) -> Vec<u32> {
+        let mut last = |n| bursts.on_send(now, Bytes::new(size), MSS, n < count);
+        (1..=count).filter(|n| last(*n)).collect()
+    }
+
+    #[test]
+    fn the_last_of_each_two_or_more_carries_it() {
+        let mut bursts = Bursts::default();
+        assert!(pushed(&mut bursts, at(1), 1, 0).is_empty());
+        assert_eq!(pushed(&mut bursts, at(2), 2, 0), [2]);
+        // The third goes alone.
+        assert_eq!(pushed(&mut bursts, at(3), 3, 2999), [2]);
+        assert_eq!(pushed(&mut bursts, at(4), 5, 2999), [2, 4]);
+        assert_eq!(pushed(&mut bursts, at(5), 5, 3000), [3, 5]);
+        assert_eq!(pushed(&mut bursts, at(6), 5, u64::MAX), [5]);
+    }
+
+    #[test]
+    fn a_later_packet_does_not_end_an_earlier_burst() {
+        let mut bursts = Bursts::default();
+        assert!(!bursts.on_send(at(1), Bytes::new(9000), MSS, true));
+        assert!(!bursts.on_send(at(2), Bytes::new(9000), MSS, false));
+    }
+
+    #[test]
+    fn a_burst_is_a_1024th_of_a_second_of_the_rate() {
+        let (cwnd, rtt) = (Bytes::new(102_400), Duration::from_millis(10));
+        // 10.24 MB/s: 10 kB at 100 %.
+        assert_eq!(unpaced(cwnd, None, rtt), Bytes::new(20_000));
+        let half = Some(Bytes::new(204_802));
+        assert_eq!(unpaced(cwnd, half, rtt), Bytes::new(20_000));
+        let half = Some(Bytes::new(204_800));
+        assert_eq!(unpaced(cwnd, half, rtt), Bytes::new(12_000));
+        assert_eq!(
+            unpaced(cwnd, Some(Bytes::INFINITE), rtt),
+            Bytes::new(20_000)
+        );
+        assert_eq!(
+            unpaced(Bytes::INFINITE, None, Duration::ZERO),
+            Bytes::INFINITE
+        );
+    }
+}
