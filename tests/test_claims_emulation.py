@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,7 +76,7 @@ def test_the_load_of_a_scenario(rate: str, bps: float) -> None:
     assert Load.of(plan) == Load(bps, 3.0)
 
 
-BEYOND = {"trusted": False, "beyond": [{"message": "too late"}]}
+BEYOND = {"trusted": False, "beyond": [{"figure": "answer_max_ns", "message": "too late"}]}
 
 
 class Machine:
@@ -166,6 +166,7 @@ def test_what_is_beyond_its_bounds_is_repeated_and_alone_in_the_end(
     emulations, ended = emulated(6, Room(1e12, 8))
     emulations.run()
     assert emulations.repeated == [1, 2, 3, 5]
+    assert emulations.broken == {"answer_max_ns": 1 + 3 + 4}
     assert ended == {
         **dict.fromkeys((0, 1, 2, 4), "good"),
         3: "emulated beyond its bounds: too late",
@@ -281,6 +282,7 @@ class Fails:
     """Stands for emulations, of which some fail; the others are simulated."""
 
     repeated: tuple[int, ...] = (0, 1)
+    broken: Mapping[str, int] = MappingProxyType({"answer_max_ns": 3, "added_delay_ns": 1})
 
     def __init__(self, tasks: Any, loads: Any, room: Any, *ends: Any) -> None:
         self.tasks, (self.finished, self.failed) = tasks, ends[:2]
@@ -307,6 +309,7 @@ def test_one_run_that_failed_does_not_spoil_a_grid(
     verdicts = Campaign([claim]).verify()
     (result,) = verdicts.results
     assert (verdicts.emulated, verdicts.repeated) == (12, 2)
+    assert list(verdicts.broken.items()) == [("added_delay_ns", 1), ("answer_max_ns", 3)]
     assert result.verdict == "reproduced"
     assert result.why == ("without 10 ms, 1 s, 1 bdp, seed 2: emulated beyond its bounds: too late")
     assert result.tables[0].summary() == "4 of 4 within 0.1"

@@ -400,7 +400,7 @@ def claims(tmp_path: Path) -> Path:
 def test_claims_are_emulated_side_by_side(cli: Command, claims: Path) -> None:
     result = cli("claims", "--backend", "emu", "--json", "--quiet")
     said = json.loads(result.stdout)
-    assert said["emulated"] == {"runs": 3, "repeated": 0}
+    assert said["emulated"] == {"runs": 3, "repeated": 0, "broken": {}}
     assert said["claims"][0]["verdict"] == "reproduced"
 
 

@@ -311,7 +311,7 @@ impl<C: Controller> Sender<C> {
     }
 
     /// Whether the new segment that has just gone carries PSH: nothing is written behind it, or it ends a burst.
-    fn pushes(&mut self, now: Instant, len: u32) -> bool {
+    fn pushes(&mut self, now: Instant) -> bool {
         let burst = match (self.controller.pacing_rate(), self.rtt.srtt()) {
             (None, Some(srtt)) => {
                 push::unpaced(self.controller.cwnd(), self.controller.ssthresh(), srtt)
@@ -324,7 +324,7 @@ impl<C: Controller> Sender<C> {
                 && self.window_allows(next)
                 && self.pacer.allows(now, next.len(), self.quantum())
         });
-        let ends = self.bursts.on_send(now, burst, len, more);
+        let ends = self.bursts.on_send(now, burst, self.config.mss, more);
         ends || self.board.nxt() == self.written
     }
 
@@ -391,7 +391,7 @@ impl<C: Controller> Sender<C> {
         } else if !retransmission {
             self.arm_probe(now);
         }
-        let push = self.config.push && !retransmission && self.pushes(now, len);
+        let push = self.config.push && !retransmission && self.pushes(now);
         Some(Segment {
             seq,
             len,

@@ -123,6 +123,8 @@ class Emulations:
     note: Callable[[str], object] = lambda _: None
     #: The runs that were repeated.
     repeated: list[int] = field(default_factory=list)
+    #: How often each bound was broken, repeats included.
+    broken: Counter[str] = field(default_factory=Counter)
     _heard: queue.SimpleQueue[tuple[int, Run | Exception | str]] = field(
         default_factory=queue.SimpleQueue
     )
@@ -174,6 +176,8 @@ class Emulations:
             if isinstance(outcome, Exception):
                 raise outcome
             wrong = outcome if isinstance(outcome, str) else distrust(outcome)
+            if wrong and not isinstance(outcome, str):
+                self.broken.update(bound["figure"] for bound in (outcome.emulation or {})["beyond"])
             if wrong and not last:
                 again.append(index)
                 continue

@@ -50,6 +50,8 @@ class Pool:
         #: The emulated jobs, and those of them that were repeated.
         self.emulated = 0
         self.repeated = 0
+        #: How often emulations broke each of their bounds.
+        self.broken = dict[str, int]()
 
     def __len__(self) -> int:
         return len(self._queries)
@@ -108,6 +110,7 @@ class Pool:
                 emulations.run()
             finally:
                 self.emulated, self.repeated = len(jobs), len(emulations.repeated)
+                self.broken = dict(sorted(emulations.broken.items()))
 
     def _task(self, job: Job) -> tuple[str, str, Overrides, int]:
         return self._texts[job.scenario], str(job.scenario), job.overrides, job.seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,6 +124,8 @@ class Verdicts:
     #: How many runs were emulated, and how many of them were repeated.
     emulated: int = 0
     repeated: int = 0
+    #: How often they broke each of their bounds, by the figure's name.
+    broken: Mapping[str, int] = field(default_factory=dict)
 
 
 class Campaign:
@@ -158,7 +160,8 @@ class Campaign:
             plans, cut = _parted(plans, self._pool)
         results = [_judged(plan, self._pool) for plan in plans]
         unfinished = [plan.claim for plan in cut]
-        return Verdicts(results, unfinished, self._pool.emulated, self._pool.repeated)
+        pool = self._pool
+        return Verdicts(results, unfinished, pool.emulated, pool.repeated, pool.broken)
 
 
 def _parted(plans: list[_Plan], pool: Pool) -> tuple[list[_Plan], list[_Plan]]:

@@ -69,7 +69,11 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = settings.quick
     if verdicts.emulated:
-        value["emulated"] = {"runs": verdicts.emulated, "repeated": verdicts.repeated}
+        value["emulated"] = {
+            "runs": verdicts.emulated,
+            "repeated": verdicts.repeated,
+            "broken": dict(verdicts.broken),
+        }
     if settings.out is not None:
         value["report"] = str(_write(results, value, settings.out))
     if settings.as_json:
@@ -78,7 +82,9 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
         _show(results, quick=settings.quick)
         if verdicts.emulated:
             counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
-            console.stdout().print(f"{counted} were repeated", markup=False)
+            broken = [f"{name} {count} times" for name, count in verdicts.broken.items()]
+            beyond = f"; beyond a bound: {', '.join(broken)}" if broken else ""
+            console.stdout().print(f"{counted} were repeated{beyond}", markup=False)
         if settings.out is not None:
             console.stdout().print(value["report"], markup=False, soft_wrap=True)
     if verdicts.unfinished:
