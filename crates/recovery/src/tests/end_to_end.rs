@@ -49,6 +49,30 @@ where
 }
 
 #[test]
+fn what_ends_a_burst_or_a_write_carries_psh() {
+    let pushed = |controller: Window, push: bool| {
+        let config = SenderConfig {
+            push,
+            ..SenderConfig::default()
+        };
+        let mut world = World::with(config, controller, direct, direct);
+        run(&mut world, 7);
+        let sent = world.sent.iter().enumerate();
+        let numbers = sent.filter(|(_, segment)| segment.push);
+        numbers.map(|(number, _)| number).collect::<Vec<_>>()
+    };
+    // Three are one burst before there is a round trip, and then one of two, as 1/1024 s is worth less than that, and one.
+    assert_eq!(pushed(Window::new(3), true), [2, 4, 6]);
+    assert!(pushed(Window::new(3), false).is_empty());
+    let mut paced = Window::new(20);
+    paced.rate = Some(Rate::from_bps(1_000_000));
+    paced.quantum = Bytes::new(u64::from(2 * MSS));
+    assert_eq!(pushed(paced.clone(), true), [1, 3, 5, 6]);
+    paced.quantum = Bytes::new(u64::from(MSS));
+    assert_eq!(pushed(paced, true), [6]);
+}
+
+#[test]
 fn without_loss_everything_is_sent_once() {
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 100);
