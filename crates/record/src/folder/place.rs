@@ -50,11 +50,11 @@ impl Beside {
     /// Moves the folder into its place. What was there before is taken away, but for what someone
     /// else put into it.
     pub(super) fn put(&self, place: &Path) -> io::Result<()> {
-        if !place.exists() {
-            return fs::rename(&self.path, place);
+        match fs::rename(&self.path, place) {
+            // Looking first would not do: another may be faster.
+            Err(_) if place.exists() => settle(&exchange(&self.path, place)?, place),
+            moved => moved,
         }
-        let old = exchange(&self.path, place)?;
-        settle(&old, place)
     }
 }
 
