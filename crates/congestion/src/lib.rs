@@ -34,3 +34,4 @@ pub use controller::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Rng, Value};
 pub use registry::{AnyController, BuildError, ControllerSpec, Recipe, build, controllers, recipe};
+pub use window::window_rate;

@@ -14,6 +14,17 @@ const PACING_CA_RATIO: Gain = Gain::from_millionths(1_200_000);
 /// The most that one paced burst may hold; what an unpaced one may hold at the least.
 const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
 
+/// The rate at which Linux paces a window, if asked to (`tcp_update_pacing_rate`); it sizes the bursts of one that is
+/// not paced by it as well.
+pub fn window_rate(cwnd: Bytes, ssthresh: Bytes, in_flight: Bytes, srtt: Duration) -> Rate {
+    let ratio = if cwnd.get() < ssthresh.get() / 2 {
+        PACING_SS_RATIO
+    } else {
+        PACING_CA_RATIO
+    };
+    Rate::from_delivery(cwnd.max(in_flight) * ratio, srtt)
+}
+
 /// The options that Reno and CUBIC share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -267,15 +278,7 @@ impl Window {
         if !self.settings.pacing || self.srtt == Duration::ZERO {
             return;
         }
-        let ratio = if self.cwnd.get() < self.ssthresh.get() / 2 {
-            PACING_SS_RATIO
-        } else {
-            PACING_CA_RATIO
-        };
-        self.pacing_rate = Some(Rate::from_delivery(
-            self.cwnd.max(in_flight) * ratio,
-            self.srtt,
-        ));
+        self.pacing_rate = Some(window_rate(self.cwnd, self.ssthresh, in_flight, self.srtt));
     }
 
     /// None without pacing, and before the first RTT is known.

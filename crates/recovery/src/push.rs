@@ -6,17 +6,8 @@ use paceline_units::{Bytes, Duration, Instant};
 /// What goes at once, at the least.
 const LEAST: u32 = 2;
 
-/// The packets of a burst without a pacer: what goes in 1/1024 s at the rate that Linux would pace at, were it asked to
-/// (`tcp_update_pacing_rate`: 200 % of the window in a round trip, and 120 % from half of `ssthresh` on).
-pub(crate) fn unpaced(cwnd: Bytes, ssthresh: Option<Bytes>, srtt: Duration) -> Bytes {
-    let percent = match ssthresh {
-        Some(ssthresh) if cwnd.get() >= ssthresh.get() / 2 => 120,
-        _ => 200,
-    };
-    let second = u128::from(Duration::from_secs(1).as_nanos());
-    let rate = u128::from(cwnd.get()) * percent * second / 100 / u128::from(srtt.as_nanos().max(1));
-    Bytes::new(u64::try_from(rate / 1024).unwrap_or(u64::MAX))
-}
+/// The time whose worth goes at once without a pacer: 1/1024 s (`sk_pacing_shift`).
+pub(crate) const BURST: Duration = Duration::from_nanos(976_562);
 
 /// Counts the packets of a burst.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,24 +67,5 @@ mod tests {
         let mut bursts = Bursts::default();
         assert!(!bursts.on_send(at(1), Bytes::new(9000), MSS, true));
         assert!(!bursts.on_send(at(2), Bytes::new(9000), MSS, false));
-    }
-
-    #[test]
-    fn a_burst_is_a_1024th_of_a_second_of_the_rate() {
-        let (cwnd, rtt) = (Bytes::new(102_400), Duration::from_millis(10));
-        // 10.24 MB/s: 10 kB at 100 %.
-        assert_eq!(unpaced(cwnd, None, rtt), Bytes::new(20_000));
-        let half = Some(Bytes::new(204_802));
-        assert_eq!(unpaced(cwnd, half, rtt), Bytes::new(20_000));
-        let half = Some(Bytes::new(204_800));
-        assert_eq!(unpaced(cwnd, half, rtt), Bytes::new(12_000));
-        assert_eq!(
-            unpaced(cwnd, Some(Bytes::INFINITE), rtt),
-            Bytes::new(20_000)
-        );
-        assert_eq!(
-            unpaced(Bytes::INFINITE, None, Duration::ZERO),
-            Bytes::INFINITE
-        );
     }
 }

@@ -5,7 +5,7 @@ mod acknowledge;
 mod detect;
 mod recovery;
 
-use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent};
+use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent, window_rate};
 use paceline_units::{Bytes, Duration, Instant};
 
 use crate::ecn::Marks;
@@ -314,7 +314,10 @@ impl<C: Controller> Sender<C> {
     fn pushes(&mut self, now: Instant) -> bool {
         let burst = match (self.controller.pacing_rate(), self.rtt.srtt()) {
             (None, Some(srtt)) => {
-                push::unpaced(self.controller.cwnd(), self.controller.ssthresh(), srtt)
+                let ssthresh = self.controller.ssthresh().unwrap_or(Bytes::INFINITE);
+                let in_flight = Bytes::new(self.board.in_flight());
+                window_rate(self.controller.cwnd(), ssthresh, in_flight, srtt)
+                    .volume_in(push::BURST)
             }
             (None, None) => Bytes::INFINITE,
             (Some(_), _) => self.quantum(),

@@ -12,6 +12,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from paceline import _paceline
 from paceline.grid import Overrides
@@ -100,10 +101,13 @@ class Room:
 
 def distrust(run: Run) -> str:
     """Return by what an emulation was beyond its bounds; an empty text if by nothing."""
-    seen = run.emulation
-    if seen is None or seen["trusted"]:
-        return ""
-    return "emulated beyond its bounds: " + "; ".join(b["message"] for b in seen["beyond"])
+    messages = [bound["message"] for bound in broken_bounds(run)]
+    return f"emulated beyond its bounds: {'; '.join(messages)}" if messages else ""
+
+
+def broken_bounds(run: Run) -> list[dict[str, Any]]:
+    """Return the bounds that an emulation was beyond."""
+    return [] if run.emulation is None else run.emulation["beyond"]
 
 
 @dataclass
@@ -176,8 +180,8 @@ class Emulations:
             if isinstance(outcome, Exception):
                 raise outcome
             wrong = outcome if isinstance(outcome, str) else distrust(outcome)
-            if wrong and not isinstance(outcome, str):
-                self.broken.update(bound["figure"] for bound in (outcome.emulation or {})["beyond"])
+            if not isinstance(outcome, str):
+                self.broken.update(bound["figure"] for bound in broken_bounds(outcome))
             if wrong and not last:
                 again.append(index)
                 continue
