@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web clean tools test-rust test-python
+.PHONY: help demo test bench docs reference web clean tools test-rust test-python recipes
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -66,7 +66,10 @@ test-python: $(VENV)/.developed
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
-test: test-rust test-python ## Format, lint, types and every test, in Rust and Python
+recipes: $(VENV)/.developed ## Carry out every recipe of CONTRIBUTING on a copy of the tree
+	@$(BIN)/python tests/recipes/carry_out.py
+
+test: test-rust test-python recipes ## Format, lint, types and every test, in Rust and Python, and the recipes
 
 bench: | tools ## Measure the controllers and the simulator
 	cargo bench --workspace

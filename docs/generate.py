@@ -49,6 +49,8 @@ def options(items: list[dict[str, Any]]) -> str:
         ]
         if rows:
             parts.append(table(["option", "default", "takes", "what it does"], rows))
+        if state := item.get("state"):
+            parts.append(f"In `samples`: {', '.join(f'`{column}`' for column in state)}.\n")
     return "\n".join(parts)
 
 
@@ -113,7 +115,50 @@ def scenario() -> str:
     return "\n".join(parts)
 
 
-PAGES = {"controllers.md": controllers, "scenario.md": scenario}
+def record() -> str:
+    """Write the page of a record's tables."""
+    parts = [HEAD + RECORD]
+    for item in listed("columns"):
+        parts.append(f"## `{item['name']}`\n\n{item['doc']}\n")
+        columns = item["columns"]
+        rows = [
+            [
+                f"`{c['name']}`",
+                c["unit"] or "",
+                c["type"] + " or null" * c["nullable"],
+                c["doc"] + f" (since schema {c['since']})" * (c["since"] > 1),
+            ]
+            for c in columns
+        ]
+        parts.append(table(["column", "unit", "type", "what it says"], rows))
+        for column in columns:
+            if column["words"]:
+                parts.append(f"`{column['name']}` is one of:\n")
+                words = [[f"`{word}`", doc] for word, doc in column["words"]]
+                parts.append(table(["word", "what it says"], words))
+    return "\n".join(parts)
+
+
+RECORD = """# Tables of a record
+
+A run is a folder: the resolved `scenario.toml`, `run.json`, and a Parquet file for each table
+below. `paceline list columns TABLE` says the same.
+
+- Names end in their unit. A quantity is a whole number in it; what is infinite, or not there, is
+  null.
+- Every column of a run is there from its first row on. The controllers' own fields follow the
+  columns of `samples`; `paceline list controllers NAME` names them. A name that is taken gets `cc_`
+  in front.
+- `schema` in `run.json` and in each table is 2. A record of an earlier schema is read as one of
+  today: a column that came later is null, or zero where it cannot be null. One of a later schema is
+  refused.
+- A change that the scenario asks for is a row of `events` of kind `change` for each of its keys:
+  `key` is the scenario's (`rate`, `rtt`, `loss`, `loss.p`, `hold.packets`, `policer.rate`,
+  `app.rate`), `link` the link or `flow` the flow, and `value` in `unit`, or a word in `detail`
+  (`pause`, `resume`, `bulk`, `off`), what holds from then on.
+"""
+
+PAGES = {"controllers.md": controllers, "record.md": record, "scenario.md": scenario}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

@@ -322,14 +322,19 @@ def test_one_run_that_failed_does_not_spoil_a_grid(
 
 
 class Cells:
-    """A case with two axes and two seeds; one cell is undefined."""
+    """A case with two axes and five seeds; one cell is undefined."""
 
     def __init__(self, factor: float) -> None:
         self.factor = factor
 
     def quantity(self, points: object, flows: Flows | None, name: str) -> Quantity:
         assert not points
-        rows = ((10e6, 12e6), (20e6, 22e6), (math.nan, math.nan), (40e6, 40e6))
+        rows = (
+            (10e6,) * 4 + (15e6,),
+            (20e6,) * 4 + (25e6,),
+            (math.nan,) * 5,
+            (40e6,) * 5,
+        )
         factor = self.factor if name == "goodput_bps" else 1e-8
         scaled = tuple(tuple(value * factor for value in row) for row in rows)
         return Quantity((("a", "b|c"), ("1", "2")), scaled, seeded=True)
@@ -350,8 +355,8 @@ def test_a_table_by_hand() -> None:
     assert table.head == ["what", "how", "goodput", "lost", "ratio", "off"]
     dash = "\N{EN DASH}"
     assert list(table.texts()) == [
-        ["a", "1", "11.00 [10.00, 12.00] Mbit/s", "11.00 [10.00, 12.00] %", "0.7500", "0.03125"],
-        ["a", "2", "21.00 [20.00, 22.00] Mbit/s", "21.00 [20.00, 22.00] %", "0.7500", "0.9688"],
+        ["a", "1", "11.00 [10.00, 13.00] Mbit/s", "11.00 [10.00, 13.00] %", "0.7500", "0.03125"],
+        ["a", "2", "21.00 [20.00, 23.00] Mbit/s", "21.00 [20.00, 23.00] %", "0.7500", "0.9688"],
         ["b|c", "1", dash, dash, dash, dash],
         ["b|c", "2", "40.00 Mbit/s", "40.00 %", "0.7500", "2.750"],
     ]
@@ -364,7 +369,7 @@ def test_a_table_by_hand() -> None:
     assert lines[0] == 'what,how,goodput,"goodput, low","goodput, high",lost,"lost, low",' + (
         '"lost, high",ratio,off'
     )
-    assert lines[1].startswith("a,1,11000000.0,10000000.0,12000000.0,")
+    assert lines[1].startswith("a,1,11000000.0,10000000.0,13000000.0,")
     assert lines[3] == "b|c,1,,,,,,,,"
     markdown = table.markdown().splitlines()
     assert markdown[:2] == ["## T", ""]

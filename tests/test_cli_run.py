@@ -29,8 +29,10 @@ def test_prints_tables_with_units_and_writes_the_default_folder(
     assert "Mbit/s" in result.stdout
     assert "Engine: " in result.stdout
     assert "packets/s" in result.stdout
-    assert (tmp_path / "runs" / "small-3" / "run.json").is_file()
-    assert not (tmp_path / "runs" / "small-3" / "report.html").exists()
+    (out,) = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"small-3-[0-9a-f]{6}", out.name)
+    assert (out / "run.json").is_file()
+    assert not (out / "report.html").exists()
 
 
 def test_the_same_seed_gives_the_same_bytes(cli: Command, scenario: Path, tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ def test_the_same_seed_gives_the_same_bytes(cli: Command, scenario: Path, tmp_pa
 def test_json_says_what_scripts_rely_on(cli: Command, scenario: Path) -> None:
     result = cli("run", scenario, "--json", "--out", "r")
     value = json.loads(result.stdout)
-    assert value["schema"] == 1
+    assert value["schema"] == 2
     assert (value["scenario"], value["seed"], value["backend"]) == ("small", 3, "sim")
     assert value["out"] == "r"
     assert {
@@ -75,32 +77,40 @@ def test_repeats_are_told_together_and_one_by_one(
     value = json.loads(result.stdout)
     goodput = value["metrics"]["goodput_bps"]
     assert {"mean", "median", "low", "high"} <= goodput.keys()
-    assert goodput["low"] <= goodput["mean"] <= goodput["high"]
+    # Of three repeats there is no interval to tell.
+    assert (goodput["low"], goodput["high"]) == (None, None)
     assert value["repeats"]["seed"] == [3, 4, 5]
     single = json.loads(cli("run", scenario, "--seed", 4, "--json").stdout)
     for name, metric in single["metrics"].items():
         assert value["repeats"][name][1] == metric
     assert (tmp_path / "r" / "seed-4" / "run.json").is_file()
     assert (tmp_path / "r" / "summary.json").is_file()
-    assert folder(tmp_path / "r" / "seed-4") == folder(tmp_path / "runs" / "small-4")
+    assert folder(tmp_path / "r" / "seed-4") == folder(tmp_path / single["out"])
     table = cli("run", scenario, "--repeats", 2)
     assert table.returncode == 0
     assert "Low 95 %" in table.stdout
+    assert "No 95 % intervals: they take 5 repeats or more" in table.stdout
+    assert "Medians of 2 repeats" in table.stdout
+    five = json.loads(cli("run", scenario, "--repeats", 5, "--json").stdout)
+    goodput = five["metrics"]["goodput_bps"]
+    assert goodput["low"] <= goodput["mean"] <= goodput["high"]
 
 
-def test_fewer_repeats_leave_nothing_of_the_earlier_ones(
-    cli: Command, scenario: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "r"
-    assert cli("run", scenario, "--repeats", 3, "--out", out).returncode == 0
-    (out / "notes.txt").write_text("mine")
-    assert cli("run", scenario, "--repeats", 2, "--out", out).returncode == 0
-    assert sorted(p.name for p in out.iterdir()) == [
-        "notes.txt",
-        "seed-3",
-        "seed-4",
-        "summary.json",
-    ]
+def test_a_seed_that_changes_nothing_is_told(cli: Command, scenario: Path) -> None:
+    one = ("--set", "flows=[{ cc = 'cubic' }]", "--repeats", 5)
+    same = cli("run", scenario, *one)
+    assert same.returncode == 0, same.stderr
+    assert "The seed changes nothing here: all 5 repeats give the same" in same.stdout
+    other = cli("run", scenario, *one, "--set", "path.loss=1 %")
+    assert "The seed changes nothing" not in other.stdout
+
+
+def test_goodputs_over_own_times_are_told(cli: Command, scenario: Path) -> None:
+    apart = ("--set", "flows.0.stop=1 s", "--set", "flows.1.start=1 s")
+    result = cli("run", scenario, *apart)
+    assert result.returncode == 0, result.stderr
+    assert "Each flow's goodput is over its own time: together" in result.stdout
+    assert "over its own time" not in cli("run", scenario, "--set", "flows.1.start=0 s").stdout
 
 
 def test_a_comparison_runs_each_controller(cli: Command, scenario: Path) -> None:

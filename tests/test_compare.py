@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paceline
 from conftest import SCENARIO, Command
-from paceline.compare import Subject, compare
+from paceline.compare import Subject, compare, read
 from paceline.compare.statistics import (
     benjamini_hochberg,
     hedges,
@@ -47,8 +48,11 @@ def test_pairs_by_hand() -> None:
     assert found.mean == 2
     t = 2 * math.sqrt(3)
     assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
-    reach = 4.302653 / math.sqrt(3)
-    assert (found.low, found.high) == pytest.approx((2 - reach, 2 + reach), abs=1e-5)
+    # Of fewer than five no interval is told. Of five, s = sqrt(2.5), and 2.776445 with 4 degrees.
+    assert (found.low, found.high) == (None, None)
+    five = paired([10] * 5, [11, 12, 13, 14, 15])
+    reach = 2.776445 * math.sqrt(2.5 / 5)
+    assert (five.low, five.high) == pytest.approx((3 - reach, 3 + reach), abs=1e-5)
     # Pooled variance (0 + 1) / 2, and the correction 1 - 3 / (4 x 4 - 1) = 0.8.
     assert found.effect == pytest.approx(2 / math.sqrt(0.5) * 0.8)
 
@@ -67,7 +71,7 @@ def test_two_samples_by_hand() -> None:
 def test_what_does_not_vary() -> None:
     assert paired([1, 1, 1], [1, 1, 1]).p == 1
     sure = paired([1, 1, 1], [2, 2, 2])
-    assert (sure.p, sure.low, sure.high, sure.effect) == (0, 1, 1, None)
+    assert (sure.p, sure.low, sure.high, sure.effect) == (0, None, None, None)
     assert unpaired([1, 1], [2, 2]).p == 0
     alone = paired([1], [2])
     assert (alone.mean, alone.p, alone.low) == (1, None, None)
@@ -92,8 +96,10 @@ def test_corrections_only_raise(ps: list[float]) -> None:
 
 
 def subject(name: str, metric: str, *values: float | None) -> Subject:
+    # Another metric says that the seed matters.
     runs: dict[int, dict[str, Any]] = {
-        seed: {"metrics": {metric: value}, "flows": []} for seed, value in enumerate(values)
+        seed: {"metrics": {metric: value, "rtt_p50_ns": seed}, "flows": []}
+        for seed, value in enumerate(values)
     }
     return Subject(name, {"": runs})
 
@@ -109,7 +115,9 @@ def subject(name: str, metric: str, *values: float | None) -> Subject:
         ("queue_p95_ns", (10, 90, 50), (90, 20, 70), "unclear"),
         # Seeds differ much, and each of them is worse by as much: only pairs show it.
         ("queue_p95_ns", (100, 200, 300), (110, 211, 309), "worse"),
-        ("queue_p95_ns", (100,), (102,), "worse"),
+        # One run a side has a size and no certainty.
+        ("queue_p95_ns", (100,), (102,), "untested"),
+        ("queue_p95_ns", (100,), (102, 103, 104), "untested"),
         ("queue_p95_ns", (100,), (100.5,), "same"),
         ("retransmit_ratio", (0, 0, 0), (0.1, 0.1, 0.1), "worse"),
         ("convergence_ns", (1, 2, 3), (None, None, None), "lost"),
@@ -120,7 +128,7 @@ def subject(name: str, metric: str, *values: float | None) -> Subject:
 def test_verdicts(
     metric: str, old: tuple[float | None, ...], new: tuple[float | None, ...], verdict: str
 ) -> None:
-    (finding,) = compare(subject("a", metric, *old), subject("b", metric, *new))
+    (finding,) = compare(subject("a", metric, *old), subject("b", metric, *new), [metric])
     assert finding.verdict == verdict
 
 
@@ -144,7 +152,8 @@ def test_many_tests_at_once_are_minded() -> None:
 
 def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     for name, size in (("a", "1 bdp"), ("b", "1 bdp"), ("c", "8 bdp")):
-        settings = ["--set", f"path.queue.size={size}", "--repeats", 3, "--out", name]
+        settings = ["--set", f"path.queue.size={size}", "--set", "path.loss=0.5 %"]
+        settings += ["--repeats", "3", "--out", name]
         assert cli("run", scenario, *settings).returncode == 0
     same = cli("compare", "a", "b")
     assert same.returncode == 0
@@ -158,7 +167,9 @@ def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     assert queue["verdict"] == "worse"
     assert queue["paired"]
     assert queue["counts"] == [3, 3]
-    assert queue["low"] <= queue["difference"] <= queue["high"]
+    assert (queue["low"], queue["high"]) == (None, None)
+    assert value["notes"] == ["No 95 % intervals below 5 runs a side."]
+    assert value["differing"] == ["path.queue"]
     markdown = cli("compare", "a", "c", "--markdown", "--metric", "queue_p95_ns")
     assert "| queue p95 |" in markdown.stdout
     assert "**worse**" in markdown.stdout
@@ -195,3 +206,87 @@ def test_bad_input(cli: Command, scenario: Path, tmp_path: Path) -> None:
         result = cli("compare", *arguments)
         assert result.returncode == 2
         assert word in result.stderr
+
+
+def test_points_have_the_names_of_scenarios_whatever_their_folders_end_in(
+    run: paceline.Run, tmp_path: Path
+) -> None:
+    names = ("one-3-4f2a9c", "two+rtt=1ms-3to5-4f2a9c-2/seed-3", "three-3", "four-3-0a0a0a/reno")
+    for name in names:
+        run.write(tmp_path / name)
+    assert list(read(tmp_path).points) == ["four/reno", "one", "three", "two+rtt=1ms"]
+    run.write(tmp_path / "one-3-bbbbbb")
+    assert list(read(tmp_path).points) == [
+        "four/reno",
+        "one",
+        "one-3-bbbbbb",
+        "three",
+        "two+rtt=1ms",
+    ]
+
+
+def test_repeats_that_the_seed_does_not_change_are_one_run() -> None:
+    def side(name: str, goodput: float) -> Subject:
+        runs = {seed: {"metrics": {"goodput_bps": goodput}, "flows": []} for seed in range(10)}
+        return Subject(name, {"": runs})
+
+    (finding,) = compare(side("a", 100.0), side("b", 90.0))
+    assert (finding.verdict, finding.p, finding.counts) == ("untested", None, (10, 10))
+
+
+def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Path) -> None:
+    assert cli("run", scenario, "--out", "a").returncode == 0
+    changes = ("--set", "path.rate=5 Mbit/s", "--set", "flows.0.cc=cubic", "--seed", "2")
+    assert cli("run", scenario, *changes, "--out", "b").returncode == 0
+    result = cli("compare", "a", "b")
+    assert result.returncode == 0
+    assert "worse" not in result.stdout
+    assert "better" not in result.stdout
+    assert "One run a side" in result.stdout
+    assert "differ in 2 things, and any of them may be the cause: path.rate, flows.cc" in (
+        result.stdout
+    )
+    value = json.loads(cli("compare", "a", "b", "--json").stdout)
+    assert value["verdict"] == "untested"
+    assert value["counts"]["untested"] > 5
+    assert value["differing"] == ["path.rate", "flows.cc"]
+    assert "differ in 2 things" in cli("compare", "a", "b", "--markdown").stdout
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("schema", "999", "schema 999, this program reads schemas 1 to"),
+        ("schema", '"1"', "schema 1, this program"),
+        ("schema", "true", "schema True, this program"),
+        ("seed", "1" + "0" * 400, "a number of 401 digits"),
+        ("seed", "1e999", "the number 1e999 is too large"),
+        ("seed", "NaN", "NaN is no number"),
+        ("metrics", '{"goodput_bps": 1' + "0" * 400 + "}", "a number of 401 digits"),
+        ("metrics", '{"goodput_bps": Infinity}', "Infinity is no number"),
+        ("metrics", "[" * 100_000, ""),
+    ],
+)
+def test_a_record_that_is_not_ours_is_refused(
+    key: str, value: str, said: str, cli: Command, scenario: Path
+) -> None:
+    assert cli("run", scenario, "--set", "run.duration=0.3 s", "--out", "a").returncode == 0
+    path = Path("a/run.json")
+    text = json.dumps(json.loads(path.read_text()) | {key: "HERE"})
+    path.write_text(text.replace('"HERE"', value))
+    for arguments in (("compare", "a", "a"), ("report", "a")):
+        result = cli(*arguments)
+        assert result.returncode == 2, (arguments, result)
+        assert "hint: " in result.stderr
+    assert said in cli("compare", "a", "a").stderr
+
+
+def test_a_sweep_of_another_schema_is_refused(cli: Command, tmp_path: Path) -> None:
+    file = tmp_path / "grid.toml"
+    file.write_text(SCENARIO + '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n')
+    assert cli("sweep", file, "--out", "a").returncode == 0
+    path = Path("a/sweep.json")
+    path.write_text(path.read_text().replace('"schema": 1', '"schema": 2'))
+    result = cli("compare", "a", "a")
+    assert result.returncode == 2
+    assert "schema 2" in result.stderr

@@ -49,7 +49,7 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
                 assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
 
 
-@pytest.mark.parametrize("page", ["controllers.md", "scenario.md"])
+@pytest.mark.parametrize("page", ["controllers.md", "record.md", "scenario.md"])
 def test_reference_is_of_today(page: str, generate: ModuleType) -> None:
     written = (ROOT / "docs" / "reference" / page).read_text()
     assert written == generate.PAGES[page](), "stale: make reference"

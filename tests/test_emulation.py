@@ -106,7 +106,9 @@ def test_the_tables_are_those_of_the_simulator(emulated: paceline.Run) -> None:
     assert set(common) >= {*theirs.names()[:17], *own}
     assert emulated.metrics.keys() == simulated.metrics.keys()
     kinds = set(emulated.events["kind"].cast(str))
-    assert kinds >= {"start", "established", "state", "finish", "rate"}
+    assert kinds >= {"start", "established", "state", "finish", "change"}
+    assert "rate" in set(emulated.events["key"].cast(str))
+    assert emulated.flows["tlp_count"].null_count() == emulated.flows.height
 
 
 def test_it_knows_its_own_error_also_when_read_back(emulated: paceline.Run, tmp_path: Path) -> None:
@@ -312,7 +314,7 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
         # As a terminal would: Ctrl-C goes to all, the others to the command alone.
         number = signal.Signals[how]
         (os.killpg if how == "SIGINT" else os.kill)(process.pid, number)
-    expected = {"success": 0, "error": 1, "SIGINT": 130, "SIGTERM": -15, "SIGKILL": -9}
+    expected = {"success": 0, "error": 1, "SIGINT": 130, "SIGTERM": 143, "SIGKILL": -9}
     assert process.wait(timeout=60) == expected[how]
     assert _until(lambda: not list(_processes(tag))), "a process was left behind"
     assert _namespaces(tag) == set()

@@ -22,7 +22,6 @@ from flent import resultset
 import paceline
 from conftest import SCENARIO, Command
 from paceline.export import FORMATS, default_name, export
-from paceline.export.timestamps import Times, ets
 
 Json = dict[str, Any]
 
@@ -434,17 +433,6 @@ def test_wireshark_finds_the_retransmissions(recorded: paceline.Run, tmp_path: P
     missing = ("lost_segment", "ack_lost_segment", "zero_window", "window_full")
     missed = dissected(path, *(f"tcp.analysis.{flag}" for flag in missing))
     assert not any(found for frame in missed for found in frame)
-
-
-@pytest.mark.parametrize(
-    ("held", "field"),
-    [(0, 0), (8_191_999, 8191 << 1), (8_192_000, 1 << 14 | 9 << 1), (9_500_000, 1 << 14 | 10 << 1),
-     (8_191_000_001, 1 << 14 | 8191 << 1), (8_191_001_000, 2 << 14), (None, 2 << 14)],
-)  # fmt: skip
-def test_the_echo_delay_of_ets_has_three_units(held: int | None, field: int) -> None:
-    """In microseconds, beyond 8.191 ms in milliseconds rounded up, beyond 8.191 s not at all."""
-    option = ets(Times(3_000_000_999, 2**32 * 1000 + 5000, held))
-    assert option.hex() == f"0101fe0e4554002dc6c000000005{field:04x}"
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark")

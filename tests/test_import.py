@@ -279,3 +279,43 @@ def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: st
     except ImportFailedError:
         return
     assert tomllib.loads(made.toml)["path"]["rate"] == {"trace": name}
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "line"),
+    [
+        # Squared sixty times: the number would have more digits than there is memory.
+        ("a = 10\n" + "a = a * a\n" * 60, "a number beyond 1e+15", 5),
+        ("dur = lambda exp: exp.bw * 1000000 * 1000000 * 1000000\n" + BASE, "a number beyond", 1),
+        ("bw = 0x" + "f" * 5000, "a number beyond", 1),
+        ("bw = 1e999", "a number beyond", 1),
+        ("bw = " + "9" * 5000, "not Python", 1),
+        ("bw = " + "+".join("1" * 20_000), "", None),
+        ("bw = " + "+".join("1" * 300), "more than 100 expressions in each other", 1),
+        ("bw = " + "(" * 250 + "1" + ")" * 250, "not Python", 1),
+        ("bw = " + "-" * 3000 + "1", "", None),
+        ("bw = " + "[" * 90_000, "not Python", None),
+        ("dur = lambda exp: " + "+".join("1" * 300) + "\n" + BASE, "in each other", 1),
+        ("x.y" + ".y" * 300 + " = 1", "in each other", 1),
+        ("bw = [" + "1," * 1_000_000 + "]", "longer than", None),
+        # 900 experiments, each with a function of 2000 terms.
+        (
+            "bw = [" + "1," * 30 + "]\nrtt = [" + "1," * 30 + "]\n"
+            "dur = lambda exp: [" + "1," * 2000 + "]\n",
+            "more than 1000000 steps",
+            3,
+        ),
+        # 900 experiments of 1000 flows each.
+        (
+            "bw = [" + "1," * 30 + "]\nrtt = [" + "1," * 30 + "]\nbuf = 9\n"
+            "conn = conns(" + "conn('cubic', start=1)," * 2000 + ")\n",
+            "the scenarios have more than",
+            None,
+        ),
+    ],
+)
+def test_what_would_take_for_ever_is_refused(text: str, said: str, line: int | None) -> None:
+    error = wrong(text)
+    assert said in str(error)
+    assert len(str(error)) < 200
+    assert line is None or error.line == line

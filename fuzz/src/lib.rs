@@ -5,9 +5,8 @@
 
 use std::ops::ControlFlow;
 
-use paceline_path::{CapacityTrace, Link, LinkConfig, Loss, Packet, QueueLimit, Service};
+use paceline_path::{CapacityTrace, Link, LinkConfig, Packet, QueueLimit, Service};
 use paceline_recovery::ets::Ets;
-use paceline_scenario::Scenario;
 use paceline_units::{Duration, Instant};
 
 /// What is read as an ETS option is written and read again as the same.
@@ -27,10 +26,10 @@ pub fn ets(octets: &[u8]) -> bool {
 
 /// What is read as a scenario is written and read again as the same, but for its sweep: what is written is one run.
 pub fn scenario(text: &str) -> bool {
-    match Scenario::parse(text, "fuzz.toml", &[]) {
+    match paceline_experiment::parse(text, "fuzz.toml", &[]) {
         Ok(mut scenario) => {
             scenario.sweep = None;
-            let again = Scenario::parse(&scenario.to_toml(), "fuzz.toml", &[]);
+            let again = paceline_experiment::parse(&scenario.to_toml(), "fuzz.toml", &[]);
             assert_eq!(again.expect("what is written can be read"), scenario);
             true
         }
@@ -43,7 +42,7 @@ pub fn scenario(text: &str) -> bool {
 
 /// What is read as a scenario runs, or is refused. Only its beginning is run.
 pub fn run(text: &str) -> bool {
-    let Ok(scenario) = Scenario::parse(text, "fuzz.toml", &[]) else {
+    let Ok(scenario) = paceline_experiment::parse(text, "fuzz.toml", &[]) else {
         return false;
     };
     let seed = scenario.run.seed;
@@ -76,7 +75,6 @@ pub fn trace(text: &str) -> bool {
         service: Service::Trace(trace),
         delay: Duration::ZERO,
         limit: QueueLimit::Packets(100),
-        loss: Loss::default(),
         seed: 1,
     });
     for _ in 0..100 {

@@ -5,19 +5,22 @@
 >>> run.samples.filter(flow=0)  # doctest: +SKIP
 """
 
-from paceline._paceline import __version__, controllers, metrics, schema
-from paceline.errors import (
-    Diagnostic,
-    NotARunError,
-    PacelineError,
-    RunError,
-    ScenarioError,
-    UnavailableError,
-)
-from paceline.runs import Engine, Progress, Run, check, run, run_jobs, run_many
-from paceline.sweep import Sweep
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-read = Run.read
+if TYPE_CHECKING:
+    from paceline._paceline import __version__, controllers, metrics, schema
+    from paceline.errors import (
+        Diagnostic,
+        NotARunError,
+        PacelineError,
+        RunError,
+        ScenarioError,
+        StoreError,
+        UnavailableError,
+    )
+    from paceline.runs import Engine, Progress, Run, check, read, run, run_jobs, run_many
+    from paceline.sweep import Sweep
 
 __all__ = [
     "Diagnostic",
@@ -28,6 +31,7 @@ __all__ = [
     "Run",
     "RunError",
     "ScenarioError",
+    "StoreError",
     "Sweep",
     "UnavailableError",
     "__version__",
@@ -40,3 +44,18 @@ __all__ = [
     "run_many",
     "schema",
 ]
+
+_ROOMS = {
+    "_paceline": ("__version__", "controllers", "metrics", "schema"),
+    "runs": ("Engine", "Progress", "Run", "check", "read", "run", "run_jobs", "run_many"),
+    "sweep": ("Sweep",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is asked for: tables take a while to load, and the command line is heard before."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    room = next((room for room, names in _ROOMS.items() if name in names), "errors")
+    value = globals()[name] = getattr(import_module(f"paceline.{room}"), name)
+    return value

@@ -1,10 +1,12 @@
 """The extension module: scenarios in, runs out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Literal, TypedDict
 
 __version__: str
+__build__: str
+RECORD_SCHEMA: int
 
 Backend = Literal["sim", "emu"]
 _Overrides = Sequence[tuple[str, str]]
@@ -20,6 +22,21 @@ class Controller(TypedDict):
     summary: str
     source: str
     options: list[Option]
+    state: list[str]
+
+class Column(TypedDict):
+    name: str
+    unit: str | None
+    type: str
+    nullable: bool
+    since: int
+    doc: str
+    words: list[tuple[str, str]]
+
+class TableDefinition(TypedDict):
+    name: str
+    doc: str
+    columns: list[Column]
 
 class MetricDefinition(TypedDict):
     name: str
@@ -57,10 +74,10 @@ class Case(TypedDict):
 class Aggregate(TypedDict):
     mean: float
     median: float
-    low: float
-    high: float
-    median_low: float
-    median_high: float
+    low: float | None
+    high: float | None
+    median_low: float | None
+    median_high: float | None
     count: int
 
 class Table:
@@ -97,6 +114,7 @@ class Plan:
     compare: list[str]
     flow_groups: int
     toml: str
+    trace: PathLike[str] | None
     about: str | None
     sweep: Sweep | None
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
@@ -109,6 +127,11 @@ def check(
     backend: Backend = "sim",
 ) -> Plan: ...
 def schema() -> str: ...
+def pcapng(
+    about: str,
+    flows: Sequence[tuple[int, int, tuple[bool, str] | None]],
+    packets: Iterable[object],
+) -> bytes: ...
 def doctor(quick: bool, step: Callable[[str], object]) -> str: ...
 def startup(gain: float, rounds: int) -> list[StartupRow]: ...
 def startup_derivation() -> StartupDerivation: ...
@@ -116,6 +139,8 @@ def least_doubling_gain(tolerance: float) -> float: ...
 def golden_traces(folder: str | PathLike[str]) -> list[Case]: ...
 def controllers() -> list[Controller]: ...
 def metrics() -> list[MetricDefinition]: ...
+def queues() -> list[tuple[str, str]]: ...
+def tables() -> list[TableDefinition]: ...
 def simulate(
     jobs: Sequence[tuple[str, str, _Overrides, int]],
     threads: int,

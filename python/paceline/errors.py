@@ -47,3 +47,17 @@ class UnavailableError(PacelineError):
 
 class NotARunError(PacelineError):
     """A folder that is not a run."""
+
+
+class StoreError(PacelineError):
+    """A place that results cannot go to, or what is there and must not be touched."""
+
+    def __init__(
+        self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.hint = hint
+        self.file = file
+        #: Whether the system refused, and not we.
+        self.failed = failed

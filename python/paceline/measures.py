@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from paceline import _paceline
+
+#: Fewest values of which an interval is told: of fewer it is little else than the least and the
+#: greatest of them.
+FEWEST = 5
 
 _OF_FLOW = re.compile(r"flows(?:\[(\d+)\]|\.(\d+))\.(\w+)")
 
@@ -38,3 +42,17 @@ def value(summary: Mapping[str, Any], name: str) -> float | None:
         flows = summary["flows"]
         found = flows[flow[0]].get(flow[1]) if flow[0] < len(flows) else None
     return None if found is None else float(found)
+
+
+def aggregate(rows: Sequence[Sequence[float]]) -> list[_paceline.Aggregate | None]:
+    """Return what the values of each row say together; no intervals of fewer than five."""
+    found = _paceline.aggregate(rows)
+    for one in found:
+        if one is not None and one["count"] < FEWEST:
+            one |= {"low": None, "high": None, "median_low": None, "median_high": None}
+    return found
+
+
+def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:
+    """Return whether all repeats gave the same: then the seed changes nothing."""
+    return all(len(set(values)) == 1 for values in repeats.values())

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.quantities import quantity
+from paceline.reading import read_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,8 +65,8 @@ class Run:
         return cls(_paceline.Run.read(os.fspath(folder)))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write the run as a folder; it may replace a run, and nothing else."""
-        self.inner.write(os.fspath(folder))
+        """Write the run as a folder; raises `StoreError` if there is anything but this run."""
+        store.keep(Path(folder), self.inner.write)
 
     def table(self, name: str) -> _paceline.Table:
         """Return a table as an Arrow stream: `flows`, `samples`, `queue`, `events`, `packets`."""
@@ -183,7 +184,12 @@ def load(scenario: str | os.PathLike[str]) -> tuple[str, str]:
     if isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
         return scenario, "scenario.toml"
     path = Path(scenario)
-    return path.read_text(encoding="utf-8"), str(scenario)
+    return read_text(path), str(scenario)
+
+
+def read(folder: str | os.PathLike[str]) -> Run:
+    """Read a run from its folder."""
+    return Run.read(folder)
 
 
 def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str:

@@ -7,12 +7,15 @@
 //! rows. A trace that does not hold says where, field by field, and which
 //! inputs led there ([`Mismatch`]).
 
-mod cubic;
 mod folder;
+mod input;
+mod pairs;
 mod replay;
+mod subject;
 mod trace;
 
-pub use cubic::CubicInput;
 pub use folder::{Case, Failure, Replay, cases, replay_dir};
-pub use replay::{Difference, Mismatch, Replayed, Version, replay};
-pub use trace::{AckSocket, Draw, Event, Input, State, Trace, TraceError, read_trace};
+pub use input::{AckSocket, CubicInput, Input};
+pub use replay::{Mismatch, Replayed, Version, replay};
+pub use subject::Difference;
+pub use trace::{Draw, Event, State, Trace, TraceError, read_trace};

@@ -2,12 +2,9 @@
 //! the draws made for it and the state after it.
 
 use std::io::{BufRead, BufReader, Read};
-use std::str::FromStr;
 
-use paceline_congestion::CaState;
-use paceline_congestion::linux::{LostPacket, RateSample};
-
-use crate::cubic::CubicInput;
+use crate::input::Input;
+use crate::pairs::{Pairs, number};
 
 /// The first bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -35,84 +32,6 @@ pub enum TraceError {
         /// What is wrong with it.
         message: String,
     },
-}
-
-/// What happened.
-#[derive(Clone, Copy, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of Linux's socket of the same names"
-)]
-pub enum Input {
-    /// `I`: the connection is established.
-    Init {
-        cwnd: u32,
-        mss: u32,
-        srtt: u32,
-        min_rtt: u32,
-        ecn_flags: u32,
-    },
-    /// `A`: an ACK was processed.
-    Ack {
-        socket: AckSocket,
-        sample: RateSample,
-    },
-    /// `L`: a packet was marked lost.
-    Lost {
-        delivered: u32,
-        lost: u32,
-        cwnd: u32,
-        packet: LostPacket,
-    },
-    /// `H`: `ssthresh()`.
-    Ssthresh,
-    /// `C`: the recovery state changes; `cwnd` has the stack's change.
-    SetState { state: CaState, cwnd: u32 },
-    /// `U`: `undo_cwnd()`.
-    Undo,
-    /// `X`: sending starts after idle.
-    TxStart { app_limited: u32 },
-    /// `T`: a tail-loss probe repaired a loss.
-    Tlp { delivered: u32, app_limited: bool },
-    /// A small letter: an event of CUBIC.
-    Cubic(CubicInput),
-}
-
-impl Input {
-    /// Its name, as a state line gives it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Init { .. } => "init",
-            Self::Ack { .. } => "ack",
-            Self::Lost { .. } => "lost",
-            Self::Ssthresh => "ssthresh",
-            Self::SetState { .. } => "castate",
-            Self::Undo => "undo",
-            Self::TxStart { .. } => "txstart",
-            Self::Tlp { .. } => "tlp",
-            Self::Cubic(input) => input.name(),
-        }
-    }
-}
-
-/// What an `A` line says of the socket.
-#[derive(Clone, Copy, Debug)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of Linux's socket of the same names"
-)]
-pub struct AckSocket {
-    pub delivered: u32,
-    pub delivered_ce: u32,
-    pub delivered_mstamp: u64,
-    pub lost: u32,
-    pub packets_in_flight: u32,
-    pub is_cwnd_limited: bool,
-    pub ca_state: CaState,
-    pub wstamp_ns: u64,
-    pub srtt: u32,
-    pub min_rtt: u32,
-    pub app_limited: u32,
 }
 
 /// `R`: a random draw.
@@ -211,7 +130,7 @@ impl Trace {
             "S" => self.push_state(&pairs),
             _ => {
                 let time = pairs.get("t")?;
-                let input = input(&mut pairs)?;
+                let input = Input::read(&mut pairs)?;
                 if self.events.is_empty() && input.name() != "init" {
                     return Err("the first event must be I or i".into());
                 }
@@ -271,158 +190,6 @@ impl Trace {
         });
         Ok(())
     }
-}
-
-fn input(pairs: &mut Pairs<'_>) -> Result<Input, String> {
-    Ok(match pairs.letter {
-        "I" => Input::Init {
-            cwnd: pairs.get("cwnd")?,
-            mss: pairs.get("mss")?,
-            srtt: pairs.get("srtt")?,
-            min_rtt: pairs.get("minrtt")?,
-            ecn_flags: pairs.get("ecn_flags")?,
-        },
-        "A" => Input::Ack {
-            socket: ack_socket(pairs)?,
-            sample: rate_sample(pairs)?,
-        },
-        "L" => Input::Lost {
-            delivered: pairs.get("d")?,
-            lost: pairs.get("lost")?,
-            cwnd: pairs.get("cwnd")?,
-            packet: LostPacket {
-                pcount: pairs.get("pcount")?,
-                tx_in_flight: pairs.get("txif")?,
-                tx_lost: pairs.get("txlost")?,
-                is_app_limited: pairs.flag("app")?,
-            },
-        },
-        "H" => Input::Ssthresh,
-        "C" => Input::SetState {
-            state: pairs.ca_state()?,
-            cwnd: pairs.get("cwnd")?,
-        },
-        "U" => Input::Undo,
-        "X" => Input::TxStart {
-            app_limited: pairs.get("apl")?,
-        },
-        "T" => Input::Tlp {
-            delivered: pairs.get("d")?,
-            app_limited: pairs.flag("apl")?,
-        },
-        letter => match CubicInput::read(letter, pairs)? {
-            Some(input) => Input::Cubic(input),
-            None => return Err(format!("no event begins with {letter:?}")),
-        },
-    })
-}
-
-fn ack_socket(pairs: &mut Pairs<'_>) -> Result<AckSocket, String> {
-    let [delivered, delivered_ce] = [pairs.get("d")?, pairs.get("dce")?];
-    let delivered_mstamp = pairs.get("dmst")?;
-    let lost = pairs.get("lost")?;
-    let mut packets = |key| pairs.get::<u32>(key);
-    let (out, lost_out, sacked, retrans) = (
-        packets("pout")?,
-        packets("lout")?,
-        packets("sout")?,
-        packets("rout")?,
-    );
-    Ok(AckSocket {
-        delivered,
-        delivered_ce,
-        delivered_mstamp,
-        lost,
-        packets_in_flight: out
-            .wrapping_sub(lost_out)
-            .wrapping_sub(sacked)
-            .wrapping_add(retrans),
-        is_cwnd_limited: pairs.flag("cwl")?,
-        ca_state: pairs.ca_state()?,
-        wstamp_ns: pairs.get("wst")?,
-        srtt: pairs.get("srtt")?,
-        min_rtt: pairs.get("mrtt")?,
-        app_limited: pairs.get("apl")?,
-    })
-}
-
-fn rate_sample(pairs: &mut Pairs<'_>) -> Result<RateSample, String> {
-    Ok(RateSample {
-        delivered: pairs.get("rs.del")?,
-        interval_us: pairs.get("rs.int")?,
-        prior_delivered: pairs.get("rs.pdel")?,
-        rtt_us: pairs.get("rs.rtt")?,
-        acked_sacked: pairs.get("rs.acked")?,
-        losses: pairs.get("rs.losses")?,
-        lost: pairs.get("rs.lost")?,
-        tx_in_flight: pairs.get("rs.txif")?,
-        prior_in_flight: pairs.get("rs.pif")?,
-        delivered_ce: pairs.get("rs.dce")?,
-        is_app_limited: pairs.flag("rs.app")?,
-        is_ece: pairs.flag("rs.ece")?,
-        is_ack_delayed: pairs.flag("rs.ackdel")?,
-        is_acking_tlp_retrans_seq: pairs.flag("rs.tlp")?,
-    })
-}
-
-/// A line's letter and its `key=value` pairs.
-pub(crate) struct Pairs<'a> {
-    letter: &'a str,
-    pairs: Vec<(&'a str, &'a str)>,
-    /// Where the next key is looked for first: they come in order.
-    next: usize,
-}
-
-impl<'a> Pairs<'a> {
-    fn new(text: &'a str) -> Result<Self, String> {
-        let mut words = text.split_ascii_whitespace();
-        let letter = words.next().unwrap_or("");
-        let pairs = words.filter(|word| *word != "|").map(|word| {
-            word.split_once('=')
-                .ok_or(format!("{word:?} is not key=value"))
-        });
-        Ok(Self {
-            letter,
-            pairs: pairs.collect::<Result<_, _>>()?,
-            next: 0,
-        })
-    }
-
-    pub(crate) fn get<T: FromStr>(&mut self, key: &str) -> Result<T, String> {
-        let holds = |at: &usize| self.pairs.get(*at).is_some_and(|(k, _)| *k == key);
-        let at = Some(self.next)
-            .filter(holds)
-            .or_else(|| (0..self.pairs.len()).find(holds))
-            .ok_or_else(|| format!("{} has no {key}", self.letter))?;
-        self.next = at + 1;
-        let value = self.pairs.get(at).map_or("", |(_, value)| value);
-        number(key, value)
-    }
-
-    pub(crate) fn flag(&mut self, key: &str) -> Result<bool, String> {
-        match self.get::<u8>(key)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            value => Err(format!("{key}={value} is neither 0 nor 1")),
-        }
-    }
-
-    fn ca_state(&mut self) -> Result<CaState, String> {
-        Ok(match self.get::<u8>("ca")? {
-            0 => CaState::Open,
-            1 => CaState::Disorder,
-            2 => CaState::Cwr,
-            3 => CaState::Recovery,
-            4 => CaState::Loss,
-            value => return Err(format!("ca={value} is no recovery state")),
-        })
-    }
-}
-
-fn number<T: FromStr>(key: &str, value: &str) -> Result<T, String> {
-    value
-        .parse()
-        .map_err(|_| format!("{key}={value} is not a number of its range"))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-use paceline_units::{Bytes, Duration, Instant, Rate, Value};
+use paceline_units::{Bytes, Duration, Field, Instant, Rate, Value};
 
+use crate::options::Parameters;
 use crate::{PacketState, RateSample};
 
 /// What every controller is told when it is made.
@@ -32,7 +33,7 @@ pub struct Sent {
 
 /// One packet has been declared lost. Told before the [`Ack`] that revealed it.
 #[derive(Clone, Copy, Debug)]
-pub struct Loss {
+pub struct Lost {
     /// Time of the declaration.
     pub now: Instant,
     /// The token of the lost transmission.
@@ -49,7 +50,7 @@ pub struct Loss {
     pub retransmission: bool,
 }
 
-impl Loss {
+impl Lost {
     /// Data lost since the packet was sent, the packet included (the draft's `RS.lost`).
     pub fn lost_since_send(&self) -> Bytes {
         self.lost - self.packet.lost
@@ -140,6 +141,22 @@ pub enum RecoveryWindow {
     Controller,
 }
 
+/// What a controller says of itself: scenarios, listings and the reference take it from here.
+pub trait Described {
+    /// What a scenario may set.
+    type Parameters: Parameters;
+    /// Its name in scenarios.
+    const NAME: &'static str;
+    /// What it is, in a line.
+    const SUMMARY: &'static str;
+    /// The document it implements.
+    const SOURCE: &'static str;
+    /// The states that its state machine can be in, by the names that [`Controller::phase`] gives.
+    const PHASES: &'static [&'static str];
+    /// A controller is at most this many bytes.
+    const MAX_SIZE: usize = 512;
+}
+
 /// A congestion-control algorithm.
 ///
 /// The transport calls in this order for one incoming acknowledgment:
@@ -149,14 +166,11 @@ pub enum RecoveryWindow {
 /// [`on_recovery_exit`](Self::on_recovery_exit) if the state changed, and last
 /// [`on_ack`](Self::on_ack), once. Losses that a timer declares come without an ACK.
 pub trait Controller {
-    /// The name by which a scenario asks for it.
-    fn name(&self) -> &'static str;
-
     /// A packet is about to be sent.
     fn on_send(&mut self, _sent: &Sent) {}
 
     /// A packet was declared lost.
-    fn on_loss(&mut self, _loss: &Loss) {}
+    fn on_loss(&mut self, _loss: &Lost) {}
 
     /// An acknowledgment was processed.
     fn on_ack(&mut self, ack: &Ack);
@@ -222,7 +236,15 @@ pub trait Controller {
         0
     }
 
+    /// Names what [`visit_state`](Self::visit_state) shows, in its order; `state!` writes both. Those of
+    /// an [`AnyController`](crate::AnyController) are known from its [`Recipe`](crate::Recipe).
+    fn visit_fields(_visit: &mut dyn FnMut(Field))
+    where
+        Self: Sized,
+    {
+    }
+
     /// Shows everything a plot or a test wants to see, by the source's names
     /// without prefix or unit (`max_bw`, `inflight_longterm`).
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value));
+    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
 }

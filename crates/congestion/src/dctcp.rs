@@ -1,94 +1,54 @@
 //! Data Center TCP (RFC 8257): Reno whose answer to congestion marks is in
 //! proportion to the part of the data that is marked.
 
-use paceline_units::{Bytes, Gain, Instant, Rate};
+use paceline_units::{Bytes, Gain, Instant, parameters};
 
-use crate::options::{OptionSpec, choice, option};
-use crate::window::{Settings, Window};
-use crate::{Ack, CaState, Config, Controller, Ecn, Value};
+use crate::options::choice;
+use crate::state::state;
+use crate::window::{Phase, Settings, Window, by_window};
+use crate::{Ack, CaState, Config, Controller, Described, Value};
 
 choice! {
     /// What a reduction is in proportion to.
     Response {
         /// The moving average of the fraction marked, at the first mark of a window (RFC 8257 section 3.3).
-        Average = "average",
+        Average = "average" default,
         /// The fraction marked in the round that ends, with no memory (as Google's GCN).
         Instant = "instant",
     }
 }
 
-/// What a scenario may set.
-#[derive(Clone, Debug)]
-pub struct Parameters {
-    settings: Settings,
-    g: Gain,
-    initial_alpha: Gain,
-    response: Response,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            settings: Settings {
-                beta: Gain::from_millionths(500_000),
-                abc_limit: 2,
-                initial_ssthresh: Bytes::INFINITE,
-                hystart: false,
-                pacing: false,
-                ecn: true,
-            },
-            g: Gain::from_millionths(62_500),
-            initial_alpha: Gain::ONE,
-            response: Response::Average,
-        }
+parameters! {
+    /// What a scenario may set.
+    pub struct Parameters {
+        /// Weight of the newest window in alpha (RFC 8257 4.2: 1/16)
+        g: Gain(1, 1000) = Gain::from_millionths(62_500);
+        /// Alpha at the start (RFC 8257 3.3)
+        initial_alpha: Gain(0, 1000) = Gain::ONE;
+        /// Reduce by half of alpha at a window's first mark, or by half of the fraction marked when a round ends
+        response: Choice(Response) = Response::Average;
+        /// What is left of the window after a loss (RFC 8257 3.4)
+        beta: Gain(100, 990) = Gain::from_millionths(500_000);
+        /// L: segments that one ACK may add in slow start (RFC 3465 2.2)
+        abc_limit: Count(1, 1_000_000) = 2;
+        /// Slow-start threshold at the start
+        initial_ssthresh: AnyBytes = Bytes::INFINITE;
+        /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
+        pacing: Flag = false;
     }
 }
 
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [OptionSpec<Self>] = &[
-        option!(
-            g,
-            p.g,
-            Gain(1, 1000),
-            "Weight of the newest window in alpha (RFC 8257 4.2: 1/16)"
-        ),
-        option!(
-            initial_alpha,
-            p.initial_alpha,
-            Gain(0, 1000),
-            "Alpha at the start (RFC 8257 3.3)"
-        ),
-        option!(
-            response,
-            p.response,
-            Choice(Response),
-            "Reduce by half of alpha at a window's first mark, or by half of the fraction marked when a round ends"
-        ),
-        option!(
-            beta,
-            p.settings.beta,
-            Gain(100, 990),
-            "What is left of the window after a loss (RFC 8257 3.4)"
-        ),
-        option!(
-            abc_limit,
-            p.settings.abc_limit,
-            Count(1, 1_000_000),
-            "L: segments that one ACK may add in slow start (RFC 3465 2.2)"
-        ),
-        option!(
-            initial_ssthresh,
-            p.settings.initial_ssthresh,
-            AnyBytes,
-            "Slow-start threshold at the start"
-        ),
-        option!(
-            pacing,
-            p.settings.pacing,
-            Flag,
-            "Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)"
-        ),
-    ];
+impl From<Parameters> for Settings {
+    fn from(p: Parameters) -> Self {
+        Self {
+            beta: p.beta,
+            abc_limit: p.abc_limit,
+            initial_ssthresh: p.initial_ssthresh,
+            hystart: false,
+            pacing: p.pacing,
+            ecn: true,
+        }
+    }
 }
 
 /// Units of a fraction, fine enough that its average loses nothing that matters.
@@ -104,11 +64,9 @@ fn fraction(part: Bytes, whole: Bytes) -> u64 {
 }
 
 /// A fraction for reading.
-fn shown(fraction: u64) -> Value {
+fn shown(fraction: u64) -> Gain {
     let millionths = fraction / (ONE / u64::from(Gain::SCALE));
-    Value::Gain(Gain::from_millionths(
-        u32::try_from(millionths).unwrap_or(Gain::SCALE),
-    ))
+    Gain::from_millionths(u32::try_from(millionths).unwrap_or(Gain::SCALE))
 }
 
 /// The controller.
@@ -133,7 +91,7 @@ impl Dctcp {
     /// Makes one.
     pub fn new(config: &Config, parameters: Parameters) -> Self {
         Self {
-            window: Window::new(config, parameters.settings),
+            window: Window::new(config, parameters),
             g: parameters.g,
             response: parameters.response,
             alpha: parameters.initial_alpha.scale(ONE).min(ONE),
@@ -177,23 +135,18 @@ impl Dctcp {
         self.window.set_cwnd(reduced);
         self.growth = Bytes::ZERO;
     }
+}
 
-    /// As Reno: one segment for each window acknowledged.
-    fn avoid_congestion(&mut self, acked: Bytes) {
-        let cwnd = self.window.cwnd();
-        self.growth = (self.growth + acked).min(cwnd * 2);
-        if self.growth >= cwnd {
-            self.growth -= cwnd;
-            self.window.set_cwnd(cwnd + self.window.mss());
-        }
-    }
+impl Described for Dctcp {
+    type Parameters = Parameters;
+    const NAME: &'static str = "dctcp";
+    const SUMMARY: &'static str =
+        "Reno's window, reduced in proportion to the part of the data that is marked";
+    const SOURCE: &'static str = "RFC 8257";
+    const PHASES: &'static [&'static str] = Phase::WORDS;
 }
 
 impl Controller for Dctcp {
-    fn name(&self) -> &'static str {
-        "dctcp"
-    }
-
     fn on_ack(&mut self, ack: &Ack) {
         let round_ended = self.count(ack);
         let signal = self.window.begin_ack(ack);
@@ -210,7 +163,7 @@ impl Controller for Dctcp {
         } else {
             let acked = self.window.slow_start(ack);
             if acked > Bytes::ZERO && Window::may_grow(ack) {
-                self.avoid_congestion(acked);
+                self.window.avoid_congestion(&mut self.growth, acked);
             }
         }
         self.window.end_ack(ack);
@@ -222,10 +175,6 @@ impl Controller for Dctcp {
         self.window.set_ssthresh(self.window.reduced());
         self.window.set_cwnd(self.window.ssthresh());
         self.growth = Bytes::ZERO;
-    }
-
-    fn on_recovery_exit(&mut self, _now: Instant) {
-        self.window.end_episode();
     }
 
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
@@ -245,34 +194,14 @@ impl Controller for Dctcp {
         self.window.set_mss(mss);
     }
 
-    fn cwnd(&self) -> Bytes {
-        self.window.cwnd()
-    }
+    by_window!();
 
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.window.pacing_rate()
-    }
-
-    fn send_quantum(&self) -> Bytes {
-        self.window.send_quantum()
-    }
-
-    fn ssthresh(&self) -> Option<Bytes> {
-        Some(self.window.ssthresh())
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.window.ecn()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.window.phase()
-    }
-
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        self.window.visit_state(visit);
-        visit("alpha", shown(self.alpha));
-        visit("marked_fraction", shown(self.fraction));
+    state! {
+        fn visit_state(&self) -> Value {
+            window: of(Window) = |visit| self.window.visit_state(visit),
+            alpha: Gain = shown(self.alpha),
+            marked_fraction: Gain = shown(self.fraction),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use paceline_units::{Bytes, Duration, Value};
 
 use crate::Ack;
+use crate::state::state;
 
 // The constants of section 4.3.
 const MIN_RTT_THRESH: Duration = Duration::from_millis(4);
@@ -113,23 +114,13 @@ impl HyStart {
         }
     }
 
-    pub(crate) fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        visit(
-            "last_round_min_rtt",
-            Value::Duration(self.last_round_min_rtt),
-        );
-        visit(
-            "current_round_min_rtt",
-            Value::Duration(self.current_round_min_rtt),
-        );
-        visit(
-            "rtt_sample_count",
-            Value::Count(self.rtt_sample_count.into()),
-        );
-        visit(
-            "css_baseline_min_rtt",
-            Value::Duration(self.css_baseline_min_rtt),
-        );
-        visit("css_rounds", Value::Count(self.css_rounds.into()));
+    state! {
+        pub(crate) fn visit_state(&self) -> Value {
+            last_round_min_rtt: Duration = self.last_round_min_rtt,
+            current_round_min_rtt: Duration = self.current_round_min_rtt,
+            rtt_sample_count: Count = self.rtt_sample_count.into(),
+            css_baseline_min_rtt: Duration = self.css_baseline_min_rtt,
+            css_rounds: Count = self.css_rounds.into(),
+        }
     }
 }

@@ -23,15 +23,35 @@ mod delivery;
 mod hystart;
 pub mod ledbat;
 pub mod linux;
-pub mod options;
 pub mod prague;
 mod registry;
 pub mod reno;
+mod state;
 pub mod swift;
 mod window;
+mod words;
 
-pub use controller::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
+pub use controller::{
+    Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent,
+};
 pub use delivery::{Delivery, PacketState, RateSample};
-pub use paceline_units::{Rng, Value};
-pub use registry::{AnyController, BuildError, ControllerSpec, Recipe, build, controllers, recipe};
+pub use paceline_units::{Field, Quantity, Rng, Value, options};
+pub use registry::{BuildError, ControllerSpec};
 pub use window::window_rate;
+
+registry::registry! {
+    BbrSwift = bbr3::swift::BbrSwift,
+    Bbr1 = linux::bbr1::Bbr1,
+    Bbr1Fair = linux::bbr1::fair::Bbr1Fair,
+    Bbr2 = linux::bbr2::Bbr2,
+    Bbr3 = bbr3::Bbr3,
+    Bbr3Linux = linux::bbr3::Bbr3,
+    Cubic = cubic::Cubic,
+    CubicLinux = linux::cubic::Cubic,
+    Dctcp = dctcp::Dctcp,
+    Ledbat = ledbat::Ledbat,
+    LedbatPlusPlus = ledbat::LedbatPlusPlus,
+    Prague = prague::Prague,
+    Reno = reno::Reno,
+    Swift = swift::Swift,
+}

@@ -6,16 +6,18 @@
 //! when the AQM on the path is a classic one (off by default in Linux too), and
 //! fallback to Reno without accurate feedback, which transports here always have.
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate, parameters};
 
-use crate::options::{OptionSpec, choice, option};
-use crate::{Ack, CaState, Config, Controller, Ecn, RecoveryWindow, Value};
+use crate::options::choice;
+use crate::state::state;
+use crate::window::Phase;
+use crate::{Ack, CaState, Config, Controller, Described, Ecn, RecoveryWindow, Value};
 
 choice! {
     /// Over which RTT a flow grows as if it had it, so that short RTTs do not win.
     RttScaling {
         /// One segment a target RTT, at the rate of a flow with that RTT.
-        Rate = "rate",
+        Rate = "rate" default,
         /// The same with its own RTT added to the target.
         Additive = "additive",
         /// One segment a round, whatever the RTT.
@@ -23,69 +25,22 @@ choice! {
     }
 }
 
-/// What a scenario may set.
-#[derive(Clone, Debug)]
-pub struct Parameters {
-    rtt_scaling: RttScaling,
-    rtt_target: Duration,
-    rtt_transition: u32,
-    g_shift: u32,
-    min_window: u32,
-    burst: Duration,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            rtt_scaling: RttScaling::Rate,
-            rtt_target: Duration::from_millis(25),
-            rtt_transition: 4,
-            g_shift: 4,
-            min_window: 2,
-            burst: Duration::from_micros(250),
-        }
+parameters! {
+    /// What a scenario may set.
+    pub struct Parameters {
+        /// How a flow with a short RTT keeps to the pace of one with the target RTT
+        rtt_scaling: Choice(RttScaling) = RttScaling::Rate;
+        /// That RTT (Linux: 25 ms)
+        rtt_target: Micros(1, 1_000_000) = Duration::from_millis(25);
+        /// Rounds after slow start from which that holds (Linux: 4)
+        rtt_transition: Count(0, 1_000_000) = 4;
+        /// Weight of the newest round in alpha, as a power of a half: 4 is 1/16
+        g_shift: Count(0, 16) = 4;
+        /// The least window in packets
+        min_window: Count(1, 1000) = 2;
+        /// The longest burst, at the pacing rate (RFC 9331 4.3)
+        burst: Micros(1, 100_000) = Duration::from_micros(250);
     }
-}
-
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [OptionSpec<Self>] = &[
-        option!(
-            rtt_scaling,
-            p.rtt_scaling,
-            Choice(RttScaling),
-            "How a flow with a short RTT keeps to the pace of one with the target RTT"
-        ),
-        option!(
-            rtt_target,
-            p.rtt_target,
-            Micros(1, 1_000_000),
-            "That RTT (Linux: 25 ms)"
-        ),
-        option!(
-            rtt_transition,
-            p.rtt_transition,
-            Count(0, 1_000_000),
-            "Rounds after slow start from which that holds (Linux: 4)"
-        ),
-        option!(
-            g_shift,
-            p.g_shift,
-            Count(0, 16),
-            "Weight of the newest round in alpha, as a power of a half: 4 is 1/16"
-        ),
-        option!(
-            min_window,
-            p.min_window,
-            Count(1, 1000),
-            "The least window in packets"
-        ),
-        option!(
-            burst,
-            p.burst,
-            Micros(1, 100_000),
-            "The longest burst, at the pacing rate (RFC 9331 4.3)"
-        ),
-    ];
 }
 
 /// Bits of fraction in alpha and in the window's carry.
@@ -290,11 +245,21 @@ impl Prague {
     }
 }
 
-impl Controller for Prague {
-    fn name(&self) -> &'static str {
-        "prague"
-    }
+/// A factor in 2^-BITS, as it is shown.
+fn millionths(value: i64) -> Gain {
+    let scaled = (i128::from(value.max(0)) * i128::from(Gain::SCALE)) >> BITS;
+    Gain::from_millionths(u32::try_from(scaled).unwrap_or(0))
+}
 
+impl Described for Prague {
+    type Parameters = Parameters;
+    const NAME: &'static str = "prague";
+    const SUMMARY: &'static str = "The scalable sender of L4S, independent of its RTT";
+    const SOURCE: &'static str = "draft-briscoe-iccrg-prague-congestion-control, RFC 9331";
+    const PHASES: &'static [&'static str] = Phase::WITHOUT_CSS;
+}
+
+impl Controller for Prague {
     fn on_ack(&mut self, ack: &Ack) {
         self.ca_state = ack.ca_state;
         self.in_flight = ack.in_flight;
@@ -405,30 +370,17 @@ impl Controller for Prague {
     }
 
     fn phase(&self) -> &'static str {
-        match self.ca_state {
-            CaState::Recovery => "Recovery",
-            CaState::Loss => "Loss",
-            _ if self.in_slow_start() => "SlowStart",
-            _ => "CongestionAvoidance",
-        }
+        Phase::of(self.ca_state, self.in_slow_start()).word()
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        let millionths = |value: i64| {
-            let scaled = (i128::from(value.max(0)) * i128::from(Gain::SCALE)) >> BITS;
-            Value::Gain(Gain::from_millionths(u32::try_from(scaled).unwrap_or(0)))
-        };
-        visit(
-            "ssthresh",
-            Value::Bytes(self.ssthresh().unwrap_or(Bytes::INFINITE)),
-        );
-        visit(
-            "alpha",
-            millionths(self.upscaled_alpha >> self.parameters.g_shift),
-        );
-        visit("increase", millionths(self.increase()));
-        visit("rounds", Value::Count(self.rounds.into()));
-        visit("saw_ce", Value::Flag(self.saw_ce));
+    state! {
+        fn visit_state(&self) -> Value {
+            ssthresh: Bytes = self.ssthresh().unwrap_or(Bytes::INFINITE),
+            alpha: Gain = millionths(self.upscaled_alpha >> self.parameters.g_shift),
+            increase: Gain = millionths(self.increase()),
+            rounds: Count = self.rounds.into(),
+            saw_ce: Flag = self.saw_ce,
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 use paceline_units::{Bytes, Duration, Gain, Rate, Value};
 
 use crate::hystart::HyStart;
+use crate::state::state;
+use crate::words::words;
 use crate::{Ack, CaState, Config, Ecn};
 
 /// RFC 9406 section 4.3: `L` of a sender that does not pace; one that paces has no limit.
@@ -25,7 +27,38 @@ pub fn window_rate(cwnd: Bytes, ssthresh: Bytes, in_flight: Bytes, srtt: Duratio
     Rate::from_delivery(cwnd.max(in_flight) * ratio, srtt)
 }
 
-/// The options that Reno and CUBIC share.
+words! {
+    /// The states of a loss-based sender.
+    pub(crate) enum Phase {
+        SlowStart = "SlowStart",
+        /// Conservative slow start (RFC 9406).
+        Css = "CSS",
+        CongestionAvoidance = "CongestionAvoidance",
+        Recovery = "Recovery",
+        Loss = "Loss",
+    }
+}
+
+impl Phase {
+    /// Those of a sender without HyStart++.
+    pub(crate) const WITHOUT_CSS: &'static [&'static str] = &[
+        Self::SlowStart.word(),
+        Self::CongestionAvoidance.word(),
+        Self::Recovery.word(),
+        Self::Loss.word(),
+    ];
+
+    pub(crate) fn of(ca_state: CaState, slow_start: bool) -> Self {
+        match ca_state {
+            CaState::Recovery => Self::Recovery,
+            CaState::Loss => Self::Loss,
+            _ if slow_start => Self::SlowStart,
+            _ => Self::CongestionAvoidance,
+        }
+    }
+}
+
+/// What a controller sets of its window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) beta: Gain,
@@ -35,6 +68,81 @@ pub(crate) struct Settings {
     pub(crate) pacing: bool,
     pub(crate) ecn: bool,
 }
+
+/// Declares the parameters of Reno or CUBIC: the default and source of `beta`, the source of the threshold, whether
+/// HyStart++ is on, and the options that are the controller's own.
+macro_rules! window_parameters {
+    ($beta:expr, $beta_source:literal; $ssthresh_source:literal; hystart = $hystart:literal; $($own:tt)*) => {
+        paceline_units::parameters! {
+            /// What a scenario may set.
+            pub struct Parameters {
+                /// What is left of the window after a congestion event
+                #[doc = $beta_source]
+                beta: Gain(100, 990) = $beta;
+                $($own)*
+                /// L: segments that one ACK may add in slow start without HyStart++ (RFC 3465 2.2)
+                abc_limit: Count(1, 1_000_000) = 2;
+                /// Slow-start threshold at the start
+                #[doc = $ssthresh_source]
+                initial_ssthresh: AnyBytes = paceline_units::Bytes::INFINITE;
+                /// HyStart++ in the initial slow start (RFC 9406)
+                hystart: Flag = $hystart;
+                /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
+                pacing: Flag = false;
+                /// Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)
+                ecn: Flag = false;
+            }
+        }
+
+        impl From<Parameters> for $crate::window::Settings {
+            fn from(p: Parameters) -> Self {
+                Self {
+                    beta: p.beta,
+                    abc_limit: p.abc_limit,
+                    initial_ssthresh: p.initial_ssthresh,
+                    hystart: p.hystart,
+                    pacing: p.pacing,
+                    ecn: p.ecn,
+                }
+            }
+        }
+    };
+}
+pub(crate) use window_parameters;
+
+/// What a controller leaves to its `window`, within its `impl Controller`.
+macro_rules! by_window {
+    () => {
+        fn on_recovery_exit(&mut self, _now: paceline_units::Instant) {
+            self.window.end_episode();
+        }
+
+        fn cwnd(&self) -> paceline_units::Bytes {
+            self.window.cwnd()
+        }
+
+        fn pacing_rate(&self) -> Option<paceline_units::Rate> {
+            self.window.pacing_rate()
+        }
+
+        fn send_quantum(&self) -> paceline_units::Bytes {
+            self.window.send_quantum()
+        }
+
+        fn ssthresh(&self) -> Option<paceline_units::Bytes> {
+            Some(self.window.ssthresh())
+        }
+
+        fn ecn(&self) -> $crate::Ecn {
+            self.window.ecn()
+        }
+
+        fn phase(&self) -> &'static str {
+            self.window.phase().word()
+        }
+    };
+}
+pub(crate) use by_window;
 
 /// What a spurious episode gives back (RFC 9438 section 4.9, RFC 4015).
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +208,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn new(config: &Config, settings: Settings) -> Self {
+    pub(crate) fn new(config: &Config, settings: impl Into<Settings>) -> Self {
+        let settings = settings.into();
         let mss = Bytes::new(u64::from(config.mss.max(1)));
         let mut window = Self {
             mss,
@@ -261,6 +370,16 @@ impl Window {
         increase - room
     }
 
+    /// Reno's growth (RFC 3465 section 2.1): one segment for each window acknowledged. `credit` is
+    /// the data acknowledged towards the next one.
+    pub(crate) fn avoid_congestion(&mut self, credit: &mut Bytes, acked: Bytes) {
+        *credit = (*credit + acked).min(self.cwnd * 2);
+        if *credit >= self.cwnd {
+            *credit -= self.cwnd;
+            self.set_cwnd(self.cwnd + self.mss);
+        }
+    }
+
     fn leave_slow_start(&mut self) {
         self.after_timeout = false;
         self.hystart.end();
@@ -305,18 +424,17 @@ impl Window {
         }
     }
 
-    pub(crate) fn phase(&self) -> &'static str {
-        match self.ca_state {
-            CaState::Recovery => "Recovery",
-            CaState::Loss => "Loss",
-            _ if self.cwnd >= self.ssthresh => "CongestionAvoidance",
-            _ if self.hystart.in_css() => "CSS",
-            _ => "SlowStart",
+    pub(crate) fn phase(&self) -> Phase {
+        match Phase::of(self.ca_state, self.cwnd < self.ssthresh) {
+            Phase::SlowStart if self.hystart.in_css() => Phase::Css,
+            phase => phase,
         }
     }
 
-    pub(crate) fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        visit("ssthresh", Value::Bytes(self.ssthresh));
-        self.hystart.visit_state(visit);
+    state! {
+        pub(crate) fn visit_state(&self) -> Value {
+            ssthresh: Bytes = self.ssthresh,
+            hystart: of(HyStart) = |visit| self.hystart.visit_state(visit),
+        }
     }
 }

@@ -4,20 +4,22 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::parent_id;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use paceline_scenario::Scenario;
+use paceline_experiment::{Plan, Unbalanced};
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::Clock;
+use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
+use crate::kernel;
 use crate::message::{self, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
-use crate::network::{Network, Seen};
+use crate::network::Network;
 use crate::packet::PROBE;
-use crate::plan::Plan;
 use crate::sys;
 
 /// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
@@ -36,6 +38,7 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// Why a run ended before its end.
 enum Trouble {
     Refused(Refused),
+    Unbalanced(Unbalanced),
     Io(&'static str, io::Error),
 }
 
@@ -45,18 +48,25 @@ impl From<Refused> for Trouble {
     }
 }
 
+impl From<Unbalanced> for Trouble {
+    fn from(unbalanced: Unbalanced) -> Self {
+        Self::Unbalanced(unbalanced)
+    }
+}
+
 fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
 /// Runs a scenario and tells `parent` of it. `parent` gone, this process is, too.
-pub fn main(scenario: &Scenario, plan: &Plan, seed: u64, mut parent: UnixStream, pid: i32) {
-    let last = match live(scenario, plan, seed, &parent, pid) {
+pub fn main(plan: &Plan<'_>, mut parent: UnixStream, pid: u32) {
+    let last = match live(plan, &parent, pid) {
         Ok(outcome) => Message::Outcome(Box::new(outcome)),
         Err(Trouble::Refused(Refused { what, source })) => Message::Unavailable {
             hint: hint(&what, &source),
             what: format!("cannot {what}: {source}"),
         },
+        Err(Trouble::Unbalanced(error)) => Message::Failed(error.to_string()),
         Err(Trouble::Io(what, error)) => Message::Failed(format!("{what}: {error}")),
     };
     // A parent that does not listen any more needs no answer.
@@ -92,7 +102,7 @@ struct Grants {
 fn hurry() -> Grants {
     sys::no_timer_slack();
     // For where real-time priority is refused.
-    let _ = sys::nice(NICE);
+    let _ = rustix::process::setpriority_process(None, NICE);
     Grants {
         real_time: sys::real_time(PRIORITY).is_ok(),
         locked: sys::lock_memory().is_ok(),
@@ -106,56 +116,53 @@ fn relax() {
     let _ = sys::real_time(HOST_PRIORITY);
 }
 
-fn live(
-    scenario: &Scenario,
-    plan: &Plan,
-    seed: u64,
-    parent: &UnixStream,
-    pid: i32,
-) -> Result<Outcome, Trouble> {
+fn live(plan: &Plan<'_>, parent: &UnixStream, pid: u32) -> Result<Outcome, Trouble> {
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
     sys::reset_signals();
     let grants = hurry();
     let user_namespace = namespace::isolate()?;
     // New credentials may have untied it (prctl(2)).
     sys::die_with_parent().map_err(io("tie this process to its parent"))?;
-    if sys::parent() != pid {
+    if parent_id() != pid {
         return Err(Trouble::Io(
             "the parent has gone",
             io::ErrorKind::BrokenPipe.into(),
         ));
     }
 
-    let metrics: Vec<_> = plan.flows.iter().map(|flow| flow.metrics).collect();
-    let senders = Host::senders(&plan.stack, &metrics)?;
-    let receivers = Host::receivers(&plan.stack, plan.ecn())?;
+    let stack = kernel::stack(plan.scenario);
+    let metrics: Vec<_> = plan
+        .flows
+        .iter()
+        .map(|flow| kernel::metrics(flow.group))
+        .collect();
+    let senders = Host::senders(&stack, &metrics)?;
+    let receivers = Host::receivers(&stack, metrics.iter().any(|flow| flow.ecn))?;
     let back = probe_socket(PROBE).map_err(io("make a probe"))?;
     let mut listeners = Vec::new();
-    for (flow, plan) in (0..).zip(&plan.flows) {
-        listeners.push(host::listen(flow, plan).map_err(io("make a receiver"))?);
+    for (number, flow) in (0..).zip(&plan.flows) {
+        listeners.push(host::listen(number, flow.group).map_err(io("make a receiver"))?);
     }
     senders.enter()?;
     let there = probe_socket(Ipv4Addr::UNSPECIFIED).map_err(io("make a probe"))?;
     let mut connections = Vec::new();
-    for (flow, (plan, listener)) in (0..).zip(plan.flows.iter().zip(listeners)) {
-        let sender = host::prepare(plan).map_err(io("make a sender"))?;
-        connections.push(Connection::new(flow, plan, sender, listener));
+    for (number, listener) in (0..plan.flows.len()).zip(listeners) {
+        let connection = Connection::new(plan, number, listener);
+        connections.push(connection.map_err(io("make a sender"))?);
     }
 
-    let seen: Vec<Seen> = plan.flows.iter().map(|_| Seen::default()).collect();
     let devices = (&senders.device, &receivers.device);
     let clock = Clock::new(sys::now() + LEAD);
     let shared = Shared {
         clock: &clock,
-        end: Instant::ZERO + scenario.run.duration,
-        seen: &seen,
+        end: Instant::ZERO + plan.info.duration,
         connections: &connections,
         log: Mutex::new(Log::default()),
         stop: AtomicBool::new(false),
     };
-    let mut network = Network::new(scenario, plan, devices, &shared, seed);
+    let mut network = Network::new(plan, devices, &shared);
     let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
-    let interval = scenario.sample_interval();
+    let interval = plan.info.sample_interval;
     let (begin, machine) = (sys::now(), machine_cpu());
     let (mut measured, path) = std::thread::scope(|scope| -> Result<_, Trouble> {
         let shared = &shared;
@@ -176,7 +183,7 @@ fn live(
         let sampling = if path.is_ok() {
             watcher.join().unwrap_or_default()
         } else {
-            crate::fidelity::Histogram::default()
+            Times::default()
         };
         let all = sys::process_cpu();
         let measured = Measured {
@@ -189,6 +196,7 @@ fn live(
         Ok((measured, path))
     })?;
     path.map_err(io("run the path"))?;
+    network.audit()?;
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     measured.device_drops = senders.drops() + receivers.drops();
@@ -198,16 +206,16 @@ fn live(
     measured.user_namespace = user_namespace;
     measured.rate = network.rate_error();
     let seen = network.log;
-    measured.lateness = seen.lateness;
-    measured.ingest = seen.ingest;
-    measured.answers = seen.answers;
-    measured.stalls = seen.stalls;
+    measured.lateness = seen.lateness.times();
+    measured.ingest = seen.ingest.times();
+    measured.answers = seen.answers.times();
+    measured.stalls = seen.stalls.times();
     measured.stalled = seen.stalled.as_nanos();
     let log = shared.log.into_inner();
     let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut events = seen.events;
     events.extend(log.events);
-    events.sort_by_key(|event| event.t);
+    events.sort_by_key(|event| event.t_ns);
     Ok(Outcome {
         samples: log.samples,
         queues: seen.queues,

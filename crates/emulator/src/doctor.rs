@@ -3,13 +3,14 @@
 use std::fs;
 use std::io::{self, Read, Write};
 
-use paceline_scenario::Scenario;
 use paceline_units::{Duration, Rate};
 use serde_json::{Value, json};
 
-use crate::fidelity::Histogram;
+use crate::histogram::Histogram;
+use crate::kernel::controllers;
+use crate::run::run;
 use crate::tun::{DEVICE, Tun};
-use crate::{controllers, namespace, process, sys};
+use crate::{namespace, process, sys};
 
 /// The controllers that scenarios are most likely to ask a kernel for.
 const WANTED: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -259,18 +260,19 @@ fn look_at_timers(findings: &mut Findings) {
         sys::no_timer_slack();
         // If it is refused, that is measured.
         let _ = sys::real_time(1);
-        let mut late = Histogram::new();
+        let mut late = Histogram::default();
         for _ in 0..SLEEPS {
             let due = sys::now() + SLEEP;
             sys::sleep_until(due);
             late.add(sys::now().since(due));
         }
-        let nanos = |share| late.percentile(share).unwrap_or_default().as_nanos();
+        let late = late.times();
+        let nanos = |time: Option<u64>| time.unwrap_or_default();
         Ok(format!(
             "{} {} {}",
-            nanos(0.5),
-            nanos(0.99),
-            late.max().as_nanos()
+            nanos(late.p50),
+            nanos(late.p99),
+            late.max
         ))
     });
     let outcome = outcome.unwrap_or_default();
@@ -333,11 +335,11 @@ fn try_rate(rate: Rate) -> Value {
          rtt = \"20 ms\"\nqueue = {{ size = \"1 bdp\" }}\n[[flows]]\ncc = \"cubic\"\n"
     );
     let failed = |why: String| json!({ "rate_bps": rate.bps(), "held": false, "why": [why] });
-    let scenario = match Scenario::parse(&text, "doctor.toml", &[]) {
+    let scenario = match paceline_experiment::parse(&text, "doctor.toml", &[]) {
         Ok(scenario) => scenario,
         Err(problems) => return failed(problems.iter().map(ToString::to_string).collect()),
     };
-    let run = crate::run(&scenario, 1, &mut |_| std::ops::ControlFlow::Continue(()));
+    let run = run(&scenario, 1, &mut |_| std::ops::ControlFlow::Continue(()));
     let run = match run {
         Ok((run, _)) => run,
         Err(error) => return failed(error.to_string()),

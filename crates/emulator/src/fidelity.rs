@@ -2,116 +2,37 @@
 
 use std::fs;
 
-use paceline_scenario::Scenario;
+use paceline_experiment::Plan;
 use paceline_units::{Bytes, Duration, Gain, Rate};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::histogram::Times;
+use crate::kernel;
 use crate::message::Outcome;
-use crate::plan::Plan;
-
-/// Times, counted in bins no wider than 1/32 of what they hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Histogram {
-    counts: Vec<u64>,
-    total: u64,
-    max: u64,
-}
-
-/// Bins of each doubling.
-const STEPS: u64 = 32;
-
-impl Histogram {
-    /// An empty one that will not allocate.
-    pub fn new() -> Self {
-        Self {
-            counts: vec![0; bin(u64::MAX) + 1],
-            total: 0,
-            max: 0,
-        }
-    }
-
-    /// Counts a time.
-    pub fn add(&mut self, time: Duration) {
-        if let Some(count) = self.counts.get_mut(bin(time.as_nanos())) {
-            *count += 1;
-        }
-        self.total += 1;
-        self.max = self.max.max(time.as_nanos());
-    }
-
-    /// How many were counted.
-    pub fn count(&self) -> u64 {
-        self.total
-    }
-
-    /// The greatest.
-    pub fn max(&self) -> Duration {
-        Duration::from_nanos(self.max)
-    }
-
-    /// The least bound that no less than `share` of the times keep to; none of nothing.
-    pub fn percentile(&self, share: f64) -> Option<Duration> {
-        let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
-        let mut seen = 0;
-        let found = self.counts.iter().position(|count| {
-            seen += count;
-            seen >= wanted
-        })?;
-        Some(Duration::from_nanos(upper(found).min(self.max)))
-    }
-}
-
-/// The bin of a time: exact below [`STEPS`], then that many to each doubling.
-fn bin(nanos: u64) -> usize {
-    let steps = STEPS.ilog2();
-    if nanos < STEPS {
-        return nanos as usize;
-    }
-    let doublings = nanos.ilog2() - steps;
-    let within = (nanos >> doublings) - STEPS;
-    (STEPS + u64::from(doublings) * STEPS + within) as usize
-}
-
-/// The greatest time in a bin.
-fn upper(bin: usize) -> u64 {
-    let bin = bin as u64;
-    if bin < STEPS {
-        return bin;
-    }
-    let (doublings, within) = ((bin - STEPS) / STEPS, (bin - STEPS) % STEPS);
-    let next = u128::from(STEPS + within + 1) << doublings;
-    u64::try_from(next - 1).unwrap_or(u64::MAX)
-}
 
 /// What the emulator says of itself in `run.json`, with the bounds that it was beyond.
-pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
+pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
     let seen = &outcome.measured;
-    let bounds = &scenario.run.emulation;
+    let bounds = &plan.scenario.run.emulation;
     let nanos = |time: Option<Duration>| time.map(Duration::as_nanos);
     let share = |part: u64| part as f64 / seen.wall.max(1) as f64;
-    let late = |times: &Histogram| {
+    let late = |times: &Times| {
         json!({
-            "count": times.count(),
-            "p50_ns": nanos(times.percentile(0.5)),
-            "p99_ns": nanos(times.percentile(0.99)),
-            "max_ns": times.max().as_nanos(),
+            "count": times.count,
+            "p50_ns": times.p50,
+            "p99_ns": times.p99,
+            "max_ns": times.max,
         })
     };
     // There and back: late to be seen by the path, and late to leave it.
-    let half = seen
-        .ingest
-        .percentile(0.5)
-        .zip(seen.lateness.percentile(0.5));
-    let added = half.map(|(ingest, release)| (ingest + release) * 2);
+    let half = seen.ingest.p50.zip(seen.lateness.p50);
+    let added = half.map(|(ingest, release)| Duration::from_nanos(2 * (ingest + release)));
     let rate_error = seen.rate.map(|rate| rate.ratio);
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
     // What is late is not where the plan has it.
-    let queue_error = seen
-        .ingest
-        .percentile(0.99)
-        .zip(seen.lateness.percentile(0.99));
-    let queue_error = queue_error.map(|(ingest, release)| rate.volume_in(ingest + release));
+    let queue_error = seen.ingest.p99.zip(seen.lateness.p99);
+    let queue_error =
+        queue_error.map(|(ingest, release)| rate.volume_in(Duration::from_nanos(ingest + release)));
     // As the bounds beside them are written.
     let micros =
         |time: Option<Duration>| Duration::from_micros(time.unwrap_or_default().as_micros());
@@ -123,7 +44,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             }));
         }
     };
-    let lateness = seen.lateness.percentile(0.99);
+    let lateness = seen.lateness.p99.map(Duration::from_nanos);
     hold(
         "lateness_p99_ns",
         json!(nanos(lateness)),
@@ -183,7 +104,7 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
             bounds.stalled
         ),
     );
-    let answer = seen.answers.max();
+    let answer = Duration::from_nanos(seen.answers.max);
     hold(
         "answer_max_ns",
         json!(answer.as_nanos()),
@@ -203,11 +124,11 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         .map(|(plan, flow)| {
             let error = flow
                 .min_rtt
-                .map(|rtt| i128::from(rtt) - i128::from(plan.base_rtt.as_nanos()));
+                .map(|rtt| i128::from(rtt.as_nanos()) - i128::from(plan.base_rtt.as_nanos()));
             json!({
-                "flow": flow.flow,
-                "kernel_cc": plan.kernel_cc,
-                "min_rtt_ns": flow.min_rtt,
+                "flow": flow.totals.flow,
+                "kernel_cc": kernel::name(&plan.group.cc.name),
+                "min_rtt_ns": nanos(flow.min_rtt),
                 "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
                 "window_limited_ns": flow.window_limited,
                 "buffer_limited_ns": flow.buffer_limited,
@@ -224,9 +145,9 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         "sampling": late(&seen.sampling),
         "answers": late(&seen.answers),
         "stalls": {
-            "count": seen.stalls.count(),
+            "count": seen.stalls.count,
             "total_ns": seen.stalled,
-            "max_ns": seen.stalls.max().as_nanos(),
+            "max_ns": seen.stalls.max,
         },
         "stalled_ratio": stalled,
         "added_delay_ns": nanos(added),
@@ -256,40 +177,4 @@ pub fn report(scenario: &Scenario, plan: &Plan, outcome: &Outcome) -> Value {
         },
         "flows": flows,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bins_are_in_order_and_hold_what_they_say() {
-        let mut before = None;
-        for nanos in (0..5000).chain([1 << 40, u64::MAX - 1, u64::MAX]) {
-            let bin = bin(nanos);
-            assert!(before.is_none_or(|before| before <= bin));
-            before = Some(bin);
-            assert!(upper(bin) >= nanos, "{nanos}");
-            assert!(upper(bin) - nanos <= nanos / STEPS, "{nanos}");
-            assert!(bin == 0 || upper(bin - 1) < nanos);
-        }
-    }
-
-    #[test]
-    fn percentiles_of_a_hundred_times() {
-        let mut times = Histogram::new();
-        assert_eq!(times.percentile(0.5), None);
-        for n in 1..=100 {
-            times.add(Duration::from_nanos(n));
-        }
-        assert_eq!(times.percentile(0.1), Some(Duration::from_nanos(10)));
-        // Bins are exact up to 63; 98 shares one with 99.
-        assert_eq!(times.percentile(0.5), Some(Duration::from_nanos(50)));
-        assert_eq!(times.percentile(0.98), Some(Duration::from_nanos(99)));
-        assert_eq!(times.percentile(1.0), Some(Duration::from_nanos(100)));
-        assert_eq!(
-            (times.count(), times.max()),
-            (100, Duration::from_nanos(100))
-        );
-    }
 }

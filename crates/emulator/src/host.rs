@@ -1,22 +1,28 @@
 //! The hosts' programs: a thread for each sender; receivers are run by the path.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use paceline_recovery::{Amount, Application};
-use paceline_units::{Duration, Instant};
+use paceline_experiment::{Change, FlowPlan, Plan};
+use paceline_record::{EventKind, EventRow, FlowTotals, Text};
+use paceline_recovery::{Amount, App, Application, SenderStats};
+use paceline_scenario::FlowGroup;
+use paceline_units::{Bytes, Duration, Instant};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::clock::Clock;
-use crate::message::{Event, Flow, Sample};
-use crate::network::Seen;
+use crate::histogram::{Histogram, Times};
+use crate::kernel;
+use crate::message::{Flow, Sample};
 use crate::packet::{PROBE, receiver};
-use crate::plan::{AppStep, FlowPlan};
-use crate::sample::{self, CA_STATES, PHASES};
-use crate::sys::{self, Ready};
+use crate::sample;
+use crate::sys;
 
 /// Where receivers listen.
 const PORT: u16 = 5001;
@@ -25,10 +31,10 @@ const CHUNK: usize = 256 * 1024;
 /// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
 const LARGEST: i32 = 1 << 30;
 /// The most that a receiver takes at once.
-const DISCARD: usize = 1 << 20;
+const DISCARD: usize = 64 << 10;
 /// The most that a sender lets the kernel hold unsent when its application may fall silent: what is
 /// written cannot be taken back.
-const UNSENT: i32 = 128 * 1024;
+const UNSENT: u32 = 128 * 1024;
 
 /// How often a thread that waits looks whether the run is over.
 const LOOK: Duration = Duration::from_millis(200);
@@ -37,7 +43,6 @@ const LOOK: Duration = Duration::from_millis(200);
 pub struct Shared<'a> {
     pub clock: &'a Clock,
     pub end: Instant,
-    pub seen: &'a [Seen],
     pub connections: &'a [Connection<'a>],
     pub log: Mutex<Log>,
     pub stop: AtomicBool,
@@ -47,17 +52,21 @@ pub struct Shared<'a> {
 #[derive(Default)]
 pub struct Log {
     pub samples: Vec<Sample>,
-    pub events: Vec<Event>,
+    pub events: Vec<EventRow>,
 }
 
 /// One flow's two ends.
 pub struct Connection<'a> {
-    pub flow: u32,
-    pub plan: &'a FlowPlan,
+    flow: u32,
+    plan: &'a FlowPlan<'a>,
+    /// What its application does at times of the run, in order.
+    steps: Vec<&'a (Instant, Change)>,
     sender: Socket,
     listener: Socket,
     /// The receiver's end, once it has one.
     accepted: OnceLock<Socket>,
+    /// Latest round trip, as the path sees it, in nanoseconds; 0 before there is one.
+    pub rtt: AtomicU64,
     /// Bytes that the receiver's program has taken.
     goodput: AtomicU64,
     /// When it had the last of them, and that there will be no more.
@@ -71,7 +80,7 @@ struct State {
     stage: Stage,
     /// The last row, to tell changes from.
     before: Option<(Sample, sample::Counts)>,
-    finished: Option<u64>,
+    finished: Option<Instant>,
     error: Option<String>,
 }
 
@@ -90,9 +99,9 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Makes the socket of a flow's receiver, in the receivers' host.
-pub fn listen(flow: u32, plan: &FlowPlan) -> io::Result<Socket> {
+pub fn listen(flow: u32, group: &FlowGroup) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    clamp(&socket, plan)?;
+    clamp(&socket, group)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address(receiver(flow)))?;
     socket.listen(1)?;
@@ -100,28 +109,22 @@ pub fn listen(flow: u32, plan: &FlowPlan) -> io::Result<Socket> {
 }
 
 /// Keeps a receiver to its window.
-fn clamp(socket: &Socket, plan: &FlowPlan) -> io::Result<()> {
-    let window = i32::try_from(plan.window).unwrap_or(i32::MAX);
+fn clamp(socket: &Socket, group: &FlowGroup) -> io::Result<()> {
+    let window = i32::try_from(group.receive_window.get()).unwrap_or(i32::MAX);
     if window >= LARGEST {
         return Ok(());
     }
-    let socket = socket.as_fd();
-    sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window)
+    sys::clamp_window(socket.as_fd(), window)
 }
 
-/// Makes the socket of a flow's sender, in the senders' host.
-pub fn prepare(plan: &FlowPlan) -> io::Result<Socket> {
+/// Makes the socket of a flow's sender, in the senders' host; `silent` if its application may write
+/// nothing for a while.
+fn prepare(plan: &FlowPlan<'_>, silent: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_tcp_congestion(plan.kernel_cc.as_bytes())?;
+    socket.set_tcp_congestion(kernel::name(&plan.group.cc.name).as_bytes())?;
     socket.set_nonblocking(true)?;
-    let silent = !matches!(plan.workload, paceline_recovery::Workload::Bulk);
-    if silent || !plan.script.is_empty() {
-        sys::set_option(
-            socket.as_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_NOTSENT_LOWAT,
-            UNSENT,
-        )?;
+    if silent {
+        socket.set_tcp_notsent_lowat(UNSENT)?;
     }
     Ok(socket)
 }
@@ -131,23 +134,27 @@ fn address(ip: Ipv4Addr) -> SockAddr {
 }
 
 impl<'a> Connection<'a> {
-    /// A flow between two sockets.
-    pub fn new(flow: u32, plan: &'a FlowPlan, sender: Socket, listener: Socket) -> Self {
-        Self {
-            flow,
-            plan,
-            sender,
+    /// A flow of a plan, by its number; in the senders' host.
+    pub fn new(plan: &'a Plan<'a>, number: usize, listener: Socket) -> io::Result<Self> {
+        let flow = plan.flows.get(number).ok_or(io::ErrorKind::NotFound)?;
+        let script = plan.script.timed.iter();
+        let steps: Vec<_> = script
+            .filter(|(_, change)| change.flow() == Some(number))
+            .collect();
+        let silent = flow.group.app != App::Bulk || !steps.is_empty();
+        Ok(Self {
+            flow: number as u32,
+            plan: flow,
+            steps,
+            sender: prepare(flow, silent)?,
             listener,
             accepted: OnceLock::new(),
+            rtt: AtomicU64::new(0),
             goodput: AtomicU64::new(0),
             last: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             state: Mutex::default(),
-        }
-    }
-
-    fn is_paced(&self) -> bool {
-        self.plan.kernel_cc.starts_with("bbr")
+        })
     }
 
     fn receive(&self, now: Instant) -> io::Result<()> {
@@ -160,8 +167,13 @@ impl<'a> Connection<'a> {
                 Err(error) => return Err(error),
             },
         };
+        // With MSG_TRUNC, TCP drops what it would write (tcp(7)).
+        let (mut nowhere, flags) = (
+            [MaybeUninit::uninit(); DISCARD],
+            libc::MSG_TRUNC | libc::MSG_DONTWAIT,
+        );
         loop {
-            match sys::discard(socket.as_fd(), DISCARD) {
+            match socket.recv_with_flags(&mut nowhere, flags) {
                 Ok(0) => {
                     self.ended.store(true, Relaxed);
                     break;
@@ -175,23 +187,33 @@ impl<'a> Connection<'a> {
             }
         }
         // The kernel forgets it as the buffer grows.
-        clamp(socket, self.plan)
+        clamp(socket, self.plan.group)
     }
 
     /// The totals, after the run.
     pub fn totals(&self) -> Flow {
         let state = locked(&self.state);
         let (sample, counts) = state.before.clone().unwrap_or_default();
+        // What the kernel counts of a connection; its loss probes, for one, it counts of a host.
+        let known = [
+            ("sent_packets", sample.row.sent_packets),
+            ("retransmitted_packets", sample.row.retransmitted_packets),
+            ("lost_packets", sample.row.lost_packets),
+            ("spurious_packets", counts.duplicates),
+            ("rto_count", counts.rto),
+        ];
+        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
+            let found = known.iter().find(|(counter, _)| counter == name);
+            found.map(|(_, count)| *count)
+        });
         Flow {
-            flow: self.flow,
-            goodput: self.goodput.load(Relaxed),
-            sent: sample.sent,
-            retransmitted: sample.retransmitted,
-            lost: sample.lost,
-            spurious: counts.duplicates,
-            rto_count: counts.rto,
-            finished: state.finished,
-            min_rtt: sample.min_rtt,
+            totals: FlowTotals {
+                flow: self.flow,
+                goodput: Bytes::new(self.goodput.load(Relaxed)),
+                finished: state.finished,
+                counters: counters.collect(),
+            },
+            min_rtt: sample.row.min_rtt_ns,
             window_limited: counts.window_limited,
             buffer_limited: counts.buffer_limited,
             error: state.error.clone(),
@@ -216,18 +238,23 @@ impl Shared<'_> {
         }
     }
 
-    fn event(&self, t: Instant, flow: u32, kind: &str, from: &str, detail: &str) {
-        let event = Event {
-            t: t.as_nanos().min(self.end.as_nanos()),
-            flow: Some(flow),
-            kind: kind.into(),
-            from: from.into(),
-            detail: detail.into(),
-        };
-        locked(&self.log).events.push(event);
+    fn event(&self, t: Instant, flow: u32, kind: EventKind) {
+        self.between(t, flow, kind, "", "");
     }
 
-    /// Takes a row of an open flow, and tells what has changed since the one before.
+    fn between(
+        &self,
+        t: Instant,
+        flow: u32,
+        kind: EventKind,
+        from: impl Into<Text>,
+        to: impl Into<Text>,
+    ) {
+        let event = EventRow::new(t.min(self.end), Some(flow), kind);
+        locked(&self.log).events.push(event.between(from, to));
+    }
+
+    /// Takes a row of an open flow, and records what has changed since the one before.
     fn sample(&self, connection: &Connection<'_>, state: &mut State) -> io::Result<()> {
         if state.stage != Stage::Open {
             return Ok(());
@@ -235,34 +262,38 @@ impl Shared<'_> {
         let flow = connection.flow;
         let socket = connection.sender.as_fd();
         let (mut sample, counts) =
-            sample::read(socket, connection.is_paced(), connection.plan.mss)?;
+            sample::read(socket, kernel::is_bbr(connection.plan), connection.plan.mss)?;
         let now = self.now().min(self.end);
-        sample.t = now.as_nanos();
-        sample.flow = flow;
-        sample.goodput = connection.goodput.load(Relaxed);
-        let rtt = self
-            .seen
-            .get(flow as usize)
-            .map_or(0, |seen| seen.rtt.load(Relaxed));
-        sample.rtt = (rtt > 0).then_some(rtt);
+        let rtt = connection.rtt.load(Relaxed);
         let before = state.before.take();
-        let (was, had) = before.unwrap_or_default();
+        let had = before.as_ref().map_or(0, |(_, counts)| counts.rto);
+        let was = before.map(|(sample, _)| sample.row);
+        let row = &mut sample.row;
+        row.t_ns = now;
+        row.flow = flow;
+        row.goodput_bytes = Bytes::new(connection.goodput.load(Relaxed));
+        row.rtt_ns = (rtt > 0).then(|| Duration::from_nanos(rtt));
         // Counted from outstanding losses, it could fall by an undo.
-        sample.lost = sample.lost.max(was.lost);
-        let phase = |sample: &Sample| PHASES.get(usize::from(sample.phase)).copied().unwrap_or("");
-        if was.t == 0 {
-            self.event(now, flow, "state", "", phase(&sample));
-        } else if was.phase != sample.phase {
-            self.event(now, flow, "state", phase(&was), phase(&sample));
+        let lost = was.as_ref().map_or(0, |was| was.lost_packets);
+        row.lost_packets = row.lost_packets.max(lost);
+        let (phase, ca_state) =
+            was.map_or(("".into(), "Open".into()), |was| (was.phase, was.ca_state));
+        if phase != row.phase {
+            self.between(now, flow, EventKind::State, phase, row.phase.clone());
         }
-        if counts.rto > had.rto {
-            self.event(now, flow, "rto", "", "");
+        if counts.rto > had {
+            self.event(now, flow, EventKind::Rto);
         }
-        // Disorder comes and goes with every reordered packet: only episodes are told.
-        if was.ca_state != sample.ca_state && was.ca_state.max(sample.ca_state) > 1 {
-            let name = |state: u8| CA_STATES.get(usize::from(state)).copied().unwrap_or("");
-            let (from, to) = (name(was.ca_state), name(sample.ca_state));
-            self.event(now, flow, "recovery", from, to);
+        // Disorder comes and goes with every reordered packet: only episodes are recorded.
+        let episode = |state: &str| !matches!(state, "Open" | "Disorder");
+        if ca_state != row.ca_state && (episode(&ca_state) || episode(&row.ca_state)) {
+            self.between(
+                now,
+                flow,
+                EventKind::Recovery,
+                ca_state,
+                row.ca_state.clone(),
+            );
         }
         state.before = Some((sample.clone(), counts));
         locked(&self.log).samples.push(sample);
@@ -270,8 +301,8 @@ impl Shared<'_> {
     }
 
     /// Takes rows of all flows at each interval; how late they were.
-    pub fn watch(&self, interval: Duration) -> crate::fidelity::Histogram {
-        let mut late = crate::fidelity::Histogram::new();
+    pub fn watch(&self, interval: Duration) -> Times {
+        let mut late = Histogram::default();
         let mut next = Instant::ZERO;
         while next <= self.end && !self.over() {
             self.sleep_until(next);
@@ -289,7 +320,7 @@ impl Shared<'_> {
             let passed = now.as_nanos() / interval.as_nanos().max(1);
             next = (Instant::ZERO + interval * (passed + 1)).min(self.end);
         }
-        late
+        late.times()
     }
 
     /// Sends probes both ways, each with the time of its sending.
@@ -338,7 +369,8 @@ impl Shared<'_> {
         let mut state = locked(&connection.state);
         state.stage = Stage::Closed;
         state.error.get_or_insert_with(|| format!("{who}: {error}"));
-        self.event(self.now(), connection.flow, "error", "", &error.to_string());
+        let reason = error.to_string();
+        self.between(self.now(), connection.flow, EventKind::Error, "", reason);
     }
 
     fn send_all(&self, connection: &Connection<'_>) -> io::Result<()> {
@@ -347,15 +379,15 @@ impl Shared<'_> {
             return Ok(());
         }
         self.sleep_until(plan.start);
-        self.event(self.now(), connection.flow, "start", "", "");
+        self.event(self.now(), connection.flow, EventKind::Start);
         let stop = plan.stop.unwrap_or(Instant::MAX);
         if !self.connect(connection, stop)? {
             return Ok(());
         }
         // Copied, they would hold the socket, and its ACKs, for as long as the machine needs to find memory.
         let zeros = sys::zeros(CHUNK)?;
-        let mut script = plan.script.iter().peekable();
-        let mut application = Application::new(plan.workload, plan.start);
+        let mut steps = connection.steps.iter().peekable();
+        let mut application = Application::new(plan.group.app, plan.mss, plan.start);
         let (mut pending, mut unlimited, mut closing) = (0_u64, false, false);
         loop {
             let now = self.now();
@@ -363,14 +395,10 @@ impl Shared<'_> {
                 return Ok(());
             }
             if now >= stop {
-                return self.close(connection, "stop", None);
+                return self.close(connection, EventKind::Stop, None);
             }
-            while let Some((at, step)) = script.next_if(|(at, _)| *at <= now) {
-                match step {
-                    AppStep::Pause => application.pause(*at),
-                    AppStep::Resume => application.resume(*at),
-                    AppStep::Become(workload) => application.set_workload(*at, *workload),
-                }
+            while let Some((at, change)) = steps.next_if(|(at, _)| *at <= now) {
+                change.steer(*at, &mut application);
             }
             let write = application.poll(now);
             unlimited &= !write.stop;
@@ -382,7 +410,7 @@ impl Shared<'_> {
             closing |= write.close;
             let mut wake = stop.min(self.end);
             wake = wake.min(application.next_wakeup().unwrap_or(Instant::MAX));
-            wake = wake.min(script.peek().map_or(Instant::MAX, |(at, _)| *at));
+            wake = wake.min(steps.peek().map_or(Instant::MAX, |(at, _)| *at));
             let wait = wake.since(now).min(LOOK);
             if !unlimited && pending == 0 {
                 if closing {
@@ -391,15 +419,16 @@ impl Shared<'_> {
                 self.sleep_until(now + wait);
                 continue;
             }
-            if sys::poll([(socket.as_fd(), Ready::Write)], Some(wait))? != [true] {
+            if sys::poll([PollFd::new(socket, PollFlags::OUT)], wait)? != [true] {
                 continue;
             }
             let most = if pending > 0 { pending } else { u64::MAX };
             let most = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
-            match sys::send_file(socket.as_fd(), &zeros, most) {
+            // The socket takes the file's pages and copies nothing.
+            match rustix::fs::sendfile(socket, &zeros, Some(&mut 0), most) {
                 Ok(sent) => pending = pending.saturating_sub(sent as u64),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -417,14 +446,14 @@ impl Shared<'_> {
                 return Ok(false);
             }
             let wait = self.end.min(stop).since(now).min(LOOK);
-            if sys::poll([(socket.as_fd(), Ready::Write)], Some(wait))? == [true] {
+            if sys::poll([PollFd::new(socket, PollFlags::OUT)], wait)? == [true] {
                 break;
             }
         }
         if let Some(error) = socket.take_error()? {
             return Err(error);
         }
-        self.event(self.now(), connection.flow, "established", "", "");
+        self.event(self.now(), connection.flow, EventKind::Established);
         let mut state = locked(&connection.state);
         state.stage = Stage::Open;
         self.sample(connection, &mut state)?;
@@ -437,13 +466,13 @@ impl Shared<'_> {
         socket.shutdown(std::net::Shutdown::Write)?;
         while !self.over() && self.now() < self.end {
             if self.now() >= stop {
-                return self.close(connection, "stop", None);
+                return self.close(connection, EventKind::Stop, None);
             }
             let (_, counts) = sample::read(socket.as_fd(), false, connection.plan.mss)?;
             let all = counts.unacknowledged == 0 && counts.unsent == 0;
             if all && connection.ended.load(Relaxed) {
-                let last = connection.last.load(Relaxed);
-                return self.close(connection, "finish", Some(last));
+                let last = Instant::from_nanos(connection.last.load(Relaxed));
+                return self.close(connection, EventKind::Finish, Some(last));
             }
             self.sleep_until(self.now() + Duration::from_millis(1));
         }
@@ -453,15 +482,16 @@ impl Shared<'_> {
     fn close(
         &self,
         connection: &Connection<'_>,
-        kind: &str,
-        finished: Option<u64>,
+        kind: EventKind,
+        finished: Option<Instant>,
     ) -> io::Result<()> {
-        self.event(self.now(), connection.flow, kind, "", "");
+        self.event(self.now(), connection.flow, kind);
         let mut state = locked(&connection.state);
         let last = self.sample(connection, &mut state);
         state.stage = Stage::Closed;
         state.finished = finished;
-        sys::disconnect(connection.sender.as_fd());
+        // Its peer is told by a reset. A failure leaves a socket that the process's end closes.
+        let _ = rustix::net::connect_unspec(&connection.sender);
         last
     }
 }

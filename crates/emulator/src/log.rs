@@ -1,15 +1,15 @@
 //! What the path saw in a run.
 
+use paceline_record::{EventRow, PacketRow, QueueRow};
 use paceline_units::Duration;
 
-use crate::fidelity::Histogram;
-use crate::message::{Event, Packet as PacketRow, Queue};
+use crate::histogram::Histogram;
 
 /// What the path saw in a run.
 #[derive(Default)]
 pub struct Log {
-    pub queues: Vec<Queue>,
-    pub events: Vec<Event>,
+    pub queues: Vec<QueueRow>,
+    pub events: Vec<EventRow>,
     pub packets: Vec<PacketRow>,
     pub lateness: Histogram,
     pub ingest: Histogram,

@@ -2,10 +2,12 @@
 
 use std::io::{self, Read, Write};
 
+use paceline_record::{EventRow, FlowTotals, PacketRow, QueueRow, SampleRow};
+use paceline_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::busy::RateError;
-use crate::fidelity::Histogram;
+use crate::histogram::Times;
 
 /// A message.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,107 +32,55 @@ pub enum Message {
     Failed(String),
 }
 
-/// All that was seen of a run. Times are nanoseconds of the run.
+/// All that was seen of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     pub samples: Vec<Sample>,
-    pub queues: Vec<Queue>,
-    pub events: Vec<Event>,
-    pub packets: Vec<Packet>,
+    pub queues: Vec<QueueRow>,
+    pub events: Vec<EventRow>,
+    pub packets: Vec<PacketRow>,
     pub flows: Vec<Flow>,
     pub measured: Measured,
     pub packets_offered: u64,
 }
 
-/// A flow at one time.
+/// A flow at one time, and what its controller shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    pub t: u64,
-    pub flow: u32,
-    pub cwnd: u64,
-    pub in_flight: u64,
-    pub pacing: Option<u64>,
-    pub delivery: u64,
-    pub rtt: Option<u64>,
-    pub srtt: Option<u64>,
-    pub min_rtt: Option<u64>,
-    pub goodput: u64,
-    pub delivered: u64,
-    pub sent: u64,
-    pub lost: u64,
-    pub retransmitted: u64,
-    pub phase: u8,
-    pub ca_state: u8,
-    pub app_limited: bool,
-    pub ssthresh: Option<u64>,
-    pub reordering: u32,
-    pub bbr: Option<Bbr>,
+    pub row: SampleRow,
+    pub own: Own,
 }
 
-/// What the kernel's BBR says of itself.
+/// What the kernel says of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Own {
+    /// One with a threshold, infinite before it is set.
+    Window(Bytes),
+    /// BBR.
+    Bbr(Bbr),
+}
+
+impl Default for Own {
+    fn default() -> Self {
+        Self::Window(Bytes::INFINITE)
+    }
+}
+
+/// What the kernel's BBR says of itself; gains in 256ths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bbr {
-    /// Bits per second.
-    pub bw: u64,
-    /// Nanoseconds.
-    pub min_rtt: u64,
-    /// In 256ths.
+    pub bw: Rate,
+    pub min_rtt: Duration,
     pub pacing_gain: u32,
-    /// In 256ths.
     pub cwnd_gain: u32,
-}
-
-/// A link at one time.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Queue {
-    pub t: u64,
-    pub link: u32,
-    pub backlog: u64,
-    pub packets: u64,
-    pub delay: u64,
-    pub peak: u64,
-    pub rate: u64,
-    pub capacity: u64,
-    pub delivered: u64,
-    pub dropped: u64,
-    pub offered: u64,
-    pub marked: u64,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Event {
-    pub t: u64,
-    pub flow: Option<u32>,
-    pub kind: String,
-    pub from: String,
-    pub detail: String,
-}
-
-/// A packet at one time; `kind` is an index of [`PACKET_KINDS`].
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Packet {
-    pub t: u64,
-    pub flow: u32,
-    pub kind: u8,
-    pub seq: u64,
-    pub len: u32,
-    pub window: u64,
 }
 
 /// A flow over the whole run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Flow {
-    pub flow: u32,
-    pub goodput: u64,
-    pub sent: u64,
-    pub retransmitted: u64,
-    pub lost: u64,
-    pub spurious: u64,
-    pub rto_count: u64,
-    pub finished: Option<u64>,
+    pub totals: FlowTotals,
     /// Least RTT that the kernel measured.
-    pub min_rtt: Option<u64>,
+    pub min_rtt: Option<Duration>,
     /// Nanoseconds in which the receiver's window, or the sender's buffer, was the limit.
     pub window_limited: u64,
     pub buffer_limited: u64,
@@ -142,17 +92,17 @@ pub struct Flow {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// How much later than planned packets left the path.
-    pub lateness: Histogram,
+    pub lateness: Times,
     /// How much later than sent packets came to it.
-    pub ingest: Histogram,
+    pub ingest: Times,
     /// How long receivers took to answer a second packet.
-    pub answers: Histogram,
+    pub answers: Times,
     /// How long the path stood still because it could not run.
-    pub stalls: Histogram,
+    pub stalls: Times,
     /// The same in all, in nanoseconds.
     pub stalled: u64,
     /// How late samples were taken.
-    pub sampling: Histogram,
+    pub sampling: Times,
     /// How far the busy path was from its rate.
     pub rate: Option<RateError>,
     pub emulator_cpu: u64,

@@ -4,11 +4,17 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
 
+use paceline_units::Duration;
+use rustix::process::{getegid, geteuid};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+
 use crate::netlink::{LOOPBACK, RouteMetrics, Routing};
 use crate::packet::{RECEIVERS, SENDER, receiver};
-use crate::plan::COMP_SACK_DELAY;
 use crate::sys;
 use crate::tun::{DEVICE, Tun};
+
+/// How long Linux holds back ACKs of what is out of order (`net.ipv4.tcp_comp_sack_delay_ns`).
+pub const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
 
 /// What a host's TCP is to be like.
 #[derive(Clone, Debug)]
@@ -40,8 +46,8 @@ impl Refused {
 /// Leaves the machine's network for an empty one, as root of a new user namespace or, where that is
 /// not allowed and we are root anyway, as we are. Whether there is a new user namespace.
 pub fn isolate() -> Result<bool, Refused> {
-    let (user, group) = sys::user_and_group();
-    match sys::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    match sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) {
         Ok(()) => {
             let map = |file: &str, text: String| {
                 fs::write(file, text).map_err(Refused::at(format!("write {file}")))
@@ -54,7 +60,7 @@ pub fn isolate() -> Result<bool, Refused> {
         }
         Err(refused) => {
             let what = "make a user namespace, nor a network namespace without one";
-            sys::unshare(libc::CLONE_NEWNET).map_err(|_| Refused::at(what)(refused))?;
+            sys::unshare(UnshareFlags::NEWNET).map_err(|_| Refused::at(what)(refused))?;
             Ok(false)
         }
     }
@@ -82,8 +88,8 @@ impl Host {
         let namespace = File::open(path).map_err(Refused::at(format!("open {path}")))?;
         tune(stack)?;
         let device = Tun::open(NAME).map_err(Refused::at(format!("open {DEVICE}")))?;
-        let index = sys::device_index(NAME).map_err(Refused::at("find the device"))?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let index = routing.find(NAME).map_err(Refused::at("find the device"))?;
         routing
             .bring_up(LOOPBACK, None)
             .and_then(|()| routing.bring_up(index, Some((stack.mtu, DEVICE_QUEUE))))
@@ -116,7 +122,7 @@ impl Host {
 
     /// Makes the host of all receivers, in a namespace of its own.
     pub fn receivers(stack: &Stack, ecn: bool) -> Result<Self, Refused> {
-        sys::unshare(libc::CLONE_NEWNET).map_err(Refused::at("make a network namespace"))?;
+        sys::unshare(UnshareFlags::NEWNET).map_err(Refused::at("make a network namespace"))?;
         let host = Self::make(stack)?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
         let (network, prefix) = RECEIVERS;
@@ -133,7 +139,9 @@ impl Host {
 
     /// Puts this thread into the host: sockets that it makes belong there.
     pub fn enter(&self) -> Result<(), Refused> {
-        sys::enter_network(self.namespace.as_fd()).map_err(Refused::at("enter a namespace"))
+        move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(io::Error::from)
+            .map_err(Refused::at("enter a namespace"))
     }
 
     /// Packets that the device has dropped, with this thread put into the host.

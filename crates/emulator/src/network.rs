@@ -4,42 +4,21 @@ mod script;
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use paceline_experiment::{self as experiment, Change};
+use paceline_experiment::{Change, Plan, Unbalanced, audit};
 use paceline_path::{Link, Verdict, next_slot};
-use paceline_scenario::Scenario;
-use paceline_units::{Duration, Instant};
+use paceline_record::{PacketKind, PacketRow, QueueRow};
+use paceline_units::{Bytes, Duration, Instant};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::busy::{Busy, RateError};
-use crate::fidelity::Histogram;
 use crate::host::Shared;
 use crate::log::Log;
-use crate::message::{Packet as PacketRow, Queue};
 use crate::packet::{self, Kind, Tcp};
-use crate::plan::{LanePlan, Plan};
-use crate::sys::{self, Ready};
+use crate::sys;
 use crate::tracker::Tracker;
 use crate::tun::Tun;
-
-/// Kinds of rows in `packets`, by the numbers in messages.
-pub const PACKET_KINDS: [&str; 7] = [
-    "send",
-    "retransmit",
-    "drop",
-    "deliver",
-    "mark",
-    "ack",
-    "sack",
-];
-const SEND: u8 = 0;
-const RETRANSMIT: u8 = 1;
-const DROP: u8 = 2;
-const DELIVER: u8 = 3;
-const MARK: u8 = 4;
-const ACK: u8 = 5;
-const SACK: u8 = 6;
 
 /// A packet on its way.
 #[derive(Clone)]
@@ -68,7 +47,7 @@ impl paceline_path::Packet for Frame {
 
 /// A way back: uncongested, in order.
 struct Lane {
-    plan: LanePlan,
+    delay: Duration,
     last: Instant,
     queue: VecDeque<(Instant, Frame)>,
 }
@@ -95,17 +74,9 @@ impl Owed {
     }
 }
 
-/// What each flow's other threads want to know of its packets.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// Latest round trip in nanoseconds; 0 before there is one.
-    pub rtt: AtomicU64,
-}
-
 /// What the path does in a run.
 pub struct Network<'a> {
-    scenario: &'a Scenario,
-    plan: &'a Plan,
+    plan: &'a Plan<'a>,
     senders: &'a Tun,
     receivers: &'a Tun,
     hosts: &'a Shared<'a>,
@@ -116,7 +87,6 @@ pub struct Network<'a> {
     trackers: Vec<Tracker>,
     owed: Vec<Owed>,
     slot: Duration,
-    rtt: Duration,
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
     end: Instant,
@@ -138,58 +108,40 @@ const BATCH: usize = 32;
 impl<'a> Network<'a> {
     /// The path of a run, at its beginning.
     pub fn new(
-        scenario: &'a Scenario,
-        plan: &'a Plan,
+        plan: &'a Plan<'a>,
         (senders, receivers): (&'a Tun, &'a Tun),
         hosts: &'a Shared<'a>,
-        seed: u64,
     ) -> Self {
-        let mut service = Some(plan.service.clone());
-        let links: Vec<_> = (0..)
-            .zip(&plan.links)
-            .map(|(number, section)| {
-                // The path's own may follow a trace.
-                let fixed = paceline_path::Service::Fixed(section.rate);
-                let service = service.take().unwrap_or(fixed);
-                experiment::link(scenario, (number, section), service, seed)
-            })
-            .collect();
-        let interval = scenario.sample_interval();
-        let rows = scenario.run.duration.as_nanos() / interval.as_nanos().max(1) + 2;
+        let links = plan.build_links();
+        let path = &plan.scenario.path;
+        let lane = |delay| Lane {
+            delay,
+            last: Instant::ZERO,
+            queue: VecDeque::new(),
+        };
+        let lanes = plan.ways.delays(path.rtt).lanes;
+        let interval = plan.info.sample_interval;
+        let rows = plan.info.duration.as_nanos() / interval.as_nanos().max(1) + 2;
         let rows = usize::try_from(rows).unwrap_or(0) * links.len();
         Self {
-            scenario,
             plan,
             senders,
             receivers,
             hosts,
             offered: vec![Instant::ZERO; links.len()],
             links,
-            lanes: plan
-                .lanes
-                .iter()
-                .map(|plan| Lane {
-                    plan: *plan,
-                    last: Instant::ZERO,
-                    queue: VecDeque::new(),
-                })
-                .collect(),
+            lanes: lanes.into_iter().map(lane).collect(),
             trackers: plan.flows.iter().map(|_| Tracker::default()).collect(),
             owed: plan.flows.iter().map(|_| Owed::default()).collect(),
-            slot: scenario.path.ack_aggregation,
-            rtt: scenario.path.rtt,
-            script: plan.script.iter().peekable(),
+            slot: path.ack_aggregation,
+            script: plan.script.timed.iter().peekable(),
             interval,
-            end: Instant::ZERO + scenario.run.duration,
+            end: Instant::ZERO + plan.info.duration,
             latest: Instant::ZERO,
             next_sample: Instant::ZERO,
             busy: Busy::default(),
             log: Log {
                 queues: Vec::with_capacity(rows),
-                lateness: Histogram::new(),
-                ingest: Histogram::new(),
-                stalls: Histogram::new(),
-                answers: Histogram::new(),
                 ..Log::default()
             },
         }
@@ -220,10 +172,10 @@ impl<'a> Network<'a> {
             let now = self.now();
             if next > now {
                 let devices = [
-                    (self.senders.as_fd(), Ready::Read),
-                    (self.receivers.as_fd(), Ready::Read),
+                    PollFd::new(self.senders, PollFlags::IN),
+                    PollFd::new(self.receivers, PollFlags::IN),
                 ];
-                sys::poll(devices, Some(next.since(now)))?;
+                sys::poll(devices, next.since(now))?;
                 self.look(next);
             }
         }
@@ -277,7 +229,7 @@ impl<'a> Network<'a> {
                 continue;
             };
             let flow = self.plan.flows.get(frame.flow as usize);
-            match flow.and_then(|flow| after(&flow.route, number)) {
+            match flow.and_then(|flow| flow.after(number)) {
                 Some(next) => self.offer(due, next, frame),
                 None => self.deliver(due, &frame)?,
             }
@@ -303,13 +255,25 @@ impl<'a> Network<'a> {
         if let (Some(_), Some(owed)) = (&data, self.owed.get_mut(flow)) {
             owed.on_data(now);
         }
-        if self.scenario.run.record.packets
+        if self.plan.scenario.run.record.packets
             && let (Some(tcp), Some(tracker)) = (data, self.trackers.get(flow))
         {
             let seq = tracker.start_of(&tcp);
-            self.packet(now, frame.flow, DELIVER, seq, tcp.len, 0);
+            self.packet(PacketRow::new(
+                now,
+                frame.flow,
+                PacketKind::Deliver,
+                seq,
+                tcp.len.into(),
+            ));
             if packet::is_marked(&frame.bytes) {
-                self.packet(now, frame.flow, MARK, seq, tcp.len, 0);
+                self.packet(PacketRow::new(
+                    now,
+                    frame.flow,
+                    PacketKind::Mark,
+                    seq,
+                    tcp.len.into(),
+                ));
             }
         }
         write(self.receivers, &frame.bytes)?;
@@ -317,23 +281,28 @@ impl<'a> Network<'a> {
         Ok(())
     }
 
-    /// An ACK reaches its sender.
+    /// An PacketKind::Ack reaches its sender.
     fn acknowledge(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
         let now = self.now();
         self.late(now.since(due));
         let flow = frame.flow as usize;
         if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), self.trackers.get_mut(flow)) {
             tracker.on_ack(now, &tcp);
-            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.hosts.seen.get(flow)) {
+            if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.hosts.connections.get(flow)) {
                 seen.rtt.store(rtt.as_nanos(), Relaxed);
             }
-            if self.scenario.run.record.packets && !tcp.syn {
-                let (ack, window) = (tracker.ack_of(&tcp), tracker.window_of(&tcp));
+            if self.plan.scenario.run.record.packets && !tcp.syn {
+                let (ack, window) = (tracker.ack_of(&tcp), Bytes::new(tracker.window_of(&tcp)));
                 let blocks = tracker.blocks(&tcp);
-                self.packet(now, frame.flow, ACK, ack, 0, window);
+                self.packet(PacketRow {
+                    window_bytes: window,
+                    ..PacketRow::new(now, frame.flow, PacketKind::Ack, ack, 0)
+                });
                 for (start, end) in blocks {
-                    let len = u32::try_from(end - start).unwrap_or(u32::MAX);
-                    self.packet(now, frame.flow, SACK, start, len, window);
+                    self.packet(PacketRow {
+                        window_bytes: window,
+                        ..PacketRow::new(now, frame.flow, PacketKind::Sack, start, end - start)
+                    });
                 }
             }
         }
@@ -349,6 +318,11 @@ impl<'a> Network<'a> {
             let capacity = |at| link.capacity(at);
             self.busy.left(now, link.delay(), total, capacity);
         }
+    }
+
+    /// Whether every link accounts for its packets.
+    pub fn audit(&self) -> Result<(), Unbalanced> {
+        audit(self.plan.scenario, &self.links)
     }
 
     /// How far the path's own link was from its rate while it was busy.
@@ -405,10 +379,14 @@ impl<'a> Network<'a> {
         if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(flow as usize))
         {
             let again = tracker.on_data(now, &tcp);
-            if self.scenario.run.record.packets && tcp.len > 0 {
+            if self.plan.scenario.run.record.packets && tcp.len > 0 {
                 let seq = tracker.start_of(&tcp);
-                let kind = if again { RETRANSMIT } else { SEND };
-                self.packet(now, flow, kind, seq, tcp.len, 0);
+                let kind = if again {
+                    PacketKind::Retransmit
+                } else {
+                    PacketKind::Send
+                };
+                self.packet(PacketRow::new(now, flow, kind, seq, tcp.len.into()));
             }
         }
         let bytes = bytes.into();
@@ -423,7 +401,7 @@ impl<'a> Network<'a> {
         };
         let now = now.max(*last);
         *last = now;
-        let told = self.scenario.run.record.packets.then(|| frame.clone());
+        let told = self.plan.scenario.run.record.packets.then(|| frame.clone());
         let idle = number == 0 && link.backlog(now).packets == 0;
         let before = carried(link);
         let verdict = link.enqueue(now, frame);
@@ -447,11 +425,17 @@ impl<'a> Network<'a> {
         let tracker = self.trackers.get(frame.flow as usize);
         if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), tracker) {
             let seq = tracker.start_of(&tcp);
-            self.packet(at, frame.flow, DROP, seq, tcp.len, 0);
+            self.packet(PacketRow::new(
+                at,
+                frame.flow,
+                PacketKind::Drop,
+                seq,
+                tcp.len.into(),
+            ));
         }
     }
 
-    /// An ACK sets out on its way back.
+    /// An PacketKind::Ack sets out on its way back.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
         let owed = self.owed.get_mut(flow as usize);
         if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
@@ -465,7 +449,7 @@ impl<'a> Network<'a> {
             Duration::ZERO => now,
             slot => next_slot(now, slot),
         };
-        lane.last = (departure + lane.plan.delay).max(lane.last);
+        lane.last = (departure + lane.delay).max(lane.last);
         let bytes = bytes.into();
         lane.queue.push_back((lane.last, Frame { flow, bytes }));
     }
@@ -477,36 +461,16 @@ impl<'a> Network<'a> {
                 .offered
                 .get(number as usize)
                 .map_or(now, |last| now.max(*last));
-            let backlog = link.backlog(now);
-            let counters = *link.counters();
-            let capacity = link.capacity(now);
-            self.log.queues.push(Queue {
-                t: now.as_nanos().min(self.end.as_nanos()),
-                link: number,
-                backlog: backlog.bytes.get(),
-                packets: backlog.packets,
-                delay: backlog.delay.as_nanos(),
-                peak: link.take_peak(now).get(),
-                rate: link.rate().bps(),
-                capacity: capacity.get(),
-                // A copy takes no capacity.
-                delivered: (counters.delivered.bytes - counters.duplicated.bytes).get(),
-                dropped: counters.dropped().packets,
-                offered: counters.offered.packets,
-                marked: counters.marked.packets,
+            let row = paceline_experiment::queue_row(now, number, link);
+            self.log.queues.push(QueueRow {
+                t_ns: now.min(self.end),
+                ..row
             });
         }
     }
 
-    fn packet(&mut self, t: Instant, flow: u32, kind: u8, seq: u64, len: u32, window: u64) {
-        self.log.packets.push(PacketRow {
-            t: t.as_nanos(),
-            flow,
-            kind,
-            seq,
-            len,
-            window,
-        });
+    fn packet(&mut self, row: PacketRow) {
+        self.log.packets.push(row);
     }
 }
 
@@ -515,12 +479,6 @@ fn carried(link: &Link<Frame>) -> u64 {
     let counters = link.counters();
     let total = counters.held.bytes + counters.delivered.bytes + counters.dropped_random.bytes;
     (total - counters.duplicated.bytes).get()
-}
-
-/// The link after `link` on a route.
-fn after(route: &[usize], link: usize) -> Option<usize> {
-    let place = route.iter().position(|number| *number == link)?;
-    route.get(place + 1).copied()
 }
 
 /// Hands a packet to a host. One that it cannot take at the moment (ENOBUFS, EAGAIN) is lost there,
@@ -555,12 +513,5 @@ mod tests {
         }
         assert_eq!(owed.on_ack(at(38)), Some(Duration::from_millis(5)));
         assert_eq!(owed.on_ack(at(39)), None);
-    }
-
-    #[test]
-    fn a_route_goes_from_link_to_link() {
-        assert_eq!(after(&[2, 0, 1], 2), Some(0));
-        assert_eq!(after(&[2, 0, 1], 1), None);
-        assert_eq!(after(&[2, 0, 1], 7), None);
     }
 }

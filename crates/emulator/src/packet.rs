@@ -1,4 +1,7 @@
 //! IPv4 and TCP, as far as the emulator looks into packets.
+//!
+//! etherparse would save 45 lines, but takes 34 ns for what takes 10 to 18 here, 50 rather than 6 for a
+//! mark, and ten seconds to build.
 
 use std::net::Ipv4Addr;
 

@@ -5,16 +5,19 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::{self, Fork};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::sys;
 
 /// A child process that does not outlive this.
-pub struct Child(i32);
+pub struct Child(Pid);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        sys::kill(self.0);
-        // It has ended, or is about to.
-        let _ = sys::wait(self.0);
+        // It has not been waited for, so that the number is still its own.
+        let _ = kill_process(self.0, Signal::KILL);
+        let _ = retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));
     }
 }
 
@@ -28,12 +31,12 @@ pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
     let alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     let (ours, theirs) = UnixStream::pair()?;
     match sys::fork()? {
-        Fork::Parent(pid) => {
+        Some(pid) => {
             drop(theirs);
             drop(alone);
             Ok((Child(pid), ours))
         }
-        Fork::Child => {
+        None => {
             drop(ours);
             // What unwinds must not get back to the code of the parent.
             let done = catch_unwind(AssertUnwindSafe(|| work(theirs)));

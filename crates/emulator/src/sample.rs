@@ -3,32 +3,14 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use crate::message::{Bbr, Sample};
+use paceline_record::SampleRow;
+use paceline_units::{Bytes, Duration, Rate};
+
+use crate::message::{Bbr, Own, Sample};
 use crate::sys;
 
 /// States of recovery by the kernel's numbers.
-pub const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
-/// States of controllers, by the simulator's names for them.
-pub const PHASES: [&str; 8] = [
-    "SlowStart",
-    "CongestionAvoidance",
-    "Recovery",
-    "Loss",
-    "STARTUP",
-    "DRAIN",
-    "PROBE_BW",
-    "PROBE_RTT",
-];
-
-const SLOW_START: u8 = 0;
-const AVOIDANCE: u8 = 1;
-const RECOVERY: u8 = 2;
-const LOSS: u8 = 3;
-const STARTUP: u8 = 4;
-const DRAIN: u8 = 5;
-const PROBE_BW: u8 = 6;
-const PROBE_RTT: u8 = 7;
-
+const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 /// The kernel's gains are in 256ths.
 const UNIT: u32 = 256;
 
@@ -77,59 +59,61 @@ pub struct Counts {
 }
 
 /// Reads a connection. Times and places are the caller's to fill in, as is what the receiver has.
-pub fn read(socket: BorrowedFd<'_>, paced: bool, mss: u32) -> io::Result<(Sample, Counts)> {
+pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sample, Counts)> {
     let (mut info, mut own) = ([0; 512], [0; 64]);
     let info = sys::tcp_option(socket, libc::TCP_INFO, &mut info)?;
     // A controller without state of its own has none to tell.
     let own = sys::tcp_option(socket, libc::TCP_CC_INFO, &mut own).unwrap_or_default();
-    Ok(decode(info, own, paced, mss))
+    Ok(decode(info, own, is_bbr, mss))
 }
 
-fn decode(info: &[u8], own: &[u8], paced: bool, mss: u32) -> (Sample, Counts) {
+fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
     const ESTABLISHED: u8 = 1;
     let info = Info(info);
-    let bytes = |packets: u32| u64::from(packets) * u64::from(mss);
-    let micros = |value: u32| (value > 0).then(|| u64::from(value) * 1000);
-    let ca_state = info.byte(1).min(CA_STATES.len() as u8 - 1);
+    let bytes = |packets: u32| Bytes::new(u64::from(packets) * u64::from(mss));
+    let micros = |value: u32| (value > 0).then(|| Duration::from_micros(value.into()));
+    let ca_state = usize::from(info.byte(1)).min(CA_STATES.len() - 1);
+    let ca_state = CA_STATES.get(ca_state).copied().unwrap_or("");
     let (unacknowledged, sacked) = (info.word(24), info.word(28));
     let (lost, retransmitted) = (info.word(32), info.word(36));
     // tcp_packets_in_flight
     let in_flight = unacknowledged.saturating_sub(sacked.saturating_add(lost)) + retransmitted;
     let (ssthresh, cwnd) = (info.word(76), info.word(80));
-    let bbr = paced.then(|| bbr(own)).flatten();
+    let bbr = is_bbr.then(|| bbr(own)).flatten();
     let phase = match (bbr, ca_state) {
         (Some(bbr), _) => bbr_phase(bbr),
-        (None, 3) => RECOVERY,
-        (None, 4) => LOSS,
-        (None, _) if cwnd < ssthresh => SLOW_START,
-        (None, _) => AVOIDANCE,
+        (None, "Recovery" | "Loss") => ca_state,
+        (None, _) if cwnd < ssthresh => "SlowStart",
+        (None, _) => "CongestionAvoidance",
     };
-    let rate = |bytes: u64| bytes.saturating_mul(8);
+    let rate = |bytes: u64| Rate::from_bps(bytes.saturating_mul(8));
     let total = info.word(100);
-    let sample = Sample {
-        cwnd: bytes(cwnd),
-        in_flight: bytes(in_flight),
-        pacing: Some(info.long(104))
-            .filter(|rate| paced && *rate < u64::MAX)
+    let row = SampleRow {
+        cwnd_bytes: Some(bytes(cwnd)),
+        in_flight_bytes: bytes(in_flight),
+        pacing_bps: Some(info.long(104))
+            .filter(|rate| is_bbr && *rate < u64::MAX)
             .map(rate),
-        delivery: rate(info.long(160)),
-        srtt: micros(info.word(68)),
-        min_rtt: Some(info.word(148))
+        delivery_bps: Some(rate(info.long(160))),
+        srtt_ns: micros(info.word(68)),
+        min_rtt_ns: Some(info.word(148))
             .filter(|rtt| *rtt < u32::MAX)
             .and_then(micros),
-        delivered: bytes(info.word(192)),
-        sent: u64::from(info.word(156)),
+        delivered_bytes: bytes(info.word(192)),
+        sent_packets: u64::from(info.word(156)),
         // The kernel tells only of losses outstanding; all earlier ones have been sent again.
-        lost: u64::from(total) + u64::from(lost.saturating_sub(retransmitted)),
-        retransmitted: u64::from(total),
-        phase,
-        ca_state,
+        lost_packets: u64::from(total) + u64::from(lost.saturating_sub(retransmitted)),
+        retransmitted_packets: u64::from(total),
+        phase: phase.into(),
+        ca_state: ca_state.into(),
         app_limited: info.byte(7) & 1 == 1,
+        ..SampleRow::default()
+    };
+    let own = match bbr {
+        Some(bbr) => Own::Bbr(bbr),
         // What was never set is "infinite" (TCP_INFINITE_SSTHRESH).
-        ssthresh: (ssthresh < 0x7fff_ffff).then(|| bytes(ssthresh)),
-        reordering: info.word(88),
-        bbr,
-        ..Sample::default()
+        None if ssthresh < 0x7fff_ffff => Own::Window(bytes(ssthresh)),
+        None => Own::default(),
     };
     let counts = Counts {
         rto: u64::from(info.half(240)),
@@ -140,15 +124,17 @@ fn decode(info: &[u8], own: &[u8], paced: bool, mss: u32) -> (Sample, Counts) {
         buffer_limited: info.long(184).saturating_mul(1000),
         established: info.byte(0) == ESTABLISHED,
     };
-    (sample, counts)
+    (Sample { row, own }, counts)
 }
 
 /// `struct tcp_bbr_info` of linux/inet_diag.h.
 fn bbr(bytes: &[u8]) -> Option<Bbr> {
     let info = Info(bytes);
     (bytes.len() >= 20).then(|| Bbr {
-        bw: (u64::from(info.word(4)) << 32 | u64::from(info.word(0))).saturating_mul(8),
-        min_rtt: u64::from(info.word(8)) * 1000,
+        bw: Rate::from_bps(
+            (u64::from(info.word(4)) << 32 | u64::from(info.word(0))).saturating_mul(8),
+        ),
+        min_rtt: Duration::from_micros(info.word(8).into()),
         pacing_gain: info.word(12),
         cwnd_gain: info.word(16),
     })
@@ -156,15 +142,15 @@ fn bbr(bytes: &[u8]) -> Option<Bbr> {
 
 /// The state that goes with the gains of tcp_bbr.c: 2.89 for both in STARTUP, its inverse for
 /// pacing in DRAIN, 1 for both in PROBE_RTT, and a window gain of 2 in PROBE_BW.
-fn bbr_phase(bbr: Bbr) -> u8 {
+fn bbr_phase(bbr: Bbr) -> &'static str {
     const HIGH: u32 = UNIT * 2885 / 1000 + 1;
     match (bbr.pacing_gain, bbr.cwnd_gain) {
         // Before the first ACK it has no gains.
-        _ if bbr.bw == 0 => STARTUP,
-        (pacing, HIGH) if pacing < UNIT => DRAIN,
-        (_, HIGH) => STARTUP,
-        (_, UNIT) => PROBE_RTT,
-        _ => PROBE_BW,
+        _ if bbr.bw == Rate::ZERO => "STARTUP",
+        (pacing, HIGH) if pacing < UNIT => "DRAIN",
+        (_, HIGH) => "STARTUP",
+        (_, UNIT) => "PROBE_RTT",
+        _ => "PROBE_BW",
     }
 }
 
@@ -199,14 +185,16 @@ mod tests {
             (240, 2, 2),
         ]);
         let (sample, counts) = decode(&bytes, &[], false, 1000);
-        assert_eq!((sample.cwnd, sample.in_flight), (24_000, 24_000));
-        assert_eq!((sample.lost, sample.retransmitted), (13, 7));
-        assert_eq!(sample.srtt, Some(40_000_000));
-        assert_eq!(sample.min_rtt, Some(39_000_000));
-        assert_eq!((sample.pacing, sample.delivery), (None, 8_000_000));
-        assert_eq!(PHASES[usize::from(sample.phase)], "Recovery");
-        assert_eq!(CA_STATES[usize::from(sample.ca_state)], "Recovery");
-        assert!(sample.app_limited);
+        let row = sample.row;
+        assert_eq!(row.cwnd_bytes, Some(Bytes::new(24_000)));
+        assert_eq!(row.in_flight_bytes, Bytes::new(24_000));
+        assert_eq!((row.lost_packets, row.retransmitted_packets), (13, 7));
+        assert_eq!(row.srtt_ns, Some(Duration::from_millis(40)));
+        assert_eq!(row.min_rtt_ns, Some(Duration::from_millis(39)));
+        assert_eq!(row.pacing_bps, None);
+        assert_eq!(row.delivery_bps, Some(Rate::from_bps(8_000_000)));
+        assert_eq!((&*row.phase, &*row.ca_state), ("Recovery", "Recovery"));
+        assert!(row.app_limited);
         assert_eq!((counts.rto, counts.unacknowledged), (2, 50));
     }
 
@@ -214,9 +202,10 @@ mod tests {
     fn an_older_kernel_has_less_to_tell() {
         let bytes = info(&[(76, 0x7fff_ffff, 4), (80, 10, 4)]);
         let (sample, counts) = decode(&bytes[..104], &[], false, 1448);
-        assert_eq!((sample.cwnd, sample.ssthresh), (14_480, None));
-        assert_eq!(PHASES[usize::from(sample.phase)], "SlowStart");
-        assert_eq!((counts.rto, sample.sent), (0, 0));
+        assert_eq!(sample.row.cwnd_bytes, Some(Bytes::new(14_480)));
+        assert_eq!(sample.own, Own::Window(Bytes::INFINITE));
+        assert_eq!(sample.row.phase, "SlowStart");
+        assert_eq!((counts.rto, sample.row.sent_packets), (0, 0));
     }
 
     #[test]
@@ -227,9 +216,12 @@ mod tests {
                 own.extend(word.to_ne_bytes());
             }
             let (sample, _) = decode(&info(&[]), &own, true, 1448);
-            let bbr = sample.bbr.unwrap();
-            assert_eq!((bbr.bw, bbr.min_rtt), (u64::from(bw) * 8, 40_000_000));
-            PHASES[usize::from(sample.phase)]
+            let Own::Bbr(bbr) = sample.own else {
+                panic!("{:?}", sample.own);
+            };
+            assert_eq!(bbr.bw, Rate::from_bps(u64::from(bw) * 8));
+            assert_eq!(bbr.min_rtt, Duration::from_millis(40));
+            sample.row.phase
         };
         let state = |pacing, cwnd| state_at(1_250_000, pacing, cwnd);
         assert_eq!(state_at(0, 256, 256), "STARTUP");

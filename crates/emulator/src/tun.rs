@@ -1,4 +1,6 @@
 //! A TUN device: what a host sends is read from it, what is written to it a host receives.
+//!
+//! tun-rs would bring a netlink library and nix, twice each, for one `open` and one `ioctl`.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use paceline_path::{CapacityTrace, Service};
 use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
+use paceline_record::regular;
 use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
 
 /// The nearest of `names` to a misspelled one.
-pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     names
         .into_iter()
         .map(|name| (strsim::osa_distance(word, name), name))
@@ -34,8 +35,24 @@ fn unknown_metric<F>(
     scenario.diagnostic(key, format!("no metric is called `{name}`"), Some(hint))
 }
 
-/// What is wrong with the names of metrics and their bounds.
+/// What is wrong with a scenario for any engine: names of metrics, their bounds, the trace.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    resolve(scenario).err().unwrap_or_default()
+}
+
+/// The service of the path's own link, if nothing is wrong.
+pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
+    let mut wrong = metrics(scenario);
+    match service(scenario) {
+        Ok(service) if wrong.is_empty() => return Ok(service),
+        Ok(_) => {}
+        Err(error) => wrong.push(*error),
+    }
+    Err(wrong)
+}
+
+/// What is wrong with the names of metrics and their bounds.
+fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     for (name, bound) in &scenario.expect {
         let metric = paceline_record::metrics::find(name);
@@ -116,9 +133,11 @@ fn in_words(unit: Unit) -> &'static str {
 }
 
 fn read_trace(path: &Path) -> Result<CapacityTrace, String> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| format!("cannot read the trace {}: {error}", path.display()))?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| format!("the trace {} is not text", path.display()))?;
-    CapacityTrace::parse(text).map_err(|error| format!("trace {}: {error}", path.display()))
+    let text = regular::read_text(path, regular::TEXT).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::InvalidData {
+            return format!("the trace {} is not text", path.display());
+        }
+        format!("cannot read the trace {}: {error}", path.display())
+    })?;
+    CapacityTrace::parse(&text).map_err(|error| format!("trace {}: {error}", path.display()))
 }

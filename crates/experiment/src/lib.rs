@@ -1,21 +1,61 @@
 //! What a scenario asks of every engine.
 //!
-//! Virtual and real time run the same experiment: the same links with the same seeds, the same
-//! changes on the way, the same starts and workloads. Names and files are resolved here; what is
-//! wrong with them is told with its place in the scenario.
+//! Virtual and real time run the same experiment: a [`Plan`] says which links, ways back and flows
+//! there are, when flows start, what they send, what changes on the way, and what the record says of
+//! all this. Names and files are resolved here; what is wrong with them is reported with its place in
+//! the scenario.
 
+mod audit;
 mod change;
 mod check;
+mod controllers;
+mod flows;
 mod network;
-mod starts;
+mod plan;
+mod rows;
+mod script;
+mod seed;
+mod ways;
 
-pub use change::{Change, LinkChange, of_event};
-pub use check::{check, list, nearest, service};
-pub use network::{link, links, queue_limit, route};
-pub use starts::{Starts, mss, workload};
+pub use audit::{Unbalanced, audit};
+pub use change::{Change, LinkChange};
+pub use check::{check, list, service};
+pub use controllers::recipes;
+pub use flows::FlowPlan;
+pub use network::rate;
+pub use plan::Plan;
+pub use rows::{Before, change_rows, queue_row};
+pub use script::{Script, Trigger};
+pub use seed::seed_of;
+pub use ways::{Delays, Lane, Ways};
 
-/// Streams of one seed: each part of an experiment draws from its own.
-pub fn seed_of(seed: u64, stream: u64) -> u64 {
-    let mut rng = paceline_units::Rng::new(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03));
-    rng.next_u64()
+use paceline_scenario::{Diagnostic, Scenario, Vocabulary};
+use paceline_units::options::Named;
+
+/// The names that a scenario may choose from.
+static VOCABULARY: Vocabulary = Vocabulary {
+    queues: paceline_path::QUEUES,
+    early_signals: paceline_path::EARLY_SIGNALS,
+};
+
+/// Reads a scenario; see [`Scenario::parse`].
+///
+/// # Errors
+/// All problems that could be found, in the order of the file.
+pub fn parse(
+    text: &str,
+    file_name: &str,
+    overrides: &[(String, String)],
+) -> Result<Scenario, Vec<Diagnostic>> {
+    Scenario::parse(text, file_name, overrides, &VOCABULARY)
+}
+
+/// The queueing disciplines that a scenario may choose from; the first is the default.
+pub fn queues() -> &'static [Named] {
+    VOCABULARY.queues
+}
+
+/// The JSON Schema of scenarios, for editors, with a final newline.
+pub fn schema_json() -> String {
+    paceline_scenario::schema_json(&VOCABULARY)
 }

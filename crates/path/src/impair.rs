@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
+use paceline_units::{Duration, Gain, Instant, Policer, Rng};
 
 /// Something that happens to each packet with the same probability, independently of others.
 #[derive(Clone, Debug)]
@@ -27,38 +27,29 @@ impl Chance {
     }
 }
 
-/// What a policer lets through: a token bucket's rate and depth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policing {
-    /// How fast tokens come.
-    pub rate: Rate,
-    /// The most that the bucket holds.
-    pub burst: Bytes,
-}
-
 /// A token bucket: a packet passes if the bucket holds as many tokens as it has bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Policer {
-    policing: Policing,
+pub(crate) struct TokenBucket {
+    policer: Policer,
     /// In bit-nanoseconds per second, so that nothing is lost to rounding.
     tokens: u128,
     since: Instant,
 }
 
-impl Policer {
+impl TokenBucket {
     const PER_BYTE: u128 = 8 * Duration::NANOS_PER_SEC as u128;
 
     /// A full bucket.
-    pub(crate) fn new(policing: Policing, now: Instant) -> Self {
+    pub(crate) fn new(policer: Policer, now: Instant) -> Self {
         Self {
-            policing,
-            tokens: u128::from(policing.burst.get()) * Self::PER_BYTE,
+            policer,
+            tokens: u128::from(policer.burst.get()) * Self::PER_BYTE,
             since: now,
         }
     }
 
     pub(crate) fn passes(&mut self, now: Instant, size: u32) -> bool {
-        let Policing { rate, burst } = self.policing;
+        let Policer { rate, burst } = self.policer;
         let gained = u128::from(rate.bps()) * u128::from(now.since(self.since).as_nanos());
         let full = u128::from(burst.get()) * Self::PER_BYTE;
         self.tokens = self.tokens.saturating_add(gained).min(full);
@@ -149,6 +140,7 @@ pub fn next_slot(at: Instant, slot: Duration) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paceline_units::{Bytes, Rate};
     use proptest::prelude::*;
 
     fn ms(n: u64) -> Instant {
@@ -158,18 +150,18 @@ mod tests {
     #[test]
     fn a_bucket_holds_its_burst_and_fills_at_its_rate() {
         // 3000 B at once, then 1000 B a millisecond.
-        let policing = Policing {
+        let policer = Policer {
             rate: Rate::from_bps(8_000_000),
             burst: Bytes::new(3000),
         };
-        let mut policer = Policer::new(policing, ms(0));
+        let mut bucket = TokenBucket::new(policer, ms(0));
         let passed: Vec<bool> = [(0, 1500), (0, 1500), (0, 1), (1, 1500), (2, 1500), (2, 501)]
-            .map(|(at, size)| policer.passes(ms(at), size))
+            .map(|(at, size)| bucket.passes(ms(at), size))
             .into();
         assert_eq!(passed, [true, true, false, false, true, false]);
         // It is full again after 3 ms, and no fuller after 100.
-        assert!(policer.passes(ms(100), 3000));
-        assert!(!policer.passes(ms(100), 1));
+        assert!(bucket.passes(ms(100), 3000));
+        assert!(!bucket.passes(ms(100), 1));
     }
 
     #[test]
@@ -190,15 +182,15 @@ mod tests {
             rate in 1u64..1_000_000_000, burst in 0u64..100_000,
             packets in prop::collection::vec((0u64..10_000_000, 40u32..3000), 1..200),
         ) {
-            let policing = Policing { rate: Rate::from_bps(rate), burst: Bytes::new(burst) };
-            let mut policer = Policer::new(policing, Instant::ZERO);
+            let policer = Policer { rate: Rate::from_bps(rate), burst: Bytes::new(burst) };
+            let mut bucket = TokenBucket::new(policer, Instant::ZERO);
             let (mut now, mut passed) = (Instant::ZERO, 0);
             for (gap, size) in packets {
                 now += Duration::from_nanos(gap);
-                if policer.passes(now, size) {
+                if bucket.passes(now, size) {
                     passed += u64::from(size);
                 }
-                let most = burst + policing.rate.volume_in(now.since(Instant::ZERO)).get();
+                let most = burst + policer.rate.volume_in(now.since(Instant::ZERO)).get();
                 prop_assert!(passed <= most + 1, "{passed} of {most}");
             }
         }

@@ -6,18 +6,19 @@
 //! Virtual and real time ask it the same two questions: *enqueue at t* and
 //! *next arrival?* Every packet is accounted for (see [`Counters`]).
 
-mod aqm;
 mod counters;
 mod impair;
 mod link;
 mod loss;
+mod packet;
+mod queue;
 mod service;
 mod trace;
 
-pub use aqm::{Aqm, Codel, DualPi2, FqCodel, Pie, Red, Threshold};
 pub use counters::{Counters, Tally};
-pub use impair::{Policing, next_slot};
-pub use link::{Backlog, DropCause, Link, LinkConfig, Packet, QueueLimit, Verdict};
-pub use loss::{Burst, Loss};
+pub use impair::next_slot;
+pub use link::{Link, LinkConfig};
+pub use packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
+pub use queue::{Aqm, Codel, DualPi2, EARLY_SIGNALS, FqCodel, Pie, QUEUES, Red, StepMark};
 pub use service::Service;
 pub use trace::{CapacityTrace, TraceError};

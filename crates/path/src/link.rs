@@ -1,42 +1,15 @@
+mod changes;
+
 use std::collections::VecDeque;
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng};
+use paceline_units::{Bytes, Duration, Gain, Hold, Instant, Loss, Rate, Rng};
 
-use crate::aqm::{Discipline, Fate, Found, Signal, Watch, transmissions};
-use crate::impair::{Chance, Late, Policer, next_slot};
+use crate::counters::Counters;
+use crate::impair::{Chance, Late, TokenBucket, next_slot};
 use crate::loss::LossState;
-use crate::service::Server;
-use crate::{Aqm, Counters, Loss, Policing, Service};
-
-/// What a link needs to know of a packet.
-pub trait Packet {
-    /// Bytes on the wire.
-    fn size(&self) -> u32;
-
-    /// Marks it as having experienced congestion; false if it is not ECN-capable.
-    fn mark(&mut self) -> bool {
-        false
-    }
-
-    /// What fair queues tell flows apart by.
-    fn flow(&self) -> u64 {
-        0
-    }
-
-    /// Whether it asks for the L4S service: ECT(1), or CE already (RFC 9331 section 5.1).
-    fn is_l4s(&self) -> bool {
-        false
-    }
-}
-
-/// How much may wait for transmission. The packet in transmission does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueLimit {
-    /// In bytes on the wire.
-    Bytes(u64),
-    /// In packets.
-    Packets(u64),
-}
+use crate::packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
+use crate::queue::{AnyDiscipline, AnyEarly, Fate, Found, Signal, transmissions};
+use crate::service::{Server, Service};
 
 /// A link and its queue.
 #[derive(Clone, Debug)]
@@ -47,49 +20,8 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Drop-tail limit.
     pub limit: QueueLimit,
-    /// Which transmitted packets are lost on the way.
-    pub loss: Loss,
     /// Seed of what is drawn; each kind of draw has its own stream.
     pub seed: u64,
-}
-
-/// Why a packet did not get through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DropCause {
-    /// It found no tokens.
-    Policer,
-    /// The queue signalled congestion.
-    Early,
-    /// The queue was full.
-    Queue,
-    /// Lost at random on the way.
-    Random,
-    /// The scenario asked for it.
-    Scripted,
-}
-
-/// What became of an offered packet. A packet lost on the way is known at once,
-/// though it uses the link first; but a queue that decides as it takes packets out
-/// may still drop what it holds (see [`Link::next_drop`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It will arrive.
-    Queued,
-    /// It will not.
-    Dropped(DropCause),
-}
-
-/// What waits at a link, the packet in transmission included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backlog {
-    /// Bytes on the wire.
-    pub bytes: Bytes,
-    /// Packets.
-    pub packets: u64,
-    /// Time until a packet that comes now would begin its transmission;
-    /// [`Duration::MAX`] while the link stands still. Where the queue is no FIFO, the
-    /// time that all that waits takes.
-    pub delay: Duration,
 }
 
 struct Entry<P> {
@@ -99,13 +31,6 @@ struct Entry<P> {
     lost: bool,
     /// It arrives so much later than in its turn.
     hold: Duration,
-}
-
-/// The next packets accepted are held.
-#[derive(Clone, Copy, Debug)]
-struct Hold {
-    packets: u64,
-    delay: Duration,
 }
 
 /// A link: queue, server and propagation in one FIFO.
@@ -142,10 +67,10 @@ pub struct Link<P> {
     jitter_rng: Rng,
     /// What departs waits for the next multiple of this.
     slot: Duration,
-    policer: Option<Policer>,
-    aqm: Option<Watch>,
+    policer: Option<TokenBucket>,
+    early: Option<AnyEarly>,
     /// What waits for the server, if the queue is more than a FIFO.
-    discipline: Option<Discipline<P>>,
+    discipline: Option<AnyDiscipline<P>>,
     /// What such a queue has dropped, if anybody asks.
     told: Option<VecDeque<(Instant, P)>>,
     seed: u64,
@@ -159,7 +84,6 @@ pub struct Link<P> {
 /// Streams of a link's seed beside that of loss.
 const DUPLICATE_STREAM: u64 = 0x6475_706c_6963_6174;
 const REORDER_STREAM: u64 = 0x7265_6f72_6465_7269;
-const AQM_STREAM: u64 = 0x6171_6d00_6171_6d00;
 const JITTER_STREAM: u64 = 0x6a69_7474_6572_696e;
 
 impl<P: Packet + Clone> Link<P> {
@@ -175,7 +99,7 @@ impl<P: Packet + Clone> Link<P> {
             last_arrival: Instant::ZERO,
             delay: config.delay,
             limit: config.limit,
-            loss: LossState::new(config.loss, config.seed),
+            loss: LossState::new(Loss::NONE, config.seed),
             duplicate: Chance::new(Gain::default(), config.seed ^ DUPLICATE_STREAM),
             reorder: Chance::new(Gain::default(), config.seed ^ REORDER_STREAM),
             reorder_delay: Duration::ZERO,
@@ -183,7 +107,7 @@ impl<P: Packet + Clone> Link<P> {
             jitter_rng: Rng::new(config.seed ^ JITTER_STREAM),
             slot: Duration::ZERO,
             policer: None,
-            aqm: None,
+            early: None,
             discipline: None,
             told: None,
             seed: config.seed,
@@ -311,7 +235,7 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Bytes that the server has not taken.
     fn waiting(&self) -> u64 {
-        self.discipline.as_ref().map_or(0, Discipline::bytes)
+        self.discipline.as_ref().map_or(0, AnyDiscipline::bytes)
     }
 
     /// When the next packet reaches the far end; none while nothing moves. A packet
@@ -378,68 +302,6 @@ impl<P: Packet + Clone> Link<P> {
         packet
     }
 
-    /// Changes the rate; what waits is served at the new one. Ends a trace.
-    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
-        self.advance(now);
-        let head_work = self.entries.get(self.departed).map(|head| {
-            self.stalled.take().unwrap_or_else(|| {
-                self.server
-                    .remaining(now, head.departure, head.packet.size())
-            })
-        });
-        self.server = Server::fixed(rate, self.server.capacity(now), now);
-        let Some(work) = head_work else {
-            return;
-        };
-        // What had been promised to those that wait no longer holds.
-        self.last_arrival = match self.departed.checked_sub(1) {
-            Some(last) => self.entries[last].arrival,
-            None => Instant::ZERO,
-        };
-        let mut departure = self.server.resume(now, work);
-        if departure == Instant::MAX {
-            self.stalled = Some(work);
-        }
-        for index in self.departed..self.entries.len() {
-            if index > self.departed {
-                let size = self.entries[index].packet.size();
-                departure = if departure == Instant::MAX {
-                    Instant::MAX
-                } else {
-                    self.server.depart(departure, size, false)
-                };
-            }
-            let arrival = self.arrival_of(departure);
-            let entry = &mut self.entries[index];
-            entry.departure = departure;
-            entry.arrival = arrival;
-        }
-        self.busy_until = departure;
-    }
-
-    /// Changes the propagation delay of what departs from now on. Order is kept:
-    /// after a cut, packets arrive together with the last one of the longer way.
-    pub fn set_delay(&mut self, now: Instant, delay: Duration) {
-        self.advance(now);
-        self.delay = delay;
-        self.plan_arrivals();
-    }
-
-    /// Delays what departs from now on by up to `jitter` more, uniformly. Order is kept.
-    pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
-        self.advance(now);
-        self.jitter = jitter;
-        self.plan_arrivals();
-    }
-
-    /// What departs from now on waits for the next multiple of `slot`, and leaves
-    /// with all that did so; zero ends it.
-    pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
-        self.advance(now);
-        self.slot = slot;
-        self.plan_arrivals();
-    }
-
     /// Plans anew when those arrive that have not departed.
     fn plan_arrivals(&mut self) {
         self.last_arrival = match self.departed.checked_sub(1) {
@@ -449,46 +311,6 @@ impl<P: Packet + Clone> Link<P> {
         for index in self.departed..self.entries.len() {
             let arrival = self.arrival_of(self.entries[index].departure);
             self.entries[index].arrival = arrival;
-        }
-    }
-
-    /// Changes which packets are lost on the way, of those whose transmission begins from now on
-    /// (that come from now on, if the queue is a FIFO).
-    pub fn set_loss(&mut self, now: Instant, loss: Loss) {
-        self.advance(now);
-        self.loss.set(loss);
-    }
-
-    /// Changes the probability that a packet arrives twice. The copy comes up
-    /// behind the transmission and takes none of the capacity.
-    pub fn set_duplicate(&mut self, probability: Gain) {
-        self.duplicate.probability = probability;
-    }
-
-    /// Changes the probability that a packet arrives `delay` later than in its
-    /// turn, with those behind it not waiting.
-    pub fn set_reorder(&mut self, now: Instant, probability: Gain, delay: Duration) {
-        self.advance(now);
-        self.reorder.probability = probability;
-        self.reorder_delay = delay;
-    }
-
-    /// Polices what is offered from now on, beginning with a full bucket.
-    pub fn set_policer(&mut self, now: Instant, policing: Option<Policing>) {
-        self.policer = policing.map(|policing| Policer::new(policing, now));
-    }
-
-    /// Lets the queue signal congestion before it is full. To be said before the first packet
-    /// comes: while packets wait in a queue of another kind, nothing changes.
-    pub fn set_aqm(&mut self, aqm: Option<Aqm>) {
-        let seed = self.seed ^ AQM_STREAM;
-        if self
-            .discipline
-            .as_ref()
-            .is_none_or(|queue| queue.packets() == 0)
-        {
-            self.aqm = aqm.and_then(|aqm| Watch::new(aqm, seed));
-            self.discipline = aqm.and_then(|aqm| Discipline::new(aqm, seed));
         }
     }
 
@@ -502,21 +324,6 @@ impl<P: Packet + Clone> Link<P> {
     /// queues that decide as they take packets out have such.
     pub fn next_drop(&mut self) -> Option<(Instant, P)> {
         self.told.as_mut()?.pop_front()
-    }
-
-    /// The next `count` packets accepted arrive `delay` later than in their turn, in
-    /// their order; those behind them do not wait. Follows upon a hold under way.
-    pub fn hold_next(&mut self, now: Instant, count: u64, delay: Duration) {
-        self.advance(now);
-        if count > 0 {
-            let packets = count;
-            self.scripted_holds.push_back(Hold { packets, delay });
-        }
-    }
-
-    /// Drops the next `count` packets offered.
-    pub fn drop_next(&mut self, count: u64) {
-        self.scripted_drops = self.scripted_drops.saturating_add(count);
     }
 
     /// The rate now; a trace's mean.
@@ -540,7 +347,7 @@ impl<P: Packet + Clone> Link<P> {
         let queue = self.discipline.as_ref();
         let waiting = self.waiting();
         let packets =
-            (self.entries.len() - self.departed) as u64 + queue.map_or(0, Discipline::packets);
+            (self.entries.len() - self.departed) as u64 + queue.map_or(0, AnyDiscipline::packets);
         Backlog {
             bytes: Bytes::new(self.backlog + waiting),
             packets,
@@ -583,13 +390,13 @@ impl<P: Packet + Clone> Link<P> {
 
     /// What the queue says to a packet that comes.
     fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
-        let Some(aqm) = &mut self.aqm else {
+        let Some(early) = &mut self.early else {
             return Signal::None;
         };
         let in_service = self.entries.get(self.departed);
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
         let each = self.server.rate().time_for(Bytes::new(u64::from(size)));
-        aqm.judge(Found {
+        early.judge(Found {
             size,
             bytes: self.backlog - in_service,
             packets: ((self.entries.len() - self.departed) as u64).saturating_sub(1),

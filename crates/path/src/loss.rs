@@ -1,38 +1,8 @@
 //! Which packets are lost on the way: one by one, or in bursts.
 
-use paceline_units::{Gain, Rng};
+use paceline_units::{Gain, Loss, Rng};
 
 use crate::impair::Chance;
-
-/// Which packets are lost on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// Each with this probability, independently of all others.
-    Independent(Gain),
-    /// In bursts.
-    Burst(Burst),
-}
-
-impl Default for Loss {
-    fn default() -> Self {
-        Self::Independent(Gain::default())
-    }
-}
-
-/// Loss in two states (Gilbert 1960, Elliott 1963). A packet is lost with the probability of the
-/// state, and then the state may change. Of all packets (good r + bad p) / (p + r) are lost in the
-/// long run, and a bad state lasts 1 / r packets on average.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
-    /// The probability of going from the good state to the bad one, with each packet.
-    pub p: Gain,
-    /// The probability of going back.
-    pub r: Gain,
-    /// The probability of loss in the good state.
-    pub good: Gain,
-    /// The probability of loss in the bad state.
-    pub bad: Gain,
-}
 
 /// A stream of its own for each draw beside that of the good state.
 const STREAMS: [u64; 3] = [
@@ -107,6 +77,7 @@ impl LossState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paceline_units::BurstLoss;
 
     fn percent(n: u32) -> Gain {
         Gain::from_millionths(n * 10_000)
@@ -114,7 +85,7 @@ mod tests {
 
     #[test]
     fn bursts_are_as_long_and_as_frequent_as_said() {
-        let burst = Burst {
+        let burst = BurstLoss {
             p: percent(1),
             r: percent(20),
             good: percent(0),
@@ -139,7 +110,7 @@ mod tests {
     #[test]
     fn each_state_loses_with_its_own_probability() {
         // Always bad after the first packet.
-        let burst = Burst {
+        let burst = BurstLoss {
             p: percent(100),
             r: percent(0),
             good: percent(100),

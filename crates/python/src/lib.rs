@@ -1,6 +1,7 @@
 //! The extension module `paceline._paceline`: scenarios in, runs out. Everything that people see is
 //! Python; this only hands over.
 
+mod capture;
 mod catalog;
 mod conformance;
 mod doctor;
@@ -16,7 +17,9 @@ mod table;
 #[pyo3::pymodule]
 mod _paceline {
     #[pymodule_export]
-    use crate::catalog::{controllers, metrics};
+    use crate::capture::pcapng;
+    #[pymodule_export]
+    use crate::catalog::{controllers, metrics, queues, tables};
     #[pymodule_export]
     use crate::conformance::golden_traces;
     #[pymodule_export]
@@ -35,4 +38,13 @@ mod _paceline {
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// What tells this engine from one built of other sources.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "Python's name for it")]
+    const __build__: &str = env!("PACELINE_BUILD");
+
+    /// The newest schema of records that is read.
+    #[pymodule_export]
+    const RECORD_SCHEMA: u32 = paceline_record::SCHEMA;
 }

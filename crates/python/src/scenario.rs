@@ -1,7 +1,9 @@
 //! Scenarios: read, checked, resolved.
 
+use std::path::{Path, PathBuf};
+
 use paceline_record::{self as record, Expectation};
-use paceline_scenario::{Op, Scenario};
+use paceline_scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,16 +14,23 @@ use crate::error;
 pub fn parse(
     py: Python<'_>,
     text: &str,
-    file: &str,
+    file: &Path,
     overrides: &[(String, String)],
     engine: Engine,
 ) -> PyResult<Scenario> {
-    let scenario = Scenario::parse(text, file, overrides)
+    // Names of files need not be text; what errors call them is.
+    let file = &*file.to_string_lossy();
+    // A capacity trace may take long to read, and others of this process have work to do.
+    let scenario = py
+        .detach(|| {
+            let scenario = paceline_experiment::parse(text, file, overrides)?;
+            let diagnostics = engine.check(&scenario);
+            diagnostics
+                .is_empty()
+                .then_some(scenario)
+                .ok_or(diagnostics)
+        })
         .map_err(|diagnostics| error::scenario(py, &diagnostics))?;
-    let diagnostics = engine.check(&scenario);
-    if !diagnostics.is_empty() {
-        return Err(error::scenario(py, &diagnostics));
-    }
     match engine.available(&scenario) {
         Ok(()) => Ok(scenario),
         Err(failure) => Err(failure.raise(py)),
@@ -76,6 +85,12 @@ impl Plan {
     #[getter]
     fn flow_groups(&self) -> usize {
         self.scenario.flows.len()
+    }
+
+    /// The file of its capacity trace, if it has one.
+    #[getter]
+    fn trace(&self) -> Option<PathBuf> {
+        self.scenario.trace_path()
     }
 
     /// What it varies: `seeds`, `metrics` and `axes` [`keys`, `points` [`name`, `values`]], with
@@ -151,13 +166,7 @@ impl Plan {
             .iter()
             .map(|(metric, bound)| Expectation {
                 metric: metric.clone(),
-                op: match bound.op {
-                    Op::Ge => record::Op::AtLeast,
-                    Op::Gt => record::Op::Greater,
-                    Op::Le => record::Op::AtMost,
-                    Op::Lt => record::Op::Less,
-                    Op::Eq => record::Op::Equal,
-                },
+                op: bound.op,
                 bound: bound.value,
             })
             .collect()
@@ -171,15 +180,15 @@ impl Plan {
 pub fn check(
     py: Python<'_>,
     text: &str,
-    file: &str,
+    file: PathBuf,
     overrides: Vec<(String, String)>,
     sweep: bool,
     backend: &str,
 ) -> PyResult<Plan> {
     let engine = Engine::named(backend)?;
-    let scenario = parse(py, text, file, &overrides, engine)?;
+    let scenario = parse(py, text, &file, &overrides, engine)?;
     let diagnostics = if sweep {
-        scenario.check_sweep(|point| engine.check(point))
+        py.detach(|| scenario.check_sweep(|point| engine.check(point)))
     } else {
         Vec::new()
     };
@@ -193,5 +202,5 @@ pub fn check(
 /// The JSON Schema of scenarios.
 #[pyfunction]
 pub fn schema() -> String {
-    paceline_scenario::schema_json()
+    paceline_experiment::schema_json()
 }

@@ -1,6 +1,7 @@
 //! Runs, side by side, while Python stays alive: the GIL is released, Ctrl-C is honoured.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -39,7 +40,7 @@ struct Ended {
 }
 
 /// The text of a scenario, what errors call it, overrides, seed.
-type Job = (PyBackedStr, PyBackedStr, Vec<(String, String)>, u64);
+type Job = (PyBackedStr, PathBuf, Vec<(String, String)>, u64);
 
 /// Runs `jobs` (text, file, overrides, seed) on `threads` threads.
 ///
@@ -68,6 +69,8 @@ pub fn simulate(
     let jobs = jobs
         .into_iter()
         .map(|(text, file, overrides, seed)| {
+            // There may be thousands of them.
+            py.check_signals()?;
             Ok((parse(py, &text, &file, &overrides, engine)?, seed))
         })
         .collect::<PyResult<Vec<_>>>()?;

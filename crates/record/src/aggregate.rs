@@ -2,10 +2,14 @@ use paceline_units::Rng;
 use serde_json::{Map, Value, json};
 
 use crate::fairness::mean;
-use crate::{Metric, Run, SCHEMA};
+use crate::metric::Metric;
+use crate::run::Run;
+use crate::table::SCHEMA;
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
+/// Fewest values of which an interval is told: of fewer it is little else than the least and the greatest.
+const FEWEST: usize = 5;
 /// Seed of the bootstrap, fixed: the same values give the same interval.
 const SEED: u64 = 1;
 
@@ -90,7 +94,7 @@ fn interval(draws: &mut [f64]) -> Option<(f64, f64)> {
 
 /// What `--json` says of repeats of one scenario: as [`Run::summary_json`] of the first, but each
 /// metric of the run and of its flows holds `mean`, `median`, `low`, `high` and `count` of the runs
-/// in which it is defined (`null` when it is in none), flows have no `state_ns`, and `repeats` holds
+/// in which it is defined (`null` when it is in none; `low` and `high` are `null` of fewer than five), flows have no `state_ns`, and `repeats` holds
 /// the single values of the metrics of the run, and of `seed`.
 pub fn repeats_json(runs: &[Run]) -> Value {
     let Some(first) = runs.first() else {
@@ -142,9 +146,12 @@ fn together(metrics: &[&Metric]) -> Value {
             high,
             count,
             ..
-        }) => json!({
-            "mean": mean, "median": median, "low": low, "high": high, "count": count,
-        }),
+        }) => {
+            let interval = (count >= FEWEST).then_some((low, high)).unzip();
+            json!({
+                "mean": mean, "median": median, "low": interval.0, "high": interval.1, "count": count,
+            })
+        }
         None => Value::Null,
     }
 }
@@ -201,8 +208,14 @@ mod tests {
         assert_eq!(
             *mean,
             json!({
-                "mean": 90e6, "median": 90e6, "low": 90e6, "high": 90e6, "count": 2,
+                "mean": 90e6, "median": 90e6, "low": null, "high": null, "count": 2,
             })
+        );
+        let five: Vec<Run> = (0..5).map(|_| two_flows()).collect();
+        let metric = &repeats_json(&five)["metrics"]["rtt_p50_ns"];
+        assert_eq!(
+            (&metric["low"], &metric["high"]),
+            (&json!(90e6), &json!(90e6))
         );
         assert_eq!(
             json["repeats"]["rtt_p50_ns"],
@@ -212,6 +225,6 @@ mod tests {
         assert_eq!(json["flows"][1]["rto_count"]["mean"], 2.0);
         assert!(json["flows"][1]["completion_ns"].is_null());
         assert_eq!(json["flows"][1]["cc"], "bbr3");
-        assert_eq!(repeats_json(&[]), json!({ "schema": 1 }));
+        assert_eq!(repeats_json(&[]), json!({ "schema": SCHEMA }));
     }
 }

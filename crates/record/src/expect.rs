@@ -1,48 +1,8 @@
-use std::fmt;
-
+use paceline_units::Comparison;
 use serde_json::{Value, json};
 
-use crate::Metric;
-use crate::metrics::{self, Unit};
-
-/// How a metric is compared with its bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// `<`
-    Less,
-    /// `<=`
-    AtMost,
-    /// `>`
-    Greater,
-    /// `>=`
-    AtLeast,
-    /// `==`
-    Equal,
-}
-
-impl Op {
-    fn holds(self, value: f64, bound: f64) -> bool {
-        match self {
-            Self::Less => value < bound,
-            Self::AtMost => value <= bound,
-            Self::Greater => value > bound,
-            Self::AtLeast => value >= bound,
-            Self::Equal => value == bound,
-        }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Less => "<",
-            Self::AtMost => "<=",
-            Self::Greater => ">",
-            Self::AtLeast => ">=",
-            Self::Equal => "==",
-        })
-    }
-}
+use crate::metric::{Metric, Unit};
+use crate::metrics;
 
 /// What a metric is expected to be.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +10,7 @@ pub struct Expectation {
     /// Name of the metric, with or without its unit.
     pub metric: String,
     /// Comparison.
-    pub op: Op,
+    pub op: Comparison,
     /// Bound in the metric's unit.
     pub bound: f64,
 }
@@ -101,7 +61,7 @@ mod tests {
     use super::*;
     use crate::testing::two_flows;
 
-    fn outcome(metric: &str, op: Op, bound: f64) -> Outcome {
+    fn outcome(metric: &str, op: Comparison, bound: f64) -> Outcome {
         let expected = Expectation {
             metric: metric.into(),
             op,
@@ -114,23 +74,23 @@ mod tests {
     fn bounds_hold_or_not() {
         // jain_bins_ratio is 0.95
         let held = |op, bound| outcome("jain_bins_ratio", op, bound).held;
-        assert!(held(Op::AtLeast, 0.95) && !held(Op::AtLeast, 0.96));
-        assert!(held(Op::Greater, 0.94) && !held(Op::Greater, 0.95));
-        assert!(held(Op::AtMost, 0.95) && !held(Op::AtMost, 0.94));
-        assert!(held(Op::Less, 0.96) && !held(Op::Less, 0.95));
-        assert!(held(Op::Equal, 0.95) && !held(Op::Equal, 0.96));
+        assert!(held(Comparison::AtLeast, 0.95) && !held(Comparison::AtLeast, 0.96));
+        assert!(held(Comparison::Greater, 0.94) && !held(Comparison::Greater, 0.95));
+        assert!(held(Comparison::AtMost, 0.95) && !held(Comparison::AtMost, 0.94));
+        assert!(held(Comparison::Less, 0.96) && !held(Comparison::Less, 0.95));
+        assert!(held(Comparison::Equal, 0.95) && !held(Comparison::Equal, 0.96));
     }
 
     #[test]
     fn the_unit_may_be_left_out() {
-        let outcome = outcome("rtt_p50", Op::AtMost, 60e6);
+        let outcome = outcome("rtt_p50", Comparison::AtMost, 60e6);
         let json = r#"{"metric":"rtt_p50_ns","bound":"<= 60000000","value":90000000,"held":false}"#;
         assert_eq!(outcome.json().to_string(), json);
     }
 
     #[test]
     fn what_is_unknown_or_undefined_holds_nothing() {
-        let unknown = outcome("jainn", Op::AtLeast, 0.0);
+        let unknown = outcome("jainn", Comparison::AtLeast, 0.0);
         assert_eq!(
             (unknown.metric.as_str(), unknown.value, unknown.held),
             ("jainn", None, false)
@@ -139,7 +99,7 @@ mod tests {
             &[],
             &[Expectation {
                 metric: "jain".into(),
-                op: Op::AtLeast,
+                op: Comparison::AtLeast,
                 bound: 0.0,
             }],
         );

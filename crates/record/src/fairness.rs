@@ -2,7 +2,7 @@
 //! over those that have not started or have ended.
 
 use crate::counter::Span;
-use crate::view::{FlowRows, Rows};
+use crate::series::{FlowSeries, Series};
 
 /// Length of a bin: 1 s.
 const BIN: i64 = 1_000_000_000;
@@ -22,8 +22,8 @@ pub(crate) fn jain(rates: &[f64]) -> Option<f64> {
 }
 
 /// Jain's index of the flows' mean goodput in a span, each over the time that it is active in it.
-pub(crate) fn jain_over(rows: &Rows<'_>, span: Span) -> Option<f64> {
-    let rate = |flow: &FlowRows| {
+pub(crate) fn jain_over(rows: &Series<'_>, span: Span) -> Option<f64> {
+    let rate = |flow: &FlowSeries| {
         let active = flow.active?.meet(span)?;
         Some(rows.goodput(flow, active) as f64 / active.length() as f64)
     };
@@ -46,7 +46,7 @@ fn bins(span: Span) -> impl Iterator<Item = Span> {
 }
 
 /// The goodput in a bin of each flow that is active for the whole of it.
-fn shares(rows: &Rows<'_>, bin: Span) -> Vec<u64> {
+fn shares(rows: &Series<'_>, bin: Span) -> Vec<u64> {
     let active = rows
         .flows
         .iter()
@@ -56,7 +56,7 @@ fn shares(rows: &Rows<'_>, bin: Span) -> Vec<u64> {
 
 /// Mean of Jain's index over the bins of a span in which at least two flows are active and
 /// anything is delivered.
-pub(crate) fn jain_in_bins(rows: &Rows<'_>, span: Span) -> Option<f64> {
+pub(crate) fn jain_in_bins(rows: &Series<'_>, span: Span) -> Option<f64> {
     let index = |bin| {
         let shares = shares(rows, bin);
         let rates: Vec<f64> = shares.iter().map(|share| *share as f64).collect();
@@ -74,14 +74,14 @@ fn is_fair(shares: &[u64]) -> bool {
 }
 
 /// The span from the last flow's start to the end of the window.
-fn after_last_start(rows: &Rows<'_>) -> Option<Span> {
+fn after_last_start(rows: &Series<'_>) -> Option<Span> {
     let starts = rows.flows.iter().filter_map(|f| f.active).map(|a| a.from);
     Span::new(starts.max()?, rows.window?.to)
 }
 
 /// The span from convergence to the end of the window: from the first of five bins in a row, all
 /// of them fair.
-pub(crate) fn converged(rows: &Rows<'_>) -> Option<Span> {
+pub(crate) fn converged(rows: &Series<'_>) -> Option<Span> {
     let span = after_last_start(rows)?;
     let mut fair = 0;
     for bin in bins(span) {
@@ -98,14 +98,14 @@ pub(crate) fn converged(rows: &Rows<'_>) -> Option<Span> {
 }
 
 /// Time from the last flow's start to convergence.
-pub(crate) fn convergence(rows: &Rows<'_>) -> Option<f64> {
+pub(crate) fn convergence(rows: &Series<'_>) -> Option<f64> {
     let from = after_last_start(rows)?.from;
     Some(converged(rows)?.from.abs_diff(from) as f64)
 }
 
 /// Coefficient of variation of a flow's goodput over the bins of its active time: the standard
 /// deviation (of the whole population) over the mean.
-pub(crate) fn variation(rows: &Rows<'_>, flow: &FlowRows) -> Option<f64> {
+pub(crate) fn variation(rows: &Series<'_>, flow: &FlowSeries) -> Option<f64> {
     let rates: Vec<f64> = bins(flow.active?)
         .map(|bin| rows.goodput(flow, bin) as f64)
         .collect();

@@ -6,17 +6,24 @@
 //! same rows give the same bytes.
 
 mod aggregate;
-mod columns;
+mod column;
 mod counter;
+mod error;
 mod expect;
 mod fairness;
+mod fields;
 mod folder;
+mod info;
+mod metric;
 pub mod metrics;
 mod recorder;
+pub mod regular;
 mod rounds;
 mod rows;
 mod run;
+mod series;
 mod states;
+mod table;
 #[cfg(test)]
 mod testing;
 mod view;
@@ -24,18 +31,14 @@ mod view;
 pub use aggregate::{Aggregate, aggregate, repeats_json};
 pub use arrow_array;
 pub use arrow_schema;
-pub use expect::{Expectation, Op, Outcome, evaluate};
-pub use folder::RecordError;
-pub use recorder::Recorder;
-pub use rows::{
-    AckTimes, EventRow, FlowInfo, FlowTotals, LinkInfo, PacketRow, QueueRow, RunInfo, STATE,
-    SampleRow,
-};
-pub use run::{FlowMetrics, Metric, Run};
-pub use view::{FlowRows, Rows};
-
-/// Version of the tables and of `run.json`. A change that a reader must know about raises it.
-pub const SCHEMA: u32 = 1;
-
-/// The tables of a run, in the order in which they are listed; `packets` is optional.
-pub const TABLES: [&str; 5] = ["flows", "samples", "queue", "events", "packets"];
+pub use column::{Column, Kind, Text};
+pub use error::RecordError;
+pub use expect::{Expectation, Outcome, evaluate};
+pub use fields::column_name;
+pub use info::{FlowInfo, LinkInfo, RunInfo};
+pub use metric::{FlowMetrics, Metric};
+pub use recorder::{FlowTotals, Recorder};
+pub use rows::{EventKind, EventRow, FlowRow, PacketKind, PacketRow, QueueRow, SampleRow, TABLES};
+pub use run::Run;
+pub use series::{FlowSeries, Series};
+pub use table::{SCHEMA, Table};

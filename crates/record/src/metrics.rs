@@ -3,92 +3,21 @@
 //! A metric is a pure function over the rows of a run's tables. One that is undefined (no flow, no
 //! packet, a division by zero) is absent, never a number.
 
-use serde_json::{Value, json};
-
 use crate::counter::Span;
+use crate::error::RecordError;
 use crate::fairness::{
     converged, convergence, jain_in_bins, jain_over, last_half, mean, variation,
 };
+pub use crate::metric::{Better, Definition, Unit};
+use crate::metric::{FlowMetrics, Metric};
 use crate::rounds::{heavy_loss_rounds, rate_recovery};
-use crate::view::FlowRows;
-use crate::{FlowMetrics, Metric, RecordError, Rows};
-
-/// The unit of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds; whole numbers.
-    Nanoseconds,
-    /// Bytes; whole numbers.
-    Bytes,
-    /// Bits per second; whole numbers.
-    BitsPerSecond,
-    /// A count; whole numbers.
-    Count,
-    /// A ratio.
-    Ratio,
-}
-
-impl Unit {
-    /// The end of the name of every metric in this unit.
-    pub fn suffix(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "_ns",
-            Self::Bytes => "_bytes",
-            Self::BitsPerSecond => "_bps",
-            Self::Count => "_count",
-            Self::Ratio => "_ratio",
-        }
-    }
-
-    /// A value in this unit for JSON: whole in every unit but ratios, `null` where undefined.
-    pub fn json(self, value: Option<f64>) -> Value {
-        match value {
-            Some(value) if self != Self::Ratio => json!(value.round() as u64),
-            value => json!(value),
-        }
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "byte",
-            Self::BitsPerSecond => "bit/s",
-            Self::Count | Self::Ratio => "1",
-        }
-    }
-}
-
-/// Which way a metric is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
-/// A metric of a run or of a flow: its definition, all of it. `F` computes it.
-#[derive(Clone, Copy, Debug)]
-pub struct Definition<F: 'static> {
-    /// Name, which ends in the unit.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
-    /// Which way it is better.
-    pub better: Better,
-    /// What is computed.
-    pub formula: &'static str,
-    /// Over which rows.
-    pub window: &'static str,
-    /// Computes it.
-    pub compute: F,
-}
+use crate::series::{FlowSeries, Series};
 
 /// A metric of a run.
-pub type MetricSpec = Definition<fn(&Rows<'_>) -> Option<f64>>;
+pub type MetricSpec = Definition<fn(&Series<'_>) -> Option<f64>>;
 
 /// A metric of one flow.
-pub type FlowMetricSpec = Definition<fn(&Rows<'_>, &FlowRows) -> Option<f64>>;
+pub type FlowMetricSpec = Definition<fn(&Series<'_>, &FlowSeries) -> Option<f64>>;
 
 /// The metrics of a run.
 pub const METRICS: &[MetricSpec] = &[
@@ -257,13 +186,11 @@ pub const METRICS: &[MetricSpec] = &[
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run; all flows",
         compute: |rows| {
-            let sum = |of: fn(&FlowRows) -> u64| {
-                rows.flows
-                    .iter()
-                    .map(|flow| u128::from(of(flow)))
-                    .sum::<u128>() as f64
+            let sum = |of: fn(&FlowSeries) -> Option<u64>| {
+                let counts = rows.flows.iter().map(|flow| of(flow).map(u128::from));
+                Some(counts.sum::<Option<u128>>()? as f64)
             };
-            ratio(sum(|flow| flow.retransmitted), sum(|flow| flow.sent))
+            ratio(sum(|flow| flow.retransmitted)?, sum(|flow| flow.sent)?)
         },
     },
     Definition {
@@ -273,8 +200,8 @@ pub const METRICS: &[MetricSpec] = &[
         formula: "retransmission timeouts",
         window: "the whole run; all flows",
         compute: |rows| {
-            let sum = |sum: u64, flow: &FlowRows| sum.saturating_add(flow.rto_count);
-            Some(rows.flows.iter().fold(0, sum) as f64)
+            let mut counts = rows.flows.iter().map(|flow| flow.rto_count);
+            Some(counts.try_fold(0, |sum: u64, count| Some(sum.saturating_add(count?)))? as f64)
         },
     },
     Definition {
@@ -360,7 +287,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
         window: "the whole run",
-        compute: |_, flow| ratio(flow.retransmitted as f64, flow.sent as f64),
+        compute: |_, flow| ratio(flow.retransmitted? as f64, flow.sent? as f64),
     },
     Definition {
         name: "rto_count",
@@ -368,7 +295,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
         better: Better::Lower,
         formula: "retransmission timeouts",
         window: "the whole run",
-        compute: |_, flow| Some(flow.rto_count as f64),
+        compute: |_, flow| Some(flow.rto_count? as f64),
     },
     Definition {
         name: "completion_ns",
@@ -407,14 +334,14 @@ pub fn find(name: &str) -> Option<&'static MetricSpec> {
 }
 
 /// The metrics of a run, in the order of their definition.
-pub(crate) fn of_run(rows: &Rows<'_>) -> Vec<Metric> {
+pub(crate) fn of_run(rows: &Series<'_>) -> Vec<Metric> {
     let metric = |spec: &MetricSpec| measured(spec, (spec.compute)(rows));
     METRICS.iter().map(metric).collect()
 }
 
 /// The metrics of each flow, in the order of their definition.
-pub(crate) fn of_flows(rows: &Rows<'_>) -> Result<Vec<FlowMetrics>, RecordError> {
-    let of_flow = |(flow, states): (&FlowRows, _)| FlowMetrics {
+pub(crate) fn of_flows(rows: &Series<'_>) -> Result<Vec<FlowMetrics>, RecordError> {
+    let of_flow = |(flow, states): (&FlowSeries, _)| FlowMetrics {
         flow: flow.flow,
         metrics: (FLOW_METRICS.iter())
             .map(|spec| measured(spec, (spec.compute)(rows, flow)))

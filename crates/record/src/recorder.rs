@@ -1,233 +1,137 @@
-use std::borrow::Cow;
+//! Rows become columns as they happen.
+
 use std::collections::BTreeMap;
 
-use paceline_units::{Bytes, Duration, Gain, Rate, Value};
+use arrow_array::builder::Int64Builder;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::Field as ArrowField;
+use paceline_units::{Bytes, Field, Instant, Value};
+use serde::{Deserialize, Serialize};
 
-use crate::columns::{Cell, Kind, TableBuilder, finite, int};
-use crate::{EventRow, FlowTotals, PacketRow, QueueRow, Run, RunInfo, SampleRow};
+use crate::column::{Cells, Kind, Text, field, finite};
+use crate::fields::FieldColumns;
+use crate::info::{FlowInfo, RunInfo};
+use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
+use crate::run::Run;
+use crate::table::{Row, TableBuilder};
+
+/// A flow, known when the run has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowTotals {
+    /// Its number.
+    pub flow: u32,
+    /// Payload that the receiver has handed over in order.
+    pub goodput: Bytes,
+    /// When all of its data was delivered, if that came to pass.
+    pub finished: Option<Instant>,
+    /// Its counters in the order of their declaration; none of one that the engine does not know.
+    pub counters: Vec<Option<u64>>,
+}
 
 /// Takes the rows of a run as they happen, and keeps them as columns: some 150 bytes for a row of
 /// `samples`, plus 8 for each field of the controller.
 pub struct Recorder {
     info: RunInfo,
-    samples: TableBuilder,
-    fields: Vec<FieldKey>,
-    queue: TableBuilder,
-    /// The column of marks in `queue`.
-    marked: Option<usize>,
-    events: TableBuilder,
-    packets: TableBuilder,
-    /// The columns of what acknowledgments say, in `packets`.
-    told: Option<[usize; 3]>,
-}
-
-/// What tells one field of a controller from another: two controllers may use one name for
-/// quantities of two kinds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FieldKey {
-    name: &'static str,
-    suffix: &'static str,
-    kind: Kind,
-}
-
-impl FieldKey {
-    fn new(name: &'static str, value: Value) -> Self {
-        let (suffix, kind) = match value {
-            Value::Bytes(_) => ("_bytes", Kind::Int),
-            Value::Rate(_) => ("_bps", Kind::Int),
-            Value::Duration(_) => ("_ns", Kind::Int),
-            Value::Gain(_) => ("_ratio", Kind::Ratio),
-            Value::Count(_) => ("", Kind::Int),
-            Value::Flag(_) => ("", Kind::Flag),
-        };
-        Self { name, suffix, kind }
-    }
-
-    /// Equal down to the addresses of its texts: what a controller's code says again is, and this
-    /// runs for every field of every row.
-    fn is_literally(&self, other: &Self) -> bool {
-        std::ptr::eq(self.name, other.name)
-            && std::ptr::eq(self.suffix, other.suffix)
-            && self.kind == other.kind
-    }
-
-    /// The name of its column; one that is taken gets `cc_` in front (`cc_min_rtt_ns` is the
-    /// controller's, `min_rtt_ns` the transport's).
-    fn column(self, table: &TableBuilder) -> String {
-        let mut name = Cow::Borrowed(self.name);
-        if !name.ends_with(self.suffix) {
-            name.to_mut().push_str(self.suffix);
-        }
-        while table.has(&name) {
-            name = Cow::Owned(format!("cc_{name}"));
-        }
-        name.into_owned()
-    }
+    counters: Vec<&'static str>,
+    samples: TableBuilder<SampleRow>,
+    fields: FieldColumns,
+    queue: TableBuilder<QueueRow>,
+    events: TableBuilder<EventRow>,
+    packets: TableBuilder<PacketRow>,
 }
 
 impl Recorder {
-    /// An empty record of a run.
-    pub fn new(info: RunInfo) -> Self {
+    /// An empty record of a run. All of its columns are known: `fields` are those of the controller
+    /// of each flow, `counters` names what the engine counts of every flow; a name ends in its unit.
+    pub fn new(
+        info: RunInfo,
+        fields: &[Vec<Field>],
+        counters: impl IntoIterator<Item = &'static str>,
+    ) -> Self {
         Self {
+            fields: FieldColumns::new(&info.flows, fields, SampleRow::TABLE.columns),
             info,
-            samples: TableBuilder::new("samples"),
-            fields: Vec::new(),
-            queue: TableBuilder::new("queue"),
-            marked: None,
-            told: None,
-            events: TableBuilder::new("events"),
-            packets: TableBuilder::new("packets"),
+            counters: counters.into_iter().collect(),
+            samples: TableBuilder::new(),
+            queue: TableBuilder::new(),
+            events: TableBuilder::new(),
+            packets: TableBuilder::new(),
         }
     }
 
-    /// A flow at one time. `fields` hands over the controller's own fields, one call for each
-    /// (`|visit| controller.visit_state(visit)`). A field becomes a column when it is first seen,
-    /// null wherever a row does not have it; its name ends in the unit of its value.
+    /// A flow at one time. `visit` hands over the controller's own fields in the order of their
+    /// declaration (`|visit| controller.visit_state(visit)`); what it leaves out at the end is null.
     pub fn sample(
         &mut self,
-        row: &SampleRow,
-        fields: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
+        row: SampleRow,
+        visit: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
     ) {
-        self.samples.push([
-            int(row.t.as_nanos()),
-            Cell::Id(row.flow),
-            finite(Some(row.cwnd.get())),
-            int(row.in_flight.get()),
-            finite(row.pacing_rate.map(Rate::bps)),
-            finite(Some(row.delivery_rate.bps())),
-            finite(row.rtt.map(Duration::as_nanos)),
-            finite(row.srtt.map(Duration::as_nanos)),
-            finite(row.min_rtt.map(Duration::as_nanos)),
-            int(row.goodput.get()),
-            int(row.delivered.get()),
-            int(row.sent_packets),
-            int(row.lost_packets),
-            int(row.retransmitted_packets),
-            Cell::Text(row.phase),
-            Cell::Text(row.ca_state),
-            Cell::Flag(row.app_limited),
-        ]);
-        // A controller visits its fields in one order: the next one is most likely the next column.
-        let mut next = 0;
-        fields(&mut |name, value| {
-            let key = FieldKey::new(name, value);
-            let column = if self.fields.get(next).is_some_and(|k| k.is_literally(&key)) {
-                next
-            } else if let Some(found) = self.fields.iter().position(|k| *k == key) {
-                found
-            } else {
-                self.fields.push(key);
-                let name = key.column(&self.samples);
-                self.samples.add_column(&name, key.kind)
-            };
-            next = column + 1;
-            self.samples.set(column, cell(value));
-        });
+        self.fields.push(self.samples.rows(), row.flow, visit);
+        self.samples.push(row);
     }
 
     /// A link at one time.
-    pub fn queue(&mut self, row: &QueueRow) {
-        self.queue.push([
-            int(row.t.as_nanos()),
-            Cell::Id(row.link),
-            int(row.backlog.get()),
-            int(row.packets),
-            finite(Some(row.delay.as_nanos())),
-            int(row.peak.get()),
-            finite(Some(row.rate.bps())),
-            int(row.capacity.get()),
-            int(row.delivered.get()),
-            int(row.dropped_packets),
-            int(row.offered_packets),
-        ]);
-        if self.marked.is_none() && row.marked_packets > 0 {
-            self.marked = Some(self.queue.add_column("marked_packets", Kind::Int));
-        }
-        if let Some(column) = self.marked {
-            self.queue.set(column, int(row.marked_packets));
-        }
+    pub fn queue(&mut self, row: QueueRow) {
+        self.queue.push(row);
     }
 
     /// Something that happened.
-    pub fn event(&mut self, row: &EventRow<'_>) {
-        self.events.push([
-            int(row.t.as_nanos()),
-            row.flow.map_or(Cell::Null, Cell::Id),
-            Cell::Text(row.kind),
-            match row.from {
-                "" => Cell::Null,
-                from => Cell::Text(from),
-            },
-            Cell::Text(row.detail),
-        ]);
+    pub fn event(&mut self, row: EventRow) {
+        self.events.push(row);
     }
 
     /// A packet at one time. A run that never calls this has no table `packets`.
-    pub fn packet(&mut self, row: &PacketRow) {
-        self.packets.push([
-            int(row.t.as_nanos()),
-            Cell::Id(row.flow),
-            Cell::Text(row.kind),
-            int(row.seq),
-            int(u64::from(row.len)),
-            int(row.window),
-        ]);
-        if let Some(told) = row.told {
-            let times = told.times();
-            let columns = *self.told.get_or_insert_with(|| {
-                times.map(|(name, _)| self.packets.add_column(name, Kind::Int))
-            });
-            for (column, (_, nanos)) in columns.into_iter().zip(times) {
-                self.packets.set(column, int(nanos));
-            }
-        }
+    pub fn packet(&mut self, row: PacketRow) {
+        self.packets.push(row);
     }
 
-    /// The record, whole. A flow without totals has totals of zero.
+    /// The complete record. A flow without totals has no counters.
     pub fn finish(self, totals: &[FlowTotals]) -> Run {
-        let mut flows = TableBuilder::new("flows");
-        let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
-        for flow in &self.info.flows {
-            let totals = totals.get(&flow.flow).copied().copied().unwrap_or_default();
-            flows.push([
-                Cell::Id(flow.flow),
-                Cell::Text(&flow.cc),
-                Cell::Text(&flow.label),
-                int(flow.start.as_nanos()),
-                finite(flow.stop.map(|t| t.as_nanos())),
-                finite(totals.finished.map(|t| t.as_nanos())),
-                int(flow.base_rtt.as_nanos()),
-                int(u64::from(flow.mss)),
-                int(totals.goodput.get()),
-                int(totals.packets_sent),
-                int(totals.packets_retransmitted),
-                int(totals.packets_lost),
-                int(totals.spurious_losses),
-                int(totals.rto_count),
-                int(totals.tlp_count),
-            ]);
-        }
+        let rows = self.samples.rows();
         let mut tables = vec![
-            ("flows", flows.finish()),
-            ("samples", self.samples.finish()),
-            ("queue", self.queue.finish()),
-            ("events", self.events.finish()),
+            (
+                FlowRow::TABLE.name,
+                flows(&self.info.flows, totals, &self.counters),
+            ),
+            (
+                SampleRow::TABLE.name,
+                self.samples.finish(self.fields.finish(rows)),
+            ),
+            (QueueRow::TABLE.name, self.queue.finish([])),
+            (EventRow::TABLE.name, self.events.finish([])),
         ];
         if self.packets.rows() > 0 {
-            tables.push(("packets", self.packets.finish()));
+            tables.push((PacketRow::TABLE.name, self.packets.finish([])));
         }
         Run::new(self.info, tables).expect("tables as they were just built")
     }
 }
 
-/// A field's value; what is infinite is null.
-fn cell<'a>(value: Value) -> Cell<'a> {
-    match value {
-        Value::Bytes(v) => finite(Some(Bytes::get(v))),
-        Value::Rate(v) => finite(Some(v.bps())),
-        Value::Duration(v) => finite(Some(v.as_nanos())),
-        Value::Gain(v) => Cell::Ratio(f64::from(v.millionths()) / f64::from(Gain::SCALE)),
-        Value::Count(v) => finite(Some(v)),
-        Value::Flag(v) => Cell::Flag(v),
+/// The table of flows: what each was, and its totals.
+fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> RecordBatch {
+    let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
+    let mut table = TableBuilder::<FlowRow>::new();
+    let mut counted: Vec<Int64Builder> = counters.iter().map(|_| Int64Builder::new()).collect();
+    for flow in flows {
+        let totals = totals.get(&flow.flow);
+        table.push(FlowRow {
+            flow: flow.flow,
+            cc: Text::Owned(flow.cc.clone()),
+            label: Text::Owned(flow.label.clone()),
+            start_ns: flow.start,
+            stop_ns: flow.stop,
+            finish_ns: totals.and_then(|totals| totals.finished),
+            base_rtt_ns: flow.base_rtt,
+            mss_bytes: Bytes::new(flow.mss.into()),
+            goodput_bytes: totals.map_or(Bytes::ZERO, |totals| totals.goodput),
+        });
+        for (number, cells) in counted.iter_mut().enumerate() {
+            let count = totals.and_then(|totals| *totals.counters.get(number)?);
+            cells.append_option(finite(count));
+        }
     }
+    let column = |(name, cells): (&&str, Int64Builder)| -> (ArrowField, ArrayRef) {
+        (field(name, Kind::Int, true), Cells::finish(cells))
+    };
+    table.finish(counters.iter().zip(counted).map(column))
 }

@@ -1,7 +1,7 @@
 //! Loss round by round, and the return after a change of the path's rate.
 
 use crate::counter::Span;
-use crate::view::Rows;
+use crate::series::Series;
 
 /// Length of a bin: 1 s.
 const BIN: i64 = 1_000_000_000;
@@ -12,8 +12,8 @@ const HOLD: i64 = 5;
 /// which the bottleneck drops more than a tenth of what it is offered. A sender
 /// answers a loss a round later, so two rounds without end the row; those in
 /// which nothing is offered do not count.
-pub(crate) fn heavy_loss_rounds(rows: &Rows<'_>) -> Option<f64> {
-    let changed = rows.last_event("rate")?;
+pub(crate) fn heavy_loss_rounds(rows: &Series<'_>) -> Option<f64> {
+    let changed = rows.last_change("rate")?;
     let mut times = rows.bottleneck_times()?.filter(|time| *time >= changed);
     let mut start = times.next()?;
     let (mut count, mut light) = (0_u64, 0_u64);
@@ -38,8 +38,8 @@ pub(crate) fn heavy_loss_rounds(rows: &Rows<'_>) -> Option<f64> {
 }
 
 /// Time from the last change of the rate to the start of five bins with 90 % of it.
-pub(crate) fn rate_recovery(rows: &Rows<'_>) -> Option<f64> {
-    let changed = rows.last_event("rate")?;
+pub(crate) fn rate_recovery(rows: &Series<'_>) -> Option<f64> {
+    let changed = rows.last_change("rate")?;
     let window = rows.window?;
     let holds = |from: i64| {
         (0..HOLD).all(|bin| {

@@ -1,213 +1,326 @@
-use paceline_units::{Bytes, Duration, Instant, Rate};
+//! The tables: their rows, column by column.
 
-/// What a run was, known before it starts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunInfo {
-    /// Name of the scenario.
-    pub scenario: String,
-    /// The resolved scenario: TOML with every default written.
-    pub scenario_toml: String,
-    /// Seed of all randomness.
-    pub seed: u64,
-    /// What ran it: `sim` or `emu`.
-    pub backend: String,
-    /// Version of the program.
-    pub version: String,
-    /// Length of the run, from [`Instant::ZERO`].
-    pub duration: Duration,
-    /// Time between two rows of `samples` of one flow, and of `queue` of one link.
-    pub sample_interval: Duration,
-    /// Payload over wire bytes of a full packet: the share of a link's capacity that can be goodput.
-    pub payload_ratio: f64,
-    /// The flows, in the order in which results list them.
-    pub flows: Vec<FlowInfo>,
-    /// The links; rows of `queue` name them by position.
-    pub links: Vec<LinkInfo>,
-}
+use paceline_units::{Bytes, Duration, Instant, Rate, Setting};
 
-/// A flow, known before it starts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowInfo {
-    /// Its number, by which rows name it.
-    pub flow: u32,
-    /// Name of its controller.
-    pub cc: String,
-    /// What plots call it.
-    pub label: String,
-    /// When it starts.
-    pub start: Instant,
-    /// When its application is told to stop, if it is.
-    pub stop: Option<Instant>,
-    /// Round trip without queues.
-    pub base_rtt: Duration,
-    /// Payload of a full packet in bytes.
-    pub mss: u32,
-}
+use crate::column::{Text, words};
+use crate::table::{Row, Table, table};
 
-/// A link, as it is at the start.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkInfo {
-    /// What plots call it.
-    pub name: String,
-    /// Its capacity at the start.
-    pub capacity: Rate,
-    /// The most its queue holds at the start; infinite when it is not counted in bytes.
-    pub limit: Bytes,
-    /// The flows whose data crosses it; none for a link that carries only acknowledgments.
-    pub flows: Vec<u32>,
-}
+/// The tables of a run, in the order in which they are listed; `packets` is optional.
+pub const TABLES: [Table; 5] = [
+    FlowRow::TABLE,
+    SampleRow::TABLE,
+    QueueRow::TABLE,
+    EventRow::TABLE,
+    PacketRow::TABLE,
+];
 
-/// A flow at one time. Counters run from the flow's start. Rows of a flow come in order of time, one
-/// every [`RunInfo::sample_interval`], the last one at the end of the run; there may be more between
-/// them, which metrics do not weigh.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampleRow {
-    /// When.
-    pub t: Instant,
-    /// Which flow.
-    pub flow: u32,
-    /// The congestion window in force.
-    pub cwnd: Bytes,
-    /// Sent and neither acknowledged nor declared lost.
-    pub in_flight: Bytes,
-    /// Pacing rate; `None` (or an infinite rate) when the flow is not paced.
-    pub pacing_rate: Option<Rate>,
-    /// Delivery rate of the latest rate sample.
-    pub delivery_rate: Rate,
-    /// Latest RTT, once there is one.
-    pub rtt: Option<Duration>,
-    /// Smoothed RTT.
-    pub srtt: Option<Duration>,
-    /// Least RTT so far.
-    pub min_rtt: Option<Duration>,
-    /// Payload that the receiver has handed over in order.
-    pub goodput: Bytes,
-    /// Bytes that the sender knows to be delivered.
-    pub delivered: Bytes,
-    /// Data packets sent, retransmissions included.
-    pub sent_packets: u64,
-    /// Packets declared lost.
-    pub lost_packets: u64,
-    /// Packets retransmitted.
-    pub retransmitted_packets: u64,
-    /// State of the controller.
-    pub phase: &'static str,
-    /// State of loss recovery.
-    pub ca_state: &'static str,
-    /// Whether the application, not the network, limits the flow.
-    pub app_limited: bool,
-}
-
-/// A link at one time. Counters run from the start of the run. Rows of a link come in order of time,
-/// one every [`RunInfo::sample_interval`], the last one at the end of the run.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct QueueRow {
-    /// When.
-    pub t: Instant,
-    /// Which link: its position in [`RunInfo::links`].
-    pub link: u32,
-    /// Bytes waiting.
-    pub backlog: Bytes,
-    /// Packets waiting.
-    pub packets: u64,
-    /// How long a packet that came now would wait; [`Duration::MAX`] when the link stands still.
-    pub delay: Duration,
-    /// Greatest backlog since the row before.
-    pub peak: Bytes,
-    /// Rate of the link now.
-    pub rate: Rate,
-    /// Wire bytes that the link could have carried so far.
-    pub capacity: Bytes,
-    /// Wire bytes that it has carried so far.
-    pub delivered: Bytes,
-    /// Packets dropped so far, for whatever cause.
-    pub dropped_packets: u64,
-    /// Packets that came to the link so far.
-    pub offered_packets: u64,
-    /// Packets marked with CE so far. The column is there once there is one.
-    pub marked_packets: u64,
-}
-
-/// [`EventRow::kind`] of a change of a controller's state: `from` the old state, `detail` the new one.
-/// [`metrics`](crate::metrics) computes the time in each state from these.
-pub const STATE: &str = "state";
-
-/// Something that happened at one time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventRow<'a> {
-    /// When.
-    pub t: Instant,
-    /// To which flow; `None` for the path.
-    pub flow: Option<u32>,
-    /// What: [`STATE`], `recovery`, `rto`, `undo`, `start`, `established`, `finish`, `rate`, `rtt`,
-    /// `loss`, `app`, ...
-    pub kind: &'a str,
-    /// What was before; empty when there is nothing to say.
-    pub from: &'a str,
-    /// What is now.
-    pub detail: &'a str,
-}
-
-/// A packet at one time, for the optional table `packets`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PacketRow {
-    /// When.
-    pub t: Instant,
-    /// Which flow.
-    pub flow: u32,
-    /// What happened to it: `send`, `retransmit`, `deliver`, `ack`, `sack`, `drop`, ...
-    pub kind: &'static str,
-    /// Its first byte in the stream.
-    pub seq: u64,
-    /// Its payload in bytes.
-    pub len: u32,
-    /// The receive window in bytes, for an acknowledgment.
-    pub window: u64,
-    /// The times that an acknowledgment says, where they are known.
-    pub told: Option<AckTimes>,
-}
-
-/// What an acknowledgment's timestamps say, in the clock that both ends share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AckTimes {
-    /// When it left the receiver.
-    pub departed: Instant,
-    /// When the segment that it echoes left the sender.
-    pub echoed: Instant,
-    /// How long the receiver held that segment.
-    pub held: Duration,
-}
-
-impl AckTimes {
-    /// Columns of `packets`, and the values in nanoseconds.
-    pub(crate) fn times(self) -> [(&'static str, u64); 3] {
-        [
-            ("departed_ns", self.departed.as_nanos()),
-            ("echoed_ns", self.echoed.as_nanos()),
-            ("held_ns", self.held.as_nanos()),
-        ]
+table! {
+    /// A flow over the whole run. After these columns come the counters of the engine.
+    #[derive(Default)]
+    pub struct FlowRow in FlowColumns = "flows" {
+        /// Its number, by which the other tables name it.
+        flow: u32,
+        /// Name of its controller.
+        cc: Text,
+        /// What plots call it.
+        label: Text,
+        /// When it starts.
+        start_ns: Instant,
+        /// When the scenario stops it.
+        stop_ns: Option<Instant>,
+        /// When all of its data was delivered.
+        finish_ns: Option<Instant>,
+        /// Round trip without queues.
+        base_rtt_ns: Duration,
+        /// Payload of a full packet.
+        mss_bytes: Bytes,
+        /// Payload that the receiver has handed over in order.
+        goodput_bytes: Bytes,
     }
 }
 
-/// A flow, known when the run has ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowTotals {
-    /// Its number.
-    pub flow: u32,
-    /// Data packets sent, retransmissions included.
-    pub packets_sent: u64,
-    /// Packets retransmitted.
-    pub packets_retransmitted: u64,
-    /// Packets declared lost.
-    pub packets_lost: u64,
-    /// Packets declared lost that had arrived.
-    pub spurious_losses: u64,
-    /// Retransmission timeouts.
-    pub rto_count: u64,
-    /// Tail loss probes.
-    pub tlp_count: u64,
-    /// Payload that the receiver has handed over in order.
-    pub goodput: Bytes,
-    /// When all of its data was delivered, if that came to pass.
-    pub finished: Option<Instant>,
+table! {
+    /// A flow at one time. Counters run from the flow's start. Rows of a flow come in order of time,
+    /// one every sample interval, the last one at the end of the run; there may be more between them,
+    /// which metrics do not weigh. After these columns come the fields of the flows' controllers.
+    #[derive(Default)]
+    pub struct SampleRow in SampleColumns = "samples" {
+        /// When.
+        t_ns: Instant,
+        /// Which flow.
+        flow: u32,
+        /// The congestion window in force.
+        cwnd_bytes: Option<Bytes>,
+        /// Sent and neither acknowledged nor declared lost.
+        in_flight_bytes: Bytes,
+        /// Pacing rate; null when the flow is not paced.
+        pacing_bps: Option<Rate>,
+        /// Delivery rate of the latest rate sample.
+        delivery_bps: Option<Rate>,
+        /// Latest RTT, once there is one.
+        rtt_ns: Option<Duration>,
+        /// Smoothed RTT.
+        srtt_ns: Option<Duration>,
+        /// Least RTT so far.
+        min_rtt_ns: Option<Duration>,
+        /// Payload that the receiver has handed over in order.
+        goodput_bytes: Bytes,
+        /// Bytes that the sender knows to be delivered.
+        delivered_bytes: Bytes,
+        /// Data packets sent, retransmissions included.
+        sent_packets: u64,
+        /// Packets declared lost.
+        lost_packets: u64,
+        /// Packets retransmitted.
+        retransmitted_packets: u64,
+        /// State of the controller.
+        phase: Text,
+        /// State of loss recovery.
+        ca_state: Text,
+        /// Whether the application, not the network, limits the flow.
+        app_limited: bool,
+    }
+}
+
+table! {
+    /// A link at one time. Counters run from the start of the run. Rows of a link come in order of
+    /// time, one every sample interval, the last one at the end of the run.
+    #[derive(Copy, Default)]
+    pub struct QueueRow in QueueColumns = "queue" {
+        /// When.
+        t_ns: Instant,
+        /// Which link: its position in the links of `run.json`.
+        link: u32,
+        /// Bytes waiting.
+        backlog_bytes: Bytes,
+        /// Packets waiting.
+        backlog_packets: u64,
+        /// How long a packet that came now would wait; null when the link stands still.
+        delay_ns: Option<Duration>,
+        /// Greatest backlog since the row before.
+        peak_bytes: Bytes,
+        /// Rate of the link now.
+        rate_bps: Option<Rate>,
+        /// Wire bytes that the link could have carried so far.
+        capacity_bytes: Bytes,
+        /// Wire bytes that it has carried so far.
+        delivered_bytes: Bytes,
+        /// Packets dropped so far, for whatever cause.
+        dropped_packets: u64,
+        /// Packets that came to the link so far.
+        offered_packets: u64,
+        /// Packets marked with CE so far.
+        #[since(2)]
+        marked_packets: u64,
+    }
+}
+
+words! {
+    /// What an event is.
+    pub enum EventKind {
+        /// A flow starts: its connection is opened.
+        Start = "start",
+        /// Its connection is established.
+        Established = "established",
+        /// Its controller enters a state: `from` the old one, `detail` the new one.
+        State = "state",
+        /// An episode of loss recovery begins, changes or ends: `from` the old state, `detail` the new one.
+        Recovery = "recovery",
+        /// A retransmission timeout.
+        Rto = "rto",
+        /// A recovery episode is undone as spurious.
+        Undo = "undo",
+        /// All of a flow's data is delivered.
+        Finish = "finish",
+        /// The scenario stops a flow.
+        Stop = "stop",
+        /// A change that the scenario asks for: `key` says of what, `value` (in `unit`) or `detail` to what.
+        Change = "change",
+        /// A connection breaks: `detail` is the operating system's reason.
+        Error = "error",
+    }
+}
+
+table! {
+    /// Something that happened at one time.
+    pub struct EventRow in EventColumns = "events" {
+        /// When.
+        t_ns: Instant,
+        /// To which flow; null for the path.
+        flow: Option<u32>,
+        /// What: see below.
+        kind: EventKind,
+        /// The state before.
+        from: Option<Text>,
+        /// The state, or another word, that is now.
+        detail: Text,
+        /// Of a change: which link.
+        #[since(2)]
+        link: Option<u32>,
+        /// Of a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
+        #[since(2)]
+        key: Option<Text>,
+        /// Of a change: the value before, where the engine knows it.
+        #[since(2)]
+        before_value: Option<f64>,
+        /// Of a change: the value from now on.
+        #[since(2)]
+        value: Option<f64>,
+        /// Unit of the values: `bit/s`, `ns`, `byte`, `packet` or `1`.
+        #[since(2)]
+        unit: Option<Text>,
+    }
+}
+
+impl EventRow {
+    /// A change of what a key says.
+    pub fn change(t: Instant, key: impl Into<Text>, to: Setting) -> Self {
+        let event = Self {
+            key: Some(key.into()),
+            ..Self::new(t, None, EventKind::Change)
+        };
+        match to {
+            Setting::Value(value) => Self {
+                value: value.number(),
+                unit: Some(value.quantity().unit().into()),
+                ..event
+            },
+            Setting::Word(word) => Self {
+                detail: word.into(),
+                ..event
+            },
+        }
+    }
+
+    /// An event without more to say.
+    pub fn new(t: Instant, flow: Option<u32>, kind: EventKind) -> Self {
+        Self {
+            t_ns: t,
+            flow,
+            kind,
+            from: None,
+            detail: Text::default(),
+            link: None,
+            key: None,
+            before_value: None,
+            value: None,
+            unit: None,
+        }
+    }
+
+    /// A change from one state to another; there may be none before.
+    pub fn between(self, from: impl Into<Text>, to: impl Into<Text>) -> Self {
+        Self {
+            from: Some(from.into()).filter(|from| !from.is_empty()),
+            detail: to.into(),
+            ..self
+        }
+    }
+}
+
+words! {
+    /// What happens to a packet.
+    pub enum PacketKind {
+        /// It leaves its sender for the first time.
+        Send = "send",
+        /// It leaves its sender again.
+        Retransmit = "retransmit",
+        /// The path drops it.
+        Drop = "drop",
+        /// It reaches its receiver.
+        Deliver = "deliver",
+        /// It has reached its receiver with a CE mark.
+        Mark = "mark",
+        /// An acknowledgment reaches the sender: `seq_bytes` is the first byte that it does not cover.
+        Ack = "ack",
+        /// What that acknowledgment covers selectively, a row for each block.
+        Sack = "sack",
+    }
+}
+
+table! {
+    /// A packet at one time. The table is there when the scenario asks for it (`run.record.packets`).
+    #[derive(Copy)]
+    pub struct PacketRow in PacketColumns = "packets" {
+        /// When.
+        t_ns: Instant,
+        /// Which flow.
+        flow: u32,
+        /// What happens to it: see below.
+        kind: PacketKind,
+        /// Its first byte in the stream.
+        seq_bytes: Bytes,
+        /// Its payload.
+        len_bytes: Bytes,
+        /// The receive window that an acknowledgment announces.
+        window_bytes: Bytes,
+        /// When the acknowledgment left the receiver, in the clock that both ends share.
+        #[since(2)]
+        departed_ns: Option<Instant>,
+        /// When the segment that it echoes left the sender.
+        #[since(2)]
+        echoed_ns: Option<Instant>,
+        /// How long the receiver held that segment.
+        #[since(2)]
+        held_ns: Option<Duration>,
+    }
+}
+
+impl PacketRow {
+    /// A row about so many bytes of the stream.
+    pub fn new(t: Instant, flow: u32, kind: PacketKind, seq: u64, len: u64) -> Self {
+        Self {
+            t_ns: t,
+            flow,
+            kind,
+            seq_bytes: Bytes::new(seq),
+            len_bytes: Bytes::new(len),
+            window_bytes: Bytes::ZERO,
+            departed_ns: None,
+            echoed_ns: None,
+            held_ns: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::table::SCHEMA;
+
+    #[test]
+    fn every_column_says_what_it_is() {
+        for table in TABLES {
+            let names: BTreeSet<_> = table.columns.iter().map(|column| column.name).collect();
+            assert_eq!(names.len(), table.columns.len(), "{}", table.name);
+            for column in table.columns {
+                assert!(
+                    column.doc.ends_with('.') || !column.words.is_empty(),
+                    "{column:?}"
+                );
+                assert!((1..=SCHEMA).contains(&column.since), "{column:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_kept_in_the_order_in_which_they_come() {
+        use arrow_array::cast::AsArray;
+        use arrow_array::types::Int32Type;
+
+        use crate::table::TableBuilder;
+
+        let mut table = TableBuilder::<PacketRow>::new();
+        for kind in [PacketKind::Sack, PacketKind::Send, PacketKind::Sack] {
+            table.push(PacketRow::new(Instant::ZERO, 0, kind, 0, 0));
+        }
+        let batch = table.finish([]);
+        let kinds = batch.column_by_name("kind").unwrap();
+        let kinds = kinds.as_dictionary::<Int32Type>();
+        assert_eq!(kinds.keys().values(), &[0, 1, 0]);
+        let words: Vec<_> = kinds.values().as_string::<i32>().iter().flatten().collect();
+        assert_eq!(words, ["sack", "send"]);
+    }
 }

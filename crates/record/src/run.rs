@@ -1,38 +1,15 @@
+//! A run that has ended.
+
 use arrow_array::RecordBatch;
 use serde_json::{Map, Value, json};
 
-use crate::metrics::{Unit, of_flows, of_run};
+use crate::error::RecordError;
+use crate::info::RunInfo;
+use crate::metric::{FlowMetrics, Metric};
+use crate::metrics::{of_flows, of_run};
+use crate::series::Series;
+use crate::table::SCHEMA;
 use crate::view::TableView;
-use crate::{RecordError, Rows, RunInfo, SCHEMA};
-
-/// A metric of a run or of a flow: its name, and its value where it is defined.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Metric {
-    /// Name, which ends in the unit.
-    pub name: &'static str,
-    /// Unit.
-    pub unit: Unit,
-    /// Value in that unit, never infinite nor NaN.
-    pub value: Option<f64>,
-}
-
-impl Metric {
-    /// The value for JSON: a whole number in every unit but ratios, `null` where undefined.
-    pub fn json(&self) -> Value {
-        self.unit.json(self.value)
-    }
-}
-
-/// The metrics of one flow.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlowMetrics {
-    /// Its number.
-    pub flow: u32,
-    /// Its metrics, in the order of their definition.
-    pub metrics: Vec<Metric>,
-    /// Nanoseconds in each state of its controller, in the order in which they were first entered.
-    pub states: Vec<(String, u64)>,
-}
 
 /// A run that has ended: what it was, its tables, its metrics.
 #[derive(Clone, Debug)]
@@ -54,7 +31,7 @@ impl Run {
             Some((_, batch)) => Ok(TableView { table, batch }),
             None => Err(RecordError::Table { table }),
         };
-        let rows = Rows::new(
+        let rows = Series::new(
             &info,
             table("flows")?,
             table("samples")?,

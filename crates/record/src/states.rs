@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::counter::Span;
-use crate::view::{FlowRows, Rows};
-use crate::{RecordError, STATE};
+use crate::error::RecordError;
+use crate::rows::EventKind;
+use crate::series::{FlowSeries, Series};
 
-impl Rows<'_> {
+const STATE: &str = EventKind::State.word();
+
+impl Series<'_> {
     /// Nanoseconds of each flow in each state of its controller while it is active, in the order
     /// in which the states were first entered: exact, from the events.
     pub(crate) fn states(&self) -> Result<Vec<Vec<(String, u64)>>, RecordError> {
@@ -22,7 +25,7 @@ impl Rows<'_> {
                 changes.entry(flow).or_default().push((*time, old, new));
             }
         }
-        let of_flow = |flow: &FlowRows| {
+        let of_flow = |flow: &FlowSeries| {
             let Some(active) = flow.active else {
                 return Vec::new();
             };

@@ -1,10 +1,29 @@
 //! Rows for tests.
 
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Duration, Field, Gain, Instant, Quantity, Rate, Setting, Value};
 
-use crate::{EventRow, PacketRow};
-use crate::{FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow};
-use paceline_units::{Gain, Value};
+use crate::info::{FlowInfo, LinkInfo, RunInfo};
+use crate::recorder::{FlowTotals, Recorder};
+use crate::rows::{EventKind, EventRow, PacketKind, PacketRow, QueueRow, SampleRow};
+use crate::run::Run;
+
+/// What the flows of tests count.
+pub(crate) const COUNTERS: [&str; 3] = ["sent_packets", "retransmitted_packets", "rto_count"];
+
+/// A recorder of flows whose controllers show nothing.
+pub(crate) fn recorder(info: RunInfo) -> Recorder {
+    Recorder::new(info, &[], COUNTERS)
+}
+
+/// A flow's totals: packets sent and retransmitted, timeouts, payload.
+pub(crate) fn totals(flow: u32, counts: [u64; 3], goodput: u64) -> FlowTotals {
+    FlowTotals {
+        flow,
+        goodput: Bytes::new(goodput),
+        finished: None,
+        counters: counts.map(Some).into(),
+    }
+}
 
 pub(crate) const MS: u64 = 1_000_000;
 
@@ -48,22 +67,22 @@ pub(crate) fn run_info(flows: Vec<FlowInfo>) -> RunInfo {
 
 pub(crate) fn sample(flow: u32, t: Instant, goodput: u64, rtt_ms: Option<u64>) -> SampleRow {
     SampleRow {
-        t,
+        t_ns: t,
         flow,
-        cwnd: Bytes::new(14_480),
-        in_flight: Bytes::new(2_896),
-        pacing_rate: None,
-        delivery_rate: Rate::from_bps(8_000_000),
-        rtt: rtt_ms.map(Duration::from_millis),
-        srtt: rtt_ms.map(Duration::from_millis),
-        min_rtt: rtt_ms.map(Duration::from_millis),
-        goodput: Bytes::new(goodput),
-        delivered: Bytes::new(goodput),
+        cwnd_bytes: Some(Bytes::new(14_480)),
+        in_flight_bytes: Bytes::new(2_896),
+        pacing_bps: None,
+        delivery_bps: Some(Rate::from_bps(8_000_000)),
+        rtt_ns: rtt_ms.map(Duration::from_millis),
+        srtt_ns: rtt_ms.map(Duration::from_millis),
+        min_rtt_ns: rtt_ms.map(Duration::from_millis),
+        goodput_bytes: Bytes::new(goodput),
+        delivered_bytes: Bytes::new(goodput),
         sent_packets: goodput / 1448,
         lost_packets: 0,
         retransmitted_packets: 0,
-        phase: "ProbeBW_CRUISE",
-        ca_state: "Open",
+        phase: "ProbeBW_CRUISE".into(),
+        ca_state: "Open".into(),
         app_limited: false,
     }
 }
@@ -71,11 +90,12 @@ pub(crate) fn sample(flow: u32, t: Instant, goodput: u64, rtt_ms: Option<u64>) -
 /// A link that could have carried 1 MB/s, and carried `share` percent of it.
 pub(crate) fn queue(link: u32, second: u64, share: u64) -> QueueRow {
     QueueRow {
-        t: at_ms(second * 1_000),
+        t_ns: at_ms(second * 1_000),
         link,
-        rate: Rate::from_bps(8_000_000),
-        capacity: Bytes::new(second * 1_000_000),
-        delivered: Bytes::new(second * 10_000 * share),
+        rate_bps: Some(Rate::from_bps(8_000_000)),
+        capacity_bytes: Bytes::new(second * 1_000_000),
+        delivered_bytes: Bytes::new(second * 10_000 * share),
+        delay_ns: Some(Duration::ZERO),
         ..QueueRow::default()
     }
 }
@@ -83,21 +103,32 @@ pub(crate) fn queue(link: u32, second: u64, share: u64) -> QueueRow {
 /// Rows of a flow, one a second from its start, with the goodput in kB of each second.
 pub(crate) fn push_flow(recorder: &mut Recorder, flow: u32, start: u64, kilobytes: &[u64]) {
     let mut goodput = 0;
-    recorder.sample(&sample(flow, at_ms(start * 1_000), 0, None), |_| {});
+    recorder.sample(sample(flow, at_ms(start * 1_000), 0, None), |_| {});
     for (t, amount) in (start + 1..).zip(kilobytes) {
         goodput += amount * 1_000;
-        recorder.sample(&sample(flow, at_ms(t * 1_000), goodput, None), |_| {});
+        recorder.sample(sample(flow, at_ms(t * 1_000), goodput, None), |_| {});
     }
 }
 
 /// The run that the metrics are worked out for by hand: one flow from 0 s, one from 2 s. In kB/s,
 /// the first gets 900 until 2 s, 600 until 4 s, then 400; the second 200 until 4 s, then 400.
 pub(crate) fn two_flows() -> Run {
-    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0), flow_info(1, 2_000)]));
+    let field = |name, quantity| Field { name, quantity };
+    let first = vec![
+        field("max_bw", Quantity::Rate),
+        field("min_rtt", Quantity::Duration),
+        field("inflight_longterm", Quantity::Bytes),
+        field("pacing_gain", Quantity::Gain),
+        field("round_count", Quantity::Count),
+        field("filled_pipe", Quantity::Flag),
+    ];
+    let second = vec![field("ssthresh", Quantity::Bytes)];
+    let info = run_info(vec![flow_info(0, 0), flow_info(1, 2_000)]);
+    let mut recorder = Recorder::new(info, &[first, second], COUNTERS);
     let (mut first, mut second) = (0, 0);
     for t in 0..=10 {
         let row = sample(0, at_ms(t * 1_000), first, (t > 0).then_some(t * 10));
-        recorder.sample(&row, |visit| {
+        recorder.sample(row, |visit| {
             visit("max_bw", Value::Rate(Rate::from_bps(8_000_000)));
             visit("min_rtt", Value::Duration(Duration::from_millis(40)));
             visit("inflight_longterm", Value::Bytes(Bytes::INFINITE));
@@ -113,20 +144,16 @@ pub(crate) fn two_flows() -> Run {
             };
         if t >= 2 {
             let row = sample(1, at_ms(t * 1_000), second, (t > 2).then_some(200));
-            recorder.sample(&row, |visit| {
+            recorder.sample(row, |visit| {
                 visit("ssthresh", Value::Bytes(Bytes::new(20_000)))
             });
             second += 1_000 * if t < 4 { 200 } else { 400 };
         }
-        recorder.queue(&QueueRow {
-            backlog: Bytes::new(t * 1_000),
-            packets: t,
-            delay: if t == 3 {
-                Duration::MAX
-            } else {
-                Duration::from_millis(t)
-            },
-            peak: Bytes::new(t * 1_000 + 500),
+        recorder.queue(QueueRow {
+            backlog_bytes: Bytes::new(t * 1_000),
+            backlog_packets: t,
+            delay_ns: (t != 3).then(|| Duration::from_millis(t)),
+            peak_bytes: Bytes::new(t * 1_000 + 500),
             dropped_packets: t * 4,
             offered_packets: t * 800,
             ..queue(0, t, 90)
@@ -138,50 +165,26 @@ pub(crate) fn two_flows() -> Run {
         (2_000, 0, "Drain", "ProbeBW"),
         (5_000, 1, "Startup", "Drain"),
     ] {
-        let flow = Some(flow);
-        recorder.event(&EventRow {
-            t: at_ms(ms),
-            flow,
-            kind: STATE,
-            from,
-            detail,
-        });
+        let event = EventRow::new(at_ms(ms), Some(flow), EventKind::State);
+        recorder.event(event.between(from, detail));
     }
-    recorder.event(&EventRow {
-        t: at_ms(3_000),
-        flow: None,
-        kind: "rate",
-        from: "",
-        detail: "0",
-    });
-    recorder.packet(&PacketRow {
-        t: at_ms(20),
-        flow: 0,
-        kind: "deliver",
-        seq: 0,
-        len: 1448,
-        window: 65_536,
-        told: None,
+    recorder.event(change(3_000, 0, 0));
+    let packet = PacketRow::new(at_ms(20), 0, PacketKind::Deliver, 0, 1448);
+    recorder.packet(PacketRow {
+        window_bytes: Bytes::new(65_536),
+        ..packet
     });
     recorder.finish(&[
-        FlowTotals {
-            flow: 0,
-            packets_sent: 5_500,
-            packets_retransmitted: 45,
-            packets_lost: 50,
-            spurious_losses: 5,
-            rto_count: 1,
-            tlp_count: 2,
-            goodput: Bytes::new(5_400_000),
-            finished: None,
-        },
-        FlowTotals {
-            flow: 1,
-            packets_sent: 2_900,
-            packets_retransmitted: 15,
-            rto_count: 2,
-            goodput: Bytes::new(2_800_000),
-            ..FlowTotals::default()
-        },
+        totals(0, [5_500, 45, 1], 5_400_000),
+        totals(1, [2_900, 15, 2], 2_800_000),
     ])
+}
+
+/// A change of a link's rate.
+pub(crate) fn change(ms: u64, link: u32, rate: u64) -> EventRow {
+    let to = Setting::Value(Value::Rate(Rate::from_bps(rate)));
+    EventRow {
+        link: Some(link),
+        ..EventRow::change(at_ms(ms), "rate", to)
+    }
 }

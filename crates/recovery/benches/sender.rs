@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use paceline_congestion::{Ack, Controller, RecoveryWindow, Value};
+use paceline_congestion::{Ack, Controller, RecoveryWindow};
 use paceline_recovery::{Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
@@ -19,9 +19,6 @@ struct Fixed {
 }
 
 impl Controller for Fixed {
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
     fn on_ack(&mut self, ack: &Ack) {
         black_box(ack);
     }
@@ -42,7 +39,6 @@ impl Controller for Fixed {
     fn phase(&self) -> &'static str {
         "Fixed"
     }
-    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
 }
 
 /// A path that delivers one segment a microsecond, a window of them on the way.
@@ -111,7 +107,7 @@ fn bench(criterion: &mut Criterion) {
             let mut path = Path::new(rate, loss);
             path.run(10 * PACKETS);
             bencher.iter(|| path.run(PACKETS));
-            let lost = path.sender.stats().packets_lost;
+            let lost = path.sender.stats().lost_packets;
             assert!((lost > 0) == (loss > 0), "{name}: {lost} lost");
         });
     }

@@ -4,35 +4,7 @@
 //! when to ask again. Nothing here blocks on the sender: a rate-limited
 //! application writes at its rate whatever the network does.
 
-use paceline_units::{Bytes, Duration, Instant, Rate};
-
-/// What an application does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Workload {
-    /// Always has more to send.
-    Bulk,
-    /// Sends a given volume and closes.
-    Sized {
-        /// The volume.
-        bytes: Bytes,
-    },
-    /// Writes a chunk at regular intervals, so that the mean is `rate`.
-    Limited {
-        /// The mean rate in payload bits.
-        rate: Rate,
-        /// What it writes at once.
-        chunk: Bytes,
-    },
-    /// Alternates between sending and silence.
-    OnOff {
-        /// How long it sends.
-        on: Duration,
-        /// How long it is silent.
-        off: Duration,
-        /// The rate while it sends; none: as fast as it can.
-        rate: Option<Rate>,
-    },
-}
+use paceline_units::{App, Bytes, Duration, Instant, Rate};
 
 /// What to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +31,10 @@ pub struct Write {
 /// A workload in progress.
 #[derive(Clone, Debug)]
 pub struct Application {
-    workload: Workload,
-    /// When the workload, or the phase of an [`Workload::OnOff`] one, began.
+    app: App,
+    /// Payload of a full packet: the least that is written at once at a rate.
+    mss: u32,
+    /// When the workload, or the phase of an [`App::OnOff`] one, began.
     since: Instant,
     /// Bytes written since then by a workload with a rate.
     written: u64,
@@ -77,10 +51,11 @@ impl Application {
     /// What a paced on/off workload writes at once.
     const CHUNK: u64 = 14_480;
 
-    /// Starts `workload` at `start`.
-    pub fn new(workload: Workload, start: Instant) -> Self {
+    /// Starts `app` at `start`, with full packets of `mss` bytes.
+    pub fn new(app: App, mss: u32, start: Instant) -> Self {
         Self {
-            workload,
+            app,
+            mss,
             since: start,
             written: 0,
             silent: false,
@@ -99,17 +74,20 @@ impl Application {
         if self.paused {
             return self.write(false, 0);
         }
-        match self.workload {
-            Workload::Bulk => self.write(true, 0),
-            Workload::Sized { bytes } => Write {
+        match self.app {
+            App::Bulk => self.write(true, 0),
+            App::Sized { size } => Write {
                 close: true,
-                ..self.write(false, bytes.get())
+                ..self.write(false, size.get())
             },
-            Workload::Limited { rate, chunk } => {
+            App::Limited { rate } => {
+                // Packet by packet, but no more often than every millisecond.
+                let packet = Bytes::new(u64::from(self.mss));
+                let chunk = rate.volume_in(Duration::from_millis(1)).max(packet);
                 let bytes = self.due(now, rate, chunk.get());
                 self.write(false, bytes)
             }
-            Workload::OnOff { on, off, rate } => self.on_off(now, on, off, rate),
+            App::OnOff { on, off, rate } => self.on_off(now, on, off, rate),
         }
     }
 
@@ -170,13 +148,13 @@ impl Application {
         self.wakeup
     }
 
-    /// Goes over to `workload` at `now`, from its beginning.
-    pub fn set_workload(&mut self, now: Instant, workload: Workload) {
+    /// Goes over to `app` at `now`, from its beginning.
+    pub fn set_app(&mut self, now: Instant, app: App) {
         let (unlimited, paused) = (self.unlimited, self.paused);
         *self = Self {
             unlimited,
             paused,
-            ..Self::new(workload, now)
+            ..Self::new(app, self.mss, now)
         };
     }
 
@@ -189,13 +167,15 @@ impl Application {
     /// Writes again from `now` on: the workload begins anew.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
-        self.set_workload(now, self.workload);
+        self.set_app(now, self.app);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MSS: u32 = 2000;
 
     const fn at(millis: u64) -> Instant {
         Instant::from_nanos(millis * 1_000_000)
@@ -211,7 +191,7 @@ mod tests {
 
     #[test]
     fn bulk_says_so_once_and_can_be_paused() {
-        let mut bulk = Application::new(Workload::Bulk, at(5));
+        let mut bulk = Application::new(App::Bulk, MSS, at(5));
         assert_eq!(amount(&mut bulk, 4), Amount::None);
         assert_eq!(bulk.next_wakeup(), Some(at(5)));
         assert_eq!(amount(&mut bulk, 5), Amount::Unlimited);
@@ -229,7 +209,7 @@ mod tests {
     #[test]
     fn a_sized_one_writes_once_and_closes() {
         let bytes = Bytes::new(1234);
-        let mut sized = Application::new(Workload::Sized { bytes }, at(0));
+        let mut sized = Application::new(App::Sized { size: bytes }, MSS, at(0));
         let write = sized.poll(at(0));
         assert_eq!((write.amount, write.close), (Amount::Bytes(1234), true));
         assert_eq!(sized.poll(at(1)), Write::default());
@@ -238,8 +218,7 @@ mod tests {
     #[test]
     fn a_limited_one_writes_chunks_at_its_rate() {
         let rate = Rate::from_bps(8_000_000); // 1000 bytes a millisecond
-        let chunk = Bytes::new(2000);
-        let mut limited = Application::new(Workload::Limited { rate, chunk }, at(10));
+        let mut limited = Application::new(App::Limited { rate }, MSS, at(10));
         assert_eq!(amount(&mut limited, 10), Amount::Bytes(2000));
         assert_eq!(limited.next_wakeup(), Some(at(12)));
         assert_eq!(amount(&mut limited, 11), Amount::None);
@@ -248,18 +227,18 @@ mod tests {
         assert_eq!(amount(&mut limited, 17), Amount::Bytes(4000));
         assert_eq!(limited.next_wakeup(), Some(at(18)));
         // Unlimited from now on, then limited again.
-        limited.set_workload(at(17), Workload::Bulk);
+        limited.set_app(at(17), App::Bulk);
         assert_eq!(amount(&mut limited, 17), Amount::Unlimited);
-        limited.set_workload(at(30), Workload::Limited { rate, chunk });
+        limited.set_app(at(30), App::Limited { rate });
         let write = limited.poll(at(30));
         assert_eq!((write.amount, write.stop), (Amount::Bytes(2000), true));
     }
 
     #[test]
     fn a_limited_one_without_rate_rests() {
-        let (rate, chunk) = (Rate::ZERO, Bytes::new(10));
-        let mut limited = Application::new(Workload::Limited { rate, chunk }, at(0));
-        assert_eq!(amount(&mut limited, 0), Amount::Bytes(10));
+        let rate = Rate::ZERO;
+        let mut limited = Application::new(App::Limited { rate }, MSS, at(0));
+        assert_eq!(amount(&mut limited, 0), Amount::Bytes(2000));
         assert_eq!(limited.next_wakeup(), None);
     }
 
@@ -267,11 +246,12 @@ mod tests {
     fn on_off_alternates() {
         let (on, off) = (ms(10), ms(30));
         let mut flow = Application::new(
-            Workload::OnOff {
+            App::OnOff {
                 on,
                 off,
                 rate: None,
             },
+            MSS,
             at(0),
         );
         assert_eq!(
@@ -282,7 +262,7 @@ mod tests {
         assert_eq!(flow.next_wakeup(), Some(at(40)));
         assert_eq!(amount(&mut flow, 40), Amount::Unlimited);
         let rate = Some(Rate::from_bps(8_000_000 * 2));
-        let mut flow = Application::new(Workload::OnOff { on, off, rate }, at(0));
+        let mut flow = Application::new(App::OnOff { on, off, rate }, MSS, at(0));
         assert_eq!(amount(&mut flow, 0), Amount::Bytes(14_480));
         assert_eq!(flow.next_wakeup(), Some(Instant::from_nanos(7_240_000)));
         assert_eq!(amount(&mut flow, 8), Amount::Bytes(14_480));
@@ -292,11 +272,12 @@ mod tests {
             (Amount::None, Some(at(40)))
         );
         let mut stuck = Application::new(
-            Workload::OnOff {
+            App::OnOff {
                 on: ms(0),
                 off: ms(0),
                 rate: None,
             },
+            MSS,
             at(0),
         );
         assert_eq!(amount(&mut stuck, 100), Amount::None);

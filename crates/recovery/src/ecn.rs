@@ -2,24 +2,9 @@
 //! and what the sender makes of it.
 
 use paceline_congestion::Ecn;
+use paceline_units::EcnFeedback;
 
 use crate::{Acknowledgment, Segment};
-
-/// How a receiver reports congestion marks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EcnFeedback {
-    /// ECE in every acknowledgment from a mark on until a segment with CWR
-    /// arrives (RFC 3168 section 6.1.3): one signal a round.
-    Classic,
-    /// ECE tells whether the latest packet was marked, and a change is told at
-    /// once (RFC 8257 section 3.2).
-    Dctcp,
-    /// Exact counters of marked packets and bytes (RFC 9768 with its option).
-    #[default]
-    Accurate,
-    /// The three bits of the ACE field alone: marked packets modulo 8 (RFC 9768).
-    Ace,
-}
 
 /// `DIVACE` (RFC 9768 appendix A.2).
 const ACE_MODULUS: u64 = 8;

@@ -26,7 +26,7 @@ const EX_ID: [u8; 2] = [0x45, 0x54];
 const MAX_DELAY: u16 = (1 << 13) - 1;
 
 /// Octets of options in a TCP header (RFC 9293 section 3.1).
-const OPTION_SPACE: usize = 40;
+pub(crate) const OPTION_SPACE: usize = 40;
 /// The option padded to a multiple of four, as stacks lay options out.
 const PADDED_LEN: usize = Ets::LEN.next_multiple_of(4);
 /// Kind, length and two octets of padding of a SACK option, and a range (RFC 2018 section 3).

@@ -17,6 +17,7 @@
 //! when it opens, and whoever carries it must not lose it.
 
 mod application;
+pub mod capture;
 mod config;
 mod ecn;
 pub mod ets;
@@ -36,17 +37,15 @@ mod stats;
 mod tlp;
 mod undo;
 mod usage;
-mod variant;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
-pub use application::{Amount, Application, Workload, Write};
+pub use application::{Amount, Application, Write};
 pub use config::SenderConfig;
-pub use ecn::EcnFeedback;
+pub use paceline_units::{App, EcnFeedback, Recovery};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;
-pub use variant::Recovery;
 pub use wire::{Acknowledgment, Block, SackBlocks, Segment};

@@ -1,5 +1,7 @@
 //! Proportional rate reduction (RFC 9937), also with the bounds of RFC 6937.
 
+use paceline_units::Recovery;
+
 /// What may be sent once less is in flight than the reduced window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -9,6 +11,18 @@ pub(crate) enum Bound {
     Conservative,
     /// RFC 6937 PRR-SSRB: slow start.
     SlowStart,
+}
+
+impl Bound {
+    /// The one of a recovery; none without proportional rate reduction.
+    pub(crate) const fn of(recovery: Recovery) -> Option<Self> {
+        match recovery {
+            Recovery::RackPrr => Some(Self::SafeAck),
+            Recovery::RackPrrCrb => Some(Self::Conservative),
+            Recovery::RackPrrSsrb => Some(Self::SlowStart),
+            Recovery::Rack | Recovery::Sack | Recovery::NewReno => None,
+        }
+    }
 }
 
 /// One episode of fast recovery. Volumes in bytes.

@@ -182,6 +182,16 @@ impl<C: Controller> Sender<C> {
         self.closed = true;
     }
 
+    // ---- the path's side
+
+    /// Segments carry at most `mss` bytes from now on, as the path's MTU has changed. What is
+    /// outstanding keeps its size, also when it is sent again: on a path that has become narrower
+    /// the network layer fragments it.
+    pub fn set_mss(&mut self, mss: u32) {
+        self.config.mss = mss.max(1);
+        self.controller.on_mss(self.config.mss);
+    }
+
     // ---- sending
 
     /// The next segment, if the congestion window, the receive window and the
@@ -360,11 +370,9 @@ impl<C: Controller> Sender<C> {
             }
         };
 
-        self.stats.packets_sent += 1;
-        self.stats.bytes_sent += u64::from(len);
+        self.stats.sent_packets += 1;
         if retransmission {
-            self.stats.packets_retransmitted += 1;
-            self.stats.bytes_retransmitted += u64::from(len);
+            self.stats.retransmitted_packets += 1;
             if self.recovering() {
                 self.undo.on_retransmit(now);
             }

@@ -1,34 +1,42 @@
 //! Counters over the life of a sender.
 
-/// Counters over the life of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SenderStats {
-    /// Packets sent, retransmissions included.
-    pub packets_sent: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub bytes_sent: u64,
-    /// Retransmissions.
-    pub packets_retransmitted: u64,
-    /// Payload bytes of retransmissions.
-    pub bytes_retransmitted: u64,
-    /// Transmissions declared lost.
-    pub packets_lost: u64,
-    /// Payload bytes of transmissions declared lost.
-    pub bytes_lost: u64,
-    /// Transmissions declared lost that were delivered after all.
-    pub spurious_losses: u64,
+/// Declares the counters: one line each, with the name of its column in the record.
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// Counters over the life of a sender.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct SenderStats { $($(#[doc = $doc])+ pub $name: u64),* }
+
+        impl SenderStats {
+            /// Each counter's name and what it counts, in the order of [`Self::values`].
+            pub const COUNTERS: &'static [(&'static str, &'static str)] =
+                &[$((stringify!($name), concat!($($doc),+))),*];
+
+            /// The counters.
+            pub fn values(&self) -> [u64; Self::COUNTERS.len()] {
+                [$(self.$name),*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Data packets sent, retransmissions included.
+    sent_packets,
+    /// Packets retransmitted.
+    retransmitted_packets,
+    /// Packets declared lost.
+    lost_packets,
+    /// Packets declared lost that had arrived.
+    spurious_packets,
     /// Retransmission timeouts.
-    pub rto_count: u64,
-    /// Tail loss probes sent.
-    pub tlp_count: u64,
-    /// Fast recovery episodes.
-    pub recovery_count: u64,
-    /// Episodes undone as spurious.
-    pub undo_count: u64,
-    /// Those of them that F-RTO has found.
-    pub f_rto_count: u64,
-    /// Packets acknowledged, cumulatively or selectively.
-    pub packets_delivered: u64,
-    /// Their payload bytes.
-    pub bytes_delivered: u64,
+    rto_count,
+    /// Tail loss probes.
+    tlp_count,
+    /// Episodes of fast recovery.
+    recovery_count,
+    /// Recovery episodes undone as spurious.
+    undo_count,
+    /// Those of them that F-RTO found.
+    f_rto_count,
 }

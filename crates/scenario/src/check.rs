@@ -1,15 +1,16 @@
 //! What no single value shows: whether the values together make an experiment, and one that ends.
 
-use std::fmt::Display;
+use paceline_units::{App, Bytes, Duration, Gain, Rate};
 
-use paceline_units::{Bytes, Duration, Gain, Rate};
-
-use crate::Scenario;
-use crate::diagnostic::{Diagnostic, Kind};
-use crate::event::{AppChange, Event, PathChange, RateChange, When};
-use crate::flow::{App, FlowGroup};
+use crate::app::AppChange;
+use crate::bounds::{Finding, Findings};
+use crate::diagnostic::Diagnostic;
+use crate::event::{Event, PathChange, RateChange, When};
+use crate::flow::FlowGroup;
 use crate::limits;
-use crate::path::RateSource;
+use crate::link::{PolicerChange, RateSource};
+use crate::scenario::Scenario;
+use crate::section::Key;
 use crate::sweep::Seeds;
 
 mod link;
@@ -17,13 +18,13 @@ mod link;
 /// Collects what is wrong with a scenario whose single values are well formed.
 struct Check<'s> {
     scenario: &'s Scenario,
-    problems: Vec<Diagnostic>,
+    found: Findings,
 }
 
 pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut check = Check {
         scenario,
-        problems: Vec::new(),
+        found: Findings::default(),
     };
     check.head();
     check.run();
@@ -33,68 +34,29 @@ pub(crate) fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check.events();
     check.work();
     check.sweep();
-    check.problems
+    let shown = |finding: Finding| {
+        scenario.problem(
+            finding.kind,
+            &finding.key,
+            finding.message,
+            Some(finding.hint),
+        )
+    };
+    check.found.0.into_iter().map(shown).collect()
 }
 
 impl Check<'_> {
-    fn bad(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.report(Kind::BadValue, key, message.into(), hint.into());
-    }
-
-    fn too_much(&mut self, key: &str, message: impl Into<String>, hint: impl Into<String>) {
-        self.report(Kind::Limit, key, message.into(), hint.into());
-    }
-
-    fn report(&mut self, kind: Kind, key: &str, message: String, hint: String) {
-        if self.problems.len() < limits::MAX_PROBLEMS {
-            let problem = self.scenario.problem(kind, key, message, Some(hint));
-            self.problems.push(problem);
-        }
-    }
-
-    /// Reports a value outside `least..=most`.
-    fn within<T: PartialOrd + Display>(&mut self, key: &str, value: T, least: T, most: T) {
-        if value < least || value > most {
-            let message = format!("`{key}` is {value}");
-            self.too_much(key, message, format!("from {least} to {most}"));
-        }
-    }
-
-    /// Reports a value beyond `most`.
-    fn below<T: PartialOrd + Display>(&mut self, key: &str, value: T, most: T) {
-        if value > most {
-            self.too_much(
-                key,
-                format!("`{key}` is {value}"),
-                format!("at most {most}"),
-            );
-        }
-    }
-
-    /// Reports a time of zero, or longer than `most`.
-    fn time(&mut self, key: &str, value: Duration, most: Duration) {
-        if value == Duration::ZERO {
-            self.bad(
-                key,
-                format!("`{key}` is zero"),
-                format!("more than 0 s, at most {most}"),
-            );
-        } else {
-            self.below(key, value, most);
-        }
-    }
-
     fn head(&mut self) {
         let found = self.scenario.schema;
         if found != 1 {
-            self.bad(
+            self.found.bad(
                 "schema",
                 format!("`schema` is {found}"),
                 "this version reads schema = 1",
             );
         }
         if self.scenario.name.is_empty() {
-            self.bad(
+            self.found.bad(
                 "name",
                 "`name` is empty",
                 "leave it out to take the file's name",
@@ -108,7 +70,7 @@ impl Check<'_> {
         };
         let run = &self.scenario.run;
         if !run.compare.is_empty() {
-            self.bad(
+            self.found.bad(
                 "run.compare",
                 "`run.compare` stands beside `sweep`",
                 "vary flows.0.cc in [sweep.over] instead",
@@ -123,7 +85,7 @@ impl Check<'_> {
             runs.saturating_mul(axis.points.len() as u64)
         });
         if runs > limits::MAX_SWEEP_RUNS {
-            self.too_much(
+            self.found.too_much(
                 "sweep",
                 format!("`sweep` asks for {runs} runs"),
                 format!("at most {}", limits::MAX_SWEEP_RUNS),
@@ -133,10 +95,9 @@ impl Check<'_> {
 
     fn run(&mut self) {
         let run = &self.scenario.run;
-        self.time("run.duration", run.duration, limits::MAX_DURATION);
-        self.within("run.repeats", run.repeats, 1, limits::MAX_REPEATS);
+        run.check("run", &mut self.found);
         if run.compare.len() > limits::MAX_COMPARED {
-            self.too_much(
+            self.found.too_much(
                 "run.compare",
                 format!("`run.compare` names {} controllers", run.compare.len()),
                 format!("at most {}", limits::MAX_COMPARED),
@@ -146,14 +107,15 @@ impl Check<'_> {
         for (index, name) in compared.enumerate() {
             let key = format!("run.compare[{index}]");
             if name.is_empty() {
-                self.bad(&key, format!("`{key}` is empty"), "name a controller");
+                self.found
+                    .bad(&key, format!("`{key}` is empty"), "name a controller");
             } else if run
                 .compare
                 .iter()
                 .take(index)
                 .any(|earlier| earlier == name)
             {
-                self.bad(
+                self.found.bad(
                     &key,
                     format!("`{key}` is \"{name}\" again"),
                     "name each controller once",
@@ -164,10 +126,9 @@ impl Check<'_> {
             return;
         };
         let key = "run.sample_interval";
-        self.time(key, interval, limits::MAX_DURATION);
         let rows = cycles(run.duration, interval, self.scenario.flow_count());
         if interval != Duration::ZERO && rows > u128::from(limits::MAX_SAMPLES) {
-            self.too_much(
+            self.found.too_much(
                 key,
                 format!("`{key}` of {interval} makes {rows} rows"),
                 format!("at most {}; choose a longer interval", limits::MAX_SAMPLES),
@@ -175,23 +136,10 @@ impl Check<'_> {
         }
     }
 
-    fn rate(&mut self, key: &str, rate: Rate) {
-        if rate == Rate::ZERO {
-            let hint = "more than 0 bit/s; an outage is an event: path.rate = \"0 bit/s\"";
-            self.bad(key, format!("`{key}` is zero"), hint);
-        } else {
-            self.below(key, rate, limits::MAX_RATE);
-        }
-    }
-
-    fn share(&mut self, key: &str, share: Gain) {
-        self.within(key, share, Gain::from_millionths(0), Gain::ONE);
-    }
-
     fn flows(&mut self) {
         let scenario = self.scenario;
         if scenario.flows.is_empty() {
-            self.bad(
+            self.found.bad(
                 "flows",
                 "there are no flows",
                 "say who sends: [[flows]] with cc = \"bbr3\"",
@@ -202,7 +150,7 @@ impl Check<'_> {
         }
         let flows = scenario.flow_count();
         if scenario.flows.len() > 1 && flows > limits::MAX_FLOWS {
-            self.too_much(
+            self.found.too_much(
                 "flows",
                 format!("{flows} flows in all"),
                 format!("at most {}", limits::MAX_FLOWS),
@@ -214,9 +162,11 @@ impl Check<'_> {
         let key = |name: &str| format!("{at}.{name}");
         let duration = self.scenario.run.duration;
         if group.cc.name.is_empty() {
-            self.bad(&key("cc"), "the controller has no name", "cc = \"bbr3\"");
+            self.found
+                .bad(&key("cc"), "the controller has no name", "cc = \"bbr3\"");
         }
-        self.within(&key("count"), u64::from(group.count), 1, limits::MAX_FLOWS);
+        self.found
+            .within(&key("count"), u64::from(group.count), 1, limits::MAX_FLOWS);
         let last = group.start + group.stagger * u64::from(group.count.saturating_sub(1));
         let last = last + group.start_jitter;
         if duration == Duration::ZERO {
@@ -226,7 +176,8 @@ impl Check<'_> {
                 "`{at}.start` is {}, but the run lasts {duration}",
                 group.start
             );
-            self.bad(&key("start"), message, "start before the run ends");
+            self.found
+                .bad(&key("start"), message, "start before the run ends");
         } else if last >= duration {
             let late = match group.stagger {
                 Duration::ZERO => "start_jitter",
@@ -235,44 +186,27 @@ impl Check<'_> {
             let message = format!(
                 "the last flow of `{at}` may start at {last}, but the run lasts {duration}"
             );
-            self.bad(&key(late), message, "start every flow before the run ends");
+            self.found
+                .bad(&key(late), message, "start every flow before the run ends");
         }
         if let Some(stop) = group.stop
             && stop <= last
         {
             let message = format!("`{at}.stop` is {stop}, but its last flow may start at {last}");
-            self.bad(&key("stop"), message, "stop after the last start");
-        }
-        if let Some(rtt) = group.rtt {
-            self.time(&key("rtt"), rtt, limits::MAX_RTT);
+            self.found
+                .bad(&key("stop"), message, "stop after the last start");
         }
         self.route(at, group);
-        if let Some(host) = &group.host {
-            self.host(&key("host"), host);
-        }
         self.app(&key("app"), &group.app, u64::from(group.count));
-        let most = u64::from(u32::MAX);
-        self.within(
-            &key("initial_window"),
-            u64::from(group.initial_window),
-            1,
-            limits::MAX_INITIAL_WINDOW,
-        );
-        self.within(&key("ack.every"), u64::from(group.ack.every), 1, most);
-        let delay = group.ack.delay;
-        self.within(&key("ack.delay"), delay, Duration::ZERO, limits::MAX_RTT);
-        self.within(
-            &key("recovery.min_rto"),
-            group.recovery.min_rto,
-            limits::MIN_RTO,
-            limits::MAX_RTO,
-        );
+        group.check(at, &mut self.found);
         let mtu = self.scenario.path.mtu;
         if group.header >= mtu {
             let message = format!("`{at}.header` is {}, but a packet has {mtu}", group.header);
-            self.bad(&key("header"), message, "smaller than path.mtu");
+            self.found
+                .bad(&key("header"), message, "smaller than path.mtu");
         } else {
-            self.within(&key("header"), group.header, limits::MIN_HEADER, mtu);
+            self.found
+                .within(&key("header"), group.header, limits::MIN_HEADER, mtu);
         }
         let payload = mtu - group.header;
         if group.receive_window < payload {
@@ -280,11 +214,13 @@ impl Check<'_> {
                 "`{at}.receive_window` is {}, less than a packet's payload of {payload}",
                 group.receive_window
             );
-            self.bad(&key("receive_window"), message, "nothing could be sent");
+            self.found
+                .bad(&key("receive_window"), message, "nothing could be sent");
         }
         if group.max_burst.is_some_and(|burst| burst < payload) {
             let message = format!("`{at}.max_burst` is less than a packet's payload of {payload}");
-            self.bad(&key("max_burst"), message, "nothing could be sent");
+            self.found
+                .bad(&key("max_burst"), message, "nothing could be sent");
         }
     }
 
@@ -293,23 +229,25 @@ impl Check<'_> {
             App::Bulk => {}
             App::Sized { size } => {
                 if *size == Bytes::ZERO {
-                    self.bad(
+                    self.found.bad(
                         &format!("{key}.size"),
                         format!("`{key}.size` is zero"),
                         "at least 1 B",
                     );
                 }
             }
-            App::Limited { rate } => self.rate(&format!("{key}.rate"), *rate),
+            App::Limited { rate } => self.found.rate(&format!("{key}.rate"), *rate),
             App::OnOff { on, off, rate } => {
-                self.time(&format!("{key}.on"), *on, limits::MAX_DURATION);
-                self.time(&format!("{key}.off"), *off, limits::MAX_DURATION);
+                self.found
+                    .time(&format!("{key}.on"), *on, limits::MAX_DURATION);
+                self.found
+                    .time(&format!("{key}.off"), *off, limits::MAX_DURATION);
                 if let Some(rate) = rate {
-                    self.rate(&format!("{key}.rate"), *rate);
+                    self.found.rate(&format!("{key}.rate"), *rate);
                 }
                 let cycles = cycles(self.scenario.run.duration, *on + *off, flows);
                 if cycles > u128::from(limits::MAX_CYCLES) {
-                    self.too_much(
+                    self.found.too_much(
                         key,
                         format!("`{key}` makes {cycles} on/off cycles"),
                         format!("at most {}; choose longer periods", limits::MAX_CYCLES),
@@ -322,7 +260,7 @@ impl Check<'_> {
     fn events(&mut self) {
         let events = &self.scenario.events;
         if events.len() > limits::MAX_EVENTS {
-            self.too_much(
+            self.found.too_much(
                 "events",
                 format!("{} events", events.len()),
                 format!("at most {}", limits::MAX_EVENTS),
@@ -338,7 +276,7 @@ impl Check<'_> {
         let after = |time| format!("it happens at {time}, but the run lasts {duration}");
         match &event.when {
             When::At(time) if *time >= duration => {
-                self.bad(
+                self.found.bad(
                     &format!("{at}.when"),
                     after(time),
                     "choose a time before the end, or a longer run.duration",
@@ -353,13 +291,13 @@ impl Check<'_> {
             } => {
                 self.flow_number(&format!("{at}.when.flow"), *flow);
                 if state.is_empty() {
-                    self.bad(
+                    self.found.bad(
                         &format!("{at}.when.enters"),
                         "the state has no name",
                         "such as \"Drain\"",
                     );
                 }
-                self.within(
+                self.found.within(
                     &format!("{at}.when.nth"),
                     u64::from(*nth),
                     1,
@@ -367,12 +305,13 @@ impl Check<'_> {
                 );
                 if *delay >= duration {
                     let key = format!("{at}.when.delay");
-                    self.bad(&key, after(delay), "shorter than run.duration");
+                    self.found
+                        .bad(&key, after(delay), "shorter than run.duration");
                 }
             }
         }
         if event.path.is_none() && event.flow.is_none() {
-            self.bad(
+            self.found.bad(
                 at,
                 format!("`{at}` changes nothing"),
                 "say what: path.rate = \"-10 %\" or flow = { flow = 0, app = \"pause\" }",
@@ -384,27 +323,27 @@ impl Check<'_> {
                 ..change.clone()
             }) == PathChange::default()
             {
-                self.bad(
+                self.found.bad(
                     &format!("{at}.path"),
                     format!("`{at}.path` changes nothing"),
                     "say what, such as path.rate = \"-10 %\" or path.loss = \"1 %\"",
                 );
             }
-            if let Some(rtt) = change.rtt {
-                self.time(&format!("{at}.path.rtt"), rtt, limits::MAX_RTT);
-            }
             self.event_link(&format!("{at}.path"), change);
-            self.impairments(&format!("{at}.path"), change);
+            change.check(&format!("{at}.path"), &mut self.found);
+            if let Some(PolicerChange::Set(policer)) = change.keys.policer {
+                self.policer(&format!("{at}.path.policer"), policer);
+            }
             let key = format!("{at}.path.rate");
             let main = change.link.as_ref() == Some(&self.scenario.path.name);
             match (change.rate, &self.scenario.path.rate) {
                 (Some(RateChange::Absolute(rate)), _) => {
-                    self.below(&key, rate, limits::MAX_RATE);
+                    self.found.below(&key, rate, limits::MAX_RATE);
                 }
                 (Some(RateChange::Factor(_)), RateSource::Trace { .. })
                     if main || change.link.is_none() =>
                 {
-                    self.bad(
+                    self.found.bad(
                         &key,
                         "a change in percent needs a fixed rate, and the path has a trace",
                         "give the new rate, such as \"5 Mbit/s\"",
@@ -424,7 +363,7 @@ impl Check<'_> {
     fn flow_number(&mut self, key: &str, flow: u32) {
         let flows = self.scenario.flow_count();
         if u64::from(flow) >= flows {
-            self.bad(
+            self.found.bad(
                 key,
                 format!("there is no flow {flow}"),
                 match flows {
@@ -467,7 +406,7 @@ impl Check<'_> {
             }
         }
         if peak > limits::MAX_RATE && changes().any(|c| matches!(c, RateChange::Factor(_))) {
-            self.too_much(
+            self.found.too_much(
                 "events",
                 format!("the events may raise the rate to {peak}"),
                 format!("at most {}", limits::MAX_RATE),
@@ -477,7 +416,7 @@ impl Check<'_> {
             .volume_in(scenario.run.duration)
             .packets(scenario.path.mtu.get());
         if packets > limits::MAX_PACKETS {
-            self.too_much(
+            self.found.too_much(
                 "run.duration",
                 format!(
                     "{} at {peak} is {packets} packets of {}",

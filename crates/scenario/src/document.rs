@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::limits;
-use crate::reader::join;
+use crate::vocabulary::Vocabulary;
 
 /// Where a key or a value was written.
 #[derive(Clone, Debug)]
@@ -54,8 +54,15 @@ pub(crate) struct Document {
     pub(crate) file: String,
     text: String,
     overrides: Vec<String>,
+    pub(crate) vocabulary: &'static Vocabulary,
     pub(crate) root: Node,
 }
+
+/// No names at all.
+static NOTHING: Vocabulary = Vocabulary {
+    queues: &[],
+    early_signals: &[],
+};
 
 impl Default for Document {
     fn default() -> Self {
@@ -63,6 +70,7 @@ impl Default for Document {
             file: String::new(),
             text: String::new(),
             overrides: Vec::new(),
+            vocabulary: &NOTHING,
             root: Node {
                 value: Value::Table(BTreeMap::new()),
                 origin: Origin::File(0..0),
@@ -83,11 +91,13 @@ impl Document {
         text: &str,
         file: &str,
         overrides: &[(String, String)],
+        vocabulary: &'static Vocabulary,
     ) -> Result<Self, Vec<Diagnostic>> {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut document = Self {
             file: file.to_owned(),
             text: text.to_owned(),
+            vocabulary,
             ..Self::default()
         };
         if !errors.is_empty() {
@@ -374,6 +384,20 @@ fn place(
     }
     *node = new;
     Ok(())
+}
+
+/// The key of `name` in the table `above`, quoted where TOML asks for it.
+pub(crate) fn join(above: &str, name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name = if !name.is_empty() && name.chars().all(bare) {
+        name.to_owned()
+    } else {
+        format!("{name:?}")
+    };
+    match above {
+        "" => name,
+        above => format!("{above}.{name}"),
+    }
 }
 
 /// The table that a plain value becomes when something is set inside it. A controller keeps its

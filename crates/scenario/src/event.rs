@@ -5,24 +5,53 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::app::AppChange;
+use crate::bounds::{below, time};
 use crate::document::{Node, Value};
-use crate::flow::{App, PacketCount};
-use crate::impair::{Hold, PolicerChange, Reorder};
-use crate::loss::Loss;
-use crate::reader::{Read, Reader, choices};
+use crate::engines::ALL;
+use crate::limits;
+use crate::link::LinkChange;
+use crate::reader::{Read, Reader};
+use crate::section::{plain_keys, section};
 
-/// A change, and when it happens. Each event happens once.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Event {
-    /// The moment.
-    pub when: When,
+plain_keys!(When, RateChange, Vec<Event>);
+
+section! {
+    /// A change, and when it happens. Each event happens once.
+    pub struct Event, "a table" {
+        /// The moment.
+        when: When, needs "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }";
+        /// What changes on the path.
+        path: Option<PathChange>, on ALL;
+        /// What changes in a flow.
+        flow: Option<FlowChange>, on ALL;
+    }
+}
+
+section! {
     /// What changes on the path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub path: Option<PathChange>,
+    pub struct PathChange = default, "a table" {
+        /// The link that changes, by name. Unset: that of the path.
+        link: Option<String>, on ALL;
+        /// The capacity; it replaces a trace.
+        rate: Option<RateChange>, on ALL;
+        /// The round-trip propagation delay of all flows that have none of their own.
+        rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
+        /// What changes on the link.
+        keys: LinkChange = LinkChange::default(), on ALL;
+        /// The time between arrivals of ACKs; "0 ms" ends bundling.
+        ack_aggregation: Option<Duration>, in below(limits::MAX_RTT), on ALL;
+    }
+}
+
+section! {
     /// What changes in a flow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub flow: Option<FlowChange>,
+    pub struct FlowChange, "a table such as { flow = 0, app = \"pause\" }" {
+        /// The flow, numbered from 0 in the order of the groups.
+        flow: u32, needs "say which flow: { flow = 0, app = \"pause\" }";
+        /// What its application does from now on.
+        app: AppChange, needs "say what it does: { flow = 0, app = \"pause\" }";
+    }
 }
 
 /// When an event happens.
@@ -43,52 +72,6 @@ pub enum When {
     },
 }
 
-/// What changes on the path.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct PathChange {
-    /// The link that changes, by name. Unset: that of the path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub link: Option<String>,
-    /// The capacity; it replaces a trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rate: Option<RateChange>,
-    /// The round-trip propagation delay of all flows that have none of their own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rtt: Option<Duration>,
-    /// Which packets are lost on the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub loss: Option<Loss>,
-    /// Drop the next so many packets.
-    #[serde(
-        serialize_with = "write_optional_packets",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[schemars(with = "Option<PacketCount>")]
-    pub drop: Option<u32>,
-    /// Hold the next so many packets on the way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hold: Option<Hold>,
-    /// Which packets arrive later than in their turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<Reorder>,
-    /// The probability that a packet arrives twice.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub duplicate: Option<Gain>,
-    /// How much longer a packet may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub jitter: Option<Duration>,
-    /// The token bucket in front of the queue; "off" takes it away.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policer: Option<PolicerChange>,
-    /// The time between departures from the link; "0 ms" ends bundling.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub aggregation: Option<Duration>,
-    /// The time between arrivals of ACKs; "0 ms" ends bundling.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ack_aggregation: Option<Duration>,
-}
-
 /// A new capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateChange {
@@ -106,27 +89,6 @@ impl RateChange {
             Self::Factor(factor) => now * factor,
         }
     }
-}
-
-/// What changes in a flow.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct FlowChange {
-    /// The flow, numbered from 0 in the order of the groups.
-    pub flow: u32,
-    /// What its application does from now on.
-    pub app: AppChange,
-}
-
-/// What an application does from now on.
-#[derive(Clone, Debug, PartialEq)]
-pub enum AppChange {
-    /// Write nothing: "pause".
-    Pause,
-    /// Go on as before the pause: "resume".
-    Resume,
-    /// Another kind of traffic, written as the `app` of a flow.
-    Set(App),
 }
 
 impl Serialize for When {
@@ -216,60 +178,6 @@ impl JsonSchema for RateChange {
     }
 }
 
-impl Serialize for AppChange {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Pause => serializer.serialize_str("pause"),
-            Self::Resume => serializer.serialize_str("resume"),
-            Self::Set(app) => app.serialize(serializer),
-        }
-    }
-}
-
-impl JsonSchema for AppChange {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "AppChange".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "What an application does from now on",
-            "anyOf": [
-                { "enum": ["pause", "resume"] },
-                generator.subschema_for::<App>(),
-            ],
-        })
-    }
-}
-
-fn write_optional_packets<S: Serializer>(
-    count: &Option<u32>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match count {
-        Some(count) => crate::flow::write_packets(count, serializer),
-        None => serializer.serialize_none(),
-    }
-}
-
-impl Read for Event {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let mut table = reader.table(node, key, "a table")?;
-        let when = table.required(
-            "when",
-            "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }",
-        );
-        let path = table.optional("path");
-        let flow = table.optional("flow");
-        table.finish();
-        Some(Self {
-            when: when?,
-            path,
-            flow,
-        })
-    }
-}
-
 impl Read for When {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
@@ -293,28 +201,6 @@ impl Read for When {
             nth,
             delay,
         })
-    }
-}
-
-impl Read for PathChange {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let mut table = reader.table(node, key, "a table")?;
-        let change = Self {
-            link: table.optional("link"),
-            rate: table.optional("rate"),
-            rtt: table.optional("rtt"),
-            loss: table.optional("loss"),
-            drop: table.optional("drop").map(|PacketCount(count)| count),
-            hold: table.optional("hold"),
-            reorder: table.optional("reorder"),
-            duplicate: table.optional("duplicate"),
-            jitter: table.optional("jitter"),
-            policer: table.optional("policer"),
-            aggregation: table.optional("aggregation"),
-            ack_aggregation: table.optional("ack_aggregation"),
-        };
-        table.finish();
-        Some(change)
     }
 }
 
@@ -347,36 +233,6 @@ impl Read for RateChange {
                 let hint = "no less than \"-100 %\", in steps of 0.0001 %".to_owned();
                 reader.bad_value(node, key, wanted, hint)
             }
-        }
-    }
-}
-
-impl Read for FlowChange {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let mut table = reader.table(node, key, "a table such as { flow = 0, app = \"pause\" }")?;
-        let flow = table.required("flow", "say which flow: { flow = 0, app = \"pause\" }");
-        let app = table.required("app", "say what it does: { flow = 0, app = \"pause\" }");
-        table.finish();
-        Some(Self {
-            flow: flow?,
-            app: app?,
-        })
-    }
-}
-
-impl Read for AppChange {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        match &node.value {
-            Value::Text(text) => match text.as_str() {
-                "pause" => Some(Self::Pause),
-                "resume" => Some(Self::Resume),
-                "bulk" => Some(Self::Set(App::Bulk)),
-                _ => {
-                    let hint = choices(text, &["pause", "resume", "bulk"], "\"");
-                    reader.bad_value(node, key, "what the application does", hint)
-                }
-            },
-            _ => App::read(node, key, reader).map(Self::Set),
         }
     }
 }

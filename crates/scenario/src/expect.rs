@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use paceline_units::{Bytes, Duration, Rate};
+use paceline_units::{Bytes, Comparison, Duration, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
+use crate::document::join;
 use crate::document::{Node, Value};
-use crate::reader::{Read, Reader, join};
+use crate::reader::{Read, Reader};
 
 /// A bound on a metric, such as ">= 0.95", "<= 100 ms" or ">= 80 %".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     /// How the metric compares.
-    pub op: Op,
+    pub op: Comparison,
     /// With what: a ratio for "%", nanoseconds, bits per second, bytes, or a bare number.
     pub value: f64,
     /// The unit that it was written with.
@@ -35,34 +36,6 @@ pub enum BoundUnit {
     Rate,
     /// A volume: "250 kB".
     Volume,
-}
-
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// At least, `>=`.
-    Ge,
-    /// More than, `>`.
-    Gt,
-    /// At most, `<=`.
-    Le,
-    /// Less than, `<`.
-    Lt,
-    /// Equal, `==`.
-    Eq,
-}
-
-impl Bound {
-    /// Whether `measured`, in the same unit as [`Self::value`], keeps the bound. NaN never does.
-    pub fn holds(&self, measured: f64) -> bool {
-        match self.op {
-            Op::Ge => measured >= self.value,
-            Op::Gt => measured > self.value,
-            Op::Le => measured <= self.value,
-            Op::Lt => measured < self.value,
-            Op::Eq => measured == self.value,
-        }
-    }
 }
 
 impl Serialize for Bound {
@@ -90,16 +63,9 @@ impl Bound {
     /// Reads a bound; the error says what would be right.
     fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let ops = [
-            (">=", Op::Ge),
-            ("<=", Op::Le),
-            ("==", Op::Eq),
-            (">", Op::Gt),
-            ("<", Op::Lt),
-        ];
-        let Some((op, rest)) = ops
+        let Some((op, rest)) = Comparison::ALL
             .into_iter()
-            .find_map(|(symbol, op)| Some((op, text.strip_prefix(symbol)?.trim())))
+            .find_map(|op| Some((op, text.strip_prefix(op.symbol())?.trim())))
         else {
             return Err("it starts with one of >=, >, <=, <, ==".to_owned());
         };

@@ -5,46 +5,45 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::bounds::{Findings, below, packets};
 use crate::document::{Node, Value};
-use crate::flow::{PacketCount, yes, zero};
+use crate::engines::ALL;
+use crate::limits;
+use crate::packets::Packets;
 use crate::reader::{Read, Reader};
+use crate::section::{Key, section};
 
-/// The hosts at both ends of a flow. Packets and ACKs of one flow keep their order in them.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct HostSection {
-    /// From the pacer's release of a packet to the sender's NIC.
-    #[schemars(default = "none")]
-    pub send: Delay,
-    /// From the receiver's NIC to its TCP.
-    #[schemars(default = "none")]
-    pub receive: Delay,
-    /// From the receiver's decision to acknowledge to the release of the ACK.
-    #[schemars(default = "none")]
-    pub ack: Delay,
-    /// From the sender's NIC to its TCP, for ACKs.
-    #[schemars(default = "none")]
-    pub ack_receive: Delay,
-    /// What arrives together is handed up and acknowledged together. Unset: it is not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gro: Option<Gro>,
-    /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
-    /// reports begins as the data reaches its NIC. If not, both are taken in TCP.
-    #[schemars(default = "yes")]
-    pub nic_timestamps: bool,
+section! {
+    /// The hosts at both ends of a flow. Packets and ACKs of one flow keep their order in them.
+    pub struct HostSection, "a table such as { receive = \"20 us\" }" {
+        /// From the pacer's release of a packet to the sender's NIC.
+        send: Delay = Delay::NONE, on ALL;
+        /// From the receiver's NIC to its TCP.
+        receive: Delay = Delay::NONE, on ALL;
+        /// From the receiver's decision to acknowledge to the release of the ACK.
+        ack: Delay = Delay::NONE, on ALL;
+        /// From the sender's NIC to its TCP, for ACKs.
+        ack_receive: Delay = Delay::NONE, on ALL;
+        /// What arrives together is handed up and acknowledged together. Unset: it is not.
+        gro: Option<Gro>, on ALL;
+        /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
+        /// reports begins as the data reaches its NIC. If not, both are taken in TCP.
+        nic_timestamps: bool = true, on ALL;
+    }
 }
 
-/// Generic receive offload: a batch is handed up when it is full or its time is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct Gro {
-    /// The longest that its first packet waits for others.
-    pub time: Duration,
-    /// The most packets.
-    #[serde(serialize_with = "crate::flow::write_packets")]
-    #[schemars(with = "PacketCount", default = "default_batch")]
-    pub packets: u32,
+section! {
+    /// Generic receive offload: a batch is handed up when it is full or its time is over.
+    pub struct Gro, "a table such as { time = \"20 us\" }" {
+        /// The longest that its first packet waits for others.
+        time: Duration, needs "say how long a packet waits: time = \"20 us\"", in below(limits::MAX_RTT);
+        /// The most packets.
+        packets: Packets = BATCH, in packets(u64::from(u32::MAX)), on ALL;
+    }
 }
+
+/// 64 kB of full packets, as Linux bundles.
+const BATCH: Packets = Packets(44);
 
 /// A time, or a distribution of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +71,10 @@ pub enum Delay {
     },
 }
 
-impl Default for Delay {
-    fn default() -> Self {
-        Self::Fixed(Duration::ZERO)
-    }
-}
-
 impl Delay {
+    /// None.
+    pub const NONE: Self = Self::Fixed(Duration::ZERO);
+
     /// The longest of the times that describe it.
     pub fn greatest(self) -> Duration {
         match self {
@@ -87,17 +83,6 @@ impl Delay {
             Self::Normal { mean, deviation } => mean.max(deviation),
         }
     }
-}
-
-fn none() -> Delay {
-    Delay::default()
-}
-
-/// 64 kB of full packets, as Linux bundles.
-const BATCH: u32 = 44;
-
-fn default_batch() -> String {
-    crate::flow::packets(BATCH)
 }
 
 impl Serialize for Delay {
@@ -147,36 +132,6 @@ impl JsonSchema for Delay {
     }
 }
 
-impl Read for HostSection {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let wanted = "a table such as { receive = \"20 us\" }";
-        let mut table = reader.table(node, key, wanted)?;
-        let host = Self {
-            send: table.or("send", none()),
-            receive: table.or("receive", none()),
-            ack: table.or("ack", none()),
-            ack_receive: table.or("ack_receive", none()),
-            gro: table.optional("gro"),
-            nic_timestamps: table.or("nic_timestamps", yes()),
-        };
-        table.finish();
-        Some(host)
-    }
-}
-
-impl Read for Gro {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let mut table = reader.table(node, key, "a table such as { time = \"20 us\" }")?;
-        let time = table.required("time", "say how long a packet waits: time = \"20 us\"");
-        let packets = table.or("packets", PacketCount(BATCH)).0;
-        table.finish();
-        Some(Self {
-            time: time?,
-            packets,
-        })
-    }
-}
-
 impl Read for Delay {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
@@ -186,7 +141,7 @@ impl Read for Delay {
         let wanted = "a time or a distribution such as { mean = \"20 us\" }";
         let mut table = reader.table(node, key, wanted)?;
         if uniform {
-            let min = table.or("min", zero());
+            let min = table.get("min").flatten().unwrap_or(Duration::ZERO);
             let max = table.required("max", "say the most: { min = \"10 us\", max = \"50 us\" }");
             table.finish();
             return Some(Self::Uniform { min, max: max? });
@@ -199,5 +154,17 @@ impl Read for Delay {
             Some(deviation) => Self::Normal { mean, deviation },
             None => Self::Exponential { mean },
         })
+    }
+}
+
+impl Key for Delay {
+    fn check(&self, key: &str, found: &mut Findings) {
+        found.below(key, self.greatest(), limits::MAX_RTT);
+        if let Self::Uniform { min, max } = self
+            && min > max
+        {
+            let message = format!("`{key}.min` is {min}, more than `max`, {max}");
+            found.bad(&format!("{key}.min"), message, "from the least to the most");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! What a scenario may ask for. The bounds are far beyond any experiment that makes sense, and
 //! low enough that no file makes an engine run for ever or out of memory.
 
-use paceline_units::{Bytes, Duration, Rate};
+use paceline_units::{Bytes, Duration};
+
+pub use paceline_units::limits::{MAX_MTU, MAX_QUEUE, MAX_RATE, MAX_RTT, MIN_MTU};
 
 /// The longest run.
 pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -19,20 +21,6 @@ pub const MAX_PROBLEMS: usize = 100;
 pub const MAX_LINKS: usize = 1_000;
 /// The most events.
 pub const MAX_EVENTS: usize = 100_000;
-/// The fastest bottleneck or application.
-pub const MAX_RATE: Rate = Rate::from_bps(10_000_000_000_000);
-/// The longest round-trip time.
-pub const MAX_RTT: Duration = Duration::from_secs(100);
-/// The largest queue.
-pub const MAX_QUEUE: Bytes = Bytes::new(1 << 40);
-/// The shortest time between two updates of a queue's controller.
-pub const MIN_UPDATE: Duration = Duration::from_micros(10);
-/// The most queues that a fair queue spreads flows over.
-pub const MAX_QUEUES: u32 = 65_536;
-/// The smallest MTU (RFC 791).
-pub const MIN_MTU: Bytes = Bytes::new(68);
-/// The largest MTU: that of an IP packet.
-pub const MAX_MTU: Bytes = Bytes::new(65_535);
 /// The smallest header: IPv4 and TCP without options.
 pub const MIN_HEADER: Bytes = Bytes::new(40);
 /// The shortest retransmission timeout.

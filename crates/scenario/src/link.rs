@@ -1,93 +1,232 @@
-//! `[[links]]`: what flows cross beside the path's own link.
+//! Links: that of the path, those beside it, and what changes on them.
 
-use paceline_units::{Duration, Gain, Rate};
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::path::PathBuf;
 
-use crate::document::Node;
-use crate::flow::zero;
-use crate::impair::{Policer, Reorder};
-use crate::loss::Loss;
-use crate::path::{PathSection, QUEUE_NEEDS_SIZE, no_loss};
-use crate::queue::Queue;
-use crate::reader::{Read, Reader};
+use paceline_units::{
+    Bytes, Duration, Gain, Hold, Loss, Policer, Rate, Reorder, Setting, Settings,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
-/// A link that flows cross if their route names it.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
-pub struct LinkSection {
-    /// Its name, for routes, events and plots.
-    pub name: String,
-    /// Its capacity.
-    pub rate: Rate,
-    /// One-way propagation delay, a part of the round trip of the flows that cross it.
-    #[schemars(default = "zero")]
-    pub delay: Duration,
-    /// The queue in front of it. A `bdp` is its rate times the path's round trip.
-    pub queue: Queue,
+use crate::bounds::{Findings, below, mtu, rate, share, time};
+use crate::document::{Node, Value, join};
+use crate::engines::ALL;
+use crate::limits;
+use crate::link_keys::link_keys;
+use crate::packets::Packets;
+use crate::queue::{NEEDS_SIZE, Queue};
+use crate::reader::{Read, Reader, Table, choices};
+use crate::section::{Key, Properties, plain_keys, section};
+
+link_keys! {
     /// Which packets are lost on the way.
-    #[schemars(default = "crate::loss::none")]
-    pub loss: Loss,
+    Loss loss: always Loss = Loss::NONE;
+    once {
+        /// Drop the next so many packets.
+        Drop drop: Packets;
+        /// Hold the next so many packets on the way.
+        Hold hold: Hold;
+    }
     /// Some packets arrive later than in their turn. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reorder: Option<Reorder>,
+    Reorder reorder: maybe Reorder, "Which packets arrive later than in their turn.";
     /// The probability that a packet arrives twice, independently of all others.
-    #[schemars(default = "no_loss")]
-    pub duplicate: Gain,
+    Duplicate duplicate: always Gain = Gain::from_millionths(0), in share(),
+        "The probability that a packet arrives twice.";
     /// Each packet takes up to this longer, uniform and seeded, but overtakes none.
-    #[schemars(default = "zero")]
-    pub jitter: Duration,
+    Jitter jitter: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
+        "How much longer a packet may take.";
     /// A token bucket in front of the queue. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policer: Option<Policer>,
+    Policer policer: maybe Policer as PolicerChange,
+        "The token bucket in front of the queue; \"off\" takes it away.";
     /// What has left the queue waits for the next multiple of this time, and goes on together.
-    #[schemars(default = "zero")]
-    pub aggregation: Duration,
+    Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
+        "The time between departures from the link; \"0 ms\" ends bundling.";
+}
+
+section! {
+    /// The bottleneck that all flows share.
+    pub struct PathSection, "a table" {
+        /// The name of its link, for routes.
+        name: String = "bottleneck".to_owned(), on ALL;
+        /// Its capacity: fixed, or a recorded trace.
+        rate: RateSource, needs "say how fast the bottleneck is: rate = \"50 Mbit/s\" or rate = { trace = \"FILE\" }";
+        /// Round-trip propagation delay.
+        rtt: Duration, needs "say how long a round trip is: rtt = \"40 ms\"", in time(limits::MAX_RTT);
+        /// The queue in front of it.
+        queue: Queue, needs NEEDS_SIZE;
+        /// What every link has.
+        link: LinkKeys = LinkKeys::default(), on ALL;
+        /// ACKs wait for the next multiple of this time, and come back together.
+        ack_aggregation: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
+        /// The largest IP packet, headers included.
+        mtu: Bytes = Bytes::new(1500), in mtu(), on ALL;
+    }
+}
+
+section! {
+    /// A link that flows cross if their route names it.
+    pub struct LinkSection, "a table" {
+        /// Its name, for routes, events and plots.
+        name: String, needs "name it, for routes: name = \"nic\"";
+        /// Its capacity.
+        rate: Rate, needs "say how fast it is: rate = \"50 Gbit/s\"", in rate();
+        /// One-way propagation delay, a part of the round trip of the flows that cross it.
+        delay: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
+        /// The queue in front of it. A `bdp` is its rate times the path's round trip.
+        queue: Queue, needs NEEDS_SIZE;
+        /// What every link has.
+        link: LinkKeys = LinkKeys::default(), on ALL;
+    }
 }
 
 impl PathSection {
     /// The path's own link at `rate`, with `delay` of its own.
-    pub fn link(&self, rate: Rate, delay: Duration) -> LinkSection {
+    pub fn own_link(&self, rate: Rate, delay: Duration) -> LinkSection {
         LinkSection {
             name: self.name.clone(),
             rate,
             delay,
             queue: self.queue.clone(),
-            loss: self.loss,
-            reorder: self.reorder,
-            duplicate: self.duplicate,
-            jitter: self.jitter,
-            policer: self.policer,
-            aggregation: self.aggregation,
+            link: self.link.clone(),
         }
     }
 }
 
-impl Read for LinkSection {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let mut table = reader.table(node, key, "a table")?;
-        let name = table.required("name", "name it, for routes: name = \"nic\"");
-        let rate = table.required("rate", "say how fast it is: rate = \"50 Gbit/s\"");
-        let delay = table.or("delay", zero());
-        let queue = table.required("queue", QUEUE_NEEDS_SIZE);
-        let loss = table.or("loss", Loss::NONE);
-        let reorder = table.optional("reorder");
-        let duplicate = table.or("duplicate", no_loss());
-        let jitter = table.or("jitter", zero());
-        let policer = table.optional("policer");
-        let aggregation = table.or("aggregation", zero());
-        table.finish();
-        Some(Self {
-            name: name?,
-            rate: rate?,
-            delay,
-            queue: queue?,
-            loss,
-            reorder,
-            duplicate,
-            jitter,
-            policer,
-            aggregation,
+plain_keys!(RateSource);
+
+/// Where the capacity comes from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum RateSource {
+    /// The same until an event changes it.
+    Fixed(Rate),
+    /// Delivery opportunities from a file in mahimahi's format.
+    Trace {
+        /// The file, relative to the scenario's folder; see [`crate::Scenario::trace_path`].
+        trace: PathBuf,
+    },
+}
+
+impl JsonSchema for RateSource {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RateSource".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A fixed rate, or a trace in mahimahi's format",
+            "anyOf": [
+                generator.subschema_for::<Rate>(),
+                {
+                    "type": "object",
+                    "properties": { "trace": {
+                        "type": "string",
+                        "description": "The file, relative to the scenario's folder",
+                    } },
+                    "required": ["trace"],
+                    "additionalProperties": false,
+                },
+            ],
         })
+    }
+}
+
+impl Read for RateSource {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        if !matches!(node.value, Value::Table(_)) {
+            return Rate::read(node, key, reader).map(Self::Fixed);
+        }
+        let mut table = reader.table(node, key, "a rate or a trace")?;
+        let trace = table.required("trace", "name the file: rate = { trace = \"FILE\" }");
+        table.finish();
+        Some(Self::Trace { trace: trace? })
+    }
+}
+
+impl Read for Loss {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Table(_) => Read::read(node, key, reader).map(Self::Burst),
+            _ => Gain::read(node, key, reader).map(Self::Independent),
+        }
+    }
+}
+
+impl Key for Loss {
+    fn check(&self, key: &str, found: &mut Findings) {
+        match self {
+            Self::Independent(loss) => found.share(key, *loss),
+            Self::Burst(burst) => burst.check(key, found),
+        }
+    }
+}
+
+/// The policer from now on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PolicerChange {
+    /// None: "off".
+    Off,
+    /// This one, with a full bucket.
+    Set(Policer),
+}
+
+impl From<Policer> for PolicerChange {
+    fn from(policer: Policer) -> Self {
+        Self::Set(policer)
+    }
+}
+
+impl Serialize for PolicerChange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => serializer.serialize_str("off"),
+            Self::Set(policer) => policer.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for PolicerChange {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PolicerChange".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A policer from now on, or none",
+            "anyOf": [{ "const": "off" }, generator.subschema_for::<Policer>()],
+        })
+    }
+}
+
+impl Read for PolicerChange {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let wanted = "\"off\" or a table such as { rate = \"10 Mbit/s\", burst = \"100 kB\" }";
+        match &node.value {
+            Value::Text(text) if text == "off" => Some(Self::Off),
+            Value::Text(text) => {
+                let hint = choices(text, &["off"], "\"");
+                reader.bad_value(node, key, wanted, hint)
+            }
+            Value::Table(_) => Policer::read(node, key, reader).map(Self::Set),
+            _ => reader.wrong_type(node, key, wanted),
+        }
+    }
+}
+
+impl Key for PolicerChange {
+    fn check(&self, key: &str, found: &mut Findings) {
+        if let Self::Set(policer) = self {
+            policer.check(key, found);
+        }
+    }
+}
+
+impl Settings for PolicerChange {
+    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
+        match self {
+            Self::Off => show("", Setting::Word("off")),
+            Self::Set(policer) => policer.settings(show),
+        }
     }
 }

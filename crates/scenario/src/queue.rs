@@ -1,294 +1,177 @@
-//! The queue in front of a link: its discipline and the options of that.
+//! The queue in front of a link: its discipline, the options of that, and its size.
 
-use paceline_units::{Bytes, Duration, Gain};
+use std::cell::Cell;
+
+use paceline_units::options::Named;
+use paceline_units::schema::{described, description, options as option_schemas, table};
+use paceline_units::{Site, Size};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 
-use crate::aqm::{Red, StepMark};
-use crate::document::Node;
-use crate::flow::yes;
-use crate::path::{QUEUE_NEEDS_SIZE, QueueSize};
-use crate::reader::{Read, Reader, Table};
+use crate::bounds::Findings;
+use crate::document::{Node, join};
+use crate::options::{self, Options};
+use crate::reader::{Read, Reader};
+use crate::section::Key;
+use crate::vocabulary::Vocabulary;
 
-/// The queue in front of a link.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Something that was chosen by its name, with every option.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Its name.
+    pub name: &'static str,
+    /// Its options, in the order of their description.
+    pub options: Options,
+}
+
+/// The queue in front of a link. Which disciplines there are is not known here.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// The discipline.
-    #[serde(flatten)]
-    pub kind: QueueKind,
+    pub kind: Choice,
     /// How much it holds.
-    pub size: QueueSize,
-    /// Marks with CE what finds more waiting than a threshold. Unset: it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mark: Option<StepMark>,
-    /// Random early detection. Unset: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub red: Option<Red>,
+    pub size: Size,
+    /// How it signals congestion before it is full; one at most.
+    pub early_signals: Vec<Choice>,
 }
 
-/// A queueing discipline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
-pub enum QueueKind {
-    /// First in, first out; what does not fit is dropped on arrival.
-    #[default]
-    DropTail,
-    /// Controlled delay (RFC 8289).
-    Codel(Codel),
-    /// Fair queues, each with CoDel (RFC 8290).
-    #[serde(rename = "fq_codel")]
-    FqCodel(FqCodel),
-    /// Proportional integral controller enhanced (RFC 8033).
-    Pie(Pie),
-    /// Two coupled queues, one of them for L4S (RFC 9332).
-    DualPi2(DualPi2),
+pub(crate) const NEEDS_SIZE: &str = "a queue needs a size, because results depend on it: \
+    queue = { kind = \"droptail\", size = \"1 bdp\" }; \
+    other sizes: \"165 packets\", \"250 kB\", \"40 ms\"";
+
+impl Serialize for Queue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", self.kind.name)?;
+        for (name, value) in &self.kind.options {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("size", &self.size)?;
+        for signal in &self.early_signals {
+            map.serialize_entry(signal.name, &Written(&signal.options))?;
+        }
+        map.end()
+    }
 }
 
-/// Controlled delay (RFC 8289): drops or marks at the head while packets have waited longer than
-/// the target for an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Codel {
-    /// How long packets may wait (`TARGET`).
-    #[schemars(default = "codel_target")]
-    pub target: Duration,
-    /// For how long they may wait longer (`INTERVAL`).
-    #[schemars(default = "codel_interval")]
-    pub interval: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped.
-    #[schemars(default = "yes")]
-    pub ecn: bool,
-}
+struct Written<'o>(&'o Options);
 
-/// Fair queues, each with CoDel (RFC 8290). What overflows is dropped from the longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FqCodel {
-    /// CoDel of each queue.
-    #[serde(flatten)]
-    pub codel: Codel,
-    /// How many queues flows are spread over.
-    #[schemars(default = "fq_flows")]
-    pub flows: u32,
-    /// What a queue sends in its turn.
-    #[schemars(default = "fq_quantum")]
-    pub quantum: Bytes,
-}
-
-/// Proportional integral controller enhanced (RFC 8033): drops or marks on arrival, with a
-/// probability that follows the delay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Pie {
-    /// The delay to hold (`QDELAY_REF`).
-    #[schemars(default = "pie_target")]
-    pub target: Duration,
-    /// Time between updates of the probability (`T_UPDATE`).
-    #[schemars(default = "pie_target")]
-    pub update: Duration,
-    /// Weight of the distance from the target.
-    #[schemars(default = "pie_alpha")]
-    pub alpha: Frequency,
-    /// Weight of the change since the last update.
-    #[schemars(default = "pie_beta")]
-    pub beta: Frequency,
-    /// How long a burst passes without drops (`MAX_BURST`).
-    #[schemars(default = "pie_burst")]
-    pub burst: Duration,
-    /// Whether ECN-capable packets are marked instead of dropped (section 5.1).
-    #[schemars(default = "yes")]
-    pub ecn: bool,
-    /// The probability from which on they are dropped all the same (`mark_ecnth`).
-    #[schemars(default = "pie_mark_limit")]
-    pub mark_limit: Gain,
-    /// Whether drops are kept from clustering (section 5.4).
-    #[schemars(default = "yes")]
-    pub derandomize: bool,
-}
-
-/// DualPI2 (RFC 9332, appendix A): a Classic queue and one for L4S, whose marks are coupled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct DualPi2 {
-    /// The delay to hold in the Classic queue.
-    #[schemars(default = "pie_target")]
-    pub target: Duration,
-    /// The longest round trip that it is to be stable at; the gains follow from it.
-    #[schemars(default = "codel_interval")]
-    pub rtt_max: Duration,
-    /// The coupling factor `k`.
-    #[schemars(default = "dual_coupling")]
-    pub coupling: u32,
-    /// The sojourn in the L4S queue from which on it marks (`minTh`).
-    #[schemars(default = "dual_ramp_min")]
-    pub ramp_min: Duration,
-    /// How much more marks all (`range`).
-    #[schemars(default = "dual_ramp_range")]
-    pub ramp_range: Duration,
-    /// What the Classic queue gets at least while both have packets.
-    #[schemars(default = "dual_classic_share")]
-    pub classic_share: Gain,
-}
-
-/// A weight per second, in millionths: "0.125 Hz".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frequency(pub Gain);
-
-fn codel_target() -> Duration {
-    Duration::from_millis(5)
-}
-
-fn codel_interval() -> Duration {
-    Duration::from_millis(100)
-}
-
-fn fq_flows() -> u32 {
-    1024
-}
-
-fn fq_quantum() -> Bytes {
-    Bytes::new(1514)
-}
-
-fn pie_target() -> Duration {
-    Duration::from_millis(15)
-}
-
-fn pie_alpha() -> Frequency {
-    Frequency(Gain::from_millionths(125_000))
-}
-
-fn pie_beta() -> Frequency {
-    Frequency(Gain::from_millionths(1_250_000))
-}
-
-fn pie_burst() -> Duration {
-    Duration::from_millis(150)
-}
-
-fn pie_mark_limit() -> Gain {
-    Gain::from_millionths(100_000)
-}
-
-fn dual_coupling() -> u32 {
-    2
-}
-
-fn dual_ramp_min() -> Duration {
-    Duration::from_micros(800)
-}
-
-fn dual_ramp_range() -> Duration {
-    Duration::from_micros(400)
-}
-
-fn dual_classic_share() -> Gain {
-    Gain::from_millionths(100_000)
-}
-
-/// The names of the disciplines.
-#[derive(Clone, Copy)]
-enum Name {
-    DropTail,
-    Codel,
-    FqCodel,
-    Pie,
-    DualPi2,
-}
-
-const NAMES: [(&str, Name); 5] = [
-    ("droptail", Name::DropTail),
-    ("codel", Name::Codel),
-    ("fq_codel", Name::FqCodel),
-    ("pie", Name::Pie),
-    ("dualpi2", Name::DualPi2),
-];
-
-impl Read for Name {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        reader.word(node, key, "a queueing discipline", &NAMES)
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }
 
 impl Read for Queue {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        let Vocabulary {
+            queues,
+            early_signals,
+        } = *reader.vocabulary();
         let wanted = "a table such as { kind = \"droptail\", size = \"1 bdp\" }";
         let mut table = reader.table(node, key, wanted)?;
         // What other keys there are depends on it.
-        let name = table.node("kind").map(|node| {
-            let key = crate::reader::join(key, "kind");
-            Name::read(node, &key, table.reader)
-        });
-        let name = match name {
-            None => Name::DropTail,
-            Some(Some(name)) => name,
-            Some(None) => return None,
-        };
-        let size = table.required("size", QUEUE_NEEDS_SIZE);
-        let (mut mark, mut red) = (None, None);
-        let kind = match name {
-            Name::DropTail => {
-                (mark, red) = (table.optional("mark"), table.optional("red"));
-                QueueKind::DropTail
+        let plain = queues.first()?;
+        let named = match table.node("kind") {
+            None => plain,
+            Some(node) => {
+                let names: Vec<&'static str> = queues.iter().map(|named| named.name).collect();
+                let key = join(key, "kind");
+                let name = table
+                    .reader
+                    .word(node, &key, "a queueing discipline", &names)?;
+                queues.iter().find(|named| named.name == name)?
             }
-            Name::Codel => QueueKind::Codel(Codel::options(&mut table)),
-            Name::FqCodel => QueueKind::FqCodel(FqCodel::options(&mut table)),
-            Name::Pie => QueueKind::Pie(Pie::options(&mut table)),
-            Name::DualPi2 => QueueKind::DualPi2(DualPi2::options(&mut table)),
         };
+        let size = table.required("size", NEEDS_SIZE);
+        let options = options::read(&mut table, named.options());
+        let mut signals = Vec::new();
+        if named.name == plain.name {
+            for signal in early_signals {
+                let Some(node) = table.node(signal.name) else {
+                    continue;
+                };
+                let takes = example(signal);
+                let key = join(key, signal.name);
+                let mut inner = table.reader.table(node, &key, &takes)?;
+                let options = options::read(&mut inner, signal.options());
+                inner.finish();
+                signals.push(options.map(|options| Choice {
+                    name: signal.name,
+                    options,
+                }));
+            }
+        }
         table.finish();
         Some(Self {
-            kind,
+            kind: Choice {
+                name: named.name,
+                options: options?,
+            },
             size: size?,
-            mark,
-            red,
+            // What could not be read is reported.
+            early_signals: signals.into_iter().flatten().collect(),
         })
     }
 }
 
-impl Codel {
-    fn options(table: &mut Table<'_, '_, '_>) -> Self {
-        Self {
-            target: table.or("target", codel_target()),
-            interval: table.or("interval", codel_interval()),
-            ecn: table.or("ecn", yes()),
+/// "a table such as { min = \"30 kB\", max = \"90 kB\" }", from the hints of what has to be written.
+fn example(named: &Named) -> String {
+    let parts: Vec<&str> = named
+        .options()
+        .filter_map(|option| {
+            let (_, written) = option.needs.rsplit_once(": ")?;
+            Some(written.split(", \"").next().unwrap_or(written))
+        })
+        .collect();
+    format!("a table such as {{ {} }}", parts.join(", "))
+}
+
+impl Key for Queue {}
+
+impl Queue {
+    /// Finds what is beyond the bounds of its options; `key` is that of the queue.
+    pub(crate) fn check_options(
+        &self,
+        key: &str,
+        vocabulary: &Vocabulary,
+        site: &Site,
+        found: &mut Findings,
+    ) {
+        let mut check = |choice: &Choice, at: &str, among: &[Named]| {
+            let Some(named) = among.iter().find(|named| named.name == choice.name) else {
+                return;
+            };
+            options::check(at, named.options(), &choice.options, found);
+            if let Some(refusal) = (named.check)(&choice.options, site) {
+                let key = join(at, refusal.option);
+                found.bad(&key, format!("`{key}` {}", refusal.message), refusal.hint);
+            }
+        };
+        check(&self.kind, key, vocabulary.queues);
+        for signal in &self.early_signals {
+            check(signal, &join(key, signal.name), vocabulary.early_signals);
+        }
+        if let [first, second, ..] = &self.early_signals[..] {
+            let message = format!("`{key}` has both `{}` and `{}`", first.name, second.name);
+            found.bad(&join(key, first.name), message, "choose one of them");
         }
     }
 }
 
-impl FqCodel {
-    fn options(table: &mut Table<'_, '_, '_>) -> Self {
-        Self {
-            codel: Codel::options(table),
-            flows: table.or("flows", fq_flows()),
-            quantum: table.or("quantum", fq_quantum()),
-        }
-    }
+thread_local! {
+    /// What the schema is being written for: schemars asks types, which have no context.
+    static DESCRIBED: Cell<Option<&'static Vocabulary>> = const { Cell::new(None) };
 }
 
-impl Pie {
-    fn options(table: &mut Table<'_, '_, '_>) -> Self {
-        Self {
-            target: table.or("target", pie_target()),
-            update: table.or("update", pie_target()),
-            alpha: table.or("alpha", pie_alpha()),
-            beta: table.or("beta", pie_beta()),
-            burst: table.or("burst", pie_burst()),
-            ecn: table.or("ecn", yes()),
-            mark_limit: table.or("mark_limit", pie_mark_limit()),
-            derandomize: table.or("derandomize", yes()),
-        }
-    }
-}
-
-impl DualPi2 {
-    fn options(table: &mut Table<'_, '_, '_>) -> Self {
-        Self {
-            target: table.or("target", pie_target()),
-            rtt_max: table.or("rtt_max", codel_interval()),
-            coupling: table.or("coupling", dual_coupling()),
-            ramp_min: table.or("ramp_min", dual_ramp_min()),
-            ramp_range: table.or("ramp_range", dual_ramp_range()),
-            classic_share: table.or("classic_share", dual_classic_share()),
-        }
-    }
+/// Calls `schema` while queues are described with `vocabulary`.
+pub(crate) fn with_vocabulary<T>(vocabulary: &'static Vocabulary, schema: impl FnOnce() -> T) -> T {
+    DESCRIBED.set(Some(vocabulary));
+    let made = schema();
+    DESCRIBED.set(None);
+    made
 }
 
 impl JsonSchema for Queue {
@@ -298,98 +181,54 @@ impl JsonSchema for Queue {
 
     /// One form for each kind.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let size = generator.subschema_for::<QueueSize>();
-        let mark = generator.subschema_for::<StepMark>();
-        let red = generator.subschema_for::<Red>();
-        let droptail = json_schema!({
-            "description": "First in, first out; what does not fit is dropped on arrival",
-            "properties": {
-                "mark": {
-                    "description": "Marks with CE what finds more waiting than a threshold",
-                    "allOf": [mark],
-                },
-                "red": { "description": "Random early detection", "allOf": [red] },
-            },
-        });
-        let forms = [
-            ("droptail", droptail),
-            ("codel", Codel::json_schema(generator)),
-            ("fq_codel", FqCodel::json_schema(generator)),
-            ("pie", Pie::json_schema(generator)),
-            ("dualpi2", DualPi2::json_schema(generator)),
-        ]
-        .map(|(name, mut form)| {
-            let mut properties = serde_json::Map::new();
-            let mut kind = json_schema!({ "description": "The discipline", "const": name });
-            if name == "droptail" {
-                kind.insert("default".into(), name.into());
+        let Some(vocabulary) = DESCRIBED.get() else {
+            return json_schema!({ "type": "object" });
+        };
+        let size = generator.subschema_for::<Size>();
+        let size = json!({ "description": "How much it holds", "allOf": [size] });
+        let signals: Vec<(&str, Json)> = vocabulary
+            .early_signals
+            .iter()
+            .map(|signal| (signal.name, early_schema(signal, generator)))
+            .collect();
+        let mut forms = Vec::new();
+        for (number, named) in vocabulary.queues.iter().enumerate() {
+            let is_default = number == 0;
+            let mut kind = json!({ "description": "The discipline", "const": named.name });
+            let mut required = vec!["kind", "size"];
+            let mut properties = Map::new();
+            if let (true, Some(kind)) = (is_default, kind.as_object_mut()) {
+                kind.insert("default".into(), named.name.into());
+                required = vec!["size"];
             }
-            properties.insert("kind".into(), kind.into());
-            let size =
-                json_schema!({ "description": "How much it holds", "allOf": [size.clone()] });
-            properties.insert("size".into(), size.into());
-            if let Some(Json::Object(options)) = form.remove("properties") {
-                properties.extend(options);
+            properties.insert("kind".into(), kind);
+            properties.insert("size".into(), size.clone());
+            let (options, needed) = option_schemas(named.options(), generator);
+            properties.extend(options);
+            required.extend(needed);
+            if is_default {
+                let signals = signals.iter().cloned();
+                properties.extend(signals.map(|(name, schema)| (name.to_owned(), schema)));
             }
-            let required = match name {
-                "droptail" => vec!["size"],
-                _ => vec!["kind", "size"],
-            };
-            form.insert("type".into(), "object".into());
-            form.insert("properties".into(), properties.into());
-            form.insert("required".into(), required.into());
-            form.insert("additionalProperties".into(), false.into());
-            form
-        });
-        json_schema!({
-            "description": "The queue in front of a link",
-            "anyOf": forms,
-        })
-    }
-}
-
-impl Serialize for Frequency {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (whole, rest) = (
-            self.0.millionths() / 1_000_000,
-            self.0.millionths() % 1_000_000,
-        );
-        let text = format!("{whole}.{rest:06}");
-        let text = text.trim_end_matches('0').trim_end_matches('.');
-        serializer.collect_str(&format_args!("{text} Hz"))
-    }
-}
-
-impl JsonSchema for Frequency {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Frequency".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A weight per second",
-            "type": "string",
-            "examples": ["0.125 Hz"],
-            "pattern": "^\\s*[0-9]+(\\.[0-9]+)?\\s*Hz\\s*$",
-        })
-    }
-}
-
-impl Read for Frequency {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let wanted = "a weight per second such as \"0.125 Hz\"";
-        let text = reader.text(node, key, wanted)?.trim();
-        // A megabyte is a million: the weight in millionths, exactly.
-        let millionths = text
-            .strip_suffix("Hz")
-            .and_then(|number| Bytes::parse(&format!("{} MB", number.trim())).ok())
-            .and_then(|millions| u32::try_from(millions.get()).ok());
-        match millionths {
-            Some(millionths) => Some(Self(Gain::from_millionths(millionths))),
-            None => {
-                let hint = "a decimal number up to 4294 with at most 6 places, and the unit Hz";
-                reader.bad_value(node, key, wanted, hint.to_owned())
-            }
+            forms.push(json!({
+                "description": description(named.about),
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            }));
         }
+        json_schema!({ "description": "The queue in front of a link", "anyOf": forms })
     }
+}
+
+/// A signal's key: its table is a definition of its own.
+fn early_schema(signal: &Named, generator: &mut SchemaGenerator) -> Json {
+    let schema = table(signal.about, signal.options(), generator);
+    generator
+        .definitions_mut()
+        .insert(signal.title.to_owned(), schema.into());
+    let reference = json!({ "$ref": format!("#/$defs/{}", signal.title) });
+    let schema = json_schema!({ "allOf": [reference] });
+    described(schema, signal.summary.to_owned(), None)
 }

@@ -1,12 +1,13 @@
 //! From the tree to typed values, collecting every problem on the way.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use paceline_units::{Bytes, Duration, Gain, ParseError, ParseErrorKind, Rate};
+use paceline_units::{ParseError, ParseErrorKind};
 
 use crate::diagnostic::{Diagnostic, Kind};
-use crate::document::{Document, Entries, Node, Origin, Value};
+use crate::document::{Document, Entries, Node, Origin, Value, join};
 use crate::limits;
+use crate::vocabulary::Vocabulary;
 
 /// Collects what is wrong with a document.
 pub(crate) struct Reader<'d> {
@@ -25,6 +26,11 @@ impl<'d> Reader<'d> {
             document,
             problems: Vec::new(),
         }
+    }
+
+    /// The names that there are to choose from.
+    pub(crate) fn vocabulary(&self) -> &'static Vocabulary {
+        self.document.vocabulary
     }
 
     /// The file's name without folder and ending.
@@ -97,22 +103,21 @@ impl<'d> Reader<'d> {
     }
 
     /// One of a few words.
-    pub(crate) fn word<T: Clone>(
+    pub(crate) fn word(
         &mut self,
         node: &Node,
         key: &str,
         wanted: &str,
-        words: &[(&str, T)],
-    ) -> Option<T> {
+        words: &[&'static str],
+    ) -> Option<&'static str> {
         let text = self.text(node, key, wanted)?;
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
-            return Some(value.clone());
+        if let Some(word) = words.iter().find(|word| **word == text) {
+            return Some(word);
         }
-        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        self.bad_value(node, key, wanted, choices(text, &names, "\""))
+        self.bad_value(node, key, wanted, choices(text, words, "\""))
     }
 
-    fn quantity<T>(
+    pub(crate) fn quantity<T>(
         &mut self,
         node: &Node,
         key: &str,
@@ -163,7 +168,7 @@ pub(crate) struct Table<'n, 'r, 'd> {
     pub(crate) reader: &'r mut Reader<'d>,
     pub(crate) origin: &'n Origin,
     entries: &'n Entries,
-    key: &'n str,
+    pub(crate) key: &'n str,
     known: Vec<&'static str>,
 }
 
@@ -175,21 +180,24 @@ impl<'n> Table<'n, '_, '_> {
     }
 
     /// What stands at `name`: `None` if nothing, `Some(None)` if something wrong.
-    fn get<T: Read>(&mut self, name: &'static str) -> Option<Option<T>> {
+    pub(crate) fn get<T: Read>(&mut self, name: &'static str) -> Option<Option<T>> {
         let node = self.node(name)?;
         Some(T::read(node, &join(self.key, name), self.reader))
     }
 
     /// A key that must be there.
     pub(crate) fn required<T: Read>(&mut self, name: &'static str, why: &str) -> Option<T> {
-        self.get(name).unwrap_or_else(|| {
-            let key = join(self.key, name);
-            let message = format!("`{key}` is missing");
-            let hint = Some(why.to_owned());
-            self.reader
-                .report(Kind::MissingKey, self.origin, &key, message, hint);
-            None
-        })
+        self.get(name).unwrap_or_else(|| self.missing(name, why))
+    }
+
+    /// Reports a key that must be there and is not.
+    pub(crate) fn missing<T>(&mut self, name: &str, why: &str) -> Option<T> {
+        let key = join(self.key, name);
+        let message = format!("`{key}` is missing");
+        let hint = Some(why.to_owned());
+        self.reader
+            .report(Kind::MissingKey, self.origin, &key, message, hint);
+        None
     }
 
     /// A key with a default, which also stands in for a wrong value once that is reported.
@@ -266,19 +274,6 @@ fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-pub(crate) fn join(above: &str, name: &str) -> String {
-    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = if !name.is_empty() && name.chars().all(bare) {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
-    };
-    match above {
-        "" => name,
-        above => format!("{above}.{name}"),
-    }
-}
-
 /// A value as a message names it.
 pub(crate) fn describe(node: &Node) -> String {
     match &node.value {
@@ -292,84 +287,5 @@ pub(crate) fn describe(node: &Node) -> String {
         Value::Datetime(text) => text.clone(),
         Value::Array(_) => "an array".to_owned(),
         Value::Table(_) => "a table".to_owned(),
-    }
-}
-
-macro_rules! quantities {
-    ($($unit:ident: $name:literal, $example:literal;)*) => {$(
-        impl Read for $unit {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                reader.quantity(node, key, ($name, $example), $unit::parse)
-            }
-        }
-    )*};
-}
-quantities! {
-    Rate: "rate", "50 Mbit/s";
-    Duration: "time", "40 ms";
-    Bytes: "volume", "250 kB";
-    Gain: "share", "2 %";
-}
-
-impl Read for bool {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        match node.value {
-            Value::Flag(flag) => Some(flag),
-            _ => reader.wrong_type(node, key, "true or false"),
-        }
-    }
-}
-
-impl Read for String {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        reader.text(node, key, "text").map(str::to_owned)
-    }
-}
-
-impl Read for PathBuf {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let text = reader.text(node, key, "the name of a file")?;
-        if text.is_empty() {
-            let hint = "the name is empty".to_owned();
-            return reader.bad_value(node, key, "the name of a file", hint);
-        }
-        Some(text.into())
-    }
-}
-
-fn integer(node: &Node, key: &str, reader: &mut Reader<'_>, most: u64) -> Option<u64> {
-    match node.value {
-        Value::Integer(number) => match u64::try_from(number) {
-            Ok(number) if number <= most => Some(number),
-            _ => reader.bad_value(node, key, "a whole number", format!("from 0 to {most}")),
-        },
-        _ => reader.wrong_type(node, key, "a whole number"),
-    }
-}
-
-impl Read for u32 {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        integer(node, key, reader, u64::from(u32::MAX)).and_then(|n| n.try_into().ok())
-    }
-}
-
-/// Whole numbers end where TOML's do, so that any can be written back.
-impl Read for u64 {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        integer(node, key, reader, i64::MAX.unsigned_abs())
-    }
-}
-
-impl<T: Read> Read for Vec<T> {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let Value::Array(items) = &node.value else {
-            return reader.wrong_type(node, key, "an array");
-        };
-        let read: Vec<Option<T>> = items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| T::read(item, &format!("{key}[{index}]"), reader))
-            .collect();
-        read.into_iter().collect()
     }
 }

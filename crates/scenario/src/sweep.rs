@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::diagnostic::Kind;
-use crate::document::{Entries, Entry, Node, Origin, Value, override_text, split};
+use crate::document::{Entries, Entry, Node, Origin, Value, join, override_text, split};
 use crate::limits;
-use crate::reader::{Read, Reader, describe, join};
+use crate::reader::{Read, Reader, describe};
 
 /// What is varied, over which seeds, and what is looked at.
 #[derive(Clone, Debug, Default)]
@@ -430,8 +430,12 @@ impl Read for End {
 
 impl Read for Scale {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let words = [("linear", Self::Linear), ("log", Self::Log)];
-        reader.word(node, key, "\"linear\" or \"log\"", &words)
+        let word = reader.word(node, key, "\"linear\" or \"log\"", &["linear", "log"])?;
+        Some(if word == "log" {
+            Self::Log
+        } else {
+            Self::Linear
+        })
     }
 }
 

@@ -3,7 +3,12 @@
 
 use std::fmt::Write;
 
-use paceline_scenario::{Scenario, limits};
+use paceline_scenario::{Scenario, Vocabulary, limits};
+
+static VOCABULARY: Vocabulary = Vocabulary {
+    queues: paceline_path::QUEUES,
+    early_signals: paceline_path::EARLY_SIGNALS,
+};
 
 const VALID: &str = r#"schema = 1
 
@@ -374,7 +379,7 @@ fn shown(case: &Case) -> String {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    let problems = Scenario::parse(&text, "dir/test.toml", &set).expect_err(case.name);
+    let problems = Scenario::parse(&text, "dir/test.toml", &set, &VOCABULARY).expect_err(case.name);
     assert!(!problems.is_empty(), "{}", case.name);
     let mut shown = format!("==== {}\n", case.name);
     for problem in problems {
@@ -385,7 +390,8 @@ fn shown(case: &Case) -> String {
 
 #[test]
 fn every_error_is_shown_as_agreed() {
-    Scenario::parse(VALID, "test.toml", &[]).expect("the file that is spoiled is valid itself");
+    Scenario::parse(VALID, "test.toml", &[], &VOCABULARY)
+        .expect("the file that is spoiled is valid itself");
     let shown: String = CASES.iter().map(shown).collect();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/errors.txt");
     if std::env::var_os("PACELINE_UPDATE").is_some() {
@@ -411,7 +417,7 @@ fn the_number_of_problems_is_bounded() {
         syntax,
         format!("{VALID}{events}"),
     ] {
-        let problems = Scenario::parse(&text, "test.toml", &[]).expect_err("hostile");
+        let problems = Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect_err("hostile");
         assert!((1..=limits::MAX_PROBLEMS).contains(&problems.len()));
     }
 }
@@ -423,7 +429,8 @@ fn a_wrong_point_is_shown_in_its_place() {
         "{VALID}\n[sweep.over]\npath.rate = [\"1 Mbit/s\", \"2 Mbps\"]\n\
          path.rat = [1, 2]\nflows.1.cc = [\"reno\"]\n"
     );
-    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("its form is right");
+    let scenario =
+        Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect("its form is right");
     let found = scenario.check_sweep(|_| Vec::new());
     let places: Vec<_> = found
         .iter()
@@ -434,7 +441,8 @@ fn a_wrong_point_is_shown_in_its_place() {
         [(Some(17), Some(9), "\"1\" is not one of the 1 `flows`")]
     );
     let text = text.replace("flows.1.cc = [\"reno\"]\n", "");
-    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("its form is right");
+    let scenario =
+        Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect("its form is right");
     let found = scenario.check_sweep(|_| Vec::new());
     let places: Vec<_> = found
         .iter()
@@ -453,7 +461,7 @@ fn a_wrong_point_is_shown_in_its_place() {
 #[test]
 fn others_can_point_at_a_key() {
     let text = VALID.replace("\"bbr3\"", "{ name = \"bbr3\", startup_gain = 2.89 }");
-    let scenario = Scenario::parse(&text, "test.toml", &[]).expect("valid");
+    let scenario = Scenario::parse(&text, "test.toml", &[], &VOCABULARY).expect("valid");
     let problem = scenario.diagnostic("flows[0].cc.startup_gain", "no such option", None);
     assert_eq!((problem.line, problem.column), (Some(12), Some(38)));
     // A key that has its default: the table it would be in.

@@ -3,8 +3,16 @@
 use std::path::Path;
 
 use paceline_scenario::*;
-use paceline_units::{Bytes, Duration, Gain, Rate};
+use paceline_units::options::OptionValue;
+use paceline_units::{
+    App, BurstLoss, Bytes, Comparison, Duration, Frequency, Gain, Loss, Rate, Recovery, Site, Size,
+};
 use proptest::prelude::*;
+
+static VOCABULARY: Vocabulary = Vocabulary {
+    queues: paceline_path::QUEUES,
+    early_signals: paceline_path::EARLY_SIGNALS,
+};
 
 const FULL: &str = include_str!("full.toml");
 
@@ -16,7 +24,7 @@ fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn parse(text: &str, pairs: &[(&str, &str)]) -> Scenario {
-    Scenario::parse(text, "dir/full.toml", &set(pairs)).unwrap_or_else(|problems| {
+    Scenario::parse(text, "dir/full.toml", &set(pairs), &VOCABULARY).unwrap_or_else(|problems| {
         let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
         panic!("{}\n{text}", shown.join("\n"))
     })
@@ -41,12 +49,12 @@ fn reads_every_key() {
     assert_eq!(scenario.run.compare, ["bbr3", "cubic"]);
     assert!(scenario.run.record.packets);
     assert_eq!(
-        scenario.path.loss,
+        scenario.path.link.loss,
         Loss::Independent(Gain::from_millionths(1_000))
     );
     assert_eq!(
         scenario.path.queue.size,
-        QueueSize::Bdp {
+        Size::Bdp {
             millionths: 100_000
         }
     );
@@ -62,14 +70,14 @@ fn reads_every_key() {
     assert_eq!(option("interval"), OptionInput::Text("5 s".to_owned()));
     assert_eq!(
         (flow.initial_window, flow.ack.every, flow.ack.quick),
-        (4, 1, 0)
+        (Packets(4), Packets(1), Packets(0))
     );
     assert_eq!(flow.rtt, Some(Duration::from_millis(80)));
     assert_eq!(flow.ack.comp_sack_delay, Some(Duration::from_millis(1)));
     assert!(flow.ack.pushed);
     assert_eq!(flow.max_burst, Some(Bytes::new(64 << 10)));
     assert!(flow.ets && !flow.recovery.tlp);
-    assert_eq!(flow.recovery.kind, RecoveryKind::RackPrrCrb);
+    assert_eq!(flow.recovery.kind, Recovery::RackPrrCrb);
     assert!(!flow.recovery.f_rto && !flow.recovery.undo && !flow.recovery.limited_transmit);
     assert_eq!(
         scenario.flows[1].app,
@@ -90,8 +98,8 @@ fn reads_every_key() {
         Some(RateChange::Factor(Gain::from_millionths(1_500_000)))
     );
     assert_eq!(
-        scenario.events[1].path.as_ref().and_then(|p| p.drop),
-        Some(6)
+        scenario.events[1].path.as_ref().and_then(|p| p.keys.drop),
+        Some(Packets(6))
     );
     assert_eq!(
         scenario.events[0].when,
@@ -105,17 +113,18 @@ fn reads_every_key() {
     let bound = |metric: &str| &scenario.expect[metric];
     assert_eq!(
         (bound("jain_ratio").op, bound("jain_ratio").value),
-        (Op::Ge, 0.95)
+        (Comparison::AtLeast, 0.95)
     );
     assert_eq!(
         (bound("loss_ratio").op, bound("loss_ratio").value),
-        (Op::Lt, 0.01)
+        (Comparison::Less, 0.01)
     );
     assert_eq!(bound("rtt_p95_ns").value, 1e8);
     assert_eq!(bound("goodput_bps").value, 4e7);
     assert_eq!(bound("queue_max_bytes").value, 250e3);
-    assert!(bound("loss_ratio").holds(0.009) && !bound("loss_ratio").holds(0.01));
-    assert!(!bound("jain_ratio").holds(f64::NAN));
+    let holds = |metric: &str, value| bound(metric).op.holds(value, bound(metric).value);
+    assert!(holds("loss_ratio", 0.009) && !holds("loss_ratio", 0.01));
+    assert!(!holds("jain_ratio", f64::NAN));
 }
 
 #[test]
@@ -126,13 +135,13 @@ fn fills_in_the_defaults() {
     assert_eq!(scenario.name, "full");
     assert_eq!((scenario.run.seed, scenario.run.repeats), (1, 1));
     assert_eq!(scenario.sample_interval(), Duration::from_millis(10));
-    assert_eq!(scenario.path.queue.kind, QueueKind::DropTail);
+    assert_eq!(scenario.path.queue.kind.name, "droptail");
     assert_eq!(scenario.path.mtu, Bytes::new(1500));
-    assert_eq!(scenario.path.loss, Loss::NONE);
+    assert_eq!(scenario.path.link.loss, Loss::NONE);
     let flow = &scenario.flows[0];
-    assert_eq!((flow.count, flow.initial_window), (1, 10));
+    assert_eq!((flow.count, flow.initial_window), (1, Packets(10)));
     assert_eq!(flow.app, App::Bulk);
-    assert_eq!((flow.ack.every, flow.ack.quick), (2, 16));
+    assert_eq!((flow.ack.every, flow.ack.quick), (Packets(2), Packets(16)));
     assert_eq!(flow.ack.delay, Duration::from_millis(40));
     assert_eq!(flow.recovery.min_rto, Duration::from_millis(200));
     assert!(flow.recovery.tlp && !flow.ets);
@@ -158,7 +167,7 @@ const KINDS: [&str; 5] = ["droptail", "codel", "fq_codel", "pie", "dualpi2"];
 
 #[test]
 fn each_kind_of_queue_has_the_defaults_of_its_rfc_and_of_the_schema() {
-    let schema: serde_json::Value = serde_json::from_str(&schema_json()).expect("JSON");
+    let schema: serde_json::Value = serde_json::from_str(&schema_json(&VOCABULARY)).expect("JSON");
     let forms = schema["$defs"]["Queue"]["anyOf"].as_array().expect("forms");
     assert_eq!(forms.len(), KINDS.len());
     for (kind, form) in KINDS.iter().zip(forms) {
@@ -176,22 +185,31 @@ fn each_kind_of_queue_has_the_defaults_of_its_rfc_and_of_the_schema() {
             }
         }
         let text = format!("{{ kind = \"{kind}\", size = \"1 bdp\", zz = 1 }}");
-        let wrong = Scenario::parse(FULL, "x", &set(&[("path.queue", &text)]));
+        let wrong = Scenario::parse(FULL, "x", &set(&[("path.queue", &text)]), &VOCABULARY);
         assert_eq!(wrong.expect_err(kind)[0].kind, Kind::UnknownKey);
     }
     let text = "{ kind = \"pie\", size = \"100 ms\", alpha = \"0.25 Hz\", target = \"20 ms\" }";
-    let QueueKind::Pie(pie) = parse(FULL, &[("path.queue", text)]).path.queue.kind else {
-        panic!("not PIE");
-    };
-    assert_eq!(pie.alpha, Frequency(Gain::from_millionths(250_000)));
-    assert_eq!(pie.beta, Frequency(Gain::from_millionths(1_250_000)));
-    assert_eq!(pie.target, Duration::from_millis(20));
-    assert_eq!(pie.update, Duration::from_millis(15));
+    let pie = parse(FULL, &[("path.queue", text)]).path.queue.kind;
+    let option = |name: &str| pie.options.iter().find(|(known, _)| *known == name);
+    for (name, value) in [
+        (
+            "alpha",
+            OptionValue::Frequency(Frequency::from_millionths(250_000)),
+        ),
+        (
+            "beta",
+            OptionValue::Frequency(Frequency::from_millionths(1_250_000)),
+        ),
+        ("target", OptionValue::Duration(Duration::from_millis(20))),
+        ("update", OptionValue::Duration(Duration::from_millis(15))),
+    ] {
+        assert_eq!(option(name), Some(&(name, value)));
+    }
 }
 
 #[test]
 fn loss_is_a_share_or_comes_in_bursts() {
-    let loss = |text: &str| parse(FULL, &[("path.loss", text)]).path.loss;
+    let loss = |text: &str| parse(FULL, &[("path.loss", text)]).path.link.loss;
     assert_eq!(
         loss("2 %"),
         Loss::Independent(Gain::from_millionths(20_000))
@@ -206,42 +224,42 @@ fn loss_is_a_share_or_comes_in_bursts() {
     assert_eq!(loss(text), Loss::Burst(burst));
     let scenario = parse(FULL, &[("path.loss", text)]);
     assert_eq!(
-        parse(&scenario.to_toml(), &[]).path.loss,
-        scenario.path.loss
+        parse(&scenario.to_toml(), &[]).path.link.loss,
+        scenario.path.link.loss
     );
 }
 
 #[test]
 fn a_queue_size_in_bytes() {
-    let (rate, rtt, mtu) = (
-        Rate::from_bps(50_000_000),
-        Duration::from_millis(40),
-        Bytes::new(1500),
-    );
-    let bytes = |size: QueueSize| size.to_bytes(rate, rtt, mtu).get();
+    let site = Site {
+        rate: Rate::from_bps(50_000_000),
+        rtt: Duration::from_millis(40),
+        mtu: Bytes::new(1500),
+    };
+    let bytes = |size: Size| size.to_bytes(&site).get();
     assert_eq!(
-        bytes(QueueSize::Bdp {
+        bytes(Size::Bdp {
             millionths: 1_000_000
         }),
         250_000
     );
     assert_eq!(
-        bytes(QueueSize::Bdp {
+        bytes(Size::Bdp {
             millionths: 100_000
         }),
         25_000
     );
     assert_eq!(
-        bytes(QueueSize::Bdp {
+        bytes(Size::Bdp {
             millionths: 100_000_000
         }),
         25_000_000
     );
-    assert_eq!(bytes(QueueSize::Packets(165)), 247_500);
-    assert_eq!(bytes(QueueSize::Time(Duration::from_millis(4))), 25_000);
-    assert_eq!(bytes(QueueSize::Bytes(Bytes::new(99_999))), 99_999);
+    assert_eq!(bytes(Size::Packets(165)), 247_500);
+    assert_eq!(bytes(Size::Time(Duration::from_millis(4))), 25_000);
+    assert_eq!(bytes(Size::Bytes(Bytes::new(99_999))), 99_999);
     // Never too small for a packet.
-    assert_eq!(bytes(QueueSize::Bdp { millionths: 1 }), 1500);
+    assert_eq!(bytes(Size::Bdp { millionths: 1 }), 1500);
 }
 
 #[test]
@@ -286,8 +304,8 @@ fn overrides_replace_values() {
         scenario.flows[0].cc.options["startup_pacing_gain"],
         OptionInput::Millionths(2_770_000)
     );
-    assert_eq!(scenario.flows[0].ack.every, 3);
-    assert_eq!(scenario.flows[0].ack.quick, 16);
+    assert_eq!(scenario.flows[0].ack.every, Packets(3));
+    assert_eq!(scenario.flows[0].ack.quick, Packets(16));
     assert_eq!(scenario.flows[1].start, Duration::from_secs(2));
     assert_eq!(scenario.name, "another");
 }
@@ -310,7 +328,7 @@ fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
     assert!(found.len() >= 13, "{found:?}");
     for path in found {
         let text = std::fs::read_to_string(&path).expect("a file");
-        let scenario = Scenario::parse(&text, &path.to_string_lossy(), &[])
+        let scenario = Scenario::parse(&text, &path.to_string_lossy(), &[], &VOCABULARY)
             .unwrap_or_else(|problems| panic!("{problems:?}"));
         assert!(
             scenario
@@ -357,16 +375,16 @@ fn the_committed_schema_is_the_types() {
     );
     let committed = std::fs::read_to_string(path).unwrap_or_default();
     assert!(
-        committed == schema_json(),
+        committed == schema_json(&VOCABULARY),
         "docs/reference/scenario.schema.json is stale; write it anew with\n  \
-         cargo run -p paceline-scenario --example schema > docs/reference/scenario.schema.json"
+         make reference"
     );
 }
 
 /// The schema and the reader know the same keys, need the same ones and have the same defaults.
 #[test]
 fn the_schema_agrees_with_the_reader() {
-    let schema: serde_json::Value = serde_json::from_str(&schema_json()).expect("JSON");
+    let schema: serde_json::Value = serde_json::from_str(&schema_json(&VOCABULARY)).expect("JSON");
     let defs = &schema["$defs"];
     let minimal = "schema = 1\nrun.duration = \"60 s\"\n[path]\nrate = \"50 Mbit/s\"\nrtt = \"40 ms\"\n\
                    queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\n[[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 bdp\"\n";
@@ -397,7 +415,8 @@ fn the_schema_agrees_with_the_reader() {
             let path = format!("{prefix}.{key}");
             // The reader knows it: a value of the wrong type is not an unknown key.
             let problems =
-                Scenario::parse(minimal, "x", &set(&[(&path, "{ zz = { } }")])).expect_err(&path);
+                Scenario::parse(minimal, "x", &set(&[(&path, "{ zz = { } }")]), &VOCABULARY)
+                    .expect_err(&path);
             let unknown = |p: &Diagnostic| p.kind == Kind::UnknownKey && p.key == path;
             assert!(!problems.iter().any(unknown), "{path}");
             let needed = required.is_some_and(|list| list.iter().any(|name| name == key));
@@ -471,8 +490,8 @@ const KEYS: &[&str] = &[
     "path.rate",
     "path.rtt",
     "path.queue.size",
-    "path.loss",
-    "path.loss.p",
+    "path.link.loss",
+    "path.link.loss.p",
     "path.queue.kind",
     "path.queue.target",
     "path.queue.alpha",
@@ -515,7 +534,7 @@ const KEYS: &[&str] = &[
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text: String) {
-        if let Err(problems) = Scenario::parse(&text, "x.toml", &[]) {
+        if let Err(problems) = Scenario::parse(&text, "x.toml", &[], &VOCABULARY) {
             prop_assert!(!problems.is_empty());
             for problem in problems {
                 prop_assert!(!problem.to_string().is_empty());
@@ -534,9 +553,9 @@ proptest! {
         let from = places[at.index(places.len())];
         let to = FULL[from..].char_indices().map(|(i, _)| from + i).nth(length).unwrap_or(FULL.len());
         let text = format!("{}{insert}{}", &FULL[..from], &FULL[to..]);
-        match Scenario::parse(&text, "full.toml", &[]) {
+        match Scenario::parse(&text, "full.toml", &[], &VOCABULARY) {
             Ok(scenario) => {
-                let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[]);
+                let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[], &VOCABULARY);
                 prop_assert_eq!(again.map_err(|p| p.len()), Ok(scenario));
             }
             Err(problems) => {
@@ -554,15 +573,15 @@ proptest! {
         pairs in prop::collection::vec((prop::sample::select(KEYS), value()), 1..4),
     ) {
         let pairs: Vec<_> = pairs.iter().map(|(key, value)| (*key, value.as_str())).collect();
-        if let Ok(scenario) = Scenario::parse(FULL, "full.toml", &set(&pairs)) {
-            let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[]);
+        if let Ok(scenario) = Scenario::parse(FULL, "full.toml", &set(&pairs), &VOCABULARY) {
+            let again = Scenario::parse(&scenario.to_toml(), "full.toml", &[], &VOCABULARY);
             prop_assert_eq!(again.map_err(|p| p.len()), Ok(scenario));
         }
     }
 
     #[test]
     fn no_override_makes_it_panic(key in "[a-z0-9.\\[\\]]{0,30}", value: String) {
-        let _ = Scenario::parse(FULL, "full.toml", &[(key, value)]);
+        let _ = Scenario::parse(FULL, "full.toml", &[(key, value)], &VOCABULARY);
     }
 }
 
@@ -579,7 +598,7 @@ fn points(over: &str) -> Vec<(Vec<String>, Vec<String>)> {
 fn a_sweep_has_its_axes_in_the_order_of_the_file() {
     let over = "path.rtt = [\"1 ms\", \"2 ms\"]\n\
                 \"flows.0.cc, flows[1].cc\" = [[\"bbr3\", \"reno\"], \"cubic\"]\n\
-                path.loss = [\"1 %\"]\n\
+                path.link.loss = [\"1 %\"]\n\
                 flows.0.count = { from = 2, to = 8, step = 3 }";
     let own = |keys: &[&str], names: &[&str]| {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
@@ -590,7 +609,7 @@ fn a_sweep_has_its_axes_in_the_order_of_the_file() {
         [
             own(&["path.rtt"], &["1 ms", "2 ms"]),
             own(&["flows.0.cc", "flows.1.cc"], &["bbr3, reno", "cubic"]),
-            own(&["path.loss"], &["1 %"]),
+            own(&["path.link.loss"], &["1 %"]),
             own(&["flows.0.count"], &["2", "5", "8"]),
         ]
     );
@@ -647,7 +666,7 @@ fn a_point_is_the_same_as_its_override() {
             match keys[0].as_str() {
                 "path.queue" => {
                     assert_eq!(name, "{ kind = \"droptail\", size = \"7 packets\" }");
-                    assert_eq!(scenario.path.queue.size, QueueSize::Packets(7));
+                    assert_eq!(scenario.path.queue.size, Size::Packets(7));
                 }
                 _ => assert!(scenario.flows[0].label.is_some()),
             }

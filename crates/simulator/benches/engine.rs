@@ -19,7 +19,7 @@ fn scenario(cc: &str, flows: &str, rate: &str) -> Scenario {
          queue = {{ kind = \"droptail\", size = \"1 bdp\" }}\n{}",
         flows.replace("CC", cc)
     );
-    Scenario::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    paceline_experiment::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
 /// Two hosts of a thousand flows each, one switch port of 50 Gbit/s, 84 us, step marking.
@@ -38,7 +38,7 @@ fn lab(cc: &str) -> Scenario {
         nic(1),
         nic(2)
     );
-    Scenario::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    paceline_experiment::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
 /// User and system time of this process in seconds (Linux; zero elsewhere).

@@ -1,44 +1,12 @@
-use crate::host::Host;
-use paceline_congestion::{AnyController, CaState, Controller, Ecn, Recipe};
-use paceline_recovery::{
-    Amount, Application, Receiver, ReceiverConfig, Segment, Sender, SenderConfig,
-};
+use paceline_congestion::{AnyController, CaState, Config, Controller, Recipe};
+use paceline_experiment::{FlowPlan, seed_of};
+use paceline_path::{Link, Verdict};
+use paceline_recovery::{Acknowledgment, Amount, Application, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
 
-/// What travels over a link.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Packet {
-    pub flow: u32,
-    /// Bytes on the wire, headers included.
-    pub size: u32,
-    /// None in a connection's opening SYN.
-    pub segment: Option<Segment>,
-}
-
-impl paceline_path::Packet for Packet {
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn mark(&mut self) -> bool {
-        match &mut self.segment {
-            Some(segment) if segment.ecn != Ecn::NotEct => {
-                segment.ecn = Ecn::Ce;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn flow(&self) -> u64 {
-        u64::from(self.flow)
-    }
-
-    fn is_l4s(&self) -> bool {
-        let ecn = self.segment.map(|segment| segment.ecn);
-        matches!(ecn, Some(Ecn::Ect1 | Ecn::Ce))
-    }
-}
+use crate::host::Host;
+use crate::packet::Packet;
+use crate::transport::Transport;
 
 /// Where a connection stands.
 pub(crate) enum Stage {
@@ -53,38 +21,21 @@ pub(crate) enum Stage {
 }
 
 /// One connection: its two ends, its application and its plan.
-pub(crate) struct Flow {
+pub(crate) struct Flow<'s> {
     pub id: u32,
     pub stage: Stage,
     pub receiver: Receiver,
     pub application: Application,
     /// What its hosts add, if they add anything.
     pub host: Option<Box<Host>>,
-    pub plan: FlowPlan,
+    pub plan: FlowPlan<'s>,
+    transport: Transport,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
     /// When it had all of it, once the sender knows.
     pub finished: Option<Instant>,
     /// What was last seen of the sender, to tell changes from.
     pub seen: Seen,
-}
-
-/// What a flow is to be, as the scenario has it.
-#[derive(Clone)]
-pub(crate) struct FlowPlan {
-    pub start: Instant,
-    pub stop: Option<Instant>,
-    pub base_rtt: Duration,
-    pub controller: Recipe,
-    pub sender: SenderConfig,
-    pub receiver: ReceiverConfig,
-    /// IP and TCP headers of a packet.
-    pub header: u32,
-    /// The links that its data crosses, by number.
-    pub route: Box<[usize]>,
-    /// The ACK lane that leads back to its sender.
-    pub lane: usize,
-    pub label: String,
 }
 
 /// The state that the record's events follow.
@@ -97,19 +48,27 @@ pub(crate) struct Seen {
     pub round_count: u64,
 }
 
-impl FlowPlan {
-    /// The link after `link` on the way of its data.
-    pub fn after(&self, link: usize) -> Option<usize> {
-        let place = self.route.iter().position(|number| *number == link)?;
-        self.route.get(place + 1).copied()
-    }
-}
-
-impl Flow {
+impl<'s> Flow<'s> {
     /// RFC 6298 section 2.1: the first SYN is repeated after one second.
     pub const SYN_TIMEOUT: Duration = Duration::from_secs(1);
     /// The most that the timeout grows to.
     const SYN_TIMEOUT_MAX: Duration = Duration::from_secs(64);
+
+    pub fn new(id: u32, plan: FlowPlan<'s>, controller: Recipe, host: Option<Box<Host>>) -> Self {
+        let transport = Transport::new(&plan, controller);
+        Self {
+            id,
+            stage: Stage::Waiting,
+            receiver: Receiver::new(transport.receiver),
+            application: Application::new(plan.group.app, plan.mss, plan.start),
+            host,
+            plan,
+            transport,
+            last_delivery: Instant::ZERO,
+            finished: None,
+            seen: Seen::default(),
+        }
+    }
 
     pub fn sender(&self) -> Option<&Sender<AnyController>> {
         match &self.stage {
@@ -135,6 +94,91 @@ impl Flow {
 
     fn syn_timeout(tries: u32) -> Duration {
         (Self::SYN_TIMEOUT * (1 << (tries.max(1) - 1).min(16))).min(Self::SYN_TIMEOUT_MAX)
+    }
+
+    /// Begins to send SYNs, to a fresh receiver.
+    pub fn start(&mut self, now: Instant) -> Packet {
+        self.receiver = Receiver::new(self.transport.receiver);
+        self.syn(now, 1)
+    }
+
+    /// The SYN, for the `tries`th time.
+    pub fn syn(&mut self, now: Instant, tries: u32) -> Packet {
+        self.stage = Stage::Opening { sent: now, tries };
+        Packet {
+            flow: self.id,
+            size: self.plan.header,
+            segment: None,
+        }
+    }
+
+    /// The handshake is complete, if it was under way. `seed` is the run's.
+    pub fn open(&mut self, now: Instant, seed: u64) -> bool {
+        let Stage::Opening { sent, tries } = self.stage else {
+            return false;
+        };
+        // Karn: a repeated SYN measures nothing.
+        let rtt = (tries == 1).then(|| now.since(sent));
+        let mut sender = self.transport.sender;
+        let config = Config {
+            mss: sender.mss,
+            initial_window: sender.initial_window,
+            seed: seed_of(seed, u64::from(self.id)),
+            now,
+            srtt: rtt,
+        };
+        if tries > 1 {
+            // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
+            sender.initial_rto = sender.initial_rto.max(Duration::from_secs(3));
+        }
+        let controller = self.transport.controller.build(&config);
+        let sender = Sender::new(sender, controller, now, rtt);
+        self.seen = Seen::of(&sender);
+        self.stage = Stage::Open(Box::new(sender));
+        true
+    }
+
+    /// What the receiver's TCP says before it takes a segment.
+    #[inline]
+    pub fn before(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
+        let mut ack = self.receiver.before_segment(now, segment)?;
+        if let Some(host) = &mut self.host {
+            host.acknowledge(now, &mut ack);
+        }
+        Some(ack)
+    }
+
+    /// The receiver's TCP takes a segment that its NIC had at `nic`.
+    #[inline]
+    pub fn take(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        nic: Instant,
+    ) -> Option<Acknowledgment> {
+        let before = self.receiver.delivered();
+        let waiting = self.host.is_some() && self.receiver.next_timer().is_some();
+        let mut reply = self.receiver.on_segment(now, segment);
+        if let Some(host) = &mut self.host {
+            host.taken(nic, waiting);
+            if let Some(ack) = &mut reply {
+                host.acknowledge(now, ack);
+            }
+        }
+        if self.receiver.delivered() > before {
+            self.last_delivery = now;
+        }
+        reply
+    }
+
+    /// The receiver's timer.
+    #[inline]
+    pub fn on_receiver_timer(&mut self, now: Instant) -> Option<Acknowledgment> {
+        let mut reply = self.receiver.on_timer(now);
+        if let (Some(ack), Some(host)) = (&mut reply, &mut self.host) {
+            host.acknowledge(now, ack);
+        }
+        reply
     }
 
     /// Hands over what the application has to write.
@@ -187,5 +231,22 @@ impl Seen {
             undo_count: stats.undo_count,
             round_count: sender.controller().round_count(),
         }
+    }
+}
+
+/// A packet leaves its sender: for the first link, or for the host before it.
+#[inline]
+pub(crate) fn offer(
+    now: Instant,
+    host: Option<&mut Host>,
+    link: &mut Link<Packet>,
+    packet: Packet,
+) -> Verdict {
+    match host {
+        Some(host) => {
+            host.release(now, packet);
+            Verdict::Queued
+        }
+        None => link.enqueue(now, packet),
     }
 }

@@ -6,7 +6,7 @@ use paceline_recovery::Acknowledgment;
 use paceline_scenario::{Delay, HostSection};
 use paceline_units::{Duration, Instant, Rng};
 
-use crate::flow::Packet;
+use crate::packet::Packet;
 
 /// The two hosts of a flow. In each direction packets keep their order.
 pub(crate) struct Host {
@@ -80,8 +80,8 @@ impl Host {
             packet,
         });
         self.open += 1;
-        let (time, packets) = match self.spec.gro {
-            Some(gro) => (gro.time, gro.packets as usize),
+        let (time, packets) = match &self.spec.gro {
+            Some(gro) => (gro.time, gro.packets.0 as usize),
             None => (Duration::ZERO, 1),
         };
         if self.open == 1 {
@@ -284,11 +284,11 @@ mod tests {
                 max: us(30),
             },
             receive: Delay::Fixed(us(5)),
-            ack: Delay::default(),
-            ack_receive: Delay::default(),
+            ack: Delay::NONE,
+            ack_receive: Delay::NONE,
             gro: gro.map(|(time, packets)| paceline_scenario::Gro {
                 time: us(time),
-                packets,
+                packets: paceline_scenario::Packets(packets),
             }),
             nic_timestamps: true,
         };

@@ -1,23 +1,22 @@
 //! What a world tells the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
+use paceline_experiment::{Before, Change, change_rows, queue_row};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
-    AckTimes, EventRow, FlowTotals, PacketRow, QueueRow, Recorder, Run, RunInfo, STATE, SampleRow,
+    EventKind, EventRow, FlowTotals, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
 };
-use paceline_recovery::{Acknowledgment, Segment};
+use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Duration, Field, Instant};
 
-use crate::flow::{Flow, Packet, Seen, Stage, ca_state_name};
-use paceline_experiment::Change;
+use crate::flow::{Flow, Seen, Stage, ca_state_name};
+use crate::packet::Packet;
 
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {
     recorder: Recorder,
     interval: Duration,
-    /// What the links are called.
-    names: Vec<String>,
     /// Whether each packet is recorded.
     packets: bool,
     /// Whether a flow has a row at each change.
@@ -26,11 +25,15 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    pub fn new(info: RunInfo, record: &RecordSection) -> Self {
+    /// `fields` are those of each flow's controller.
+    pub fn new(info: RunInfo, fields: &[Vec<Field>], record: &RecordSection) -> Self {
         Self {
             interval: info.sample_interval,
-            names: info.links.iter().map(|link| link.name.clone()).collect(),
-            recorder: Recorder::new(info),
+            recorder: Recorder::new(
+                info,
+                fields,
+                SenderStats::COUNTERS.iter().map(|(name, _)| *name),
+            ),
             packets: record.packets,
             rounds: record.rounds,
             states: record.states,
@@ -42,25 +45,25 @@ impl Journal {
     }
 
     pub fn started(&mut self, now: Instant, flow: u32) {
-        self.event(now, Some(flow), "start", "", "");
+        self.event(now, flow, EventKind::Start);
     }
 
-    pub fn established(&mut self, now: Instant, flow: u32, phase: &str) {
-        self.event(now, Some(flow), "established", "", "");
+    pub fn established(&mut self, now: Instant, flow: u32, phase: &'static str) {
+        self.event(now, flow, EventKind::Established);
         if self.states {
-            self.event(now, Some(flow), STATE, "", phase);
+            self.between(now, flow, EventKind::State, "", phase);
         }
     }
 
     /// All of a flow's data is delivered.
     pub fn finished(&mut self, now: Instant, flow: &Flow) {
-        self.event(now, Some(flow.id), "finish", "", "");
+        self.event(now, flow.id, EventKind::Finish);
         self.sample_flow(now, flow);
     }
 
     /// The scenario ends a flow.
     pub fn stopped(&mut self, now: Instant, flow: &Flow) {
-        self.event(now, Some(flow.id), "stop", "", "");
+        self.event(now, flow.id, EventKind::Stop);
         self.sample_flow(now, flow);
     }
 
@@ -72,39 +75,29 @@ impl Journal {
         }
         let flow = flow.id;
         if before.rto_count != seen.rto_count {
-            self.event(now, Some(flow), "rto", "", "");
+            self.event(now, flow, EventKind::Rto);
         }
         if before.undo_count != seen.undo_count {
-            self.event(now, Some(flow), "undo", "", "");
+            self.event(now, flow, EventKind::Undo);
         }
         if before.ca_state != seen.ca_state {
             let (from, to) = (ca_state_name(before.ca_state), ca_state_name(seen.ca_state));
-            // Disorder comes and goes with every reordered packet: only episodes are told.
-            let told = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
-            if told(before.ca_state) || told(seen.ca_state) {
-                self.event(now, Some(flow), "recovery", from, to);
+            // Disorder comes and goes with every reordered packet: only episodes are recorded.
+            let episode = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
+            if episode(before.ca_state) || episode(seen.ca_state) {
+                self.between(now, flow, EventKind::Recovery, from, to);
             }
         }
         if self.states && before.phase != seen.phase {
-            self.event(now, Some(flow), STATE, before.phase, seen.phase);
+            self.between(now, flow, EventKind::State, before.phase, seen.phase);
         }
     }
 
-    /// A change that the scenario asks for, before it is done.
-    pub fn scripted(&mut self, now: Instant, change: &Change, links: &[Link<Packet>]) {
-        let (flow, kind, mut detail) = change.describe();
-        let mut rate = Rate::ZERO;
-        if let Change::Link(number, _) = change {
-            rate = links[*number].rate();
-            if *number > 0 {
-                detail.push_str(&format!(" at {}", self.names[*number]));
-            }
+    /// A change that the scenario asks for, before it is made.
+    pub fn scripted(&mut self, now: Instant, change: &Change, before: Before) {
+        for row in change_rows(now, change, before) {
+            self.recorder.event(row);
         }
-        let before = match kind {
-            "rate" => format!("{} bit/s", rate.bps()),
-            _ => String::new(),
-        };
-        self.event(now, flow.map(|flow| flow as u32), kind, &before, &detail);
     }
 
     pub fn sent(&mut self, now: Instant, flow: u32, segment: &Segment, verdict: Verdict) {
@@ -112,13 +105,13 @@ impl Journal {
             return;
         }
         let kind = if segment.retransmission {
-            "retransmit"
+            PacketKind::Retransmit
         } else {
-            "send"
+            PacketKind::Send
         };
-        self.packet(now, flow, kind, segment.seq, segment.len, 0);
+        self.segment(now, flow, kind, segment);
         if let Verdict::Dropped(_) = verdict {
-            self.packet(now, flow, "drop", segment.seq, segment.len, 0);
+            self.segment(now, flow, PacketKind::Drop, segment);
         }
     }
 
@@ -132,15 +125,15 @@ impl Journal {
     /// A packet is lost on the way, or by a queue that had taken it.
     pub fn dropped(&mut self, now: Instant, packet: &Packet) {
         if let (true, Some(segment)) = (self.packets, &packet.segment) {
-            self.packet(now, packet.flow, "drop", segment.seq, segment.len, 0);
+            self.segment(now, packet.flow, PacketKind::Drop, segment);
         }
     }
 
     pub fn delivered(&mut self, now: Instant, flow: u32, segment: &Segment) {
         if self.packets {
-            self.packet(now, flow, "deliver", segment.seq, segment.len, 0);
+            self.segment(now, flow, PacketKind::Deliver, segment);
             if segment.ecn == Ecn::Ce {
-                self.packet(now, flow, "mark", segment.seq, segment.len, 0);
+                self.segment(now, flow, PacketKind::Mark, segment);
             }
         }
     }
@@ -149,22 +142,20 @@ impl Journal {
         if !self.packets {
             return;
         }
-        self.recorder.packet(&PacketRow {
-            t: now,
-            flow,
-            kind: "ack",
-            seq: ack.ack,
-            len: 0,
-            window: ack.window,
-            told: Some(AckTimes {
-                departed: ack.sent,
-                echoed: ack.ts_echo,
-                held: ack.delay,
-            }),
+        let window = Bytes::new(ack.window);
+        self.recorder.packet(PacketRow {
+            window_bytes: window,
+            departed_ns: Some(ack.sent),
+            echoed_ns: Some(ack.ts_echo),
+            held_ns: Some(ack.delay),
+            ..PacketRow::new(now, flow, PacketKind::Ack, ack.ack, 0)
         });
         for block in ack.blocks.held() {
-            let len = u32::try_from(block.end.saturating_sub(block.start)).unwrap_or(u32::MAX);
-            self.packet(now, flow, "sack", block.start, len, ack.window);
+            let len = block.end.saturating_sub(block.start);
+            self.recorder.packet(PacketRow {
+                window_bytes: window,
+                ..PacketRow::new(now, flow, PacketKind::Sack, block.start, len)
+            });
         }
     }
 
@@ -174,28 +165,8 @@ impl Journal {
             self.sample_flow(now, flow);
         }
         for (number, link) in (0..).zip(links) {
-            self.sample_link(now, number, link);
+            self.recorder.queue(queue_row(now, number, link));
         }
-    }
-
-    fn sample_link(&mut self, now: Instant, number: u32, link: &mut Link<Packet>) {
-        let backlog = link.backlog(now);
-        let counters = *link.counters();
-        self.recorder.queue(&QueueRow {
-            t: now,
-            link: number,
-            backlog: backlog.bytes,
-            packets: backlog.packets,
-            delay: backlog.delay,
-            peak: link.take_peak(now),
-            rate: link.rate(),
-            capacity: link.capacity(now),
-            // A copy takes no capacity.
-            delivered: counters.delivered.bytes - counters.duplicated.bytes,
-            dropped_packets: counters.dropped().packets,
-            offered_packets: counters.offered.packets,
-            marked_packets: counters.marked.packets,
-        });
     }
 
     /// A row for a flow that is open; a closed one had its last at its end.
@@ -205,79 +176,60 @@ impl Journal {
         };
         let stats = sender.stats();
         let row = SampleRow {
-            t: now,
+            t_ns: now,
             flow: flow.id,
-            cwnd: sender.cwnd(),
-            in_flight: sender.in_flight(),
-            pacing_rate: sender.controller().pacing_rate(),
-            delivery_rate: sender.last_sample().delivery_rate(),
-            rtt: sender.latest_rtt(),
-            srtt: sender.srtt(),
-            min_rtt: sender.min_rtt(),
-            goodput: Bytes::new(flow.receiver.delivered()),
-            delivered: sender.delivery().delivered(),
-            sent_packets: stats.packets_sent,
-            lost_packets: stats.packets_lost,
-            retransmitted_packets: stats.packets_retransmitted,
-            phase: sender.controller().phase(),
-            ca_state: ca_state_name(sender.ca_state()),
+            cwnd_bytes: Some(sender.cwnd()),
+            in_flight_bytes: sender.in_flight(),
+            pacing_bps: sender.controller().pacing_rate(),
+            delivery_bps: Some(sender.last_sample().delivery_rate()),
+            rtt_ns: sender.latest_rtt(),
+            srtt_ns: sender.srtt(),
+            min_rtt_ns: sender.min_rtt(),
+            goodput_bytes: Bytes::new(flow.receiver.delivered()),
+            delivered_bytes: sender.delivery().delivered(),
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            retransmitted_packets: stats.retransmitted_packets,
+            phase: sender.controller().phase().into(),
+            ca_state: ca_state_name(sender.ca_state()).into(),
             app_limited: sender.app_limited(),
         };
         self.recorder
-            .sample(&row, |visit| sender.controller().visit_state(visit));
+            .sample(row, |visit| sender.controller().visit_state(visit));
     }
 
     pub fn finish(self, flows: &[Flow]) -> Run {
-        let totals: Vec<FlowTotals> = flows
-            .iter()
-            .map(|flow| {
-                let stats = flow
-                    .sender()
-                    .map(|sender| *sender.stats())
-                    .unwrap_or_default();
-                FlowTotals {
-                    flow: flow.id,
-                    packets_sent: stats.packets_sent,
-                    packets_retransmitted: stats.packets_retransmitted,
-                    packets_lost: stats.packets_lost,
-                    spurious_losses: stats.spurious_losses,
-                    rto_count: stats.rto_count,
-                    tlp_count: stats.tlp_count,
-                    goodput: Bytes::new(flow.receiver.delivered()),
-                    finished: flow.finished,
-                }
-            })
-            .collect();
-        self.recorder.finish(&totals)
+        let totals = |flow: &Flow| {
+            let stats = flow.sender().map(|sender| *sender.stats());
+            FlowTotals {
+                flow: flow.id,
+                goodput: Bytes::new(flow.receiver.delivered()),
+                finished: flow.finished,
+                counters: stats.unwrap_or_default().values().map(Some).into(),
+            }
+        };
+        self.recorder
+            .finish(&flows.iter().map(totals).collect::<Vec<_>>())
     }
 
-    fn event(&mut self, t: Instant, flow: Option<u32>, kind: &str, from: &str, detail: &str) {
-        self.recorder.event(&EventRow {
-            t,
-            flow,
-            kind,
-            from,
-            detail,
-        });
+    fn event(&mut self, t: Instant, flow: u32, kind: EventKind) {
+        self.recorder.event(EventRow::new(t, Some(flow), kind));
     }
 
-    fn packet(
+    fn between(
         &mut self,
         t: Instant,
         flow: u32,
-        kind: &'static str,
-        seq: u64,
-        len: u32,
-        window: u64,
+        kind: EventKind,
+        from: &'static str,
+        to: &'static str,
     ) {
-        self.recorder.packet(&PacketRow {
-            t,
-            flow,
-            kind,
-            seq,
-            len,
-            window,
-            told: None,
-        });
+        let event = EventRow::new(t, Some(flow), kind);
+        self.recorder.event(event.between(from, to));
+    }
+
+    fn segment(&mut self, t: Instant, flow: u32, kind: PacketKind, segment: &Segment) {
+        let row = PacketRow::new(t, flow, kind, segment.seq, segment.len.into());
+        self.recorder.packet(row);
     }
 }

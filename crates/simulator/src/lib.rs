@@ -9,22 +9,29 @@
 //! back likewise, each flow one timer.
 
 mod agenda;
-mod build;
-mod controllers;
 mod flow;
 mod host;
 mod journal;
-mod script;
+mod lanes;
+mod packet;
+mod schedule;
+mod sources;
 pub mod startup;
+mod transport;
 mod world;
 
 use std::ops::ControlFlow;
 
+use paceline_experiment::{self as experiment, Plan};
 use paceline_record::Run;
+use paceline_recovery::SenderStats;
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
-pub use controllers::{allowed, written};
+use world::World;
+
+/// What it counts of each flow: the name of a column of `flows`, and what that says.
+pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +58,17 @@ pub enum RunError {
     /// Virtual time stands still: a defect of the engine.
     #[error("the engine does not get past {} s of virtual time; please report this scenario", .0.simulated.as_secs_f64())]
     Stuck(Progress),
+    /// Packets have vanished, or have come from nowhere: a defect of the engine.
+    #[error(transparent)]
+    Unbalanced(#[from] experiment::Unbalanced),
 }
 
 /// All that is wrong with a scenario beyond its own text: controllers, their
 /// options, metrics and files that do not exist.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
-    build::resolve(scenario).err().unwrap_or_default()
+    let mut wrong = experiment::recipes(scenario).err().unwrap_or_default();
+    wrong.extend(experiment::check(scenario));
+    wrong
 }
 
 /// Runs a scenario with `seed` to its end. `progress` is called every some
@@ -71,8 +83,13 @@ pub fn run(
 ) -> Result<(Run, Progress), RunError> {
     /// Events between two calls of `progress`: some milliseconds of work.
     const STRIDE: u64 = 50_000;
-    let parts = build::resolve(scenario).map_err(RunError::Scenario)?;
-    let mut world = build::world(scenario, parts, seed);
+    let mut world = match (
+        Plan::resolve(scenario, seed, "sim"),
+        experiment::recipes(scenario),
+    ) {
+        (Ok(plan), Ok(recipes)) => World::new(plan, recipes),
+        _ => return Err(RunError::Scenario(check(scenario))),
+    };
     let total = scenario.run.duration;
     let end = Instant::ZERO + total;
     loop {
@@ -85,10 +102,7 @@ pub fn run(
         };
         match reached {
             Err(world::Stuck) => return Err(RunError::Stuck(so_far)),
-            Ok(true) => {
-                debug_assert!(world.links.iter().all(|link| link.counters().balanced()));
-                return Ok((world.finish(), so_far));
-            }
+            Ok(true) => return Ok((world.finish()?, so_far)),
             Ok(false) if progress(&so_far).is_break() => {
                 return Err(RunError::Interrupted(so_far));
             }

@@ -1,166 +1,24 @@
 //! One world in virtual time: flows, a bottleneck, the ways back, and what happens next.
 
-use std::collections::VecDeque;
-
-use paceline_congestion::Config;
-use paceline_path::{Link, Verdict, next_slot};
+use paceline_congestion::Recipe;
+use paceline_experiment::{Before, Change, Plan, Unbalanced, audit, seed_of};
+use paceline_path::Link;
 use paceline_record::Run;
-use paceline_recovery::{Acknowledgment, Receiver, Segment, Sender};
-use paceline_units::{Duration, Instant};
+use paceline_recovery::{Acknowledgment, Segment};
+use paceline_scenario::Scenario;
+use paceline_units::{Field, Instant, Rate};
 
 use crate::agenda::Agenda;
-use crate::flow::{Flow, Packet, Seen, Stage};
+use crate::flow::{Flow, Seen, Stage, offer};
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::script::Script;
-use paceline_experiment::{Change, seed_of};
+use crate::lanes::{Lanes, Reply};
+use crate::packet::Packet;
+use crate::schedule::Schedule;
+use crate::sources::{Source, Sources};
 
-/// What comes back to a sender.
-enum Reply {
-    SynAck,
-    Ack(Acknowledgment),
-}
-
-impl Reply {
-    fn ack(&mut self) -> Option<&mut Acknowledgment> {
-        match self {
-            Self::SynAck => None,
-            Self::Ack(ack) => Some(ack),
-        }
-    }
-}
-
-/// The way back of all flows with the same delay: uncongested, in order.
-pub(crate) struct Lane {
-    pub delay: Duration,
-    /// Whether the data of its flows goes beside the path's own link.
-    beside: bool,
-    last_arrival: Instant,
-    queue: VecDeque<(Instant, u32, Reply)>,
-}
-
-impl Lane {
-    pub fn new(delay: Duration, beside: bool) -> Self {
-        Self {
-            delay,
-            beside,
-            last_arrival: Instant::ZERO,
-            queue: VecDeque::new(),
-        }
-    }
-
-    fn next_arrival(&self) -> Instant {
-        self.queue.front().map_or(Instant::MAX, |entry| entry.0)
-    }
-}
-
-/// The ways back of all flows.
-pub(crate) struct Ways {
-    pub lanes: Vec<Lane>,
-    /// The path's base RTT, for changes of it.
-    pub rtt: Duration,
-    /// Replies set out at multiples of this.
-    pub slot: Duration,
-}
-
-/// Who may be due: the numbers order simultaneous events. What the scenario
-/// changes comes first, the sampler sees the state after everything else.
-struct Sources {
-    links: usize,
-    lanes: usize,
-    flows: usize,
-    hosts: usize,
-}
-
-#[derive(Clone, Copy)]
-enum Source {
-    Script,
-    Link(usize),
-    Lane(usize),
-    Sender(usize),
-    Receiver(usize),
-    /// The NIC of a flow's sender, by the number of its host.
-    Egress(usize),
-    /// The stack of its receiver, likewise.
-    Ingress(usize),
-    Sampler,
-}
-
-impl Sources {
-    const SCRIPT: usize = 0;
-    const LINKS: usize = 1;
-
-    fn link(&self, link: usize) -> usize {
-        Self::LINKS + link
-    }
-
-    fn count(&self) -> usize {
-        self.sampler() + 1
-    }
-
-    fn lane(&self, lane: usize) -> usize {
-        self.lanes_from() + lane
-    }
-
-    fn sender(&self, flow: usize) -> usize {
-        self.ends_from() + 2 * flow
-    }
-
-    fn receiver(&self, flow: usize) -> usize {
-        self.sender(flow) + 1
-    }
-
-    fn egress(&self, host: usize) -> usize {
-        self.hosts_from() + 2 * host
-    }
-
-    fn ingress(&self, host: usize) -> usize {
-        self.egress(host) + 1
-    }
-
-    fn sampler(&self) -> usize {
-        self.hosts_from() + 2 * self.hosts
-    }
-
-    fn lanes_from(&self) -> usize {
-        Self::LINKS + self.links
-    }
-
-    fn ends_from(&self) -> usize {
-        self.lanes_from() + self.lanes
-    }
-
-    fn hosts_from(&self) -> usize {
-        self.ends_from() + 2 * self.flows
-    }
-
-    fn of(&self, number: usize) -> Source {
-        let (lanes, ends, hosts) = (self.lanes_from(), self.ends_from(), self.hosts_from());
-        if number == Self::SCRIPT {
-            Source::Script
-        } else if number < lanes {
-            Source::Link(number - Self::LINKS)
-        } else if number < ends {
-            Source::Lane(number - lanes)
-        } else if number >= self.sampler() {
-            Source::Sampler
-        } else if number >= hosts {
-            let end = number - hosts;
-            if end.is_multiple_of(2) {
-                Source::Egress(end / 2)
-            } else {
-                Source::Ingress(end / 2)
-            }
-        } else {
-            let end = number - ends;
-            if end.is_multiple_of(2) {
-                Source::Sender(end / 2)
-            } else {
-                Source::Receiver(end / 2)
-            }
-        }
-    }
-}
+/// The stream of random numbers of the first flow's hosts; the others' lie below it.
+const HOST_STREAM: u64 = u64::MAX - 2;
 
 /// How far a world has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,15 +29,16 @@ pub(crate) struct Tally {
 }
 
 /// Everything that moves.
-pub(crate) struct World {
+pub(crate) struct World<'s> {
     pub now: Instant,
-    pub flows: Vec<Flow>,
-    /// The path's own link, then the others.
-    pub links: Vec<Link<Packet>>,
-    pub journal: Journal,
     pub tally: Tally,
-    ways: Ways,
-    script: Script,
+    scenario: &'s Scenario,
+    flows: Vec<Flow<'s>>,
+    /// The path's own link, then the others.
+    links: Vec<Link<Packet>>,
+    lanes: Lanes,
+    journal: Journal,
+    schedule: Schedule,
     agenda: Agenda,
     sources: Sources,
     /// The flows that have hosts, by the numbers of these.
@@ -191,40 +50,61 @@ pub(crate) struct World {
 #[derive(Debug)]
 pub(crate) struct Stuck;
 
-impl World {
+/// What a controller shows of its state.
+fn fields(controller: &Recipe) -> Vec<Field> {
+    let mut fields = Vec::new();
+    controller.visit_fields(&mut |field| fields.push(field));
+    fields
+}
+
+impl<'s> World<'s> {
     /// Events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
 
-    pub fn new(
-        flows: Vec<Flow>,
-        links: Vec<Link<Packet>>,
-        ways: Ways,
-        script: Script,
-        journal: Journal,
-        seed: u64,
-    ) -> Self {
+    /// A world at time zero; `recipes` are the controllers, group by group.
+    pub fn new(plan: Plan<'s>, recipes: Vec<Recipe>) -> Self {
+        let (scenario, seed) = (plan.scenario, plan.seed);
+        let links = plan.build_links();
+        let fields: Vec<Vec<Field>> = (scenario.flows.iter().zip(&recipes))
+            .flat_map(|(group, recipe)| std::iter::repeat_n(fields(recipe), group.count as usize))
+            .collect();
+        let groups = scenario.flows.iter().zip(recipes);
+        let recipes =
+            groups.flat_map(|(group, recipe)| std::iter::repeat_n(recipe, group.count as usize));
+        let mut hosted = Vec::new();
+        let mut flows = Vec::with_capacity(plan.flows.len());
+        for (index, (plan, recipe)) in plan.flows.into_iter().zip(recipes).enumerate() {
+            let host = plan.group.host.clone().map(|section| {
+                hosted.push(index);
+                let seed = seed_of(seed, HOST_STREAM - index as u64);
+                Box::new(Host::new(hosted.len() - 1, section, seed))
+            });
+            flows.push(Flow::new(index as u32, plan, recipe, host));
+        }
+        let path = &scenario.path;
+        let lanes = Lanes::new(plan.ways, path.rtt, path.ack_aggregation);
+        let schedule = Schedule::new(plan.script);
         let sources = Sources {
             links: links.len(),
-            lanes: ways.lanes.len(),
+            lanes: lanes.len(),
             flows: flows.len(),
-            hosts: flows.iter().filter(|flow| flow.host.is_some()).count(),
+            hosts: hosted.len(),
         };
-        let hosted = (0..flows.len()).filter(|index| flows[*index].host.is_some());
-        let hosted = hosted.collect();
         let mut agenda = Agenda::new(sources.ends_from(), sources.count());
-        agenda.set(Sources::SCRIPT, script.next());
+        agenda.set(Sources::SCRIPT, schedule.next());
         agenda.set(sources.sampler(), Instant::ZERO);
         for (index, flow) in flows.iter().enumerate() {
             agenda.set(sources.sender(index), flow.next_timer());
         }
         Self {
             now: Instant::ZERO,
+            tally: Tally::default(),
+            journal: Journal::new(plan.info, &fields, &scenario.run.record),
+            scenario,
             flows,
             links,
-            journal,
-            tally: Tally::default(),
-            ways,
-            script,
+            lanes,
+            schedule,
             agenda,
             sources,
             hosted,
@@ -290,7 +170,7 @@ impl World {
             self.send_reply(index, Reply::SynAck);
             return;
         };
-        if let Some(ack) = self.before(index, segment) {
+        if let Some(ack) = self.flows[index].before(self.now, segment) {
             self.send_reply(index, Reply::Ack(ack));
         }
         if let Some(ack) = self.take(index, segment, self.now) {
@@ -298,32 +178,11 @@ impl World {
         }
     }
 
-    /// What the receiver's TCP says before it takes a segment.
-    fn before(&mut self, index: usize, segment: &Segment) -> Option<Acknowledgment> {
-        let flow = &mut self.flows[index];
-        let mut ack = flow.receiver.before_segment(self.now, segment)?;
-        if let Some(host) = &mut flow.host {
-            host.acknowledge(self.now, &mut ack);
-        }
-        Some(ack)
-    }
-
     /// The receiver's TCP takes a segment that its NIC had at `nic`.
     fn take(&mut self, index: usize, segment: &Segment, nic: Instant) -> Option<Acknowledgment> {
         let flow = &mut self.flows[index];
         self.journal.delivered(self.now, flow.id, segment);
-        let before = flow.receiver.delivered();
-        let waiting = flow.host.is_some() && flow.receiver.next_timer().is_some();
-        let mut reply = flow.receiver.on_segment(self.now, segment);
-        if let Some(host) = &mut flow.host {
-            host.taken(nic, waiting);
-            if let Some(ack) = &mut reply {
-                host.acknowledge(self.now, ack);
-            }
-        }
-        if flow.receiver.delivered() > before {
-            flow.last_delivery = self.now;
-        }
+        let reply = flow.take(self.now, segment, nic);
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
         reply
@@ -360,7 +219,7 @@ impl World {
                 self.send_reply(index, Reply::SynAck);
                 continue;
             };
-            let earlier = self.before(index, segment);
+            let earlier = self.flows[index].before(self.now, segment);
             let reply = self.take(index, segment, received.nic);
             for ack in [earlier, reply].into_iter().flatten() {
                 // A batch is acknowledged once, unless there is more to say than how far it goes.
@@ -381,46 +240,29 @@ impl World {
 
     fn receiver_due(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        let mut reply = flow.receiver.on_timer(self.now);
+        let reply = flow.on_receiver_timer(self.now);
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
-        if let (Some(ack), Some(host)) = (&mut reply, &mut flow.host) {
-            host.acknowledge(self.now, ack);
-        }
         if let Some(ack) = reply {
             self.send_reply(index, Reply::Ack(ack));
         }
     }
 
-    fn send_reply(&mut self, index: usize, mut reply: Reply) {
+    fn send_reply(&mut self, index: usize, reply: Reply) {
         let flow = &mut self.flows[index];
-        let number = flow.plan.lane;
-        let lane = &mut self.ways.lanes[number];
-        let mut host = flow.host.as_mut();
-        let release = match &mut host {
-            Some(host) => host.hold(self.now, reply.ack()),
-            None => self.now,
-        };
-        let nic = next_slot(release, self.ways.slot) + lane.delay;
-        lane.last_arrival = match &mut host {
-            Some(host) => host.hand_up(nic, lane.last_arrival, reply.ack()),
-            None => lane.last_arrival.max(nic),
-        };
-        lane.queue
-            .push_back((lane.last_arrival, index as u32, reply));
-        if lane.queue.len() == 1 {
-            self.agenda
-                .set(self.sources.lane(number), lane.last_arrival);
+        let (number, host) = (flow.plan.lane, flow.host.as_deref_mut());
+        let next = self.lanes.send(self.now, number, flow.id, host, reply);
+        if let Some(next) = next {
+            self.agenda.set(self.sources.lane(number), next);
         }
     }
 
     fn reply_arrives(&mut self, number: usize) {
-        let lane = &mut self.ways.lanes[number];
-        let Some((_, flow, reply)) = lane.queue.pop_front() else {
+        let Some((_, flow, reply)) = self.lanes.arrive(number) else {
             return;
         };
-        self.agenda
-            .set(self.sources.lane(number), lane.next_arrival());
+        let next = self.lanes.next_arrival(number);
+        self.agenda.set(self.sources.lane(number), next);
         let index = flow as usize;
         match &reply {
             Reply::SynAck => self.establish(index),
@@ -438,30 +280,11 @@ impl World {
     /// The handshake is complete.
     fn establish(&mut self, index: usize) {
         let flow = &mut self.flows[index];
-        let Stage::Opening { sent, tries } = flow.stage else {
-            return;
-        };
-        // Karn: a repeated SYN measures nothing.
-        let rtt = (tries == 1).then(|| self.now.since(sent));
-        let config = Config {
-            mss: flow.plan.sender.mss,
-            initial_window: flow.plan.sender.initial_window,
-            seed: seed_of(self.seed, index as u64),
-            now: self.now,
-            srtt: rtt,
-        };
-        let controller = flow.plan.controller.build(&config);
-        let mut sender_config = flow.plan.sender;
-        if tries > 1 {
-            // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
-            sender_config.initial_rto = sender_config.initial_rto.max(Duration::from_secs(3));
+        if flow.open(self.now, self.seed) {
+            let phase = flow.seen.phase;
+            self.journal.established(self.now, flow.id, phase);
+            self.entered(index, phase);
         }
-        let sender = Sender::new(sender_config, controller, self.now, rtt);
-        flow.seen = Seen::of(&sender);
-        let phase = flow.seen.phase;
-        self.journal.established(self.now, flow.id, phase);
-        flow.stage = Stage::Open(Box::new(sender));
-        self.entered(index, phase);
     }
 
     /// A sender's timer, its application, its start or its stop.
@@ -482,12 +305,13 @@ impl World {
         match &mut flow.stage {
             Stage::Waiting => {
                 self.journal.started(self.now, flow.id);
-                flow.receiver = Receiver::new(flow.plan.receiver);
-                self.send_syn(index, 1);
+                let syn = flow.start(self.now);
+                self.send_syn(index, syn);
             }
             Stage::Opening { tries, .. } => {
                 let tries = *tries + 1;
-                self.send_syn(index, tries);
+                let syn = flow.syn(self.now, tries);
+                self.send_syn(index, syn);
             }
             Stage::Open(sender) => {
                 if sender.next_timer().is_some_and(|timer| timer <= self.now) {
@@ -500,24 +324,10 @@ impl World {
         self.transmit(index);
     }
 
-    fn send_syn(&mut self, index: usize, tries: u32) {
+    fn send_syn(&mut self, index: usize, syn: Packet) {
         let flow = &mut self.flows[index];
-        flow.stage = Stage::Opening {
-            sent: self.now,
-            tries,
-        };
-        let packet = Packet {
-            flow: flow.id,
-            size: flow.plan.header,
-            segment: None,
-        };
-        let first = flow.plan.route[0];
-        offer(
-            self.now,
-            flow.host.as_deref_mut(),
-            &mut self.links[first],
-            packet,
-        );
+        let link = &mut self.links[flow.plan.route[0]];
+        offer(self.now, flow.host.as_deref_mut(), link, syn);
         self.offered(index);
     }
 
@@ -608,58 +418,42 @@ impl World {
     }
 
     fn entered(&mut self, index: usize, phase: &'static str) {
-        self.script.entered(self.now, index, phase);
-        self.agenda.set(Sources::SCRIPT, self.script.next());
+        self.schedule.entered(self.now, index, phase);
+        self.agenda.set(Sources::SCRIPT, self.schedule.next());
     }
 
     fn follow_script(&mut self) {
-        while let Some(change) = self.script.pop(self.now) {
+        while let Some(change) = self.schedule.pop(self.now) {
             self.apply(&change);
         }
-        self.agenda.set(Sources::SCRIPT, self.script.next());
+        self.agenda.set(Sources::SCRIPT, self.schedule.next());
     }
 
     fn apply(&mut self, change: &Change) {
-        self.journal.scripted(self.now, change, &self.links);
+        let before = Before {
+            rate: match change {
+                Change::Link(number, _) => self.links[*number].rate(),
+                _ => Rate::ZERO,
+            },
+            slot: self.lanes.slot,
+        };
+        self.journal.scripted(self.now, change, before);
         match *change {
             Change::Link(number, change) => {
                 change.apply(self.now, &mut self.links[number]);
                 self.link_due(number);
             }
-            Change::Rtt(rtt) => self.set_rtt(rtt),
-            Change::AckAggregation(slot) => self.ways.slot = slot,
-            Change::Pause(flow) => {
-                self.flows[flow].application.pause(self.now);
-                self.transmit(flow);
+            Change::Rtt(rtt) => {
+                let delay = self.lanes.set_rtt(rtt);
+                self.links[0].set_delay(self.now, delay);
+                self.link_due(0);
             }
-            Change::Resume(flow) => {
-                self.flows[flow].application.resume(self.now);
-                self.transmit(flow);
-            }
-            Change::Workload(flow, workload) => {
-                self.flows[flow]
-                    .application
-                    .set_workload(self.now, workload);
+            Change::AckAggregation(slot) => self.lanes.slot = slot,
+            Change::App(flow, _) => {
+                change.steer(self.now, &mut self.flows[flow].application);
                 self.transmit(flow);
             }
         }
-    }
-
-    /// Half of a change goes to the path's link, half to the ways back, or all to these where
-    /// the data does not cross that link.
-    fn set_rtt(&mut self, rtt: Duration) {
-        let (old_there, new_there) = (self.ways.rtt / 2, rtt / 2);
-        let (old_back, new_back) = (self.ways.rtt - old_there, rtt - new_there);
-        let there = self.links[0].delay() + new_there - old_there;
-        self.links[0].set_delay(self.now, there);
-        self.link_due(0);
-        for lane in &mut self.ways.lanes {
-            lane.delay = match lane.beside {
-                false => lane.delay + new_back - old_back,
-                true => lane.delay + rtt - self.ways.rtt,
-            };
-        }
-        self.ways.rtt = rtt;
     }
 
     fn sample(&mut self) {
@@ -668,27 +462,12 @@ impl World {
         self.agenda.set(self.sources.sampler(), next);
     }
 
-    /// The record, with a last row at the very end.
-    pub fn finish(mut self) -> Run {
+    /// The record, with a last row at the very end, if every link accounts for its packets.
+    pub fn finish(mut self) -> Result<Run, Unbalanced> {
+        audit(self.scenario, &self.links)?;
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
             self.journal.sample(self.now, &self.flows, &mut self.links);
         }
-        self.journal.finish(&self.flows)
-    }
-}
-
-/// A packet leaves its sender: for the first link, or for the host before it.
-fn offer(
-    now: Instant,
-    host: Option<&mut Host>,
-    link: &mut Link<Packet>,
-    packet: Packet,
-) -> Verdict {
-    match host {
-        Some(host) => {
-            host.release(now, packet);
-            Verdict::Queued
-        }
-        None => link.enqueue(now, packet),
+        Ok(self.journal.finish(&self.flows))
     }
 }

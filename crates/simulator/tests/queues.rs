@@ -5,14 +5,13 @@ use std::ops::ControlFlow;
 use paceline_record::Run;
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::{Int32Type, Int64Type, UInt32Type};
-use paceline_scenario::Scenario;
 
 fn run(flows: &str, queue: &str, more: &str) -> Run {
     let text = format!(
         "schema = 1\nrun.duration = \"20 s\"\n{more}\n[path]\nrate = \"20 Mbit/s\"\nrtt = \"40 ms\"\n\
          queue = {queue}\n{flows}"
     );
-    let scenario = Scenario::parse(&text, "test.toml", &[]).unwrap_or_else(|wrong| {
+    let scenario = paceline_experiment::parse(&text, "test.toml", &[]).unwrap_or_else(|wrong| {
         let shown: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         panic!("{}", shown.join("\n"))
     });
@@ -111,7 +110,8 @@ fn bursts_of_loss_cost_cubic_less_than_as_many_single_losses() {
             "schema = 1\nrun.duration = \"20 s\"\n[path]\nrate = \"20 Mbit/s\"\nrtt = \"40 ms\"\n\
              loss = {loss}\nqueue.size = \"1 bdp\"\n[[flows]]\ncc = \"cubic\"\n"
         );
-        let scenario = Scenario::parse(&text, "test.toml", &[]).unwrap_or_else(|w| panic!("{w:?}"));
+        let scenario =
+            paceline_experiment::parse(&text, "test.toml", &[]).unwrap_or_else(|w| panic!("{w:?}"));
         let run = paceline_simulator::run(&scenario, 1, &mut |_| ControlFlow::Continue(()));
         metric(
             &run.unwrap_or_else(|error| panic!("{error}")).0,

@@ -7,7 +7,7 @@ use paceline_scenario::Scenario;
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Scenario {
-    Scenario::parse(text, "test.toml", &[]).unwrap_or_else(|wrong| {
+    paceline_experiment::parse(text, "test.toml", &[]).unwrap_or_else(|wrong| {
         let shown: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         panic!("{}", shown.join("\n"))
     })
@@ -146,9 +146,10 @@ fn an_event_upon_a_state_happens_in_it() {
     let text = one("bbr3", PLAIN, 3)
         + "[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rate = \"-10 %\"\n";
     let run = run(&text, 1);
-    let events = run.table("events").unwrap();
-    let shown = format!("{events:?}");
-    assert!(shown.contains("90 % of it"), "{shown}");
+    let [(_, link, before, value)] = changes(&run, "rate")[..] else {
+        panic!("{:?}", run.table("events"));
+    };
+    assert_eq!((link, before, value), (Some(0), Some(20e6), Some(18e6)));
 }
 
 #[test]
@@ -245,6 +246,30 @@ fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
         .collect()
 }
 
+/// When a key was changed, of which link, from what to what.
+type Changed = (i64, Option<u32>, Option<f64>, Option<f64>);
+
+/// The changes of a key that the scenario asked for.
+fn changes(run: &Run, key: &str) -> Vec<Changed> {
+    use paceline_record::arrow_array::cast::AsArray;
+    use paceline_record::arrow_array::types::{Float64Type, Int32Type, UInt32Type};
+    let events = run.table("events").unwrap();
+    let column = |name: &str| events.column_by_name(name).unwrap();
+    let keys = column("key").as_dictionary::<Int32Type>();
+    let names = keys.values().as_string::<i32>();
+    let links = column("link").as_primitive::<UInt32Type>().iter();
+    let befores = column("before_value").as_primitive::<Float64Type>().iter();
+    let values = column("value").as_primitive::<Float64Type>().iter();
+    let times = ints(run, "events", "t_ns").into_iter();
+    let rows = times
+        .zip(links)
+        .zip(befores.zip(values))
+        .zip(keys.keys().iter());
+    rows.filter(|(_, of)| of.is_some_and(|of| names.value(of as usize) == key))
+        .map(|(((t, link), (before, value)), _)| (t, link, before, value))
+        .collect()
+}
+
 /// The rows of a table whose `kind` is `kind`: the values of `column`.
 fn of_kind(run: &Run, table: &str, kind: &str, column: &str) -> Vec<i64> {
     use paceline_record::arrow_array::cast::AsArray;
@@ -284,7 +309,8 @@ fn a_few_packets_held_make_a_loss_that_was_none() {
     let text = one("bbr3", PLAIN, 10)
         + "[[events]]\nwhen = \"5 s\"\npath.hold = { packets = 3, delay = \"60 ms\" }\n";
     let run = run(&text, 1);
-    assert_eq!(of_kind(&run, "events", "hold", "t_ns"), [5_000_000_000]);
+    let held: Vec<i64> = changes(&run, "hold.packets").iter().map(|c| c.0).collect();
+    assert_eq!(held, [5_000_000_000]);
     let mut undone = of_kind(&run, "events", "undo", "t_ns");
     undone.retain(|t| *t > 5_000_000_000);
     assert_eq!(undone.len(), 1);
@@ -435,6 +461,50 @@ fn in_a_parking_lot_the_long_flow_gets_least_and_both_links_are_full() {
 }
 
 #[test]
+fn the_rtt_falls_and_comes_back_and_a_flow_with_its_own_keeps_that() {
+    let event =
+        |at: &str, rtt: &str| format!("[[events]]\nwhen = \"{at}\"\npath.rtt = \"{rtt}\"\n");
+    let flow = "[[flows]]\ncc = \"reno\"\napp = { rate = \"1 Mbit/s\" }\n";
+    let text = "schema = 1\nrun.duration = \"15 s\"\nrun.sample_interval = \"1 s\"\n\
+         [path]\nrate = \"100 Mbit/s\"\nrtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n"
+        .to_owned()
+        + &event("5 s", "4 ms")
+        + &event("10 s", "40 ms")
+        + flow;
+    // The round trips of a flow by the second of the run, without the first.
+    let rtts = |run: &Run, number: u32| {
+        let (t, flow) = (ints(run, "samples", "t_ns"), flow_of(run));
+        let rtt = ints(run, "samples", "rtt_ns");
+        assert_eq!(t.len(), rtt.len());
+        let rows = (0..t.len()).filter(|row| flow[*row] == number);
+        rows.map(|row| (t[row] / 1_000_000_000, rtt[row]))
+            .collect::<Vec<_>>()
+    };
+    // A packet of 1500 B at 100 Mbit/s takes 0.12 ms, and may wait for another.
+    let shows = |run: &Run, flow: u32, seconds: std::ops::Range<i64>, ms: i64| {
+        let near = ms * 1_000_000..ms * 1_000_000 + 250_000;
+        let rtts = rtts(run, flow);
+        let seen = rtts.iter().filter(|(t, _)| seconds.contains(t)).count();
+        assert!(seen >= 4, "{seen}");
+        let far = rtts
+            .iter()
+            .filter(|(t, rtt)| seconds.contains(t) && !near.contains(rtt));
+        assert_eq!(far.count(), 0, "{ms} ms in {seconds:?}: {rtts:?}");
+    };
+    let follows = |run: &Run| {
+        shows(run, 0, 1..5, 40);
+        shows(run, 0, 6..10, 4);
+        shows(run, 0, 11..15, 40);
+    };
+    follows(&run(&text, 1));
+    for own in [1, 20] {
+        let run = run(&format!("{text}{flow}rtt = \"{own} ms\"\n"), 1);
+        follows(&run);
+        shows(&run, 1, 1..15, own);
+    }
+}
+
+#[test]
 fn links_add_their_delays_and_events_name_them() {
     let text = PARKING_LOT.replace("CC", "bbr3").replace(
         "[[flows]]\ncc = \"bbr3\"\nroute = [\"a\", \"b\"]",
@@ -443,8 +513,11 @@ fn links_add_their_delays_and_events_name_them() {
          [[flows]]\ncc = \"bbr3\"\nroute = [\"a\", \"b\"]",
     );
     let run = run(&text, 1);
-    let events = format!("{:?}", run.table("events").unwrap());
-    assert!(events.contains("5000000 bit/s at b"), "{events}");
+    let seconds = |s: i64| s * 1_000_000_000;
+    let expected = (seconds(10), Some(1), Some(20e6), Some(5e6));
+    assert_eq!(changes(&run, "rate"), [expected]);
+    let expected = (seconds(20), None, None, Some(8e7));
+    assert_eq!(changes(&run, "rtt"), [expected]);
     let rate = last_of_link(&run, 1, "rate_bps");
     assert_eq!(
         (last_of_link(&run, 0, "rate_bps"), rate),

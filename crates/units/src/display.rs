@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use crate::parse::{Quantity, RATE, SHARE, TIME, Unit, VOLUME};
-use crate::{Bytes, Duration, Gain, Rate};
+use crate::parse::{MULTIPLE, Quantity, RATE, SHARE, TIME, Unit, VOLUME, WEIGHT};
+use crate::{Bytes, Duration, Frequency, Gain, Rate, Size};
 
 /// A decimal number: `whole.fraction`, the fraction in `places` digits.
 #[derive(Clone, Copy)]
@@ -99,6 +99,25 @@ fn print(value: u64, quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Re
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         print(self.bps(), &RATE, f)
+    }
+}
+
+/// The shortest exact form, as in "0.125 Hz".
+impl fmt::Display for Frequency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        print(u64::from(self.per_second().millionths()), &WEIGHT, f)
+    }
+}
+
+/// The shortest exact form, as in "1 bdp", "165 packets", "250 kB" or "40 ms".
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(bytes) => bytes.fmt(f),
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bdp { millionths } => print(*millionths, &MULTIPLE, f),
+            Self::Time(time) => time.fmt(f),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Volumes, rates, gains and times.
+//! Volumes, rates, gains and times; options and plain values that every room shares.
 //!
 //! Integers throughout, so that every platform computes the same digits: time
 //! in nanoseconds, volume in bytes, rate in bits per second, gain in
@@ -11,34 +11,36 @@
 #[cfg(feature = "schema")]
 extern crate alloc;
 
+mod comparison;
 mod display;
+mod frequency;
 mod gain;
+pub mod limits;
+mod link;
+pub mod options;
 mod parse;
 mod rate;
 mod rng;
+#[cfg(feature = "schema")]
+pub mod schema;
 #[cfg(feature = "serde")]
 mod serde;
+mod size;
 mod time;
+mod transport;
 mod value;
 mod volume;
+mod wide;
 
+pub use comparison::Comparison;
+pub use frequency::Frequency;
 pub use gain::Gain;
+pub use link::{BurstLoss, Hold, Loss, Policer, Reorder};
 pub use parse::{ParseError, ParseErrorKind};
 pub use rate::Rate;
 pub use rng::Rng;
+pub use size::{Site, Size};
 pub use time::{Duration, Instant};
-pub use value::Value;
+pub use transport::{App, EcnFeedback, Recovery};
+pub use value::{Field, Quantity, Setting, Settings, Value};
 pub use volume::Bytes;
-
-/// `a * b / c` without overflow, rounded down, saturating at `u64::MAX`.
-///
-/// Stays in 64 bits when the product fits, which is the common case.
-pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
-    if c == 0 {
-        return u64::MAX;
-    }
-    match a.checked_mul(b) {
-        Some(product) => product / c,
-        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
-    }
-}

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Bytes, Duration, Gain, Rate};
+use crate::{Bytes, Duration, Frequency, Gain, Rate, Size};
 
 /// A unit: how it is written, and how many base units it holds.
 #[derive(Debug, PartialEq, Eq)]
@@ -83,6 +83,18 @@ pub(crate) static SHARE: Quantity = Quantity {
     name: "share",
     example: "2 %",
     units: &[printed("%", Gain::SCALE as u64 / 100)],
+};
+
+pub(crate) static WEIGHT: Quantity = Quantity {
+    name: "weight per second",
+    example: "0.125 Hz",
+    units: &[printed("Hz", Gain::SCALE as u64)],
+};
+
+pub(crate) static MULTIPLE: Quantity = Quantity {
+    name: "multiple of the BDP",
+    example: "1 bdp",
+    units: &[printed("bdp", Gain::SCALE as u64)],
 };
 
 /// What is wrong with a quantity's text.
@@ -344,6 +356,34 @@ impl Gain {
                 offset: 0,
                 nearest: None,
             })
+    }
+}
+
+impl Frequency {
+    /// Reads a weight per second such as "0.125 Hz".
+    ///
+    /// # Errors
+    /// When the text is not a non-negative decimal number with "Hz", or not exactly held.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let millionths = parse(text, &WEIGHT)?;
+        u32::try_from(millionths)
+            .map(Self::from_millionths)
+            .map_err(|_| ParseError {
+                kind: ParseErrorKind::TooLarge,
+                quantity: &WEIGHT,
+                offset: 0,
+                nearest: None,
+            })
+    }
+}
+
+impl Size {
+    /// Reads a multiple of the bandwidth-delay product, such as "0.1 bdp".
+    ///
+    /// # Errors
+    /// When the text is not a non-negative decimal number with "bdp", or not exactly held.
+    pub fn parse_bdp(text: &str) -> Result<Self, ParseError> {
+        parse(text, &MULTIPLE).map(|millionths| Self::Bdp { millionths })
     }
 }
 

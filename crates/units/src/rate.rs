@@ -1,6 +1,7 @@
 use core::ops::{Mul, Sub};
 
-use crate::{Bytes, Duration, Gain, mul_div};
+use crate::wide::mul_div;
+use crate::{Bytes, Duration, Gain};
 
 /// A data rate in bits per second. Arithmetic saturates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,14 +1,18 @@
-//! Quantities as text: `"50 Mbit/s"` in, `"50 Mbit/s"` out.
+//! Quantities as text: `"50 Mbit/s"` in, `"50 Mbit/s"` out. A format that nobody reads gets the number.
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::str::FromStr;
 
 use ::serde::de::{self, Deserialize, Deserializer, Visitor};
-use ::serde::ser::{Serialize, Serializer};
+use ::serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::options::{Choice, OptionValue, Parameters};
 use crate::parse::{ParseError, Quantity, RATE, SHARE, TIME, VOLUME};
-use crate::{Bytes, Duration, Gain, Rate};
+use crate::{
+    App, BurstLoss, Bytes, Duration, EcnFeedback, Frequency, Gain, Hold, Instant, Loss, Policer,
+    Rate, Recovery, Reorder, Size,
+};
 
 struct Text<T>(&'static Quantity, PhantomData<T>);
 
@@ -25,16 +29,24 @@ impl<T: FromStr<Err = ParseError>> Visitor<'_> for Text<T> {
 }
 
 macro_rules! as_text {
-    ($($unit:ident: $quantity:ident),*) => {$(
+    ($($unit:ident: $quantity:ident, $get:ident, $new:ident, $number:ty;)*) => {$(
         impl Serialize for $unit {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                if serializer.is_human_readable() {
+                    serializer.collect_str(self)
+                } else {
+                    self.$get().serialize(serializer)
+                }
             }
         }
 
         impl<'de> Deserialize<'de> for $unit {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_str(Text(&$quantity, PhantomData))
+                if deserializer.is_human_readable() {
+                    deserializer.deserialize_str(Text(&$quantity, PhantomData))
+                } else {
+                    <$number>::deserialize(deserializer).map(Self::$new)
+                }
             }
         }
 
@@ -62,7 +74,113 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(Rate: RATE, Duration: TIME, Bytes: VOLUME, Gain: SHARE);
+as_text! {
+    Rate: RATE, bps, from_bps, u64;
+    Duration: TIME, as_nanos, from_nanos, u64;
+    Bytes: VOLUME, get, new, u64;
+    Gain: SHARE, millionths, from_millionths, u32;
+}
+
+/// A point in time has no text.
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_nanos().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(Self::from_nanos)
+    }
+}
+
+macro_rules! as_shown {
+    ($($type:ty),*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+    )*};
+}
+as_shown!(Frequency, Size);
+
+macro_rules! as_word {
+    ($($choice:ty),*) => {$(
+        impl Serialize for $choice {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.word())
+            }
+        }
+    )*};
+}
+as_word!(Recovery, EcnFeedback);
+
+macro_rules! as_options {
+    ($($parameters:ty),*) => {$(
+        impl Serialize for $parameters {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some(Self::OPTIONS.len()))?;
+                for option in Self::OPTIONS {
+                    map.serialize_entry(option.name, &(option.get)(self))?;
+                }
+                map.end()
+            }
+        }
+    )*};
+}
+as_options!(BurstLoss, Policer, Reorder, Hold);
+
+/// As a scenario writes it.
+impl Serialize for OptionValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Gain(gain) => {
+                serializer.serialize_f64(f64::from(gain.millionths()) / f64::from(Gain::SCALE))
+            }
+            Self::Share(share) => share.serialize(serializer),
+            Self::Count(count) => serializer.serialize_u64(*count),
+            Self::Duration(time) => time.serialize(serializer),
+            Self::Bytes(bytes) => bytes.serialize(serializer),
+            Self::Rate(rate) => rate.serialize(serializer),
+            Self::Frequency(weight) => weight.serialize(serializer),
+            Self::Size(size) => size.serialize(serializer),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Choice(word) => serializer.serialize_str(word),
+        }
+    }
+}
+
+impl Serialize for Loss {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Independent(share) => share.serialize(serializer),
+            Self::Burst(burst) => burst.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for App {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if *self == Self::Bulk {
+            return serializer.serialize_str("bulk");
+        }
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Bulk => {}
+            Self::Sized { size } => map.serialize_entry("size", size)?,
+            Self::Limited { rate } => map.serialize_entry("rate", rate)?,
+            Self::OnOff { on, off, rate } => {
+                map.serialize_entry("on", on)?;
+                map.serialize_entry("off", off)?;
+                if let Some(rate) = rate {
+                    map.serialize_entry("rate", rate)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
 
 #[cfg(test)]
 mod tests {

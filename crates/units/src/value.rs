@@ -1,18 +1,100 @@
 use crate::{Bytes, Duration, Gain, Rate};
 
-/// A value with its unit, for state that is shown rather than computed with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// A volume; an infinite one is shown as absent.
-    Bytes(Bytes),
-    /// A rate; an infinite one is shown as absent.
-    Rate(Rate),
-    /// A span of time; [`Duration::MAX`] is shown as absent.
-    Duration(Duration),
-    /// A dimensionless factor.
-    Gain(Gain),
-    /// A count.
-    Count(u64),
-    /// A yes or no.
-    Flag(bool),
+/// Declares [`Value`] and [`Quantity`]: one line for each kind of value.
+macro_rules! values {
+    ($($(#[doc = $doc:literal])+ $kind:ident($type:ty), $suffix:literal, $unit:literal;)*) => {
+        /// A value with its unit, for state that is shown rather than computed with.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum Value { $($(#[doc = $doc])+ $kind($type)),* }
+
+        /// What a [`Value`] measures.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Quantity { $($(#[doc = $doc])+ $kind),* }
+
+        impl Quantity {
+            /// The end of the name of a column of it.
+            pub const fn suffix(self) -> &'static str {
+                match self { $(Self::$kind => $suffix),* }
+            }
+
+            /// Its unit, as the record writes it.
+            pub const fn unit(self) -> &'static str {
+                match self { $(Self::$kind => $unit),* }
+            }
+        }
+
+        impl Value {
+            /// What it measures.
+            pub const fn quantity(self) -> Quantity {
+                match self { $(Self::$kind(_) => Quantity::$kind),* }
+            }
+        }
+    };
 }
+
+values! {
+    /// A volume; an infinite one is shown as absent.
+    Bytes(Bytes), "_bytes", "byte";
+    /// A rate; an infinite one is shown as absent.
+    Rate(Rate), "_bps", "bit/s";
+    /// A span of time; [`Duration::MAX`] is shown as absent.
+    Duration(Duration), "_ns", "ns";
+    /// A dimensionless factor.
+    Gain(Gain), "_ratio", "1";
+    /// A count of packets; [`u64::MAX`] is shown as absent.
+    Packets(u64), "_packets", "packet";
+    /// A count; [`u64::MAX`] is shown as absent.
+    Count(u64), "", "1";
+    /// A yes or no.
+    Flag(bool), "", "1";
+}
+
+impl Value {
+    /// The number in its unit; none of what is infinite.
+    pub fn number(self) -> Option<f64> {
+        let finite = |value: u64| (value != u64::MAX).then_some(value as f64);
+        match self {
+            Self::Bytes(value) => finite(value.get()),
+            Self::Rate(value) => finite(value.bps()),
+            Self::Duration(value) => finite(value.as_nanos()),
+            Self::Gain(value) => Some(f64::from(value.millionths()) / f64::from(Gain::SCALE)),
+            Self::Packets(value) | Self::Count(value) => finite(value),
+            Self::Flag(value) => Some(f64::from(u8::from(value))),
+        }
+    }
+}
+
+/// A field of state that is shown: its name, without prefix or unit, and what its values measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name (`max_bw`, `inflight_longterm`).
+    pub name: &'static str,
+    /// What it measures.
+    pub quantity: Quantity,
+}
+
+/// What a key says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Setting {
+    /// A value with its unit.
+    Value(Value),
+    /// A word (`pause`, `off`).
+    Word(&'static str),
+}
+
+/// A value of a key, as the record shows it.
+pub trait Settings {
+    /// Shows each of its parts by its name, or the whole without one.
+    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting));
+}
+
+macro_rules! whole {
+    ($($kind:ident($type:ty)),*) => {$(
+        impl Settings for $type {
+            fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
+                show("", Setting::Value(Value::$kind(*self)));
+            }
+        }
+    )*};
+}
+whole!(Bytes(Bytes), Rate(Rate), Duration(Duration), Gain(Gain));

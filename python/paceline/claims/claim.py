@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -16,6 +16,8 @@ from paceline.claims.pictures import Picture, PictureError
 from paceline.claims.tables import Table, TableError
 from paceline.grid import Axis, Overrides, Point, crossed
 from paceline.names import nearest
+from paceline.query import Query, QueryError
+from paceline.reading import read_text, toml
 
 #: Seeds of a short form that does not say.
 QUICK_SEEDS = 2
@@ -93,7 +95,7 @@ class Claim:
     #: Scenarios by the name that expressions use.
     cases: dict[str, Case] = field(default_factory=dict)
     #: Queries by the name that expressions use.
-    values: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Query] = field(default_factory=dict)
     #: Published figures by the name that expressions use.
     figures: dict[str, float | list[float]] = field(default_factory=dict)
     #: Figures that are stated besides.
@@ -165,7 +167,7 @@ def find(
 
 def _read(path: Path) -> list[Claim]:
     try:
-        return parse(path.read_text(encoding="utf-8"), path)
+        return parse(read_text(path), path)
     except (OSError, UnicodeDecodeError) as error:
         raise ClaimError(f"{path}: {error}") from error
 
@@ -173,8 +175,8 @@ def _read(path: Path) -> list[Claim]:
 def parse(text: str, path: Path) -> list[Claim]:
     """Read the claims of a file from its text."""
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = toml(text)
+    except ValueError as error:
         raise ClaimError(f"{path}: {error}") from error
     _no_others(f"{path}", document, ("claims",))
     tables = document.get("claims", [])
@@ -221,15 +223,23 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
         read["conformance"] = path.parent / _text(where, "conformance", table["conformance"])
     read["seeds"] = _seeds(where, table.get("seeds", Claim.seeds))
     read["quick"] = _quick(where, table.get("quick", {}), read["cases"].values())
-    for name, query in table.get("values", {}).items():
-        start = _text(where, name, query).split(None, 1)
-        if not start or start[0].upper() not in ("SELECT", "WITH"):
-            raise ClaimError(f"{where}: the value {name!r} is a query: SELECT ... FROM ...")
+    read["values"] = {
+        name: _query(where, name, query) for name, query in table.get("values", {}).items()
+    }
     for name, figure in table.get("figures", {}).items():
         numbers = figure if isinstance(figure, list) else [figure]
-        if not numbers or not all(isinstance(n, int | float) for n in numbers):
+        if not numbers or not all(
+            isinstance(n, int | float) and abs(n) != math.inf for n in numbers
+        ):
             raise ClaimError(f"{where}: the figure {name!r} is a number or a list of them")
     return Claim(**read, file=path)
+
+
+def _query(where: str, name: str, text: object) -> Query:
+    try:
+        return Query.read(_text(where, name, text))
+    except QueryError as error:
+        raise ClaimError(f"{where}: the value {name!r} {error}") from error
 
 
 def _text(where: str, key: str, value: object) -> str:

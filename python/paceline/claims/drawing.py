@@ -17,8 +17,9 @@ from paceline.claims.expressions import Expression, ExpressionError, Names, Plac
 from paceline.claims.jobs import Record
 from paceline.claims.measured import Measured
 from paceline.claims.pictures import Picture, PictureError
-from paceline.claims.quantity import statistic
+from paceline.claims.quantity import interval_end, statistic
 from paceline.claims.runner import Result
+from paceline.query import Query
 from paceline.report import sequence_figure
 from paceline.report.figure import SETTINGS
 from paceline.report.palette import NEUTRAL, QUANTITIES
@@ -96,7 +97,7 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
 
 
 def _value(row: tuple[float, ...]) -> Value:
-    return Value(*(statistic(name, row) for name in ("mean", "low", "high")))
+    return Value(statistic("mean", row), interval_end("low", row), interval_end("high", row))
 
 
 def draw(result: Result, picture: Picture) -> Figure:
@@ -282,18 +283,18 @@ def _title(place: Place) -> str:
     return f"{place.case}, {name}" if name else place.case
 
 
-def _answer(frame: pl.DataFrame | str, query: str) -> pl.DataFrame:
+def _answer(frame: pl.DataFrame | str, query: Query) -> pl.DataFrame:
     if isinstance(frame, str):
-        raise PictureError(f"{query!r}: {frame}")
+        raise PictureError(f"{query.text!r}: {frame}")
     return frame
 
 
-def _laid_over(answers: Mapping[str, Mapping[str, pl.DataFrame]], query: str) -> pl.DataFrame:
+def _laid_over(answers: Mapping[str, Mapping[Query, pl.DataFrame]], query: Query) -> pl.DataFrame:
     """Return what all cases answer to a query, the name of the case as the name of its line."""
     frames = []
     for name, of_case in answers.items():
         if of_case[query].width != 2:
-            raise PictureError(f"{query!r}: with 'overlay' a query gives x and y alone")
+            raise PictureError(f"{query.text!r}: with 'overlay' a query gives x and y alone")
         frames.append(of_case[query].with_columns(pl.lit(name).alias("case")))
     return pl.concat(frames, how="vertical_relaxed")
 
@@ -302,9 +303,11 @@ def _laid_over(answers: Mapping[str, Mapping[str, pl.DataFrame]], query: str) ->
 _POINTS = 4000
 
 
-def _curves(axes: Axes, query: str, frame: pl.DataFrame) -> None:
+def _curves(axes: Axes, query: Query, frame: pl.DataFrame) -> None:
     if frame.width not in (2, 3):
-        raise PictureError(f"{query!r} gives {frame.width} columns, not x, y and perhaps a name")
+        raise PictureError(
+            f"{query.text!r} gives {frame.width} columns, not x, y and perhaps a name"
+        )
     x, y, *split = frame.columns
     parts = frame.partition_by(split, as_dict=True) if split else {("",): frame}
     for index, (key, part) in enumerate(parts.items()):

@@ -18,6 +18,7 @@ from paceline.claims.quantity import (
     QuantityError,
     defined,
     drops,
+    interval_end,
     pointwise,
     statistic,
 )
@@ -131,7 +132,9 @@ class Expression:
         """Return the interval, for one that is a mean or a median of the seeds."""
         try:
             ends = self.ends(names)
-            return None if ends is None else (ends[0].single(), ends[1].single())
+            if ends is None or math.isnan(ends[0].single()):
+                return None
+            return ends[0].single(), ends[1].single()
         except QuantityError as error:
             raise ExpressionError(f"{self.text!r} {error}") from error
 
@@ -144,7 +147,11 @@ class Expression:
                 ends = ("median_low", "median_high")
             case _:
                 return None
-        low, high = (self._guarded(ast.Call(ast.Name(end), [argument], []), names) for end in ends)
+        samples = self._guarded(argument, names)
+        low, high = (
+            samples.over_seeds(lambda row, end=end: interval_end(end, row))  # type: ignore[misc]
+            for end in ends
+        )
         return low, high
 
     def is_statistic(self) -> bool:

@@ -12,6 +12,7 @@ import polars as pl
 from paceline import _paceline
 from paceline.claims.emulation import Emulations, Load, Room
 from paceline.grid import Overrides
+from paceline.query import TABLES, Query
 from paceline.runs import Progress, Run, load, simulate
 
 
@@ -31,7 +32,7 @@ class Record:
     metrics: dict[str, float | None]
     flows: list[dict[str, Any]]
     #: The answers to queries over its tables; the message, where one failed.
-    answers: dict[str, pl.DataFrame | str]
+    answers: dict[Query, pl.DataFrame | str]
     #: The run, where a picture needs all of it.
     run: Run | None = None
 
@@ -41,7 +42,7 @@ class Pool:
 
     def __init__(self) -> None:
         #: The queries of each job, in the order in which they were asked.
-        self._queries: dict[Job, dict[str, None]] = {}
+        self._queries: dict[Job, dict[Query, None]] = {}
         self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
         self._loads: dict[tuple[object, ...], Load | None] = {}
@@ -56,7 +57,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self._queries)
 
-    def add(self, job: Job, queries: Sequence[str] = (), *, keep: bool = False) -> None:
+    def add(self, job: Job, queries: Sequence[Query] = (), *, keep: bool = False) -> None:
         """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
         if job.scenario not in self._texts:
             self._texts[job.scenario], _ = load(job.scenario)
@@ -124,14 +125,14 @@ class Pool:
         self.failures[job] = message
 
 
-def ask(run: Run, query: str) -> pl.DataFrame | str:
+def ask(run: Run, query: Query) -> pl.DataFrame | str:
     """Return what a query over the tables of a run answers, or why it does not."""
     tables = {}
-    for name in ("flows", "samples", "queue", "events", "packets"):
+    for name in TABLES:
         table = run.inner.table(name)
         if table is not None:
-            tables[name] = pl.DataFrame(table).lazy()
+            tables[name] = pl.DataFrame(table)
     try:
-        return pl.SQLContext(frames=tables).execute(query, eager=True)
+        return query.ask(tables)
     except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
         return " ".join(str(error).split())

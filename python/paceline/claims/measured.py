@@ -11,6 +11,7 @@ from paceline.claims.claim import Case
 from paceline.claims.expressions import Flows
 from paceline.claims.jobs import Record
 from paceline.claims.quantity import Quantity, QuantityError
+from paceline.query import Query
 
 #: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
 _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
@@ -20,7 +21,7 @@ class Measured:
     """What was measured of a case: a record for each point and seed; none of what failed."""
 
     def __init__(
-        self, case: Case, records: Sequence[Sequence[Record | None]], values: dict[str, str]
+        self, case: Case, records: Sequence[Sequence[Record | None]], values: dict[str, Query]
     ) -> None:
         self._axes = case.axes
         self._records = records

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
+from paceline import store
 from paceline._paceline import __version__
 from paceline.claims.drawing import draw, series
 from paceline.claims.expressions import ExpressionError
@@ -23,8 +24,14 @@ FORMATS = ("png", "svg")
 
 def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -> Path:
     """Write `claims.html`, `claims.json` and the pictures into a folder; return the page's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    store.begin(folder, "page", "claims")
     rows = []
+
+    def write(name: str, contents: bytes | str) -> Path:
+        with store.writing(folder / name) as fresh:
+            fresh.write_bytes(contents.encode() if isinstance(contents, str) else contents)
+        return folder / name
+
     for result, entry in zip(results, value["claims"], strict=True):
         pictures = result.claim.pictures if result.names else ()
         drawn = []
@@ -37,20 +44,17 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
             name = result.claim.id + (f"-{number}" if len(pictures) > 1 else "")
             images = {form: saved(figure, form) for form in FORMATS}
             for form, image in images.items():
-                (folder / f"{name}.{form}").write_bytes(image)
+                write(f"{name}.{form}", image)
             text = picture.title or f"{result.claim.id}, picture {number}"
             drawn.append({"png": base64.b64encode(images["png"]).decode(), "text": text})
         for number, table in enumerate(result.tables, 1):
             name = result.claim.id + (f"-{number}" if len(result.tables) > 1 else "")
-            (folder / f"{name}.csv").write_text(table.csv(), encoding="utf-8")
-            (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
+            write(f"{name}.csv", table.csv())
+            write(f"{name}.md", table.markdown())
         entry["pictures"] = [series(p, result.names) for p in pictures if p.y]
         rows.append({"claim": result.claim, "result": result, "pictures": drawn})
-    page = folder / "claims.html"
-    page.write_text(render(rows, quick=value["quick"]), encoding="utf-8")
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    (folder / "claims.json").write_text(text + "\n", encoding="utf-8")
-    return page
+    write("claims.json", json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    return write("claims.html", render(rows, quick=value["quick"]))
 
 
 def render(rows: list[dict[str, Any]], *, quick: bool) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.claims.expressions import Expression, Place
+from paceline.query import Query, QueryError
 
 
 class PictureError(ValueError):
@@ -31,7 +32,7 @@ class Picture:
     published: dict[str, Expression] = field(default_factory=dict)
     #: Whose run with seed 1 is drawn over time, and which queries over its tables.
     cases: tuple[Place, ...] = ()
-    queries: tuple[str, ...] = ()
+    queries: tuple[Query, ...] = ()
     #: Whether the cases are lines of one panel, instead of panels.
     overlay: bool = False
     #: How many round trips of `sequence`; all if none.
@@ -67,6 +68,16 @@ def _expressions(table: dict[str, str]) -> dict[str, Expression]:
     return {label: Expression(text) for label, text in table.items()}
 
 
+def _queries(texts: list[str]) -> tuple[Query, ...]:
+    queries = []
+    for text in texts:
+        try:
+            queries.append(Query.read(text))
+        except QueryError as error:
+            raise PictureError(f"{text!r} {error}") from error
+    return tuple(queries)
+
+
 _LABELS = ("title", "xlabel", "ylabel", "log")
 #: By kind, the keys that are needed and those that may be there.
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -81,7 +92,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "published": _expressions,
     "cases": lambda texts: tuple(Place.read(text) for text in texts),
     "points": lambda names: tuple(map(str, names)),
-    "queries": tuple,
+    "queries": _queries,
     "overlay": bool,
     "rounds": int,
     "gains": lambda gains: tuple(float(gain) for gain in gains),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paceline import _paceline
+from paceline.measures import FEWEST
 
 
 class QuantityError(ValueError):
@@ -117,6 +118,12 @@ def statistic(name: str, values: Sequence[float]) -> float:
     if found is None:
         return math.nan
     return {key: float(value) for key, value in found.items() if isinstance(value, float)}[name]
+
+
+def interval_end(name: str, values: Sequence[float]) -> float:
+    """Return an end of an interval as it is told: none of fewer than five defined values."""
+    enough = sum(not math.isnan(value) for value in values) >= FEWEST
+    return statistic(name, values) if enough else math.nan
 
 
 def defined(values: Sequence[float]) -> float:

@@ -25,6 +25,7 @@ from paceline.claims.tables import Filled, TableError
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
 from paceline.quantities import NONE
+from paceline.query import Query
 from paceline.runs import Progress
 
 
@@ -240,7 +241,7 @@ def _unknown(expression: Expression, what: str, name: str, known: Iterable[str])
     return ExpressionError(f"{expression.text!r}: no {what} is called {name!r}{mean}")
 
 
-def _queries(claim: Claim, case: str) -> list[str]:
+def _queries(claim: Claim, case: str) -> list[Query]:
     """Return the queries whose values expressions take from a case."""
     used = {
         name

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cyclopts.exceptions import CycloptsError
 
-from paceline.cli import console, experiments, judgements  # noqa: F401 - they add the commands
+from paceline.cli import console, experiments, judgements, streams  # noqa: F401 - they add commands
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import NotARunError
+from paceline.errors import NotARunError, StoreError
 
 
 def _usage(error: CycloptsError) -> Failure:
@@ -30,31 +32,71 @@ def _usage(error: CycloptsError) -> Failure:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    with _signals() as heard:
+        code = _main(list(sys.argv[1:] if arguments is None else arguments))
+    return 128 + heard[-1] if heard and code == Exit.INTERRUPTED else code
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP end the command as Ctrl-C does; yield those that came."""
+    heard: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        heard.append(number)
+        raise KeyboardInterrupt
+
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        # One that is ignored, as under nohup, stays so.
+        numbers = (signal.SIGTERM, signal.SIGHUP)
+        ours = [n for n in numbers if signal.getsignal(n) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield heard
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _main(tokens: list[str]) -> int:
     as_json = "--json" in tokens
     try:
         if not tokens:
             app.help_print([], console=console.stdout())
             return Exit.OK
         code = app(tokens, console=console.stdout())
-        sys.stdout.flush()
+        with streams.output():
+            sys.stdout.flush()
     except CycloptsError as error:
         failure = _usage(error)
     except Failure as error:
         failure = error
+    except StoreError as error:
+        code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
+        failure = Failure(error.kind, str(error), hint=error.hint, file=error.file, code=code)
     except NotARunError as error:
         failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
     except BrokenPipeError:
-        # The reader has gone; nothing more is said, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has gone.
+        streams.abandon()
         return Exit.RUN_FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        message = f"{where}{error.strerror or error}"
+        failure = Failure("system", message, code=Exit.RUN_FAILED)
+    except UnicodeEncodeError as error:
+        # Python without its UTF-8 mode cannot say to the system what Rust, or a file, calls a file.
+        message = f"this locale has no {error.object[error.start : error.end]!r}"
+        failure = Failure("locale", message, hint="set LC_ALL=C.UTF-8")
     except KeyboardInterrupt:
         failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
     else:
         return int(code) if isinstance(code, int) else Exit.OK
     try:
-        console.say_failure(failure, as_json=as_json)
+        console.say_failure(failure, as_json=as_json and failure.kind != "output")
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        streams.abandon()
     return int(failure.code)

@@ -23,12 +23,12 @@ app = App(
 
     Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
     3 expectation failed, 4 regression found, 127 this machine lacks what is needed,
-    130 interrupted.
+    129, 130, 143 ended by a hang-up, by Ctrl-C, by SIGTERM.
     """,
     help_epilogue=examples(
         f"run {_DEMO}",
         "list controllers bbr3",
-        "report runs/four-flows-50M-40ms-1bdp-1",
+        "report runs/NAME",
     ),
     help_format="markdown",
     version_flags=["--version"],
@@ -64,3 +64,4 @@ Set = Annotated[
         name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
     ),
 ]
+Force = Annotated[bool, Parameter(negative="", help="Replace what is there.")]

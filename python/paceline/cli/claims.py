@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
@@ -55,13 +53,15 @@ def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
         return Exit.OK
     table = console.table("Claim", "Topic", "Backend", "Source", "Published", left=5)
     for row in rows:
-        table.add_row(*(escape(row[key]) for key in keys))
+        table.add_row(*(row[key] for key in keys))
     console.stdout().print(table)
     return Exit.OK
 
 
 def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
     """Run claims and print a verdict for each; exit code 3 if one is not reproduced."""
+    if settings.out is not None:
+        store.claim_page(settings.out, "claims")
     campaign = Campaign(claims, seeds=settings.seeds, quick=settings.quick)
     with console.progress("claims", len(campaign), quiet=settings.silent) as reporter:
         verdicts = campaign.verify(threads=settings.jobs, progress=reporter, note=reporter.note)
@@ -75,7 +75,9 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
             "broken": dict(verdicts.broken),
         }
     if settings.out is not None:
-        value["report"] = str(_write(results, value, settings.out))
+        from paceline.claims.page import write_page
+
+        value["report"] = str(write_page(results, value, settings.out))
     if settings.as_json:
         console.say_json(value)
     else:
@@ -84,27 +86,15 @@ def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
             counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
             broken = [f"{name} {count} times" for name, count in verdicts.broken.items()]
             beyond = f"; beyond a bound: {', '.join(broken)}" if broken else ""
-            console.stdout().print(f"{counted} were repeated{beyond}", markup=False)
+            console.stdout().print(f"{counted} were repeated{beyond}")
         if settings.out is not None:
-            console.stdout().print(value["report"], markup=False, soft_wrap=True)
+            console.stdout().print(value["report"], soft_wrap=True)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
-        console.stderr().print(f"interrupted; without {left}", markup=False)
+        console.stderr().print(f"interrupted; without {left}")
         return Exit.INTERRUPTED
     held = all(result.verdict == "reproduced" for result in results)
     return Exit.OK if held else Exit.EXPECTATION_FAILED
-
-
-def _write(results: Sequence[Result], value: dict[str, Any], folder: Path) -> Path:
-    from paceline.claims.page import write_page
-
-    try:
-        return write_page(results, value, folder)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"cannot write into {folder}: {reason}"
-        hint = "choose another place with --out"
-        raise Failure("write-failed", message, hint=hint, code=Exit.RUN_FAILED) from error
 
 
 def _show(results: Sequence[Result], *, quick: bool) -> None:
@@ -113,20 +103,20 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
     for result in results:
         table.add_row(
             result.claim.id,
-            escape(result.claim.published),
-            escape(result.shown().replace(" [", "\n[")),
+            result.claim.published,
+            result.shown().replace(" [", "\n["),
             result.verdict,
         )
     out.print(table)
     for result in results:
         for figure in result.beside:
             text = f"{result.claim.id}: {figure.name}: {figure.text()}"
-            out.print(text, markup=False, soft_wrap=True)
+            out.print(text, soft_wrap=True)
         for filled in result.tables:
             text = f"{result.claim.id}: {filled.title}: {filled.summary() or '--out writes it'}"
-            out.print(text, markup=False, soft_wrap=True)
+            out.print(text, soft_wrap=True)
         if result.why:
-            out.print(f"{result.claim.id}: {result.why}", markup=False, soft_wrap=True)
+            out.print(f"{result.claim.id}: {result.why}", soft_wrap=True)
     reproduced = sum(result.verdict == "reproduced" for result in results)
     form = ", short form" if quick else ""
-    out.print(f"{reproduced} of {len(results)} claims reproduced{form}", markup=False)
+    out.print(f"{reproduced} of {len(results)} claims reproduced{form}")

@@ -9,18 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import plain
-from paceline.compare import Finding, Incomparable, Subject, compare, read, unknown
+from paceline.compare import (
+    Finding,
+    Incomparable,
+    Subject,
+    compare,
+    differing,
+    read,
+    unknown,
+)
 from paceline.errors import NotARunError
+from paceline.measures import FEWEST
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
 
-_ORDER = ("worse", "better", "unclear", "lost", "gained", "same")
+_ORDER = ("worse", "better", "untested", "unclear", "lost", "gained", "same")
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,8 @@ def show(old: str, new: str, settings: Settings) -> Exit:
         hint = "a point of one has to be in the other, key for key"
         raise Failure("incomparable", str(error), hint=hint) from None
     counts = Counter(finding.verdict for finding in findings)
-    single = any(finding.p is None and finding.difference for finding in findings)
+    differ = differing(before, after)
+    notes = _notes(findings, differ)
     if settings.as_json:
         console.say_json(
             {
@@ -62,6 +70,8 @@ def show(old: str, new: str, settings: Settings) -> Exit:
                 "verdict": _overall(counts),
                 "counts": {verdict: counts[verdict] for verdict in _ORDER},
                 "findings": [finding.as_json() for finding in findings],
+                "differing": differ,
+                "notes": notes,
                 "only_old": _only(before, after),
                 "only_new": _only(after, before),
             }
@@ -70,7 +80,7 @@ def show(old: str, new: str, settings: Settings) -> Exit:
         chosen = [f for f in findings if settings.everything or f.verdict != "same"]
         chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
         text = _markdown if settings.markdown else _table
-        text(old, new, chosen, _summary(counts, settings), single=single)
+        text(old, new, chosen, [_summary(counts, settings), *notes])
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
@@ -99,7 +109,7 @@ def _only(one: Subject, other: Subject) -> list[str]:
 
 
 def _overall(counts: Counter[str]) -> str:
-    return next((v for v in ("worse", "better") if counts[v]), "same")
+    return next((v for v in ("worse", "better", "untested") if counts[v]), "same")
 
 
 def _summary(counts: Counter[str], settings: Settings) -> str:
@@ -108,7 +118,27 @@ def _summary(counts: Counter[str], settings: Settings) -> str:
     return f"{told} (tolerance {100 * settings.tolerance:g} %; 5 % level, corrected by {name})"
 
 
-_SINGLE = "Single runs: a difference has a size, and no certainty. --repeats gives it one."
+def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
+    """Return what has to be known to read the findings."""
+    notes = []
+    counts = [min(finding.counts) for finding in findings if finding.difference is not None]
+    tested = [finding.p is not None for finding in findings if finding.difference is not None]
+    if any(count == 1 for count in counts):
+        notes.append(
+            "One run a side: a difference has a size and no certainty. --repeats gives it one."
+        )
+    if any(count > 1 and not test for count, test in zip(counts, tested, strict=True)):
+        notes.append("The seed changes nothing here: repeats that are all alike count as one run.")
+    if any(1 < count < FEWEST for count in counts):
+        notes.append(f"No 95 % intervals below {FEWEST} runs a side.")
+    if len(differ) > 1:
+        notes.append(
+            f"The scenarios differ in {len(differ)} things, and any of them may be the cause: "
+            f"{', '.join(differ)}."
+        )
+    return notes
+
+
 _COLUMNS = ("Metric", "Old", "New", "Change", "95 % interval", "Effect", "p", "Verdict")
 
 
@@ -142,28 +172,26 @@ def _signed(name: str, value: float) -> str:
     return ("+" if value > 0 else "-" if value < 0 else "") + quantity(name, abs(value))
 
 
-def _table(old: str, new: str, findings: Sequence[Finding], summary: str, *, single: bool) -> None:
+def _table(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:
     out = console.stdout()
     points = any(finding.point for finding in findings)
     if findings:
-        title = escape(f"{new} against {old}")
+        title = f"{new} against {old}"
         first = ("Point", "Metric") if points else ("Metric",)
         table = console.table(*first, *_COLUMNS[1:], title=title, left=len(first))
         for finding in findings:
             colour = {"worse": "red", "better": "green"}.get(finding.verdict)
-            cells = [escape(cell) for cell in _cells(finding)]
-            if colour:
-                cells[-1] = f"[{colour}]{cells[-1]}[/]"
-            table.add_row(*([escape(finding.point)] if points else []), *cells)
+            *cells, verdict = _cells(finding)
+            coloured = console.styled(verdict, colour) if colour else verdict
+            table.add_row(*([finding.point] if points else []), *cells, coloured)
         out.print(table)
-    out.print(summary, markup=False, soft_wrap=True)
-    if single:
-        out.print(_SINGLE, markup=False, soft_wrap=True)
+    for note in notes:
+        out.print(note, soft_wrap=True)
 
 
-def _markdown(
-    old: str, new: str, findings: Sequence[Finding], summary: str, *, single: bool
-) -> None:
+def _markdown(old: str, new: str, findings: Sequence[Finding], notes: Sequence[str]) -> None:
+    summary, *more = notes
+
     def row(cells: Sequence[Any]) -> str:
         return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
 
@@ -179,6 +207,6 @@ def _markdown(
             cells[-1] = f"**{cells[-1]}**" if finding.verdict == "worse" else cells[-1]
             lines.append(row(([f"`{finding.point}`"] if points else []) + cells))
         lines.append("")
-    if single:
-        lines += [_SINGLE, ""]
-    console.stdout().print("\n".join(lines), markup=False, soft_wrap=True, end="")
+    for note in more:
+        lines += [note, ""]
+    console.stdout().print("\n".join(lines), soft_wrap=True, end="")

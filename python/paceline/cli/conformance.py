@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
 from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
@@ -110,14 +108,12 @@ def _print(rows: list[dict[str, Any]], details: list[str], *, as_json: bool) -> 
     out = console.stdout()
     table = console.table("Case", "Controller", "Verdict", "Evidence", left=4)
     for row in rows:
-        table.add_row(
-            escape(row["id"]), row["controller"], row["verdict"].upper(), escape(row["summary"])
-        )
+        table.add_row(row["id"], row["controller"], row["verdict"].upper(), row["summary"])
     out.print(table)
     for line in details:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(line, soft_wrap=True)
     counts = [
         f"{sum(row['verdict'] == verdict for row in rows)} {verdict}"
         for verdict in ("pass", "expected fail", "fail")
     ]
-    out.print(f"{len(rows)} cases: {', '.join(counts)}", markup=False)
+    out.print(f"{len(rows)} cases: {', '.join(counts)}")

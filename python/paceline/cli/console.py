@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from paceline.cli import streams
 from paceline.cli.failure import Failure
+from paceline.names import UNSEEN, visible
 from paceline.runs import Progress as Seen
 
 #: Version of what ``--json`` prints.
@@ -27,22 +31,63 @@ PERIOD = 5.0
 WIDTH = 120
 
 
+def styled(text: str, style: str) -> Text:
+    """Return a text in a style."""
+    return Text(visible(text), style)
+
+
+class _Plain(Console):
+    """A console to which every text is text: no markup, no emoji, nothing that is obeyed."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, highlight=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        if not self.stderr:
+            with streams.output():
+                super().print(*objects, **options)
+            return
+        # Where messages cannot be said, the work goes on and its exit code tells.
+        with suppress(OSError):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
 def stdout() -> Console:
     """Return a console for data. Without a terminal the width is fixed, so that output is too."""
-    console = Console(highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=WIDTH)
-    return console
+    console = _Plain()
+    return console if console.is_terminal else _Plain(width=WIDTH)
 
 
 def stderr() -> Console:
     """Return a console for messages."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Plain(stderr=True, soft_wrap=True)
 
 
 def say_json(value: dict[str, Any]) -> None:
     """Print one JSON object on stdout."""
-    print(json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=False))  # noqa: T201
+    plain = not _is_unicode()
+    text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=plain)
+    with streams.output():
+        print(UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # noqa: T201
+
+
+def say_file(text: str) -> None:
+    """Print what may go into a file: as it is, but harmless to a terminal."""
+    if not _is_unicode() and isinstance(sys.stdout, io.TextIOWrapper):
+        # A scenario is UTF-8, whatever the locale.
+        sys.stdout.reconfigure(encoding="utf-8")
+    with streams.output():
+        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
+
+
+def _is_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def say_failure(failure: Failure, *, as_json: bool) -> None:
@@ -52,26 +97,28 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
         return
     console = stderr()
     if failure.rendered is not None:
-        console.print(failure.rendered, markup=False)
+        console.print(failure.rendered)
         return
-    console.print(f"[bold red]error:[/] {escape(failure.message)}")
+    console.print(styled("error:", "bold red"), failure.message)
     if failure.hint:
-        console.print(f"[bold]hint:[/] {escape(failure.hint)}")
+        console.print(styled("hint:", "bold"), failure.hint)
 
 
 def say_distrust(reasons: list[str]) -> None:
     """Print why emulated runs, which are kept, are not to be trusted."""
     console = stderr()
-    console.print("[bold red]error:[/] the emulation was beyond its bounds; the record is kept")
+    message = "the emulation was beyond its bounds; the record is kept"
+    console.print(styled("error:", "bold red"), message)
     for reason in dict.fromkeys(reasons):
-        console.print(f"  {reason}", markup=False)
-    console.print(
-        "[bold]hint:[/] run it on a quieter machine or at a lower rate; `paceline doctor` says "
-        "what this one holds. The bounds are those of \\[run.emulation]"
+        console.print(f"  {reason}")
+    hint = (
+        "run it on a quieter machine or at a lower rate; `paceline doctor` says "
+        "what this one holds. The bounds are those of [run.emulation]"
     )
+    console.print(styled("hint:", "bold"), hint)
 
 
-def table(*columns: str, title: str | None = None, left: int = 1) -> Table:
+def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Table:
     """Return a table whose first `left` columns are names and whose others are numbers."""
     result = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for index, column in enumerate(columns):
@@ -93,10 +140,10 @@ class _Bar(Reporter):
     def __init__(self, bars: Progress, name: str, count: int) -> None:
         self._bars = bars
         self._count = count
-        self._task = bars.add_task(name, total=None, detail="", note="")
+        self._task = bars.add_task(visible(name), total=None, detail="", note="")
 
     def note(self, text: str) -> None:
-        self._bars.update(self._task, note=text)
+        self._bars.update(self._task, note=visible(text))
 
     def __call__(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
@@ -128,13 +175,13 @@ class _Lines(Reporter):
             return
         self._last = now
         share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
-        rate = (seen.simulated_ns - done) / (now - since)
+        # The first to be heard may be late already, and tells no rate.
+        rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
         left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
         note = f"; {self._note}" if self._note else ""
         self._console.print(
             f"{self._name}: {share:.0f} %, {seen.simulated_ns / 1e9:.1f} of "
-            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}",
-            markup=False,
+            f"{seen.total_ns / 1e9:g} s, {seen.packets:,} packets{left}{note}"
         )
 
 

@@ -10,7 +10,7 @@ from paceline.cli import console
 from paceline.cli.failure import Exit
 from paceline.quantities import quantity
 
-_MARKS = {"good": "good", "lacking": "[yellow]lacking[/]", "missing": "[red]missing[/]"}
+_STYLES = {"good": "", "lacking": "yellow", "missing": "red"}
 
 
 def show(*, quick: bool, as_json: bool) -> Exit:
@@ -19,7 +19,7 @@ def show(*, quick: bool, as_json: bool) -> Exit:
 
     def step(what: str) -> None:
         if not as_json:
-            err.print(f"trying {what} ...", markup=False)
+            err.print(f"trying {what} ...")
 
     report: dict[str, Any] = json.loads(_paceline.doctor(quick, step))
     if as_json:
@@ -33,7 +33,8 @@ def _print(report: dict[str, Any]) -> None:
     out = console.stdout()
     table = console.table("Check", "State", "Found", left=3)
     for check in report["checks"]:
-        table.add_row(check["name"], _MARKS[check["state"]], check["found"])
+        state = console.styled(check["state"], _STYLES[check["state"]])
+        table.add_row(check["name"], state, check["found"])
     out.print(table)
     if report.get("rates"):
         rates = console.table("Rate", "Held", "Utilisation", "Lateness p99", "Added", "CPU", left=2)
@@ -53,7 +54,7 @@ def _print(report: dict[str, Any]) -> None:
         out.print(f"This machine, as busy as it is now, emulates {held} within bounds.")
         for tried in report["rates"]:
             for why in tried["why"]:
-                out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}", markup=False)
+                out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}")
     for check in report["checks"]:
         if check["mend"]:
-            out.print(f"To mend {check['name']}:\n  {check['mend']}", markup=False)
+            out.print(f"To mend {check['name']}:\n  {check['mend']}")

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from rich.markup import escape
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.claims import Campaign, ClaimError, Result
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.evaluate import Matrix, criteria, pairs
 from paceline.evaluate.matrix import MEASURES
 from paceline.names import did_you_mean
-from paceline.report import writing
 from paceline.report.figure import saved
 
 #: How the short form shortens a pair.
@@ -58,6 +56,8 @@ def show(controller: str, settings: Settings) -> Exit:
     except ClaimError as error:
         hint = "--suite names the folder of the criteria"
         raise Failure("bad-suite", str(error), hint=hint) from None
+    if settings.out is not None:
+        store.claim_page(settings.out, "evaluation")
     with console.progress(f"{controller}: criteria", len(campaign), quiet=settings.quiet) as bar:
         verdicts = campaign.verify(threads=settings.jobs, progress=bar)
     if verdicts.unfinished:
@@ -88,7 +88,7 @@ def show(controller: str, settings: Settings) -> Exit:
     else:
         _show(controller, rows, matrix)
         if settings.out is not None:
-            console.stdout().print(value["report"], markup=False, soft_wrap=True)
+            console.stdout().print(value["report"], soft_wrap=True)
     return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
 
 
@@ -116,12 +116,12 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     for row in rows:
         measured = "" if row["measured"] is None else f"{row['measured']:.3g}"
         colour = {"met": "green", "not met": "red"}.get(row["verdict"], "yellow")
-        verdict = f"[{colour}]{row['verdict']}[/]"
-        table.add_row(row["section"], escape(row["criterion"]), measured, verdict)
+        verdict = console.styled(row["verdict"], colour)
+        table.add_row(row["section"], row["criterion"], measured, verdict)
     out.print(table)
     for row in rows:
         if row["why"]:
-            out.print(f"{row['section']}: {row['why']}", markup=False, soft_wrap=True)
+            out.print(f"{row['section']}: {row['why']}", soft_wrap=True)
     title = f"Beside {controller}: what the others have, and what they lose (harm)"
     table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
     row_of = matrix.controllers.index(controller)
@@ -130,27 +130,26 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
         table.add_row(name, *cells)
     out.print(table)
     met = sum(row["verdict"] == "met" for row in rows)
-    out.print(f"{met} of {len(rows)} criteria met", markup=False)
+    out.print(f"{met} of {len(rows)} criteria met")
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:
     from paceline.evaluate.picture import draw
 
-    figure = draw(matrix)
-    page = folder / "evaluation.html"
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for form in ("png", "svg"):
-            (folder / f"matrix.{form}").write_bytes(saved(figure, form))
-        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-        web = resources("paceline") / "web"
-        text = environment.from_string((web / "evaluation.html.j2").read_text("utf-8")).render(
-            value=value,
-            picture=base64.b64encode(saved(figure, "png")).decode(),
-            style=(web / "report.css").read_text("utf-8"),
-            version=_paceline.__version__,
-        )
-        page.write_text(text, encoding="utf-8")
-        text = json.dumps({"schema": console.SCHEMA, **value}, indent=2, ensure_ascii=False)
-        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
-    return page
+    pictures = {form: saved(draw(matrix), form) for form in ("png", "svg")}
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    web = resources("paceline") / "web"
+    page = environment.from_string((web / "evaluation.html.j2").read_text("utf-8")).render(
+        value=value,
+        picture=base64.b64encode(pictures["png"]).decode(),
+        style=(web / "report.css").read_text("utf-8"),
+        version=_paceline.__version__,
+    )
+    text = json.dumps({"schema": console.SCHEMA, **value}, indent=2, ensure_ascii=False)
+    contents = {f"matrix.{form}": picture for form, picture in pictures.items()}
+    contents |= {"evaluation.json": f"{text}\n".encode(), "evaluation.html": page.encode()}
+    store.begin(folder, "page", "evaluation")
+    for name, octets in contents.items():
+        with store.writing(folder / name) as fresh:
+            fresh.write_bytes(octets)
+    return folder / "evaluation.html"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from paceline.cli import console, files, listing
-from paceline.cli.app import Jobs, Json, Quiet, Set, app, examples, not_negative, positive
+from paceline.cli.app import Force, Jobs, Json, Quiet, Set, app, examples, not_negative, positive
 from paceline.cli.failure import Exit
 
 
@@ -43,11 +42,14 @@ def run(
     ] = None,
     out: Annotated[
         Path | None,
-        Parameter(help="Folder for the run. Default: runs/NAME-SEED. An earlier run is replaced."),
+        Parameter(help="Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."),
     ] = None,
     set_: Set = None,
     jobs: Jobs = None,
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False,
+    force: Annotated[
+        bool, Parameter(negative="", help="Run again what is there, and compare the bytes.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
@@ -57,6 +59,10 @@ def run(
     95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
     real time, and a run beyond the bounds of `[run.emulation]` is kept and ends in exit code 1.
     A scenario with `compare` in `[run]` is run once for each of those controllers.
+
+    The name of a run's folder ends in a hash of all that decides its bytes. A run that is there
+    already is shown and not run again; after Ctrl-C the same command runs those that are missing.
+    Nothing is replaced.
     """
     from paceline.cli.run import Settings, run_files
 
@@ -68,6 +74,7 @@ def run(
         as_json=json,
         quiet=quiet,
         report=report,
+        force=force,
         jobs=jobs,
         backend=backend,
     )
@@ -96,7 +103,7 @@ def check(
         console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep})
     else:
         files.tell_sweep(plan, file)
-        sys.stdout.write(plan.toml)
+        console.say_file(plan.toml)
     return Exit.OK
 
 
@@ -124,8 +131,8 @@ def list_(
 
 @app.command(
     help_epilogue=examples(
-        "report runs/four-flows-50M-40ms-1bdp-1",
-        "report runs/four-flows-50M-40ms-1bdp-1 --format svg --out figure-3.svg",
+        "report runs/NAME",
+        "report runs/NAME --format svg --out figure-3.svg",
     )
 )
 def report(
@@ -141,6 +148,7 @@ def report(
     flow: Annotated[
         int | None, Parameter(help="The flow of the detailed panels of a figure.")
     ] = None,
+    force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Write the report of a run: one self-contained HTML page, or the same plots as a figure.
@@ -149,19 +157,20 @@ def report(
     """
     from paceline.report import write
 
-    path = write(files.read_run(run), out or Path(run) / f"report.{format}", format, flow)
+    place = out or Path(run) / f"report.{format}"
+    path = write(files.read_run(run), place, format, flow, force=force)
     if json:
         console.say_json({"report": str(path), "format": format})
     else:
-        console.stdout().print(str(path), markup=False, soft_wrap=True)
+        console.stdout().print(str(path), soft_wrap=True)
     return Exit.OK
 
 
 @app.command(
     help_epilogue=examples(
-        "sequence runs/NAME-1",
-        "sequence runs/ONE-1 runs/OTHER-1 --rounds 5 --format svg",
-        'sequence runs/NAME-1 --flow 0 --from "1.2 s" --to "1.4 s"',
+        "sequence runs/NAME",
+        "sequence runs/ONE runs/OTHER --rounds 5 --format svg",
+        'sequence runs/NAME --flow 0 --from "1.2 s" --to "1.4 s"',
     )
 )
 def sequence(
@@ -187,6 +196,7 @@ def sequence(
         Parameter(validator=positive, help="End with this round trip of the slowest flow."),
     ] = None,
     title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Draw a time-sequence diagram: each packet, each ACK, the receive window, over time.
@@ -197,15 +207,15 @@ def sequence(
     """
     from paceline.cli.sequence import Settings, show
 
-    show(run, Settings(format, out, flow, from_, to, rounds, title, json))
+    show(run, Settings(format, out, flow, from_, to, rounds, title, force, json))
     return Exit.OK
 
 
 @app.command(
     help_epilogue=examples(
-        "export runs/NAME-1 --format pcapng",
-        "export runs/NAME-1 --format qlog --qlog-dialect 0.3",
-        "export runs/ONE-1 runs/OTHER-1 --format xplot --out both.xpl",
+        "export runs/NAME --format pcapng",
+        "export runs/NAME --format qlog --qlog-dialect 0.3",
+        "export runs/ONE runs/OTHER --format xplot --out both.xpl",
     )
 )
 def export(
@@ -225,6 +235,7 @@ def export(
     qlog_dialect: Annotated[
         Literal["current", "0.3"], Parameter(help="Names of qlog's events; 0.3 is for qvis.")
     ] = "current",
+    force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Write a run as files of other programs: tables, qlog, a packet capture, xplot, Flent.
@@ -233,7 +244,7 @@ def export(
     """
     from paceline.cli.export import Settings, show
 
-    show(run, Settings(format, out, flow, qlog_dialect, json))
+    show(run, Settings(format, out, flow, qlog_dialect, force, json))
     return Exit.OK
 
 
@@ -249,7 +260,7 @@ def sweep(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME-sweep.")
+        Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME+SETTINGS-sweep.")
     ] = None,
     set_: Set = None,
     metric: Annotated[
@@ -271,7 +282,7 @@ def sweep(
         Literal["png", "svg", "pdf"], Parameter(help="Form of the pictures.")
     ] = "png",
     fresh: Annotated[
-        bool, Parameter(negative="", help="Begin anew, and give up what is in the folder.")
+        bool, Parameter(negative="", help="Begin anew, and give up the sweep in the folder.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -364,6 +375,7 @@ def import_(
     ignore_commands: Annotated[
         bool, Parameter(negative="", help="Leave out what transperf would run as root.")
     ] = False,
+    force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Turn an experiment of another tool into a scenario.
@@ -380,6 +392,7 @@ def import_(
         queue=queue,
         cc=cc,
         ignore_commands=ignore_commands,
+        force=force,
         as_json=json,
     )
     return import_file(file, settings)

@@ -20,13 +20,13 @@ class Settings:
     out: Path | None = None
     flow: int | None = None
     dialect: Dialect = "current"
+    force: bool = False
     as_json: bool = False
 
 
 def show(folders: list[str], settings: Settings) -> None:
     """Write the runs, and say which files there are."""
     from paceline.export import default_name, export
-    from paceline.report import writing
     from paceline.report.sequence import SequenceError
 
     if len(folders) > 1 and settings.format != "xplot":
@@ -43,10 +43,14 @@ def show(folders: list[str], settings: Settings) -> None:
             raise Failure("bad-flow", message, hint="choose another with --flow")
     place = settings.out or Path(folders[0]) / default_name(settings.format, settings.dialect)
     try:
-        with writing(place):
-            written = export(
-                runs, settings.format, place, flow=settings.flow, dialect=settings.dialect
-            )
+        written = export(
+            runs,
+            settings.format,
+            place,
+            flow=settings.flow,
+            dialect=settings.dialect,
+            force=settings.force,
+        )
     except SequenceError as error:
         raise Failure("no-packets", str(error), hint=error.hint) from None
     except (tomllib.TOMLDecodeError, struct.error, OverflowError) as error:
@@ -66,4 +70,4 @@ def show(folders: list[str], settings: Settings) -> None:
         console.say_json({"files": names, "format": settings.format, "runs": folders})
     else:
         for name in names:
-            console.stdout().print(name, markup=False, soft_wrap=True)
+            console.stdout().print(name, soft_wrap=True)

@@ -16,7 +16,9 @@ class Exit(IntEnum):
     EXPECTATION_FAILED = 3
     REGRESSION = 4
     UNAVAILABLE = 127
+    HANGUP = 129
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 @dataclass

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import errno
 import math
-import os
-import re
-import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from paceline import _paceline
@@ -15,20 +11,16 @@ from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError, ScenarioError, UnavailableError
 from paceline.names import did_you_mean, nearest
+from paceline.reading import read_text
 from paceline.runs import Run
-
-#: Marks a folder of several runs, and holds what they say together.
-GROUP = "summary.json"
-
-#: What a run's folder has.
-RUN = "run.json"
+from paceline.store import GROUP
 
 
 def read_scenario(path: str) -> str:
     """Return the text of a scenario file; say plainly why it cannot be read."""
     file = Path(path)
     try:
-        return file.read_text(encoding="utf-8")
+        return read_text(file)
     except FileNotFoundError:
         raise Failure(
             "not-found", f"no such file: {path}", hint=_nearest(file), file=path
@@ -134,87 +126,16 @@ def tell_sweep(plan: _paceline.Plan, path: str) -> None:
         )
 
 
-def folder_name(scenario: str, seed: int | str) -> str:
-    """Return the name of a run's folder, safe in every file system."""
-    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', scenario).strip('.-') or 'run'}-{seed}"
-
-
-def sweep_name(scenario: str) -> str:
-    """Return the name of a sweep's folder."""
-    return folder_name(scenario, "sweep")
-
-
-def claim(out: Path, ours: Sequence[str] = (RUN, GROUP)) -> None:
-    """See, before any work is done, that results may be written to `out`.
-
-    A folder that is not empty has to hold one of `ours`, which will be replaced or gone on with.
-    """
-    if out.exists() and not out.is_dir():
-        raise Failure(
-            "not-a-run", f"{out} is a file", hint="choose a folder with --out", file=str(out)
-        )
-    if out.is_dir() and any(out.iterdir()) and not any((out / name).is_file() for name in ours):
-        raise Failure(
-            "not-a-run",
-            f"{out} is not a {'run' if RUN in ours else 'sweep'}, and is left as it is",
-            hint="choose another folder with --out",
-            file=str(out),
-        )
-    parent = out
-    while not parent.exists():
-        parent = parent.parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise Failure(
-            "unwritable",
-            f"cannot write to {out}: {parent} is not a folder that you may write to",
-            hint="choose another folder with --out",
-            file=str(out),
-            code=Exit.RUN_FAILED,
-        )
-
-
-def _is_ours(folder: Path) -> bool:
-    return (folder / RUN).is_file() or (folder / GROUP).is_file()
-
-
-def clear(out: Path, *, group: bool) -> None:
-    """Remove the earlier run, or group of runs, in `out`; anything else in it stays."""
-    if not out.is_dir() or not _is_ours(out):
-        return
-    for entry in sorted(out.iterdir()):
-        if entry.is_dir() and not entry.is_symlink() and _is_ours(entry):
-            shutil.rmtree(entry)
-    (out / GROUP).unlink(missing_ok=True)
-    if group:
-        for name in (RUN, "scenario.toml", "report.html"):
-            (out / name).unlink(missing_ok=True)
-        for entry in out.glob("*.parquet"):
-            entry.unlink()
-
-
-def write_failure(out: Path, error: OSError | NotARunError) -> Failure:
-    """Return what to print when results cannot be written."""
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    hint = _why(error) if isinstance(error, OSError) else None
-    return Failure(
-        "write-failed",
-        f"cannot write {out}: {reason}",
-        hint=hint or "choose another folder with --out",
-        file=str(out),
-        code=Exit.RUN_FAILED,
-    )
-
-
 def _runs_below(folder: Path) -> list[str]:
     """Return the folders of runs, without what a killed process has left in hidden ones."""
-    found = sorted(path.parent for path in folder.rglob(RUN))
+    found = sorted(path.parent for path in folder.rglob("run.json"))
     return [str(p) for p in found if not p.name.startswith(".")]
 
 
 def read_run(folder: str) -> Run:
     """Read a run from its folder; say plainly why it cannot be read."""
     path = Path(folder)
-    if (path / GROUP).is_file() and not (path / RUN).is_file():
+    if (path / GROUP).is_file() and not (path / "run.json").is_file():
         inside = _runs_below(path)
         hint = f"name one of them, for example {inside[0]}" if inside else None
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)

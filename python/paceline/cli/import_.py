@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from paceline import store
 from paceline.cli import console, files
 from paceline.cli.failure import Exit, Failure
 from paceline.imports import Imported, ImportFailedError, mahimahi, transperf_scenario
@@ -25,6 +25,7 @@ class Settings:
     queue: str | None
     cc: str
     ignore_commands: bool
+    force: bool
     as_json: bool
 
 
@@ -54,7 +55,16 @@ def import_file(file: str, settings: Settings) -> Exit:
         )
     places = [_place(settings.out, one.name) for one in made]
     for one, place in zip(made, places, strict=True):
-        _write(one, place, is_file=settings.out is not None)
+        if settings.out is not None:
+            store.check(place, force=settings.force)
+            with store.errors(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+        # What is written can be run.
+        files.plan(one.toml, str(place), [])
+    if settings.out is not None:
+        for one, place in zip(made, places, strict=True):
+            with store.writing(place, force=settings.force) as fresh:
+                fresh.write_text(one.toml, encoding="utf-8")
     written: list[Path | None] = [place if settings.out else None for place in places]
     if settings.as_json:
         console.say_json(
@@ -74,9 +84,9 @@ def import_file(file: str, settings: Settings) -> Exit:
         return Exit.OK
     for note in dict.fromkeys(note for one in made for note in one.notes):
         where = f"{file}:{note.line}" if note.line else file
-        console.stderr().print(f"note: {where}: {note.text}", markup=False, soft_wrap=True)
+        console.stderr().print(f"note: {where}: {note.text}", soft_wrap=True)
     for one, file_ in zip(made, written, strict=True):
-        sys.stdout.write(one.toml if file_ is None else f"{file_}\n")
+        console.say_file(one.toml if file_ is None else f"{file_}\n")
     return Exit.OK
 
 
@@ -105,17 +115,3 @@ def _place(out: Path | None, name: str) -> Path:
     if out is not None and out.suffix == ".toml":
         return out
     return (out or Path()) / f"{name}.toml"
-
-
-def _write(one: Imported, place: Path, *, is_file: bool) -> None:
-    """Write a scenario, if it can be run."""
-    try:
-        if is_file:
-            place.parent.mkdir(parents=True, exist_ok=True)
-        files.plan(one.toml, str(place), [])
-        if is_file:
-            place.write_text(one.toml, encoding="utf-8")
-    except OSError as error:
-        raise Failure(
-            "unwritable", f"cannot write {place}: {error.strerror}", file=str(place)
-        ) from None

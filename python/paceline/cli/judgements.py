@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline.cli.app import Jobs, Json, Quiet, app, examples, positive
+from paceline.cli.app import Force, Jobs, Json, Quiet, app, examples, positive
 from paceline.cli.failure import Exit
 
 
@@ -69,6 +69,7 @@ def startup(
     ] = False,
     rounds: Annotated[int, Parameter(validator=positive, help="Rounds, 20 at the most.")] = 15,
     plot: Annotated[Path | None, Parameter(help="Draw it into this .png or .svg file.")] = None,
+    force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Simulate BBR's start-up for a pacing gain, and derive the gains of Startup and Drain.
@@ -78,7 +79,7 @@ def startup(
     """
     from paceline.cli.startup import show
 
-    show(gain, find=find, rounds=rounds, plot=plot, as_json=json)
+    show(gain, find=find, rounds=rounds, plot=plot, force=force, as_json=json)
     return Exit.OK
 
 

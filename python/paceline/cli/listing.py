@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
-
-from rich.markup import escape
 
 from paceline import _paceline
 from paceline.cli import console, files
 from paceline.cli.failure import Failure
 from paceline.names import did_you_mean
+from paceline.reading import read_toml
 
-What = Literal["controllers", "queues", "metrics", "scenarios", "claims", "exports"]
+What = Literal["controllers", "queues", "metrics", "columns", "scenarios", "claims", "exports"]
 
-# What each does; its options, with their defaults, are read from the schema.
-QUEUES = {
-    "droptail": "first in, first out; what does not fit is dropped on arrival",
-    "codel": "controlled delay (RFC 8289)",
-    "fq_codel": "fair queues, each with CoDel (RFC 8290)",
-    "pie": "proportional integral controller enhanced (RFC 8033)",
-    "dualpi2": "a Classic and an L4S queue, coupled (RFC 9332)",
-}
 SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
+
+#: Parts of a row that are tables of their own.
+_PARTS = ("options", "state", "columns")
 
 EXPORTS = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
@@ -67,6 +60,7 @@ def _controllers() -> list[dict[str, Any]]:
 
 
 def _queues() -> list[dict[str, Any]]:
+    summaries = dict(_paceline.queues())
     defs = json.loads(_paceline.schema())["$defs"]
     rows = []
     for form in defs["Queue"]["anyOf"]:
@@ -74,7 +68,7 @@ def _queues() -> list[dict[str, Any]]:
         name = properties.pop("kind")["const"]
         del properties["size"]
         options = [_option(key, value, defs) for key, value in properties.items()]
-        rows.append({"name": name, "summary": QUEUES[name], "sizes": SIZES, "options": options})
+        rows.append({"name": name, "summary": summaries[name], "sizes": SIZES, "options": options})
     return rows
 
 
@@ -94,6 +88,10 @@ def _option(name: str, schema: dict[str, Any], defs: dict[str, Any]) -> dict[str
 
 def _metrics() -> list[dict[str, Any]]:
     return [dict(metric) for metric in _paceline.metrics()]
+
+
+def _columns() -> list[dict[str, Any]]:
+    return [dict(table) for table in _paceline.tables()]
 
 
 def _scenarios() -> list[dict[str, Any]]:
@@ -124,6 +122,7 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "controllers": _controllers,
     "queues": _queues,
     "metrics": _metrics,
+    "columns": _columns,
     "scenarios": _scenarios,
     "claims": _claims,
     "exports": _exports,
@@ -133,6 +132,7 @@ _TOPICS = {
     "controllers": "congestion controllers, and the options of each",
     "queues": "queues of a path",
     "metrics": "what is measured, and how it is defined",
+    "columns": "tables of a record, and the columns of each",
     "scenarios": "scenarios below ./scenarios",
     "claims": "published claims below ./claims",
     "exports": "what a run can be turned into",
@@ -142,8 +142,8 @@ _TOPICS = {
 def _head(path: Path) -> dict[str, Any]:
     """Return a TOML file; an empty one if it cannot be read, for a list is no place to fail."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return read_toml(path)
+    except (OSError, ValueError):
         return {}
 
 
@@ -158,7 +158,7 @@ def show(what: str | None, name: str | None, *, as_json: bool) -> None:
     if as_json:
         console.say_json({what: rows})
     elif not rows:
-        console.stderr().print(f"no {what} here: looked below ./{what}", markup=False)
+        console.stderr().print(f"no {what} here: looked below ./{what}")
     elif name is not None:
         for row in rows:
             _show_one(row)
@@ -186,22 +186,30 @@ def _show_topics(*, as_json: bool) -> None:
 
 
 def _show_rows(rows: list[dict[str, Any]]) -> None:
-    names = [key for key in rows[0] if key != "options"]
+    names = [key for key in rows[0] if key not in _PARTS]
     table = console.table(*(n.capitalize() for n in names), left=len(names))
     table.columns[0].no_wrap = True
     for row in rows:
-        table.add_row(*(escape(str(row[n] or "")) for n in names))
+        table.add_row(*(str(row[n] or "") for n in names))
     console.stdout().print(table)
 
 
 def _show_one(row: dict[str, Any]) -> None:
     out = console.stdout()
     for key, value in row.items():
-        if key != "options":
-            out.print(f"{key:<8} {value}", markup=False)
+        if key not in _PARTS:
+            out.print(f"{key:<8} {value}")
     if row.get("options"):
         table = console.table("Option", "Default", "Takes", "What it does", left=4)
         for option in row["options"]:
             cells = (option["name"], option["default"], option["range"], option["doc"])
-            table.add_row(*map(escape, cells))
+            table.add_row(*cells)
+        out.print(table)
+    if row.get("state"):
+        out.print(f"{'samples':<8} {', '.join(row['state'])}")
+    if row.get("columns"):
+        table = console.table("Column", "Unit", "Type", "What it says", left=4)
+        for column in row["columns"]:
+            kind = column["type"] + " or null" * column["nullable"]
+            table.add_row(column["name"], column["unit"] or "", kind, column["doc"])
         out.print(table)

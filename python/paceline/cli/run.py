@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.cli import console, files
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
-from paceline.errors import NotARunError, RunError, ScenarioError, UnavailableError
+from paceline.errors import RunError, ScenarioError, UnavailableError
 from paceline.runs import Run, run_jobs
+
+#: The report of a run, in its folder.
+_REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Settings:
     as_json: bool = False
     quiet: bool = False
     report: bool = False
+    force: bool = False
     jobs: int | None = None
     backend: _paceline.Backend = "sim"
 
@@ -37,6 +41,7 @@ class Case:
 
     folder: Path
     overrides: list[tuple[str, str]]
+    plan: _paceline.Plan
     controller: str | None = None
     runs: dict[int, Run] = field(default_factory=dict)
 
@@ -49,56 +54,115 @@ class Batch:
         self.settings = settings
         self.text = files.read_scenario(path)
         self.overrides = list(settings.overrides)
-        self.plan = files.plan(self.text, path, self.overrides, settings.backend)
+        self.plan = self._plan(self.overrides)
         if not settings.quiet:
             files.tell_sweep(self.plan, path)
         self.seed = self.plan.seed if settings.seed is None else settings.seed
         self.repeats = settings.repeats or self.plan.repeats
-        name = files.folder_name(self.plan.name, self.seed)
-        out = settings.out or Path("runs")
-        # One file with --out writes right there; several files, or none named, write below.
-        self.out = out / name if below or settings.out is None else out
+        self.seeds = range(self.seed, self.seed + self.repeats)
+        #: Of the trace, which the cases have in common.
+        self.inputs = [] if self.plan.trace is None else [store.digest(Path(self.plan.trace))]
+        #: Runs that were there, and those that came out as other bytes than were there.
+        self.reused = 0
+        self.differing: list[str] = []
+        self.out, self.there = self._place(below=below)
         self.cases = self._cases()
-        files.claim(self.out)
+        if self.there:
+            self._recall()
 
     @property
     def grouped(self) -> bool:
         """Whether there is more than one run."""
         return self.repeats > 1 or bool(self.plan.compare)
 
+    def _plan(self, overrides: list[tuple[str, str]]) -> _paceline.Plan:
+        return files.plan(self.text, self.path, overrides, self.settings.backend)
+
+    def _key(self, plan: _paceline.Plan, seeds: Sequence[int]) -> str:
+        return store.key([plan.toml, list(seeds)], self.settings.backend, self.inputs)
+
+    def _place(self, *, below: bool) -> tuple[Path, bool]:
+        """Return where to write, and whether something of this batch is there already."""
+        kind = "runs" if self.grouped else "run"
+        key = self._key(self.plan, self.seeds)
+        anew = self.settings.backend == "emu"
+        out = self.settings.out
+        if out is None:
+            seeds = f"{self.seed}to{self.seeds[-1]}" if self.repeats > 1 else str(self.seed)
+            name = store.run_name(self.plan.name, self._settings(), seeds, key)
+            return store.find(Path("runs") / name, kind, key, anew=anew)
+        # One file with --out writes right there; several write below.
+        place = out / f"{store.readable(self.plan.name)}-{self.seed}" if below else out
+        there = store.claim(place, kind, key)
+        if anew and there and store.is_complete(place):
+            message = f"{place} holds an emulated run, and no two are the same"
+            hint = "choose another folder with --out"
+            raise Failure("not-a-run", message, hint=hint, file=str(place))
+        return place, there
+
+    def _settings(self) -> list[tuple[str, str]]:
+        """Return the overrides without which the scenario would be another one."""
+
+        def changes(nth: int) -> bool:
+            others = self.overrides[:nth] + self.overrides[nth + 1 :]
+            try:
+                plan = _paceline.check(self.text, self.path, others, sweep=False)
+            except ScenarioError:
+                return True
+            return plan.toml != self.plan.toml
+
+        return [pair for nth, pair in enumerate(self.overrides) if changes(nth)]
+
     def _cases(self) -> list[Case]:
         if not self.plan.compare:
-            return [Case(self.out, self.overrides)]
-        return [
-            Case(self.out / files.folder_name(cc, self.seed), self._with_controller(cc), cc)
+            return [Case(self.out, self.overrides, self.plan)]
+        everyone = {
+            cc: self.overrides + [(f"flows.{n}.cc", cc) for n in range(self.plan.flow_groups)]
             for cc in self.plan.compare
+        }
+        return [
+            Case(self.out / store.readable(cc), overrides, self._plan(overrides), cc)
+            for cc, overrides in everyone.items()
         ]
-
-    def _with_controller(self, cc: str) -> list[tuple[str, str]]:
-        everyone = [(f"flows.{n}.cc", cc) for n in range(self.plan.flow_groups)]
-        return self.overrides + everyone
 
     def _folder(self, case: Case, seed: int) -> Path:
         return case.folder / f"seed-{seed}" if self.repeats > 1 else case.folder
 
+    def _recall(self) -> None:
+        """Read the runs that are there already, or see that what is there is what was run."""
+        for case in self.cases:
+            for seed in self.seeds:
+                folder = self._folder(case, seed)
+                if not store.claim(folder, "run", self._key(case.plan, [seed])):
+                    continue
+                if self.settings.report:
+                    store.check(folder / _REPORT)
+                if self.settings.force and self.settings.backend == "sim":
+                    continue
+                try:
+                    case.runs[seed] = files.read_run(str(folder))
+                except Failure as failure:
+                    failure.hint = f"remove {folder}, or run with --force to write another beside"
+                    raise
+                self.reused += 1
+
     def execute(self) -> None:
-        """Run everything, and write each run as soon as it has ended."""
-        seeds = range(self.seed, self.seed + self.repeats)
-        jobs = [(case, seed) for case in self.cases for seed in seeds]
-        cleared = False
+        """Run all that is not there, and write each run as soon as it has ended."""
+        jobs = [(case, seed) for case in self.cases for seed in self.seeds if seed not in case.runs]
+        if self.reused and not self.settings.quiet:
+            count = f"{self.reused} of {self.reused + len(jobs)} runs are there already"
+            told = count if self.grouped else "it is there already"
+            again = "" if jobs else "; --force runs it again and compares"
+            console.stderr().print(f"{self.out}: {told}{again}")
+        if not jobs:
+            return
+        if self.grouped:
+            key = self._key(self.plan, self.seeds)
+            store.begin(self.out, "runs", key, [store.GROUP])
 
         def keep(index: int, run: Run) -> None:
-            nonlocal cleared
-            if not cleared:
-                files.clear(self.out, group=self.grouped)
-                cleared = True
             case, seed = jobs[index]
-            folder = self._folder(case, seed)
-            try:
-                run.write(folder)
-            except (OSError, NotARunError) as error:
-                raise files.write_failure(folder, error) from None
-            case.runs[seed] = run
+            self._keep(case, seed, run)
 
         quiet = self.settings.quiet
         with console.progress(self.plan.name, len(jobs), quiet=quiet) as reporter:
@@ -118,17 +182,49 @@ class Batch:
                 raise files.unavailable_failure(error, self.path) from None
             except RunError as error:
                 raise Failure("run-failed", str(error), code=Exit.RUN_FAILED) from None
+        self._tell_again()
+
+    def _keep(self, case: Case, seed: int, run: Run) -> None:
+        place = self._folder(case, seed)
+
+        def write(folder: Path) -> None:
+            run.inner.write(folder)
+            if self.settings.report:
+                run.report(folder / _REPORT)
+
+        inside = place.relative_to(self.out)
+        rivals = (root / inside for root in store.numbered(self.out, 2))
+        where, other = store.keep(place, write, self._key(case.plan, [seed]), rivals)
+        if other and self.settings.backend == "sim":
+            self.differing.append(f"{', '.join(other)} of {place} is not as in {where}")
+        if not self.grouped:
+            case.folder = where
+        case.runs[seed] = run
+
+    def _tell_again(self) -> None:
+        if self.differing:
+            raise Failure(
+                "differs",
+                f"the same run gave other bytes: {'; '.join(self.differing)}",
+                hint="something has changed the older one, or the engine is not deterministic",
+                file=str(self.out),
+                code=Exit.RUN_FAILED,
+            )
+        if self.settings.force and self.there and not self.settings.quiet:
+            console.stderr().print(f"{self.out}: run again, and the same bytes")
 
     def result(self) -> dict[str, Any]:
         """Return what ``--json`` says of this scenario."""
+        reused = {"reused": True} if self.reused == len(self.cases) * self.repeats else {}
         if not self.plan.compare:
-            return self._case_result(self.cases[0])
+            return self._case_result(self.cases[0]) | reused
         return {
             "scenario": self.plan.name,
             "seed": self.seed,
             "backend": self.settings.backend,
             "out": str(self.out),
             "compare": [{"cc": case.controller, **self._case_result(case)} for case in self.cases],
+            **reused,
         }
 
     def _case_result(self, case: Case) -> dict[str, Any]:
@@ -148,25 +244,24 @@ class Batch:
         return result
 
     def finish(self) -> dict[str, Any]:
-        """Write what the runs say together and the reports; return what ``--json`` says."""
+        """Write what the runs say together, and reports of runs that were there; return it."""
         result = self.result()
-        try:
-            if self.grouped:
-                self.out.mkdir(parents=True, exist_ok=True)
+        if self.grouped and not (self.out / store.GROUP).exists():
+            with store.replacing(self.out / store.GROUP) as fresh:
                 text = json.dumps(_without_engine(result), indent=2, ensure_ascii=False)
-                (self.out / files.GROUP).write_text(text + "\n", encoding="utf-8")
-            if self.settings.report:
-                self._write_reports(result)
-        except OSError as error:
-            raise files.write_failure(self.out, error) from None
+                fresh.write_text(text + "\n", encoding="utf-8")
+        if self.settings.report:
+            result["reports"] = [str(path) for path in self._reports()]
         return result
 
-    def _write_reports(self, result: dict[str, Any]) -> None:
-        reports = []
+    def _reports(self) -> Iterator[Path]:
         for case in self.cases:
             for seed, run in sorted(case.runs.items()):
-                reports.append(str(run.report(self._folder(case, seed) / "report.html")))
-        result["reports"] = reports
+                path = self._folder(case, seed) / _REPORT
+                if not path.exists():
+                    with store.writing(path) as fresh:
+                        run.report(fresh)
+                yield path
 
     def show(self, result: dict[str, Any]) -> None:
         """Print the result for people."""
@@ -187,7 +282,7 @@ def _engine(runs: Sequence[Run]) -> dict[str, int]:
 
 def _without_engine(result: dict[str, Any]) -> dict[str, Any]:
     """Return the result without what differs from run to run, and without places."""
-    clean = {k: v for k, v in result.items() if k not in ("engine", "out", "reports")}
+    clean = {k: v for k, v in result.items() if k not in ("engine", "out", "reports", "reused")}
     if "compare" in clean:
         clean["compare"] = [_without_engine(case) for case in clean["compare"]]
     return {"schema": console.SCHEMA, **clean}
@@ -255,4 +350,4 @@ def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], settings: Set
         error = Failure("interrupted", message, file=batch.path).as_json()
         console.say_json({"error": error, "finished": kept, "runs": results})
         return
-    console.stderr().print(f"{message}{f' in {batch.out}' if kept else ''}", markup=False)
+    console.stderr().print(f"{message}{f' in {batch.out}' if kept else ''}")

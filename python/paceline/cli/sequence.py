@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from paceline import store
 from paceline.cli import console, files
 from paceline.cli.failure import Failure
 from paceline.quantities import duration_ns
@@ -21,6 +22,7 @@ class Settings:
     end: str | None = None
     rounds: int | None = None
     title: str | None = None
+    force: bool = False
     as_json: bool = False
 
 
@@ -33,7 +35,6 @@ def _time(option: str, text: str | None) -> int | None:
 
 def show(folders: list[str], settings: Settings) -> None:
     """Draw the runs over each other, and say where the picture is."""
-    from paceline.report import writing
     from paceline.report.sequence import SequenceError
     from paceline.report.sequence_figure import draw, save
 
@@ -41,6 +42,7 @@ def show(folders: list[str], settings: Settings) -> None:
         raise Failure("usage", "--to and --rounds both say where to end", hint="give one of them")
     runs = [files.read_run(folder) for folder in folders]
     out = settings.out or Path(folders[0]) / f"sequence.{settings.format}"
+    store.check(out, force=settings.force)
     try:
         figure = draw(
             runs,
@@ -52,9 +54,9 @@ def show(folders: list[str], settings: Settings) -> None:
         )
     except SequenceError as error:
         raise Failure("no-sequence", str(error), hint=error.hint) from None
-    with writing(out):
-        save(figure, out, settings.format)
+    with store.writing(out, force=settings.force) as fresh:
+        save(figure, fresh, settings.format)
     if settings.as_json:
         console.say_json({"sequence": str(out), "format": settings.format, "runs": folders})
     else:
-        console.stdout().print(str(out), markup=False, soft_wrap=True)
+        console.stdout().print(str(out), soft_wrap=True)

@@ -41,6 +41,6 @@ def _tell(server: Server, folder: Path, *, as_json: bool) -> None:
         console.say_json({"address": server.address, "folder": str(folder)})
     else:
         text = f"{folder} is at {server.address} until Ctrl-C"
-        console.stdout().print(text, markup=False, soft_wrap=True)
+        console.stdout().print(text, soft_wrap=True)
     # Who reads the address from a pipe waits for it.
     sys.stdout.flush()

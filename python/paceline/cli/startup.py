@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.cli import console
-from paceline.cli.failure import Exit, Failure
+from paceline.cli.failure import Failure
 
 if TYPE_CHECKING:
     from paceline._paceline import StartupRow
@@ -18,7 +18,9 @@ TOLERANCE = 1e-4
 MAX_ROUNDS = 20
 
 
-def show(gain: float | None, *, find: bool, rounds: int, plot: Path | None, as_json: bool) -> None:
+def show(
+    gain: float | None, *, find: bool, rounds: int, plot: Path | None, force: bool, as_json: bool
+) -> None:
     """Print the derivation, the rows of a gain, the least doubling gain: what was asked for."""
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure("bad-value", f"a gain of {gain:g} makes no sense", hint="try 2.77")
@@ -35,7 +37,7 @@ def show(gain: float | None, *, find: bool, rounds: int, plot: Path | None, as_j
     if find:
         value["least_doubling_gain"] = _paceline.least_doubling_gain(TOLERANCE)
     if plot is not None:
-        _draw(rows, plot)
+        _draw(rows, plot, force=force)
         value["plot"] = str(plot)
     if as_json:
         console.say_json(value)
@@ -57,16 +59,16 @@ def show(gain: float | None, *, find: bool, rounds: int, plot: Path | None, as_j
         out.print(table)
     if find:
         least = value["least_doubling_gain"]
-        out.print(f"least gain that doubles in each of rounds 10 to 15: {least:.4f}", markup=False)
+        out.print(f"least gain that doubles in each of rounds 10 to 15: {least:.4f}")
     if not rows and not find:
-        out.print(f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)", markup=False)
-        out.print(f"window gain of Startup  {derived['cwnd_gain']:.9f}", markup=False)
-        out.print(f"pacing gain of Drain    {derived['drain_gain']:.9f}", markup=False)
+        out.print(f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)")
+        out.print(f"window gain of Startup  {derived['cwnd_gain']:.9f}")
+        out.print(f"pacing gain of Drain    {derived['drain_gain']:.9f}")
     if plot is not None:
-        out.print(str(plot), markup=False, soft_wrap=True)
+        out.print(str(plot), soft_wrap=True)
 
 
-def _draw(rows: list[StartupRow], path: Path) -> None:
+def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -91,8 +93,5 @@ def _draw(rows: list[StartupRow], path: Path) -> None:
             axes.grid(color="#e5e5e5", linewidth=0.6)
             axes.set_axisbelow(True)
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        try:
-            figure.savefig(path, metadata=metadata)
-        except OSError as error:
-            message = f"cannot write {path}: {error.strerror}"
-            raise Failure("write", message, code=Exit.RUN_FAILED) from error
+        with store.writing(path, force=force) as fresh:
+            figure.savefig(fresh, format=path.suffix[1:], metadata=metadata)

@@ -10,13 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
-
+from paceline import store
 from paceline.cli import console, files
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import plain
-from paceline.errors import NotARunError, ScenarioError
-from paceline.measures import value
+from paceline.errors import ScenarioError
+from paceline.measures import FEWEST, alike, value
 from paceline.quantities import quantity
 from paceline.runs import Progress
 from paceline.sweep import (
@@ -26,12 +25,10 @@ from paceline.sweep import (
     Plan,
     Sweep,
     Watch,
-    clear,
     execute,
     on_threads,
 )
 from paceline.sweep.cluster import ClusterError, on_cluster
-from paceline.sweep.ledger import NAME as LEDGER
 from paceline.sweep.result import NAME, extremes
 
 #: Points, at most, that are printed one by one; of more, the best and the worst.
@@ -128,39 +125,15 @@ def run_sweep(path: str, settings: Settings) -> Exit:
     except NoSweepError as error:
         hint = 'say what is varied: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
         raise Failure("no-sweep", str(error), hint=hint, file=path) from None
-    out = settings.out or Path("runs") / files.sweep_name(plan.scenario)
-    files.claim(out, (NAME, LEDGER))
-    if settings.fresh:
-        clear(out)
-    whole = None if settings.fresh else _whole(plan, out)
+    out = settings.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
+    store.claim(out, "sweep", None if settings.fresh else plan.key())
+    whole = Sweep.read(out) if (out / NAME).is_file() and not settings.fresh else None
     live = None
     if whole is None:
         whole, live = _execute(plan, out, settings)
     elif not settings.quiet:
-        console.stderr().print(f"{out} is whole already; --fresh runs it again", markup=False)
+        console.stderr().print(f"{out} is whole already; --fresh runs it again")
     return _show(whole, live, settings)
-
-
-def _whole(plan: Plan, out: Path) -> Sweep | None:
-    """Return the sweep that is in a folder; say so if it is another one."""
-    if not (out / NAME).is_file():
-        return None
-    sweep = Sweep.read(out)
-    same = (
-        sweep.grid == plan.grid
-        and sweep.metrics == plan.metrics
-        and sweep.overrides == plan.overrides
-        and (out / "scenario.toml").read_text(encoding="utf-8") == plan.text
-        and all((out / name).is_dir() for name in plan.tables)
-    )
-    if not same:
-        raise _another(f"{out} has another sweep", out)
-    return sweep
-
-
-def _another(message: str, out: Path) -> Failure:
-    hint = "choose another folder with --out, or give it up with --fresh"
-    return Failure("another-sweep", message, hint=hint, file=str(out))
 
 
 def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
@@ -176,10 +149,12 @@ def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
             live.resumed(records)
             if not settings.quiet:
                 message = f"{out}: {len(records)} of {len(plan.grid)} runs are there already"
-                console.stderr().print(message, markup=False)
+                console.stderr().print(message)
 
         try:
-            return execute(plan, out, engine=engine, watch=live, resumed=resumed), live
+            fresh = settings.fresh
+            done = execute(plan, out, engine=engine, watch=live, resumed=resumed, fresh=fresh)
+            return done, live
         except KeyboardInterrupt:
             kept = live.ended
             raise Failure(
@@ -191,12 +166,11 @@ def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
         except ScenarioError as error:
             raise files.scenario_failure(error) from None
         except LedgerError as error:
-            raise _another(str(error), out) from None
+            hint = "choose another folder with --out, or give it up with --fresh"
+            raise Failure("another-sweep", str(error), hint=hint, file=str(out)) from None
         except ClusterError as error:
             hint = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
             raise Failure("no-cluster", str(error), hint=hint, code=Exit.RUN_FAILED) from None
-        except (OSError, NotARunError) as error:
-            raise files.write_failure(out, error) from None
 
 
 def _show(sweep: Sweep, live: _Live | None, settings: Settings) -> Exit:
@@ -211,24 +185,23 @@ def _show(sweep: Sweep, live: _Live | None, settings: Settings) -> Exit:
         _table(sweep)
         for path in (sweep.folder, *pictures):
             word = "Sweep:  " if path == sweep.folder else "Picture:"
-            console.stdout().print(f"{word} {path}", markup=False, soft_wrap=True)
+            console.stdout().print(f"{word} {path}", soft_wrap=True)
     if sweep.failed:
         rows = sweep.runs.filter(sweep.runs["error"].is_not_null())
         message = f"{sweep.failed} of {len(sweep.grid)} runs failed, the first: {rows['error'][0]}"
-        console.stderr().print(message, markup=False)
+        console.stderr().print(message)
         return Exit.RUN_FAILED
     return Exit.OK
 
 
 def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
-    from paceline.report import writing
     from paceline.report.figure import write
 
     paths = []
     for metric in sweep.metrics:
         path = sweep.folder / f"{metric}.{format}"
-        with writing(path):
-            write(sweep.plot(metric), path, format)
+        with store.writing(path) as fresh:
+            write(sweep.plot(metric), fresh, format)
         paths.append(path)
     return paths
 
@@ -250,19 +223,24 @@ def _table(sweep: Sweep) -> None:
         title += f"; the {_ROWS // 2} best and worst by {plain(sweep.metrics[0])}"
     names = [axis.name for axis in sweep.grid.axes]
     columns = [f"{plain(metric)}" for metric in sweep.metrics]
-    table = console.table(*names, *columns, title=escape(title), left=len(names))
+    table = console.table(*names, *columns, title=title, left=len(names))
     for nth in rows:
         cells = [_cell(metric, found[metric][nth]) for metric in sweep.metrics]
-        table.add_row(*map(escape, sweep.grid.place(nth)), *cells)
+        table.add_row(*sweep.grid.place(nth), *cells)
     out.print(table)
-    if len(sweep.grid.seeds) > 1:
-        out.print("Means, with 95 % intervals over the seeds", markup=False)
+    seeds = len(sweep.grid.seeds)
+    if 1 < seeds < FEWEST:
+        out.print(f"Means of {seeds} seeds; fewer than {FEWEST} give no interval")
+    elif seeds > 1:
+        out.print("Means, with 95 % intervals over the seeds")
+    if seeds > 1 and all(alike(dict(enumerate(sweep.values(m)))) for m in sweep.metrics):
+        out.print("The seed changes nothing here: at each point all runs give the same")
 
 
 def _cell(metric: str, found: Any) -> str:
     if found is None:
         return quantity(metric, None)
-    if found["count"] == 1:
+    if found["low"] is None:
         return quantity(metric, found["mean"])
     low, high = quantity(metric, found["low"]), quantity(metric, found["high"])
-    return escape(f"{quantity(metric, found['mean'])}\n[{low}, {high}]")
+    return f"{quantity(metric, found['mean'])}\n[{low}, {high}]"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.markup import escape
-
 from paceline.cli import console
+from paceline.measures import FEWEST, alike
+from paceline.names import visible
 from paceline.quantities import number, quantity, scale_of
 
 #: The columns of the table of flows, of those that a run has.
@@ -41,11 +41,14 @@ def show_result(result: dict[str, Any]) -> None:
     out = console.stdout()
     repeats = result.get("repeats")
     title = f"{result['scenario']}, seed {result['seed']}"
+    count = len(repeats["seed"]) if repeats else 1
     if repeats:
-        title += f", {len(repeats['seed'])} repeats"
+        title += f", {count} repeats"
     out.print(_metrics(result["metrics"], title))
     if result.get("flows"):
-        out.print(_flows(result["flows"]))
+        out.print(_flows(result["flows"], count))
+    for note in notes(result):
+        out.print(note, soft_wrap=True)
     _show_engine(result)
     _show_emulation(result)
     _show_expect(result["expect"])
@@ -121,9 +124,33 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
     return table
 
 
-def _flows(flows: list[dict[str, Any]]) -> Any:
+def notes(result: dict[str, Any]) -> list[str]:
+    """Return what has to be known to read a result's figures."""
+    found = []
+    repeats = dict(result.get("repeats") or {})
+    count = len(repeats.pop("seed", [0]))
+    if 1 < count < FEWEST:
+        found.append(f"No 95 % intervals: they take {FEWEST} repeats or more")
+    if count > 1 and alike(repeats):
+        found.append(f"The seed changes nothing here: all {count} repeats give the same")
+    goodputs = [middle(flow.get("goodput_bps")) or 0.0 for flow in result.get("flows", [])]
+    total = middle(result["metrics"].get("goodput_bps")) or 0.0
+    # Rounded sums of as many flows as there may be differ by less.
+    if len(goodputs) > 1 and sum(goodputs) > 1.001 * total:
+        of_all = (
+            f"{quantity('goodput_bps', sum(goodputs))} against {quantity('goodput_bps', total)}"
+        )
+        found.append(
+            f"Each flow's goodput is over its own time: together {of_all} of the whole run"
+        )
+    return found
+
+
+def _flows(flows: list[dict[str, Any]], count: int) -> Any:
     names = [n for n in FLOW_COLUMNS if any(middle(f.get(n)) is not None for f in flows)]
-    table = console.table("Flow", "Controller", *(FLOW_COLUMNS[n] for n in names), left=2)
+    title = f"Medians of {count} repeats" if count > 1 else None
+    heads = [FLOW_COLUMNS[name] for name in names]
+    table = console.table("Flow", "Controller", *heads, title=title, left=2)
     for flow in flows:
         cells = (quantity(name, middle(flow.get(name))) for name in names)
         table.add_row(str(flow["flow"]), flow["cc"], *cells)
@@ -135,6 +162,9 @@ def show_comparison(result: dict[str, Any]) -> None:
     out = console.stdout()
     cases = result["compare"]
     title = f"{result['scenario']}, seed {result['seed']}"
+    repeats = cases[0].get("repeats")
+    if repeats:
+        title += f", medians of {len(repeats['seed'])} repeats"
     table = console.table("Metric", *(case["cc"] for case in cases), "Unit", title=title)
     for name in cases[0]["metrics"]:
         values = [middle(case["metrics"][name]) for case in cases]
@@ -142,6 +172,8 @@ def show_comparison(result: dict[str, Any]) -> None:
         table.add_row(plain(name), *(number(value, scale) for value in values), scale.unit)
     out.print(table)
     for case in cases:
+        for note in notes(case):
+            out.print(f"{case['cc']}: {note}", soft_wrap=True)
         _show_expect(case["expect"], case["cc"])
     engines = [case["engine"] for case in cases]
     total = {key: sum(engine[key] for engine in engines) for key in engines[0]}
@@ -152,12 +184,13 @@ def show_comparison(result: dict[str, Any]) -> None:
 
 def _show_engine(result: dict[str, Any]) -> None:
     engine = result["engine"]
+    if not engine["wall_ns"]:
+        return  # Nothing was run.
     seconds = engine["wall_ns"] / 1e9
-    rate = engine["packets"] / seconds if seconds else 0.0
+    rate = engine["packets"] / seconds
     console.stdout().print(
         f"Engine: {engine['packets']:,} packets, {rate:,.0f} packets/s, "
         f"{engine['events']:,} events, {seconds:.2f} s wall",
-        markup=False,
     )
 
 
@@ -168,9 +201,10 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     short = [outcome for outcome in outcomes if not outcome["held"]]
     whose = f" ({controller})" if controller else ""
     if not short:
-        out.print(f"Expectations{whose}: all {len(outcomes)} held", markup=False)
+        out.print(f"Expectations{whose}: all {len(outcomes)} held")
         return
-    title = f"[red]Fell short[/]{escape(whose)}: {len(short)} of {len(outcomes)} expectations"
+    title = console.styled("Fell short", "red")
+    title.append(visible(f"{whose}: {len(short)} of {len(outcomes)} expectations"))
     table = console.table("Metric", "Expected", "Measured", title=title)
     for outcome in short:
         measured = quantity(outcome["metric"], outcome["value"])
@@ -180,6 +214,6 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
 
 def _show_places(result: dict[str, Any]) -> None:
     out = console.stdout()
-    out.print(f"Run:    {result['out']}", markup=False, soft_wrap=True)
+    out.print(f"Run:    {result['out']}", soft_wrap=True)
     for path in result.get("reports", []):
-        out.print(f"Report: {path}", markup=False, soft_wrap=True)
+        out.print(f"Report: {path}", soft_wrap=True)

@@ -12,7 +12,16 @@ from paceline.compare.subjects import Subject, Values, read, unknown
 from paceline.errors import PacelineError
 from paceline.measures import higher_is_better
 
-__all__ = ["CORRECTIONS", "Finding", "Incomparable", "Subject", "compare", "read", "unknown"]
+__all__ = [
+    "CORRECTIONS",
+    "Finding",
+    "Incomparable",
+    "Subject",
+    "compare",
+    "differing",
+    "read",
+    "unknown",
+]
 
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
@@ -35,8 +44,8 @@ class Finding:
     difference: Difference | None
     #: The probability, corrected for how many were tested; none for single runs.
     p: float | None
-    #: `same`; `better` or `worse`; `unclear`, where a difference may be chance; `lost` or `gained`,
-    #: where the metric is defined on one side only.
+    #: `same`; `better` or `worse`; `unclear`, where a difference may be chance; `untested`, where
+    #: one run a side cannot tell; `lost` or `gained`, where it is defined on one side only.
     verdict: str
 
     @property
@@ -84,7 +93,7 @@ def compare(
     A difference counts if it is larger than `tolerance` times the old value, and if chance gives
     one as large with a probability below `level`, corrected for all that are tested here. Values
     of the same seeds are compared pair by pair. A single run on a side says how large a difference
-    is and not how sure: its size decides alone.
+    is and not how sure; and where the seed changes nothing, its repeats are one run.
     """
     points = [point for point in old.points if point in new.points]
     pairs = [(point, point) for point in points]
@@ -98,7 +107,8 @@ def compare(
         for point, other in pairs
         for name in names
     ]
-    differences = [_difference(before, after) for _, _, before, after in rows]
+    single = {point for point, other in pairs if old.alike(point) and new.alike(other)}
+    differences = [_difference(a, b, single=point in single) for point, _, a, b in rows]
     tested = [nth for nth, d in enumerate(differences) if d is not None and d.p is not None]
     raw = [differences[nth].p or 0.0 for nth in tested]  # type: ignore[union-attr]
     adjusted = dict(zip(tested, CORRECTIONS[correction](raw), strict=True))
@@ -124,9 +134,26 @@ def compare(
     return findings
 
 
-def _difference(before: Values, after: Values) -> Difference | None:
+def differing(old: Subject, new: Subject) -> list[str]:
+    """Return the keys in which the scenarios differ at the points that are compared."""
+    keys: dict[str, None] = {}
+    alone = len(old.points) == len(new.points) == 1
+    for point in old.points:
+        other = next(iter(new.points)) if alone else point
+        if point not in old.settings or other not in new.settings:
+            continue
+        before, after = old.settings[point], new.settings[other]
+        for key in [*before, *(key for key in after if key not in before)]:
+            if before.get(key) != after.get(key):
+                keys[key] = None
+    return list(keys)
+
+
+def _difference(before: Values, after: Values, *, single: bool) -> Difference | None:
     if not before or not after:
         return None
+    if single:
+        return unpaired(list(before.values())[:1], list(after.values())[:1])
     if before.keys() == after.keys():
         return paired(list(before.values()), [after[seed] for seed in before])
     return unpaired(list(before.values()), list(after.values()))
@@ -145,6 +172,8 @@ def _verdict(
         return "lost" if new is None else "gained"
     if abs(difference.mean) <= tolerance * abs(old):
         return "same"
-    if p is not None and p >= level:
+    if p is None:
+        return "untested"
+    if p >= level:
         return "unclear"
     return "better" if (difference.mean > 0) == higher_is_better(metric) else "worse"

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from scipy.special import stdtr, stdtrit
 
+from paceline.measures import FEWEST
+
 
 @dataclass(frozen=True)
 class Difference:
     """The difference of two means, new less old, and how sure it is."""
 
     mean: float
-    #: Ends of the 95 % interval; none for a single pair.
+    #: Ends of the 95 % interval; none of fewer than five values on a side.
     low: float | None
     high: float | None
     #: Two-sided probability of a difference as large by chance; none for a single pair.
@@ -54,6 +56,8 @@ def _difference(
     reach = quantile(freedom) * error
     # What does not vary at all differs surely or not at all.
     p = tail(mean / error, freedom) if error > 0 else float(mean == 0)
+    if min(len(old), len(new)) < FEWEST:
+        return Difference(mean, None, None, p, hedges(old, new))
     return Difference(mean, mean - reach, mean + reach, p, hedges(old, new))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,7 +10,8 @@ from typing import Any
 
 from paceline import _paceline
 from paceline.errors import NotARunError
-from paceline.measures import of_flow, value
+from paceline.measures import alike, of_flow, value
+from paceline.reading import read_json, read_toml
 from paceline.sweep.result import NAME as SWEEP
 from paceline.sweep.result import Sweep
 
@@ -28,11 +28,18 @@ class Subject:
     name: str
     #: By point, what each run says of itself, by its seed; a single run has one point without name.
     points: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    #: By point, what its scenario sets, by key; of flows, links and events without their numbers.
+    settings: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
     def values(self, point: str, metric: str) -> Values:
         """Return a metric at a point for each seed in which it is defined."""
         found = {seed: value(run, metric) for seed, run in self.points[point].items()}
         return {seed: v for seed, v in sorted(found.items()) if v is not None}
+
+    def alike(self, point: str) -> bool:
+        """Return whether there is one run at a point, or several that say the same."""
+        runs = self.points[point].values()
+        return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
     def metrics(self) -> list[str]:
         """Return the metrics of its runs, in the order of their definitions."""
@@ -57,16 +64,51 @@ def read(folder: Path) -> Subject:
         if any(part.startswith(".") for part in parts):
             continue  # what a killed process has left
         try:
-            run = json.loads(path.read_text(encoding="utf-8"))
+            run = read_json(path)
+            _schema(run["schema"])
             seed = int(run["seed"])
             _check(run["metrics"], *run["flows"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise NotARunError(f"{path} is not of a run: {error}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
-        subject.points.setdefault(_without_seed(point, seed), {})[seed] = run
+        name = _without_seed(point)
+        # Of two runs with one name and seed, as of two engines, each is a point.
+        if seed in subject.points.get(name, {}):
+            name = point
+        subject.points.setdefault(name, {})[seed] = run
+        if name not in subject.settings:
+            subject.settings[name] = _settings(path.with_name("scenario.toml"))
     if not subject.points:
         raise NotARunError(f"{folder} has no run and no sweep")
     return subject
+
+
+#: What a scenario says of itself, and what differs between repeats.
+_WORDS = {"schema", "name", "about", "source", "seed", "repeats", "compare", "sweep", "expect"}
+
+
+def _settings(path: Path) -> dict[str, list[Any]]:
+    """Return what a scenario sets; nothing of one that is not there or cannot be read."""
+    try:
+        document = read_toml(path)
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, list[Any]] = {}
+    for section, content in document.items():
+        if section in _WORDS:
+            continue
+        for part in content if isinstance(content, list) else [content]:
+            for key, setting in part.items() if isinstance(part, dict) else []:
+                if key not in _WORDS:
+                    found.setdefault(f"{section}.{key}", []).append(setting)
+    return found
+
+
+def _schema(found: object) -> None:
+    if type(found) is not int or not 1 <= found <= _paceline.RECORD_SCHEMA:
+        raise ValueError(
+            f"it has schema {found}, this program reads schemas 1 to {_paceline.RECORD_SCHEMA}"
+        )
 
 
 def _check(*parts: object) -> None:
@@ -79,9 +121,12 @@ def _check(*parts: object) -> None:
                 raise TypeError(f"{name} is not a number")
 
 
-def _without_seed(point: str, seed: int) -> str:
-    # The controllers of a comparison lie in folders that end in the first seed.
-    return re.sub(r"-\d+$", "", point) if point else point
+#: The end of a folder's name: its seeds, and the hash and the number that may follow.
+_END = re.compile(r"-\d+(to\d+)?-[0-9a-f]{6}(-\d+)?(?=/|$)|-\d+$")
+
+
+def _without_seed(point: str) -> str:
+    return _END.sub("", point)
 
 
 def _sweep(sweep: Sweep) -> Subject:
@@ -95,6 +140,9 @@ def _sweep(sweep: Sweep) -> Subject:
         pairs = grid.points[grid.point_of(row["run"])]
         point = ", ".join(f"{key} = {text}" for key, text in pairs)
         subject.points.setdefault(point, {})[grid.seed_of(row["run"])] = run
+    settings = _settings(sweep.folder / "scenario.toml")
+    settings |= {key: [text] for key, text in sweep.overrides}
+    subject.settings = dict.fromkeys(subject.points, settings)
     return subject
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from paceline.query import Query, QueryError
+from paceline.reading import read_toml
+
+#: The tables that a step's query may ask; `draft.tables_of` says what they hold.
+TABLES = frozenset({"samples", "visits", "events", "queue", "path"})
 
 #: The end of a file of steps; the scenario has the same name without it.
 STEPS = ".steps.toml"
@@ -23,7 +28,7 @@ class Step:
     #: What must hold, in words.
     says: str
     #: A query whose one row has `holds`; its other columns are the evidence.
-    query: str
+    query: Query
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ def load(folder: Path) -> list[Case]:
 
 def _read(path: Path) -> Case:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        document = read_toml(path)
+    except (OSError, ValueError) as error:
         raise CaseError(f"{path}: {error}") from error
     _known(path, "the file", document, {"title", "steps", "variants", "expected"})
     name = path.name.removesuffix(STEPS)
@@ -90,7 +95,11 @@ def _step(path: Path, table: dict[str, Any]) -> Step:
     if not isinstance(number, int):
         raise CaseError(f"{path}: a step's number is the draft's, such as number = 1")
     where = f"step {number}"
-    return Step(number, _text(path, where, table, "says"), _text(path, where, table, "query"))
+    says, text = (_text(path, where, table, key) for key in ("says", "query"))
+    try:
+        return Step(number, says, Query.read(text, TABLES))
+    except QueryError as error:
+        raise CaseError(f"{path}: {where}: its query {error}") from error
 
 
 def _variant(path: Path, numbers: set[int], table: dict[str, Any]) -> Variant:

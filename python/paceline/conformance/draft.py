@@ -14,6 +14,7 @@ from paceline import _paceline, quantities
 from paceline.conformance.case import Case, CaseError, Step
 from paceline.conformance.names import NAMES, Names
 from paceline.errors import RunError, ScenarioError
+from paceline.reading import read_toml
 from paceline.runs import Progress, Run, load, run_jobs
 
 
@@ -96,7 +97,7 @@ def run_case(
 
 def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
     """Return what sets the states that a scenario's events wait for to the controller's names."""
-    document = tomllib.loads(case.scenario.read_text(encoding="utf-8"))
+    document = read_toml(case.scenario)
     for number, event in enumerate(document.get("events", [])):
         when = event["when"]
         if isinstance(when, dict) and when.get("enters") in names.states:
@@ -105,10 +106,10 @@ def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
 
 def _judge(case: Case, run: Run, names: Names) -> Iterator[tuple[bool, Step, str, str | None]]:
     """Return for each step whether it holds, what was found, and why it cannot be asked."""
-    context = pl.SQLContext(tables_of(run, names), eager=True)
+    tables = tables_of(run, names)
     for step in case.steps:
         try:
-            rows = context.execute(step.query)
+            rows = step.query.ask(tables)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column(error)
             yield False, step, f"; not recorded: {column}", names.absent.get(column)
@@ -181,7 +182,9 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     return {
         "samples": samples,
         "visits": visits,
-        "events": run.events.with_columns(pl.col("kind", "from", "detail").cast(pl.Utf8)),
+        "events": run.events.with_columns(
+            pl.col("kind", "from", "detail", "key", "unit").cast(pl.Utf8)
+        ),
         "queue": run.queue,
         "path": pl.DataFrame([path]),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from paceline.claims.claim import Claim, ClaimError, parse
+from paceline.reading import read_text
 
 #: Name of the file in the suite's folder.
 FILE = "rfc9743.toml"
@@ -17,7 +18,7 @@ def criteria(folder: Path, controller: str) -> list[Claim]:
     """Return the criteria with a controller filled in, in the order of their sections."""
     path = folder / FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         raise ClaimError(f"{path}: {error}") from error
     return sorted(parse(text.replace(_PLACE, controller), path), key=lambda claim: claim.id)

@@ -1,40 +1,24 @@
 """pcapng: the packets of a run with headers of IPv4 and TCP, as captured at the sender.
 
-Payloads are not there: a packet's original length is on record, its captured part ends with the
-headers, and its checksum is that of a payload of zeros. Times count from the run's start. There are
-timestamps if the record has those of ACKs; what is left of a header is filled up with NOPs. A
-packet that was dropped on its way has a comment that says so.
+Payloads are not there. Times count from the run's start. There are timestamps if the record has
+those of ACKs; a record does not say when the answer to a SYN left: it is taken to be under way as
+long as the fastest ACK. A packet that was dropped on its way has a comment that says so.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import polars as pl
 
-from paceline._paceline import __version__
-from paceline.export.timestamps import Clock, Times, nanoseconds
+from paceline import _paceline
 from paceline.runs import Run
-
-#: Addresses for documentation (RFC 5737). Each flow has a port of its own.
-_SENDER, _RECEIVER = bytes([192, 0, 2, 1]), bytes([198, 51, 100, 1])
-_PORT, _PORTS, _SERVICE = 10_000, 50_000, 5_001
-
-_SYN, _ACK = 0x02, 0x10
-_IP, _TCP, _OPTIONS = 20, 20, 40
-#: The window's shift (RFC 7323 section 2.3: 14 at the most).
-_SHIFT = 14
-_WORD = 2**32
-
-_RAW = 101  # LINKTYPE_RAW: a packet begins with its IP header
-_COMMENT, _IF_NAME, _SHB_APPLICATION, _TSRESOL = 1, 2, 4, 9
 
 
 @dataclass
@@ -44,13 +28,14 @@ class _Packet:
     t: int
     flow: int
     sent: bool
-    flags: int = _ACK
+    syn: bool = False
     seq: int = 0
     ack: int = 0
     length: int = 0
     window: int = 0
     sacks: list[tuple[int, int]] = field(default_factory=list)
-    times: Times | None = None
+    #: When it left, what it echoes, and how long that was held.
+    times: tuple[int, int, int | None] | None = None
     comment: str = ""
 
 
@@ -60,18 +45,15 @@ def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
     if flow is not None:
         packets = packets.filter(pl.col("flow") == flow)
         events = events.filter(pl.col("flow") == flow)
-    sizes, clocks = headers(run), _clocks(run, packets)
+    timed = not packets["departed_ns"].is_null().all()
     mss = {int(row["flow"]): int(row["mss_bytes"]) for row in run.flows.iter_rows(named=True)}
-    opening = iter(_handshakes(events))
-    following = next(opening, None)
-    with path.open("wb") as file:
-        _begin(file, run)
-        for packet in _packets(packets):
-            while following is not None and following.t <= packet.t:
-                space = sizes[following.flow] - _IP - _TCP
-                _enhanced(file, following, space, mss[following.flow], clocks)
-                following = next(opening, None)
-            _enhanced(file, packet, sizes[packet.flow] - _IP - _TCP, 0, clocks)
+    flows = [
+        (header, mss[n], (group.get("ets", False), group["ack"]["delay"]) if timed else None)
+        for (n, header), group in zip(headers(run).items(), _groups(run), strict=True)
+    ]
+    about = f"{run.scenario}, seed {run.seed}; times from the start of the run"
+    opening = _handshakes(events, _least_ways_back(packets) if timed else {})
+    path.write_bytes(_paceline.pcapng(about, flows, _merged(opening, _packets(packets))))
     return [path]
 
 
@@ -86,38 +68,40 @@ def _groups(run: Run) -> Iterator[dict[str, Any]]:
         yield from repeat(group, group["count"])
 
 
-def _clocks(run: Run, packets: pl.DataFrame) -> dict[int, Clock]:
-    """Return the timestamps of each flow; none if they are not on record."""
-    if "departed_ns" not in packets.columns:
-        return {}
-    back = packets.group_by("flow").agg((pl.col("t_ns") - pl.col("departed_ns")).min())
-    least = {flow: time or 0 for flow, time in back.iter_rows()}
-    return {
-        flow: Clock(group.get("ets", False), nanoseconds(group["ack"]["delay"]), least.get(flow, 0))
-        for flow, group in enumerate(_groups(run))
-    }
-
-
 def ack_bytes(header: int, blocks: int) -> int:
     """Return the length of an ACK with so many SACK blocks (RFC 2018 section 3)."""
     sack = 4 + 8 * blocks if blocks else 0
-    return min(header + sack, _IP + _TCP + _OPTIONS)
+    return min(header + sack, 80)
 
 
-def _handshakes(events: pl.DataFrame) -> list[_Packet]:
+def _least_ways_back(packets: pl.DataFrame) -> dict[int, int]:
+    """Return how long the fastest ACK of each flow was under way."""
+    back = packets.group_by("flow").agg((pl.col("t_ns") - pl.col("departed_ns")).min())
+    return {flow: time or 0 for flow, time in back.iter_rows()}
+
+
+def _handshakes(events: pl.DataFrame, back: dict[int, int]) -> Iterator[_Packet]:
     """Return SYN, its answer and the ACK of that, from when flows opened."""
-    packets = []
     began: dict[int, int] = {}
-    for row in events.iter_rows(named=True):
-        if row["kind"] == "start":
-            began[row["flow"]] = row["t_ns"]
-            packets.append(_Packet(row["t_ns"], row["flow"], sent=True, flags=_SYN, seq=-1))
-        elif row["kind"] == "established":
-            answer = _Packet(row["t_ns"], row["flow"], sent=False, flags=_SYN | _ACK, seq=-1)
-            answer.window = 0xFFFF
-            answer.times = Times(row["t_ns"], began.get(row["flow"], row["t_ns"]))
-            packets += [answer, _Packet(row["t_ns"], row["flow"], sent=True)]
-    return packets
+    for t, flow, kind in events.select("t_ns", "flow", "kind").iter_rows():
+        if kind == "start":
+            began[flow] = t
+            yield _Packet(t, flow, sent=True, syn=True)
+        elif kind == "established":
+            asked = began.get(flow, t)
+            times = (max(t - back.get(flow, 0), asked), asked, 0)
+            yield _Packet(t, flow, sent=False, syn=True, times=times)
+            yield _Packet(t, flow, sent=True)
+
+
+def _merged(opening: Iterator[_Packet], packets: Iterator[_Packet]) -> Iterator[_Packet]:
+    """Put handshakes before the packets of their time."""
+    following = next(opening, None)
+    for packet in packets:
+        while following is not None and following.t <= packet.t:
+            yield following
+            following = next(opening, None)
+        yield packet
 
 
 def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
@@ -126,8 +110,8 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
     rows = rows.with_row_index()
     dropped = _dropped(rows)
     columns = ["index", "t_ns", "flow", "kind", "seq_bytes", "len_bytes", "window_bytes"]
-    columns += [name for name in ("departed_ns", "echoed_ns", "held_ns") if name in rows.columns]
-    for index, t, flow, kind, seq, length, window, *told in rows.select(columns).iter_rows():
+    columns += ["departed_ns", "echoed_ns", "held_ns"]
+    for index, t, flow, kind, seq, length, window, *times in rows.select(columns).iter_rows():
         if open_ is not None and kind == "sack":
             open_.sacks.append((seq, seq + length))
             continue
@@ -137,7 +121,7 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
             yield open_
         if kind == "ack":
             open_ = _Packet(t, flow, sent=False, ack=seq, window=window)
-            open_.times = Times(*told) if told else None
+            open_.times = None if times[0] is None else (times[0], times[1], times[2])
         else:
             open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
             said = ["retransmission"] if kind == "retransmit" else []
@@ -153,120 +137,3 @@ def _dropped(rows: pl.DataFrame) -> set[int]:
     sent = rows.filter(kind.is_in(["send", "retransmit"])).select("index", *key, sent="index")
     drops = rows.filter(kind == "drop").select("index", *key)
     return set(drops.join_asof(sent, on="index", by=key, check_sortedness=False)["sent"])
-
-
-def _begin(file: BinaryIO, run: Run) -> None:
-    about = f"{run.scenario}, seed {run.seed}; times from the start of the run".encode()
-    application = f"paceline {__version__}".encode()
-    body = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
-    _block(file, 0x0A0D0D0A, body + _options((_COMMENT, about), (_SHB_APPLICATION, application)))
-    body = struct.pack("<HHI", _RAW, 0, 0)
-    _block(file, 1, body + _options((_IF_NAME, b"sender"), (_TSRESOL, b"\x09")))
-
-
-def _enhanced(
-    file: BinaryIO, packet: _Packet, space: int, mss: int, clocks: dict[int, Clock]
-) -> None:
-    """Write an enhanced packet block."""
-    times = _times(packet, clocks.get(packet.flow))
-    data = _ip(packet, _segment(packet, space, mss, times))
-    body = struct.pack(
-        "<IIIII", 0, packet.t >> 32, packet.t % _WORD, len(data), len(data) + packet.length
-    )
-    body += _padded(data)
-    if packet.comment:
-        body += _options((_COMMENT, packet.comment.encode()))
-    _block(file, 6, body)
-
-
-def _times(packet: _Packet, clock: Clock | None) -> bytes:
-    """Return the option with a packet's timestamps."""
-    if clock is None:
-        return b""
-    if packet.sent:
-        return clock.syn(packet.t) if packet.flags & _SYN else clock.data(packet.t)
-    if packet.times is None:
-        return b""
-    if packet.flags & _SYN:
-        return clock.syn_ack(packet.t, packet.times.echoed)
-    return clock.ack(packet.t, packet.times)
-
-
-def _segment(packet: _Packet, space: int, mss: int, times: bytes) -> bytes:
-    """Return the TCP header; the checksum is filled in with the addresses."""
-    if packet.flags & _SYN:
-        # MSS, SACK permitted, window scale
-        options = struct.pack(">BBHBBBBBB", 2, 4, mss, 4, 2, 1, 3, 3, _SHIFT)
-        options += b"\x01" * (-len(options) % 4) + times
-    elif packet.sent:
-        room = min(max(space, 0), _OPTIONS) // 4 * 4
-        options = times if len(times) <= room else b""
-        options += b"\x01" * (room - len(options))
-    else:
-        blocks = packet.sacks[:4]
-        options = _sack(blocks)
-        # Four blocks leave no room; the simulation has them none the less.
-        if len(times) + len(options) <= _OPTIONS:
-            options = times + options
-    ports = (_PORT + packet.flow % _PORTS, _SERVICE)
-    source, target = ports if packet.sent else ports[::-1]
-    acknowledges = packet.flags & _ACK != 0
-    shift = 0 if packet.flags & _SYN else _SHIFT
-    return (
-        struct.pack(
-            ">HHIIBBHHH",
-            source,
-            target,
-            _number(packet.seq),
-            _number(packet.ack) if acknowledges else 0,
-            (_TCP + len(options)) // 4 << 4,
-            packet.flags,
-            0xFFFF if packet.sent else min(packet.window >> shift, 0xFFFF),
-            0,
-            0,
-        )
-        + options
-    )
-
-
-def _sack(blocks: list[tuple[int, int]]) -> bytes:
-    if not blocks:
-        return b""
-    option = struct.pack(">BBBB", 1, 1, 5, 2 + 8 * len(blocks))
-    return option + b"".join(struct.pack(">II", _number(a), _number(b)) for a, b in blocks)
-
-
-def _number(offset: int) -> int:
-    """Return the sequence number of a byte: the SYN has 0, the first byte 1."""
-    return (offset + 1) % _WORD
-
-
-def _ip(packet: _Packet, segment: bytes) -> bytes:
-    source, target = (_SENDER, _RECEIVER) if packet.sent else (_RECEIVER, _SENDER)
-    length = len(segment) + packet.length
-    pseudo = source + target + struct.pack(">BBH", 0, 6, length)
-    segment = segment[:16] + struct.pack(">H", _checksum(pseudo + segment)) + segment[18:]
-    header = struct.pack(">BBHHHBBH", 0x45, 0, _IP + length, 0, 0x4000, 64, 6, 0) + source + target
-    return header[:10] + struct.pack(">H", _checksum(header)) + header[12:] + segment
-
-
-def _checksum(data: bytes) -> int:
-    """Return the checksum of RFC 1071; `data` has an even length."""
-    total: int = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 4)
-
-
-def _options(*options: tuple[int, bytes]) -> bytes:
-    written = (struct.pack("<HH", code, len(value)) + _padded(value) for code, value in options)
-    return b"".join(written) + bytes(4)
-
-
-def _block(file: BinaryIO, kind: int, body: bytes) -> None:
-    length = len(body) + 12
-    file.write(struct.pack("<II", kind, length) + body + struct.pack("<I", length))

@@ -139,14 +139,22 @@ def _states(run: Run, flow: int) -> Iterator[Event]:
     """Return changes of state, and what happened to the flow or to the path."""
     rows = run.events.filter(pl.col("flow").is_null() | (pl.col("flow") == flow))
     for row in rows.iter_rows(named=True):
-        before, now = row["from"] or "", row["detail"]
-        if row["kind"] == "state":
+        kind, before, now = row["kind"], row["from"] or "", row["detail"]
+        if kind == "change":
+            kind, before = row["key"], before or _amount(row["before_value"], row["unit"])
+            now = now or _amount(row["value"], row["unit"])
+        if kind == "state":
             data = {"new": now} if not before else {"old": before, "new": now}
             yield row["t_ns"], "quic:congestion_state_updated", data
         else:
             message = f"{before} -> {now}" if before else now
-            data = {"type": row["kind"], "message": message}
+            data = {"type": kind, "message": message}
             yield row["t_ns"], "simulation:marker", data
+
+
+def _amount(value: float | None, unit: str | None) -> str:
+    """Return a value with its unit; nothing of none."""
+    return "" if value is None else f"{value:.15g} {unit}".removesuffix(" 1")
 
 
 def _metrics(run: Run, flow: int) -> Iterator[Event]:

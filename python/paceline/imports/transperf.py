@@ -57,6 +57,8 @@ BUILDERS: dict[str, tuple[str, ...]] = {
 
 #: The most experiments that one file may ask for.
 MOST = 1000
+#: Bounds of a file: its characters, the depth of an expression, steps of evaluation, and numbers.
+LENGTH, DEPTH, STEPS, LARGEST = 1_000_000, 100, 1_000_000, 10**15
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -108,7 +110,8 @@ Experiment = dict[str, Setting]
 
 def experiments(text: str) -> Iterator[Experiment]:
     """Yield every experiment that a configuration asks for."""
-    axes = list(_assignments(text).items())
+    steps = itertools.count()
+    axes = list(_assignments(text, steps).items())
     total = 1
     for _, choices in axes:
         total *= len(choices)
@@ -120,18 +123,23 @@ def experiments(text: str) -> Iterator[Experiment]:
         for name, setting in chosen.items():
             if isinstance(setting.value, Later):
                 later = setting.value
-                value = _Evaluator({}, (later.parameter, known)).value(later.body)
+                value = _Evaluator({}, (later.parameter, known), steps).value(later.body)
                 chosen[name] = Setting(setting.line, value)
         yield chosen
 
 
-def _assignments(text: str) -> dict[str, list[Setting]]:
+def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
+    if len(text) > LENGTH:
+        raise ImportFailedError(f"longer than {LENGTH} characters")
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
-        raise ImportFailedError(f"not Python: {error.msg}", error.lineno) from None
+        raise ImportFailedError(
+            f"not Python: {error.msg.partition(';')[0]}", error.lineno
+        ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ImportFailedError(f"not Python: {error}") from None
+    _shallow(tree)
     found: dict[str, list[Setting]] = {}
     constants: dict[str, Any] = {}
     for statement in tree.body:
@@ -142,10 +150,7 @@ def _assignments(text: str) -> dict[str, list[Setting]]:
             case ast.Expr(value=ast.Constant()):
                 continue
             case ast.Assign(targets=[ast.Name(id=name)], value=node):
-                try:
-                    value = _Evaluator(constants, None).value(node)
-                except RecursionError:
-                    raise ImportFailedError("too deeply nested", statement.lineno) from None
+                value = _Evaluator(constants, None, steps).value(node)
                 if name in NAMES:
                     choices = value if isinstance(value, list) else [value]
                     if not choices:
@@ -162,23 +167,47 @@ def _assignments(text: str) -> dict[str, list[Setting]]:
     return found
 
 
+def _shallow(tree: ast.Module) -> None:
+    """Refuse what is too deep to be worked out or shown."""
+    level: list[ast.AST] = [tree]
+    for _ in range(DEPTH):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    for node in level:
+        if isinstance(node, ast.expr | ast.stmt):
+            raise ImportFailedError(f"more than {DEPTH} expressions in each other", node.lineno)
+
+
 def _describe(node: ast.AST) -> str:
     return f"`{ast.unparse(node).splitlines()[0][:60]}`"
+
+
+def _bounded(value: float, node: ast.expr) -> float:
+    if not -LARGEST <= value <= LARGEST:
+        raise ImportFailedError(f"a number beyond {LARGEST:.0e}", node.lineno)
+    return value
 
 
 class _Evaluator:
     """Works out an expression from what is allowed in one."""
 
     def __init__(
-        self, constants: dict[str, Any], experiment: tuple[str, Experiment] | None
+        self,
+        constants: dict[str, Any],
+        experiment: tuple[str, Experiment] | None,
+        steps: Iterator[int],
     ) -> None:
         self.constants = constants
         self.experiment = experiment
+        self.steps = steps
 
     def value(self, node: ast.expr) -> Any:
+        if next(self.steps) >= STEPS:
+            raise ImportFailedError(f"more than {STEPS} steps to work it out", node.lineno)
         match node:
-            case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            case ast.Constant(value=bool() | str() | None as value):
                 return value
+            case ast.Constant(value=int() | float() as value):
+                return _bounded(value, node)
             case ast.List(elts=items):
                 return [self.value(item) for item in items]
             case ast.Tuple(elts=items):
@@ -240,7 +269,7 @@ class _Evaluator:
             result: float = op(self._number(left), self._number(right))
         except (ZeroDivisionError, OverflowError) as error:
             raise ImportFailedError(f"{_describe(node)}: {error}", node.lineno) from None
-        return result
+        return _bounded(result, node)
 
     def _call(self, node: ast.Call) -> Call:
         match node.func:

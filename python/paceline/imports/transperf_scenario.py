@@ -23,6 +23,9 @@ CONTROLLERS = {
     "prague": "prague",
 }
 
+#: The most characters of all scenarios of one file.
+LARGEST = 50_000_000
+
 #: A packet of transperf's BDP: an Ethernet frame.
 FRAME = 1514
 
@@ -31,10 +34,14 @@ def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Im
     """Return a scenario for each experiment of a configuration."""
     found = list(experiments(text))
     width = len(str(len(found)))
-    made = []
+    made: list[Imported] = []
+    length = 0
     for number, experiment in enumerate(found, 1):
         label = name if len(found) == 1 else f"{name}-{number:0{width}}"
         made.append(_Writer(experiment, ignore_commands=ignore_commands).scenario(label))
+        length += len(made[-1].toml)
+        if length > LARGEST:
+            raise ImportFailedError(f"the scenarios have more than {LARGEST} characters")
     return made
 
 

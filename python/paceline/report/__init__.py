@@ -2,43 +2,33 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline.cli.failure import Exit, Failure
+from paceline import store
+from paceline.cli.failure import Failure
 
 if TYPE_CHECKING:
     from paceline.runs import Run
 
 
-def write(run: Run, path: Path, format: str, flow: int | None = None) -> Path:  # noqa: A002
+def write(
+    run: Run,
+    path: Path,
+    format: str,  # noqa: A002
+    flow: int | None = None,
+    *,
+    force: bool = False,
+) -> Path:
     """Write the report of a run as `format`: ``html``, ``png``, ``svg`` or ``pdf``."""
     from paceline.report import figure, page
 
     try:
-        with writing(path):
+        with store.writing(path, force=force) as fresh:
             if format == "html":
-                return page.write_page(run, path)
-            figure.save(run, path, format, flow)
+                page.write_page(run, fresh)
+            else:
+                figure.save(run, fresh, format, flow)
     except ValueError as error:
         raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
     return path
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Say plainly why a file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Failure(
-            "write-failed",
-            f"cannot write {os.fspath(path)}: {reason}",
-            hint="choose another place with --out",
-            file=str(path),
-            code=Exit.RUN_FAILED,
-        ) from None

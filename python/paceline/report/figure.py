@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.text import Text
 
+from paceline.names import visible
 from paceline.report.palette import Style, tints
 from paceline.report.panels import Band, Panel, Sketch
 
@@ -85,8 +88,18 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
+    for text in figure.findobj(Text):
+        # Names are no formulas. Ticks get their text later, and may be some.
+        if "$" in text.get_text():
+            text.set_parse_math(False)
+        text.set_text(visible(text.get_text()))
     # Type 42 keeps the text of a PDF text.
-    with mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}):
+    with (
+        mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}),
+        warnings.catch_warnings(),
+    ):
+        # Of a name in a script that no font here has, the picture shows boxes.
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         figure.savefig(out, format=format, metadata=_METADATA[format])
     return out.getvalue()
 

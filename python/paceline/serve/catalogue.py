@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from paceline.reading import read_json
 from paceline.runs import Run
 from paceline.serve.series import OnDisk
 from paceline.sweep.result import NAME as SWEEP
@@ -98,7 +98,7 @@ class Catalogue:
 
 
 def _run(path: Path) -> dict[str, Any]:
-    value = json.loads(path.read_text(encoding="utf-8"))
+    value = read_json(path)
     return {
         "kind": "run",
         "scenario": value["scenario"],

@@ -9,14 +9,13 @@ and wants the machine for itself: it is run once, whole, with no other job besid
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Condition
 from typing import Any
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.errors import NotARunError, PacelineError, ScenarioError
 from paceline.runs import Engine, Progress, Run, simulate
 
@@ -158,12 +157,7 @@ class Jobs:
                 raise
 
     def _write(self, job: Job, name: str) -> str:
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-") or "run"
-        for nth in itertools.count(1):
-            folder = self._folder / f"{stem}-{job.seed}-edit-{nth}"
-            if not folder.exists():
-                break
         if job.run is None:
             raise NotARunError("nothing was run")
-        job.run.write(folder)
-        return folder.relative_to(self._folder).as_posix()
+        base = self._folder / f"{store.readable(name)}-{job.seed}-edit"
+        return store.keep_anew(store.numbered(base, 1), job.run.inner.write).name

@@ -84,7 +84,7 @@ class OnDisk:
     def flows(self) -> pl.DataFrame:
         """One row for each flow."""
         with self._reading("flows") as file:
-            return pl.read_parquet(file)
+            return pl.read_parquet(file, glob=False)
 
     @cached_property
     def _names(self) -> dict[str, frozenset[str]]:
@@ -100,7 +100,7 @@ class OnDisk:
         fresh = [name for name in wanted if (table, name) not in self._read]
         if fresh:
             with self._reading(table) as file:
-                frame = pl.read_parquet(file, columns=fresh)
+                frame = pl.read_parquet(file, columns=fresh, glob=False)
             for name in fresh:
                 self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from paceline import store
 from paceline.sweep import dataset, ledger, result
 from paceline.sweep.ledger import Ledger, LedgerError
 from paceline.sweep.plan import NoSweepError, Plan, Task
@@ -20,7 +20,6 @@ __all__ = [
     "Plan",
     "Sweep",
     "Watch",
-    "clear",
     "execute",
     "on_threads",
 ]
@@ -42,26 +41,16 @@ class _Keeper(Watch):
         number = outcome.record["run"]
         if number in self._book.records:
             return
-        point = dataset.partition(self._plan.grid, self._plan.grid.point_of(number))
         for name, table in outcome.tables.items():
-            place = self._folder / name / point / f"run-{number:06}.parquet"
+            place = self._folder / dataset.table(self._plan.grid, name, number)
             place.parent.mkdir(parents=True, exist_ok=True)
-            fresh = place.with_suffix(".new")
-            fresh.write_bytes(table)
-            fresh.replace(place)
+            with store.replacing(place) as fresh:
+                fresh.write_bytes(table)
         self._book.add(outcome.record)
         self._watch.finished(outcome)
 
     def progress(self, simulated_ns: int) -> None:
         self._watch.progress(simulated_ns)
-
-
-def clear(folder: Path) -> None:
-    """Remove the sweep in a folder, whole or not; anything else in it stays."""
-    for name in ("runs", "flows", "samples", "queue", "events", "packets"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for name in (result.NAME, ledger.NAME, "points.parquet", "scenario.toml"):
-        (folder / name).unlink(missing_ok=True)
 
 
 def execute(
@@ -71,15 +60,24 @@ def execute(
     engine: Engine = on_threads,
     watch: Watch | None = None,
     resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
+    fresh: bool = False,
 ) -> Sweep:
     """Run a sweep into a folder; one that was begun there goes on where it stopped.
 
-    `resumed` hears of the records that were there already. After Ctrl-C, which raises, or a crash,
-    the runs that had ended are kept.
+    With `fresh` it begins anew, and so it does where there is another sweep; what is not of that
+    stays. `resumed` hears of the records that were there already. After Ctrl-C, which raises, or a
+    crash, the runs that had ended are kept. Raises `StoreError` if the folder holds anything else.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    key = plan.key()
+    names = [*dataset.names(plan.grid, plan.tables), *result.NAMES, ledger.NAME]
+    store.claim(folder, "sweep", None if fresh else key)
+    if fresh:
+        ledger.see_idle(folder)
+        store.renew(folder, "sweep", key, names)
+    else:
+        store.begin(folder, "sweep", key, names)
     (folder / result.NAME).unlink(missing_ok=True)
-    book = Ledger(folder, plan.fingerprint())
+    book = Ledger(folder, key, len(plan.grid))
     try:
         done = set(book.records)
         if done and resumed is not None:

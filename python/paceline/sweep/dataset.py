@@ -7,19 +7,23 @@ Spark read the folder as one table, and leave out what they need not read.
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import polars as pl
 
-from paceline import _paceline
-from paceline.grid import Grid
+from paceline import _paceline, store
+from paceline.grid import Axis, Grid
+from paceline.measures import aggregate
 
 #: Points of the first axis, at most, that have a folder each.
 _PARTITIONS = 64
+
+#: Length of a folder's name, at most.
+_NAME = 200
 
 #: A partition is one file.
 _FILE = "part-0.parquet"
@@ -27,11 +31,19 @@ _FILE = "part-0.parquet"
 
 def partition(grid: Grid, point: int) -> Path:
     """Return the folder of a point within a table's."""
-    first = grid.axes[0]
-    if len(first.points) > _PARTITIONS:
-        return Path()
-    place = first.points[point * len(first.points) // len(grid.points)]
-    return Path(*(f"{key}={quote(value, safe=' ,+')}" for key, value in place.overrides))
+    paths = _partitions(grid.axes[0])
+    return paths[point * len(paths) // len(grid.points)]
+
+
+@lru_cache(maxsize=8)
+def _partitions(axis: Axis) -> list[Path]:
+    paths = [
+        Path(*(f"{key}={quote(value, safe=' ,+')}" for key, value in point.overrides))
+        for point in axis.points
+    ]
+    # A long name is that of a trace, or in another script, of which each byte takes three.
+    too_long = any(len(part) > _NAME for path in paths for part in path.parts)
+    return [Path()] if too_long or len(paths) > _PARTITIONS else paths
 
 
 def keys(grid: Grid) -> dict[str, Any]:
@@ -124,44 +136,59 @@ def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
     statistics = ("mean", "median", "low", "high", "median_low", "median_high", "count")
     rows = [
         {**dict(grid.points[point]), "metric": name, **{key: found[key] for key in statistics}}  # type: ignore[literal-required]
-        for (point, name), found in zip(groups, _paceline.aggregate(values), strict=True)
+        for (point, name), found in zip(groups, aggregate(values), strict=True)
         if found is not None
     ]
     schema = {**_text(grid), "metric": pl.String, **dict.fromkeys(statistics[:-1], pl.Float64)}
     return _typed(grid, pl.DataFrame(rows, schema={**schema, "count": pl.UInt32}))
 
 
+def table(grid: Grid, name: str, number: int) -> Path:
+    """Return the place of a table of a run, in the sweep's folder."""
+    return Path(name) / partition(grid, grid.point_of(number)) / f"run-{number:06}.parquet"
+
+
+def names(grid: Grid, tables: Iterable[str]) -> list[str]:
+    """Return the names of all files of a data set, in the sweep's folder."""
+    parts = [Path(name) / path / _FILE for name in ("runs", "flows") for path in _parts(grid)]
+    runs = (table(grid, name, number) for name in tables for number in range(len(grid)))
+    return [path.as_posix() for path in (*parts, *runs)]
+
+
 def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
-    """Write a table as a folder of partitions; what a crash leaves is done again."""
-    target = folder / name
-    shutil.rmtree(target, ignore_errors=True)
-    for path, part in _parts(grid, frame):
-        place = target / path
-        place.mkdir(parents=True)
+    """Write a table as a folder of partitions."""
+    points = frame["run"] // len(grid.seeds)
+    for path, those in _parts(grid).items():
+        place = folder / name / path / _FILE
+        place.parent.mkdir(parents=True, exist_ok=True)
         # The folder's name says what its rows have in common.
-        part.drop(_hive(grid)).write_parquet(place / _FILE)
+        part = frame.filter(points.is_in(those)).drop(_hive(grid))
+        with store.replacing(place) as fresh:
+            part.write_parquet(fresh)
 
 
 def _hive(grid: Grid) -> list[str]:
     return list(grid.axes[0].keys) if partition(grid, 0) != Path() else []
 
 
-def _parts(grid: Grid, frame: pl.DataFrame) -> Iterator[tuple[Path, pl.DataFrame]]:
-    points = frame["run"] // len(grid.seeds)
-    places = {point: str(partition(grid, point)) for point in points.unique()}
-    column = points.replace_strict(places, return_dtype=pl.String) if places else points
-    for path in dict.fromkeys(column):
-        yield Path(path), frame.filter(column == path)
+def _parts(grid: Grid) -> dict[Path, list[int]]:
+    """Return the points of each partition."""
+    parts: dict[Path, list[int]] = {}
+    for point in range(len(grid.points)):
+        parts.setdefault(partition(grid, point), []).append(point)
+    return parts
 
 
 def read(grid: Grid, folder: Path, name: str) -> pl.DataFrame:
     """Read a table back, its columns in the order in which they were made."""
-    types = keys(grid)
-    frame = pl.read_parquet(
-        folder / name / "**" / "*.parquet",
-        hive_partitioning=bool(_hive(grid)),
-        hive_schema=dict.fromkeys(_hive(grid), pl.String) or None,
-    )
+    types, hive = keys(grid), _hive(grid)
+    frames = []
+    for path, points in _parts(grid).items():
+        # Not a pattern, whatever is in the name of the folder.
+        frame = pl.read_parquet(folder / name / path / _FILE, glob=False, hive_partitioning=False)
+        common = dict(grid.points[points[0]])
+        frames.append(frame.with_columns(pl.lit(common[key]).alias(key) for key in hive))
+    frame = pl.concat(frames)
     first = ["run", *types]
     frame = frame.select(*first, pl.exclude(first)).sort("run", maintain_order=True)
     return frame.with_columns(pl.col(key).cast(type_) for key, type_ in types.items())

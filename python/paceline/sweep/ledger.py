@@ -10,8 +10,9 @@ import fcntl
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from paceline.errors import PacelineError
 
@@ -26,42 +27,54 @@ class LedgerError(PacelineError):
     """A folder in which another sweep was begun, or is at work."""
 
 
+def see_idle(folder: Path) -> None:
+    """See that no process sweeps into a folder; raises `LedgerError` if one does."""
+    with suppress(FileNotFoundError), (folder / NAME).open("rb") as file:
+        _lock(file, folder)
+
+
+def _lock(file: IO[bytes], folder: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise LedgerError(f"another process sweeps into {folder}") from None
+
+
 class Ledger:
     """Records of runs by number, those of earlier attempts included."""
 
-    def __init__(self, folder: Path, fingerprint: str) -> None:
+    def __init__(self, folder: Path, sweep: str, runs: int) -> None:
         self._path = folder / NAME
         self._file = self._path.open("a+b")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.close()
-            raise LedgerError(f"another process sweeps into {folder}") from None
         self.records: dict[int, dict[str, Any]] = {}
         self._synced = time.monotonic()
         try:
-            self._recover(folder, fingerprint)
+            _lock(self._file, folder)
+            self._recover(folder, sweep, runs)
         except BaseException:
             self._file.close()
             raise
 
-    def _recover(self, folder: Path, fingerprint: str) -> None:
+    def _recover(self, folder: Path, sweep: str, runs: int) -> None:
         self._file.seek(0)
         whole = 0
         for nth, line in enumerate(self._file):
-            value = _read(line)
-            if value is None:
+            if not line.endswith(b"\n"):
                 break
-            if nth == 0:
-                if value.get("sweep") != fingerprint:
-                    raise LedgerError(f"{folder} has another sweep, begun and not finished")
-            else:
-                self.records[value["run"]] = value
             whole += len(line)
+            value = _read(line)
+            if nth > 0:
+                # A run whose line is damaged is done again.
+                if _is_record(value, runs):
+                    self.records[value["run"]] = value
+            elif value.get("sweep") is None:
+                raise LedgerError(f"the first line of {self._path} is damaged")
+            elif value["sweep"] != sweep:
+                raise LedgerError(f"{folder} has another sweep, begun and not finished")
         self._file.truncate(whole)
         self._file.seek(0, os.SEEK_END)
         if whole == 0:
-            self._write({"sweep": fingerprint})
+            self._write({"sweep": sweep})
 
     def add(self, record: dict[str, Any]) -> None:
         """Keep the record of a run; once this returns, a crash does not lose it."""
@@ -86,11 +99,24 @@ class Ledger:
             self._file.close()
 
 
-def _read(line: bytes) -> dict[str, Any] | None:
-    if not line.endswith(b"\n"):
-        return None
+def _read(line: bytes) -> dict[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _is_record(value: dict[str, Any], runs: int) -> bool:
+    """Whether a line says what became of a run."""
+    if type(value.get("run")) is not int or not 0 <= value["run"] < runs:
+        return False
+    if isinstance(value.get("error"), str):
+        return True
+    metrics, flows = value.get("metrics"), value.get("flows", [])
+    return (
+        isinstance(metrics, dict)
+        and all(v is None or isinstance(v, int | float) for v in metrics.values())
+        and isinstance(flows, list)
+        and all(isinstance(flow, dict) for flow in flows)
+    )

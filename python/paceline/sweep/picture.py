@@ -53,16 +53,21 @@ def _new(width: float, height: float, title: str) -> Figure:
     return figure
 
 
+def _reach(above: float | None, below: float | None) -> float:
+    return math.nan if above is None or below is None else max(above - below, 0.0)
+
+
 def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
-    figure = _new(6.4, 3.4, f"{title}, 95 % interval")
+    told = any(f is not None and f["low"] is not None for f in found)
+    figure = _new(6.4, 3.4, f"{title}, 95 % interval" if told else title)
     axes = figure.subplots()
     (axis,) = sweep.grid.axes
     places, unit = grid.places(axis.names)
     rows = [(places[n], f) for n, f in zip(axis.names, found, strict=True) if f is not None]
     values = [f["mean"] / scale.size for _, f in rows]
     whiskers = [
-        [max(f["mean"] - f["low"], 0.0) / scale.size for _, f in rows],
-        [max(f["high"] - f["mean"], 0.0) / scale.size for _, f in rows],
+        [_reach(f["mean"], f["low"]) / scale.size for _, f in rows],
+        [_reach(f["high"], f["mean"]) / scale.size for _, f in rows],
     ]
     look: dict[str, Any] = {"linestyle": "solid" if unit is not None else "none", "capsize": 2.5}
     xs = [x for x, _ in rows]

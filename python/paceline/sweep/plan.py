@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.errors import PacelineError
 from paceline.grid import Axis, Grid, Overrides, Point, crossed
 from paceline.runs import HEADLINES
@@ -44,6 +42,8 @@ class Plan:
     tables: tuple[str, ...]
     #: How long a run is at each point.
     durations_ns: tuple[int, ...]
+    #: The capacity traces that its points read.
+    traces: tuple[str, ...]
 
     @classmethod
     def read(
@@ -72,10 +72,9 @@ class Plan:
             for axis in sweep["axes"]
         )
         given = tuple(overrides)
-        durations = tuple(
-            _paceline.check(text, file, (*given, *point), sweep=False).duration_ns
-            for point in crossed(axes)
-        )
+        points = [
+            _paceline.check(text, file, (*given, *point), sweep=False) for point in crossed(axes)
+        ]
         return cls(
             text=text,
             file=file,
@@ -84,7 +83,8 @@ class Plan:
             grid=Grid(axes, tuple(sweep["seeds"] if seeds is None else seeds)),
             metrics=tuple(metrics or sweep["metrics"] or HEADLINES),
             tables=tuple(tables),
-            durations_ns=durations,
+            durations_ns=tuple(point.duration_ns for point in points),
+            traces=tuple(sorted({str(point.trace) for point in points if point.trace})),
         )
 
     def tasks(self) -> Iterator[Task]:
@@ -97,8 +97,8 @@ class Plan:
         """Return how long a run is."""
         return self.durations_ns[self.grid.point_of(number)]
 
-    def fingerprint(self) -> str:
+    def key(self) -> str:
         """Return what tells this sweep, run by this engine, from every other."""
-        said = json.dumps([self.text, self.overrides, self.grid.seeds, self.metrics, self.tables])
-        engine = hashlib.sha256(Path(str(_paceline.__file__)).read_bytes()).hexdigest()
-        return hashlib.sha256(f"{engine} {self.file} {said}".encode()).hexdigest()
+        said = [self.text, self.scenario, self.overrides, self.grid.seeds]
+        inputs = (store.digest(Path(trace)) for trace in self.traces)
+        return store.key([*said, self.metrics, self.tables], inputs=inputs)

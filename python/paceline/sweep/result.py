@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid, Point
-from paceline.measures import higher_is_better, of_flow
+from paceline.measures import aggregate, higher_is_better, of_flow
+from paceline.reading import read_json
 from paceline.sweep import dataset
 from paceline.sweep.plan import Plan
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 #: The file that says what a sweep is; a folder with it holds a whole one.
 NAME = "sweep.json"
+POINTS = "points.parquet"
+SCENARIO = "scenario.toml"
+#: What a sweep has beside its data set.
+NAMES = (NAME, POINTS, SCENARIO)
 SCHEMA = 1
 
 
@@ -46,7 +51,11 @@ class Sweep:
         """Read a sweep from its folder."""
         path = Path(folder) / NAME
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path)
+            if value["schema"] != SCHEMA:
+                raise ValueError(
+                    f"it has schema {value['schema']}, this program reads schema {SCHEMA}"
+                )
             axes = tuple(
                 Axis(
                     tuple(axis["keys"]),
@@ -81,7 +90,7 @@ class Sweep:
     @cached_property
     def points(self) -> pl.DataFrame:
         """A row for each point and metric: mean, median and their 95 % intervals over the seeds."""
-        return pl.read_parquet(self.folder / "points.parquet")
+        return pl.read_parquet(self.folder / POINTS, glob=False)
 
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""
@@ -98,7 +107,7 @@ class Sweep:
     def statistics(self, metric: str) -> list[_paceline.Aggregate | None]:
         """Return what the seeds say together at each point; `None` where it is undefined."""
         rows = self.values(metric)
-        return _paceline.aggregate([[float(v) for v in row if v is not None] for row in rows])
+        return aggregate([[float(v) for v in row if v is not None] for row in rows])
 
     def best(self) -> tuple[int, int] | None:
         """Return the best and the worst point by the mean of the first metric."""
@@ -169,8 +178,10 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
     runs = dataset.runs(plan.grid, records)
     dataset.write(plan.grid, folder, "runs", runs)
     dataset.write(plan.grid, folder, "flows", dataset.flows(plan.grid, records))
-    dataset.together(plan.grid, runs).write_parquet(folder / "points.parquet")
-    (folder / "scenario.toml").write_text(plan.text, encoding="utf-8")
+    with store.replacing(folder / POINTS) as fresh:
+        dataset.together(plan.grid, runs).write_parquet(fresh)
+    with store.replacing(folder / SCENARIO) as fresh:
+        fresh.write_text(plan.text, encoding="utf-8")
     axes = [
         {
             "keys": axis.keys,
@@ -192,10 +203,7 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
         "tables": plan.tables,
         "failed": runs["error"].count(),
     }
-    # All at once: there is a whole sweep here or none.
-    fresh = folder / f"{NAME}.new"
-    fresh.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    with fresh.open("rb") as file:
-        os.fsync(file.fileno())
-    fresh.replace(folder / NAME)
+    # The last: with it the sweep is complete.
+    with store.replacing(folder / NAME) as fresh:
+        fresh.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Sweep.read(folder)

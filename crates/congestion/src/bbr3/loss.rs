@@ -3,7 +3,7 @@
 use paceline_units::{Bytes, Gain};
 
 use super::{Bbr3, State, UndoState};
-use crate::Loss;
+use crate::Lost;
 
 impl Bbr3 {
     /// `IsInflightTooHigh` (5.5.10.2), for a sender with selective acknowledgments.
@@ -12,7 +12,7 @@ impl Bbr3 {
     }
 
     /// `NoteLoss` (5.5.10.2).
-    fn note_loss(&mut self, loss: &Loss) {
+    fn note_loss(&mut self, loss: &Lost) {
         self.save_state_upon_loss();
         if !self.is_loss_in_round {
             self.loss_round_delivered = loss.delivered;
@@ -26,7 +26,7 @@ impl Bbr3 {
 
     /// `HandleLostPacket` (5.5.10.2). The sample is the packet's own: the ACK's
     /// must survive for the steps that follow (divergence 4).
-    pub(super) fn handle_lost_packet(&mut self, loss: &Loss) {
+    pub(super) fn handle_lost_packet(&mut self, loss: &Lost) {
         self.delivered = loss.delivered;
         self.note_loss(loss);
         if !self.is_bw_probe_sample {
@@ -41,7 +41,7 @@ impl Bbr3 {
 
     /// `InflightAtLoss` (5.5.10.2): at which prefix of the packet losses crossed
     /// the threshold. A prefix is never negative.
-    pub(super) fn inflight_at_loss(&self, loss: &Loss, lost: Bytes) -> Bytes {
+    pub(super) fn inflight_at_loss(&self, loss: &Lost, lost: Bytes) -> Bytes {
         let size = Bytes::new(u64::from(loss.packet.size));
         let inflight_prev = loss.packet.tx_in_flight - size;
         let lost_prev = lost - size;
@@ -53,7 +53,7 @@ impl Bbr3 {
     }
 
     /// `HandleInflightTooHigh` (5.5.10.2).
-    fn handle_inflight_too_high(&mut self, loss: &Loss, inflight: Bytes) {
+    fn handle_inflight_too_high(&mut self, loss: &Lost, inflight: Bytes) {
         self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false; // only react once per bandwidth probe
         if !loss.packet.app_limited {

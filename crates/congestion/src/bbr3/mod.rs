@@ -14,8 +14,6 @@ mod model;
 mod parameters;
 mod probe_bw;
 mod probe_rtt;
-#[cfg(test)]
-mod rules;
 mod startup;
 pub mod swift;
 #[cfg(test)]
@@ -23,20 +21,23 @@ mod tests;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
-use crate::{Ack, Config, Controller, Loss, RecoveryWindow, Rng, Sent, Value};
+use crate::state::state;
+use crate::words::words;
+use crate::{Ack, Config, Controller, Described, Lost, RecoveryWindow, Rng, Sent, Value};
 use max_filter::MaxFilter;
 pub use parameters::Parameters;
 
-/// The state machine (5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Startup,
-    Drain,
-    Down,
-    Cruise,
-    Refill,
-    Up,
-    ProbeRtt,
+words! {
+    /// The state machine (5.1).
+    enum State {
+        Startup = "Startup",
+        Drain = "Drain",
+        Down = "ProbeBW_DOWN",
+        Cruise = "ProbeBW_CRUISE",
+        Refill = "ProbeBW_REFILL",
+        Up = "ProbeBW_UP",
+        ProbeRtt = "ProbeRTT",
+    }
 }
 
 impl State {
@@ -242,11 +243,15 @@ impl Bbr3 {
     }
 }
 
-impl Controller for Bbr3 {
-    fn name(&self) -> &'static str {
-        "bbr3"
-    }
+impl Described for Bbr3 {
+    type Parameters = Parameters;
+    const NAME: &'static str = "bbr3";
+    const SUMMARY: &'static str = "BBRv3 as the IETF draft says";
+    const SOURCE: &'static str = "draft-ietf-ccwg-bbr-06";
+    const PHASES: &'static [&'static str] = State::WORDS;
+}
 
+impl Controller for Bbr3 {
     /// `OnTransmit` (5.2.2).
     fn on_send(&mut self, sent: &Sent) {
         self.handle_restart_from_idle(sent);
@@ -279,7 +284,7 @@ impl Controller for Bbr3 {
         self.set_cwnd(ack);
     }
 
-    fn on_loss(&mut self, loss: &Loss) {
+    fn on_loss(&mut self, loss: &Lost) {
         self.handle_lost_packet(loss);
     }
 
@@ -324,99 +329,59 @@ impl Controller for Bbr3 {
     }
 
     fn phase(&self) -> &'static str {
-        match self.state {
-            State::Startup => "Startup",
-            State::Drain => "Drain",
-            State::Down => "ProbeBW_DOWN",
-            State::Cruise => "ProbeBW_CRUISE",
-            State::Refill => "ProbeBW_REFILL",
-            State::Up => "ProbeBW_UP",
-            State::ProbeRtt => "ProbeRTT",
-        }
+        self.state.word()
     }
 
     fn round_count(&self) -> u64 {
         self.round_count.into()
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        visit("max_bw", Value::Rate(self.max_bw));
-        visit("bw", Value::Rate(self.bw));
-        visit("bw_shortterm", Value::Rate(self.bw_shortterm));
-        visit("bw_latest", Value::Rate(self.bw_latest));
-        visit("inflight_shortterm", Value::Bytes(self.inflight_shortterm));
-        visit("inflight_longterm", Value::Bytes(self.inflight_longterm));
-        visit("inflight_latest", Value::Bytes(self.inflight_latest));
-        visit("bdp", Value::Bytes(self.bdp(self.bw)));
-        visit("max_inflight", Value::Bytes(self.max_inflight()));
-        visit("model_min_rtt", Value::Duration(self.min_rtt));
-        visit(
-            "probe_rtt_min_delay",
-            Value::Duration(self.probe_rtt_min_delay),
-        );
-        visit(
-            "probe_rtt_min_stamp",
-            Value::Duration(self.probe_rtt_min_stamp.since(Instant::ZERO)),
-        );
-        // `Inflight(bw, 1.0)`, where Drain ends, and that of max_bw, where ProbeBW_DOWN may end.
-        let inflight = |bw| Value::Bytes(self.inflight(bw, Gain::ONE));
-        visit("inflight_at_bw", inflight(self.bw));
-        visit("inflight_at_max_bw", inflight(self.max_bw));
-        visit(
-            "inflight_with_headroom",
-            Value::Bytes(self.inflight_with_headroom()),
-        );
-        visit("round_start", Value::Flag(self.round_start));
-        visit("extra_acked", Value::Bytes(self.extra_acked));
-        visit("offload_budget", Value::Bytes(self.offload_budget()));
-        visit("pacing_gain", Value::Gain(self.pacing_gain));
-        visit("cwnd_gain", Value::Gain(self.cwnd_gain));
-        visit("prior_cwnd", Value::Bytes(self.prior_cwnd));
-        visit("round_count", Value::Count(self.round_count.into()));
-        visit("cycle_count", Value::Count(self.cycle_count.into()));
-        visit("full_bw", Value::Rate(self.full_bw));
-        visit("full_bw_count", Value::Count(self.full_bw_count.into()));
-        visit("full_bw_now", Value::Flag(self.full_bw_now));
-        visit("full_bw_reached", Value::Flag(self.full_bw_reached));
-        visit(
-            "drain_start_round",
-            Value::Count(self.drain_start_round.into()),
-        );
-        visit("is_loss_in_round", Value::Flag(self.is_loss_in_round));
-        visit(
-            "loss_ranges_in_round",
-            Value::Count(self.loss_ranges_in_round.into()),
-        );
-        visit("ack_phase", Value::Count(self.ack_phase as u64));
-        visit("bw_probe_wait", Value::Duration(self.bw_probe_wait));
-        visit(
-            "rounds_since_probe_up",
-            Value::Count(self.rounds_since_probe_up.into()),
-        );
-        visit(
-            "bw_probe_up_rounds",
-            Value::Count(self.bw_probe_up_rounds.into()),
-        );
-        visit(
-            "probe_up_acked_per_inc",
-            Value::Bytes(self.probe_up_acked_per_inc),
-        );
-        visit("is_bw_probe_sample", Value::Flag(self.is_bw_probe_sample));
-        visit("prev_probe_too_high", Value::Flag(self.prev_probe_too_high));
-        visit(
-            "prev_probe_precautionary",
-            Value::Flag(self.prev_probe_precautionary),
-        );
-        visit("idle_restart", Value::Flag(self.idle_restart));
-        visit("undo_state", Value::Count(self.undo_state as u64));
-        visit("undo_bw_shortterm", Value::Rate(self.undo_bw_shortterm));
-        visit(
-            "undo_inflight_shortterm",
-            Value::Bytes(self.undo_inflight_shortterm),
-        );
-        visit(
-            "undo_inflight_longterm",
-            Value::Bytes(self.undo_inflight_longterm),
-        );
+    state! {
+        fn visit_state(&self) -> Value {
+            max_bw: Rate = self.max_bw,
+            bw: Rate = self.bw,
+            bw_shortterm: Rate = self.bw_shortterm,
+            bw_latest: Rate = self.bw_latest,
+            inflight_shortterm: Bytes = self.inflight_shortterm,
+            inflight_longterm: Bytes = self.inflight_longterm,
+            inflight_latest: Bytes = self.inflight_latest,
+            bdp: Bytes = self.bdp(self.bw),
+            max_inflight: Bytes = self.max_inflight(),
+            model_min_rtt: Duration = self.min_rtt,
+            probe_rtt_min_delay: Duration = self.probe_rtt_min_delay,
+            probe_rtt_min_stamp: Duration = self.probe_rtt_min_stamp.since(Instant::ZERO),
+            // `Inflight(bw, 1.0)`, where Drain ends, and that of max_bw, where ProbeBW_DOWN may end.
+            inflight_at_bw: Bytes = self.inflight(self.bw, Gain::ONE),
+            inflight_at_max_bw: Bytes = self.inflight(self.max_bw, Gain::ONE),
+            inflight_with_headroom: Bytes = self.inflight_with_headroom(),
+            round_start: Flag = self.round_start,
+            extra_acked: Bytes = self.extra_acked,
+            offload_budget: Bytes = self.offload_budget(),
+            pacing_gain: Gain = self.pacing_gain,
+            cwnd_gain: Gain = self.cwnd_gain,
+            prior_cwnd: Bytes = self.prior_cwnd,
+            round_count: Count = self.round_count.into(),
+            cycle_count: Count = self.cycle_count.into(),
+            full_bw: Rate = self.full_bw,
+            full_bw_count: Count = self.full_bw_count.into(),
+            full_bw_now: Flag = self.full_bw_now,
+            full_bw_reached: Flag = self.full_bw_reached,
+            drain_start_round: Count = self.drain_start_round.into(),
+            is_loss_in_round: Flag = self.is_loss_in_round,
+            loss_ranges_in_round: Count = self.loss_ranges_in_round.into(),
+            ack_phase: Count = self.ack_phase as u64,
+            bw_probe_wait: Duration = self.bw_probe_wait,
+            rounds_since_probe_up: Count = self.rounds_since_probe_up.into(),
+            bw_probe_up_rounds: Count = self.bw_probe_up_rounds.into(),
+            probe_up_acked_per_inc: Bytes = self.probe_up_acked_per_inc,
+            is_bw_probe_sample: Flag = self.is_bw_probe_sample,
+            prev_probe_too_high: Flag = self.prev_probe_too_high,
+            prev_probe_precautionary: Flag = self.prev_probe_precautionary,
+            idle_restart: Flag = self.idle_restart,
+            undo_state: Count = self.undo_state as u64,
+            undo_bw_shortterm: Rate = self.undo_bw_shortterm,
+            undo_inflight_shortterm: Bytes = self.undo_inflight_shortterm,
+            undo_inflight_longterm: Bytes = self.undo_inflight_longterm,
+        }
     }
 }

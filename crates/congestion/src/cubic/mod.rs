@@ -7,10 +7,11 @@
 mod curve;
 mod parameters;
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
+use paceline_units::{Bytes, Duration, Gain, Instant};
 
-use crate::window::Window;
-use crate::{Ack, CaState, Config, Controller, Ecn, Value};
+use crate::state::state;
+use crate::window::{Phase, Window, by_window};
+use crate::{Ack, CaState, Config, Controller, Described, Value};
 use curve::Curve;
 pub use parameters::Parameters;
 
@@ -60,10 +61,10 @@ pub struct Cubic {
 impl Cubic {
     /// Makes one.
     pub fn new(config: &Config, parameters: Parameters) -> Self {
-        let window = Window::new(config, parameters.settings);
+        let window = Window::new(config, parameters);
         let mut cubic = Self {
             c: parameters.c,
-            beta: parameters.settings.beta,
+            beta: parameters.beta,
             fast_convergence: parameters.fast_convergence,
             curve: Curve::new(parameters.c, window.mss()),
             alpha: 0,
@@ -184,11 +185,15 @@ fn share_of(part: Bytes, whole: Bytes) -> u64 {
     }
 }
 
-impl Controller for Cubic {
-    fn name(&self) -> &'static str {
-        "cubic"
-    }
+impl Described for Cubic {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cubic";
+    const SUMMARY: &'static str = "CUBIC with HyStart++";
+    const SOURCE: &'static str = "RFC 9438, RFC 9406";
+    const PHASES: &'static [&'static str] = Phase::WORDS;
+}
 
+impl Controller for Cubic {
     fn on_send(&mut self, sent: &crate::Sent) {
         // Nothing was in flight: no ACK could have told that the application paused.
         if sent.in_flight == Bytes::ZERO {
@@ -229,10 +234,6 @@ impl Controller for Cubic {
         self.window.set_cwnd(self.window.ssthresh());
     }
 
-    fn on_recovery_exit(&mut self, _now: Instant) {
-        self.window.end_episode();
-    }
-
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
         let before = self.epoch;
         if self.window.begin_episode(CaState::Loss) {
@@ -262,36 +263,16 @@ impl Controller for Cubic {
         self.set_alpha();
     }
 
-    fn cwnd(&self) -> Bytes {
-        self.window.cwnd()
-    }
+    by_window!();
 
-    fn pacing_rate(&self) -> Option<Rate> {
-        self.window.pacing_rate()
-    }
-
-    fn send_quantum(&self) -> Bytes {
-        self.window.send_quantum()
-    }
-
-    fn ssthresh(&self) -> Option<Bytes> {
-        Some(self.window.ssthresh())
-    }
-
-    fn ecn(&self) -> Ecn {
-        self.window.ecn()
-    }
-
-    fn phase(&self) -> &'static str {
-        self.window.phase()
-    }
-
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        self.window.visit_state(visit);
-        visit("cwnd_prior", Value::Bytes(self.epoch.cwnd_prior));
-        visit("w_max", Value::Bytes(self.epoch.w_max));
-        visit("k", Value::Duration(self.epoch.k));
-        visit("t", Value::Duration(self.t()));
-        visit("w_est", Value::Bytes(self.epoch.w_est));
+    state! {
+        fn visit_state(&self) -> Value {
+            window: of(Window) = |visit| self.window.visit_state(visit),
+            cwnd_prior: Bytes = self.epoch.cwnd_prior,
+            w_max: Bytes = self.epoch.w_max,
+            k: Duration = self.epoch.k,
+            t: Duration = self.t(),
+            w_est: Bytes = self.epoch.w_est,
+        }
     }
 }

@@ -1,8 +1,8 @@
 use paceline_units::Duration;
 
 use super::*;
-use crate::RateSample;
 use crate::options::{OptionValue, Parameters as _};
+use crate::{Ecn, RateSample};
 
 const MSS: u64 = 1000;
 const RTT: Duration = Duration::from_micros(100);

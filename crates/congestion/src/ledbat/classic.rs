@@ -1,102 +1,54 @@
 //! LEDBAT (RFC 6817): a window that grows and shrinks with the distance of the queuing delay from a
 //! target. The pseudocode of section 2.4.2 as it stands, without the slow start that it leaves open.
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Value};
+use paceline_units::{Bytes, Duration, Gain, Instant, Value, parameters};
 
 use super::delay::{BaseHistory, CurrentFilter, MAX_HISTORY};
-use super::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
-use crate::options::{OptionSpec, choice, option};
-use crate::{Ack, CaState, Config, Controller};
+use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
+use crate::options::choice;
+use crate::state::state;
+use crate::words::words;
+use crate::{Ack, CaState, Config, Controller, Described};
 
 choice! {
     /// Which delay is measured.
     DelaySignal {
         /// From the sender to the receiver (section 2.3).
-        OneWay = "one-way",
+        OneWay = "one-way" default,
         /// The round trip, for transports without timestamps.
         RoundTrip = "rtt",
     }
 }
 
-/// What a scenario may set; see [`OPTIONS`](crate::options::Parameters::OPTIONS).
-#[derive(Clone, Debug)]
-pub struct Parameters {
-    delay: DelaySignal,
-    target: Duration,
-    gain: Gain,
-    decrease_gain: Gain,
-    allowed_increase: u32,
-    base_history: u32,
-    base_interval: Duration,
-    current_filter: u32,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            delay: DelaySignal::OneWay,
-            target: Duration::from_millis(100),
-            gain: Gain::ONE,
-            decrease_gain: Gain::ONE,
-            allowed_increase: 1,
-            base_history: MAX_HISTORY,
-            base_interval: Duration::from_secs(60),
-            current_filter: 4,
-        }
+parameters! {
+    /// What a scenario may set.
+    pub struct Parameters {
+        /// The delay that is measured (RFC 6817 2.3)
+        delay: Choice(DelaySignal) = DelaySignal::OneWay;
+        /// TARGET: the queuing delay to hold, at most 100 ms (RFC 6817 2.5)
+        target: Millis(1, 100) = Duration::from_millis(100);
+        /// GAIN: windows of growth a round trip at an empty queue, at most 1 (RFC 6817 2.5)
+        gain: Gain(1, 1000) = Gain::ONE;
+        /// GAIN above the target, where it may be larger (RFC 6817 2.5)
+        decrease_gain: Gain(1, 10_000) = Gain::ONE;
+        /// ALLOWED_INCREASE: packets by which the window may exceed the flight size (RFC 6817 2.5)
+        allowed_increase: Count(1, 1000) = 1;
+        /// BASE_HISTORY: intervals whose least delays make the base delay (RFC 6817 2.5)
+        base_history: Count(1, 10) = MAX_HISTORY;
+        /// Length of such an interval, a minute (RFC 6817 2.4.2)
+        base_interval: Millis(100, 3_600_000) = Duration::from_secs(60);
+        /// CURRENT_FILTER: samples whose minimum is the current delay, none older than a round trip (RFC 6817 2.5)
+        current_filter: Count(1, 10) = 4;
     }
 }
 
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [OptionSpec<Self>] = &[
-        option!(
-            delay,
-            p.delay,
-            Choice(DelaySignal),
-            "The delay that is measured (RFC 6817 2.3)"
-        ),
-        option!(
-            target,
-            p.target,
-            Millis(1, 100),
-            "TARGET: the queuing delay to hold, at most 100 ms (RFC 6817 2.5)"
-        ),
-        option!(
-            gain,
-            p.gain,
-            Gain(1, 1000),
-            "GAIN: windows of growth a round trip at an empty queue, at most 1 (RFC 6817 2.5)"
-        ),
-        option!(
-            decrease_gain,
-            p.decrease_gain,
-            Gain(1, 10_000),
-            "GAIN above the target, where it may be larger (RFC 6817 2.5)"
-        ),
-        option!(
-            allowed_increase,
-            p.allowed_increase,
-            Count(1, 1000),
-            "ALLOWED_INCREASE: packets by which the window may exceed the flight size (RFC 6817 2.5)"
-        ),
-        option!(
-            base_history,
-            p.base_history,
-            Count(1, 10),
-            "BASE_HISTORY: intervals whose least delays make the base delay (RFC 6817 2.5)"
-        ),
-        option!(
-            base_interval,
-            p.base_interval,
-            Millis(100, 3_600_000),
-            "Length of such an interval, a minute (RFC 6817 2.4.2)"
-        ),
-        option!(
-            current_filter,
-            p.current_filter,
-            Count(1, 10),
-            "CURRENT_FILTER: samples whose minimum is the current delay, none older than a round trip (RFC 6817 2.5)"
-        ),
-    ];
+words! {
+    /// Its states.
+    enum Phase {
+        CongestionAvoidance = "CongestionAvoidance",
+        Recovery = "Recovery",
+        Loss = "Loss",
+    }
 }
 
 /// The controller.
@@ -161,11 +113,15 @@ impl Ledbat {
     }
 }
 
-impl Controller for Ledbat {
-    fn name(&self) -> &'static str {
-        "ledbat"
-    }
+impl Described for Ledbat {
+    type Parameters = Parameters;
+    const NAME: &'static str = "ledbat";
+    const SUMMARY: &'static str = "Low extra delay background transport";
+    const SOURCE: &'static str = "RFC 6817";
+    const PHASES: &'static [&'static str] = Phase::WORDS;
+}
 
+impl Controller for Ledbat {
     fn on_ack(&mut self, ack: &Ack) {
         self.ca_state = ack.ca_state;
         let delay = match self.parameters.delay {
@@ -232,16 +188,18 @@ impl Controller for Ledbat {
 
     fn phase(&self) -> &'static str {
         match self.ca_state {
-            CaState::Recovery => "Recovery",
-            CaState::Loss => "Loss",
-            _ => "CongestionAvoidance",
+            CaState::Recovery => Phase::Recovery,
+            CaState::Loss => Phase::Loss,
+            _ => Phase::CongestionAvoidance,
         }
+        .word()
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        let known = |delay: Option<Duration>| Value::Duration(delay.unwrap_or(Duration::ZERO));
-        visit("base_delay", known(self.base.least()));
-        visit("current_delay", known(self.current_delay));
-        visit("queuing_delay", known(self.queuing_delay()));
+    state! {
+        fn visit_state(&self) -> Value {
+            base_delay: Duration = self.base.least().unwrap_or(Duration::ZERO),
+            current_delay: Duration = self.current_delay.unwrap_or(Duration::ZERO),
+            queuing_delay: Duration = self.queuing_delay().unwrap_or(Duration::ZERO),
+        }
     }
 }

@@ -4,13 +4,15 @@
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
 use super::delay::{BaseHistory, CurrentFilter};
+use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
 use super::parameters::{
     DecreasePace, GainTarget, LossInSlowdown, PlusPlusParameters, RampEnd, RampGain, Slowdown,
     TargetRule,
 };
-use super::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
+use crate::state::state;
 use crate::window::Window;
-use crate::{Ack, CaState, Config, Controller, Sent};
+use crate::words::words;
+use crate::{Ack, CaState, Config, Controller, Described, Sent};
 
 /// Round trips from the end of the initial slow start to the initial slowdown (4.4).
 const INITIAL_SLOWDOWN_ROUNDS: u64 = 2;
@@ -19,19 +21,23 @@ const IDLE: Duration = Duration::from_secs(1);
 const PACING_SLOW_START: Gain = Gain::from_millionths(2_000_000);
 const PACING_AVOIDANCE: Gain = Gain::from_millionths(1_200_000);
 
-/// States of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Slow start that a queue ends (4.1).
-    InitialSlowStart,
-    /// Slow start after a timeout or idleness.
-    SlowStart,
-    CongestionAvoidance,
-    /// The window is at its floor.
-    Slowdown,
-    /// Slow start back to the window before the slowdown.
-    Ramp,
+words! {
+    /// States of the machine.
+    enum Phase {
+        /// Slow start that a queue ends (4.1).
+        InitialSlowStart = "InitialSlowStart",
+        /// Slow start after a timeout or idleness.
+        SlowStart = "SlowStart",
+        CongestionAvoidance = "CongestionAvoidance",
+        /// The window is at its floor.
+        Slowdown = "Slowdown",
+        /// Slow start back to the window before the slowdown.
+        Ramp = "Ramp",
+    }
 }
+
+/// What it shows in place of its state while the transport reduces the window.
+const RECOVERY: &str = "Recovery";
 
 /// The base RTT.
 #[derive(Clone, Debug)]
@@ -356,11 +362,23 @@ impl LedbatPlusPlus {
     }
 }
 
-impl Controller for LedbatPlusPlus {
-    fn name(&self) -> &'static str {
-        "ledbat++"
-    }
+impl Described for LedbatPlusPlus {
+    type Parameters = PlusPlusParameters;
+    const NAME: &'static str = "ledbat++";
+    const SUMMARY: &'static str = "LEDBAT with slowdowns and multiplicative decrease";
+    const SOURCE: &'static str = "draft-irtf-iccrg-ledbat-plus-plus";
+    const PHASES: &'static [&'static str] = &[
+        Phase::InitialSlowStart.word(),
+        Phase::SlowStart.word(),
+        Phase::CongestionAvoidance.word(),
+        Phase::Slowdown.word(),
+        Phase::Ramp.word(),
+        RECOVERY,
+    ];
+    const MAX_SIZE: usize = 576;
+}
 
+impl Controller for LedbatPlusPlus {
     fn on_send(&mut self, sent: &Sent) {
         // XNU: after idleness two packets and slow start, and no slowdown is due.
         let idle = sent.now.since(self.last_event);
@@ -489,23 +507,21 @@ impl Controller for LedbatPlusPlus {
     }
 
     fn phase(&self) -> &'static str {
-        match self.phase {
-            _ if self.ca_state == CaState::Recovery => "Recovery",
-            Phase::InitialSlowStart => "InitialSlowStart",
-            Phase::SlowStart => "SlowStart",
-            Phase::CongestionAvoidance => "CongestionAvoidance",
-            Phase::Slowdown => "Slowdown",
-            Phase::Ramp => "Ramp",
+        if self.ca_state == CaState::Recovery {
+            RECOVERY
+        } else {
+            self.phase.word()
         }
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        let known = |delay: Option<Duration>| Value::Duration(delay.unwrap_or(Duration::ZERO));
-        visit("ssthresh", Value::Bytes(self.ssthresh));
-        visit("base_delay", known(self.base.least()));
-        visit("current_delay", known(self.current_rtt));
-        visit("queuing_delay", Value::Duration(self.queuing_delay()));
-        visit("target", Value::Duration(self.target()));
-        visit("gain_divisor", Value::Count(self.divisor()));
+    state! {
+        fn visit_state(&self) -> Value {
+            ssthresh: Bytes = self.ssthresh,
+            base_delay: Duration = self.base.least().unwrap_or(Duration::ZERO),
+            current_delay: Duration = self.current_rtt.unwrap_or(Duration::ZERO),
+            queuing_delay: Duration = self.queuing_delay(),
+            target: Duration = self.target(),
+            gain_divisor: Count = self.divisor(),
+        }
     }
 }

@@ -2,12 +2,11 @@
 //! nanoseconds become microseconds, and the transport's calls become the
 //! events of Linux's congestion-control interface.
 
-use paceline_units::{Bytes, Duration, Instant, Rate, Rng, Value};
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng, Value};
 
 use super::arithmetic::{BW_SCALE, UNSET};
-use super::options::to_gain;
 use super::{Algorithm, Field, LostPacket, RateSample, Socket};
-use crate::{Ack, CaState, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
+use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent};
 
 /// A core with the socket that it acts on.
 ///
@@ -63,11 +62,15 @@ impl<A: Algorithm> Adapter<A> {
     }
 }
 
-impl<A: Algorithm> Controller for Adapter<A> {
-    fn name(&self) -> &'static str {
-        A::NAME
-    }
+impl<A: Algorithm> Described for Adapter<A> {
+    type Parameters = A::Parameters;
+    const NAME: &'static str = A::NAME;
+    const SUMMARY: &'static str = A::SUMMARY;
+    const SOURCE: &'static str = A::SOURCE;
+    const PHASES: &'static [&'static str] = A::PHASES;
+}
 
+impl<A: Algorithm> Controller for Adapter<A> {
     fn on_send(&mut self, sent: &Sent) {
         if sent.in_flight == Bytes::ZERO {
             let (core, sk, mut draw) = self.at(sent.now);
@@ -85,7 +88,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
         self.sk.wstamp_ns = departure.saturating_add(gap);
     }
 
-    fn on_loss(&mut self, loss: &Loss) {
+    fn on_loss(&mut self, loss: &Lost) {
         let mss = self.sk.mss;
         let (core, sk, mut draw) = self.at(loss.now);
         sk.delivered = whole(loss.delivered, mss);
@@ -213,6 +216,10 @@ impl<A: Algorithm> Controller for Adapter<A> {
         self.core.round_count().into()
     }
 
+    fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field)) {
+        A::visit_fields(visit);
+    }
+
     fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
         let mss = self.sk.mss;
         self.core
@@ -234,7 +241,7 @@ pub(super) fn value(field: Field, mss: u32) -> Value {
         Field::BytesPerSec(rate) => Value::Rate(Rate::from_bps(rate.saturating_mul(8))),
         Field::Micros(UNSET) => Value::Duration(Duration::MAX),
         Field::Micros(us) => Value::Duration(Duration::from_micros(u64::from(us))),
-        Field::Gain(gain) => Value::Gain(to_gain(gain)),
+        Field::Gain(gain) => Value::Gain(Gain::from_256ths(gain)),
         Field::Count(count) => Value::Count(u64::from(count)),
         Field::Flag(flag) => Value::Flag(flag),
     }

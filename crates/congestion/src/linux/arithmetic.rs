@@ -1,5 +1,7 @@
 //! Linux's fixed point: bandwidth in packets/us `<< 24`, fractions in 256ths.
 
+/// A number in 256ths (`BBR_UNIT`).
+pub type FixedPoint = u32;
 /// Bits of fraction in a bandwidth (`BW_SCALE`).
 pub const BW_SCALE: u32 = 24;
 /// One packet per microsecond (`BW_UNIT`).
@@ -17,6 +19,8 @@ const GSO_MAX_SIZE: u64 = 65_536;
 const MAX_TCP_HEADER: u64 = 320;
 /// The most bytes in a burst.
 pub const MAX_BURST: u64 = GSO_MAX_SIZE - 1 - MAX_TCP_HEADER;
+/// Bytes per second below which bursts of one packet are allowed: 1.2 Mbit/s (`bbr_min_tso_rate`).
+pub const MIN_TSO_RATE: u64 = 1_200_000 / 8;
 /// log2 of the bursts in a second of pacing (`sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
 

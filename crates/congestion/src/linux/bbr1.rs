@@ -4,103 +4,46 @@
 //! aggregation, gain cycle, full pipe, drain, min RTT, gains; then pacing and
 //! the window.
 
+mod control;
 pub mod fair;
+mod parameters;
+
+pub use parameters::Parameters;
 
 use super::aggregation::AckAggregation;
-use super::arithmetic::{
-    BBR_UNIT, BW_UNIT, MAX_BURST, UNSET, bdp, before, burst, bytes_per_sec, elapsed, initial_bw,
-    jiffies, packets_in_net_at_edt, scaled,
-};
+use super::arithmetic::FixedPoint;
+use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, jiffies, scaled};
 use super::minmax::WindowedMax;
-use super::options::{FixedPoint, linux_options};
 use super::policer::Policer;
-use super::socket::in_recovery;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
-use crate::CaState;
+use crate::state::state;
+use crate::words::words;
+use crate::{CaState, Described};
 
 /// Phases in a gain cycle (`CYCLE_LEN`).
 const CYCLE_LEN: u8 = 8;
 /// Rounds in the bandwidth filter (`bbr_bw_rtts`).
 const BW_RTTS: u32 = CYCLE_LEN as u32 + 2;
-/// The default initial window of Linux (`TCP_INIT_CWND`).
-const TCP_INIT_CWND: u32 = 10;
-/// Bytes per second below which bursts of one packet are allowed: 1.2 Mbit/s (`bbr_min_tso_rate`).
-pub(super) const MIN_TSO_RATE: u64 = 1_200_000 / 8;
-
-/// What can be set; the defaults are Linux's.
-#[derive(Clone, Debug)]
-pub struct Parameters {
-    high_gain: FixedPoint,
-    drain_gain: FixedPoint,
-    cwnd_gain: FixedPoint,
-    probe_up_gain: FixedPoint,
-    probe_down_gain: FixedPoint,
-    full_bw_thresh: FixedPoint,
-    full_bw_cnt: u32,
-    min_rtt_win: u32,
-    probe_rtt_mode: u32,
-    cwnd_min_target: u32,
-    pacing_margin_percent: u32,
-    extra_acked_gain: FixedPoint,
-    lt_bw: bool,
-    /// Window of PROBE_RTT in BDPs; zero, as in Linux, is `cwnd_min_target`.
-    probe_rtt_cwnd_gain: FixedPoint,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            high_gain: BBR_UNIT * 2885 / 1000 + 1,
-            drain_gain: BBR_UNIT * 1000 / 2885,
-            cwnd_gain: BBR_UNIT * 2,
-            probe_up_gain: BBR_UNIT * 5 / 4,
-            probe_down_gain: BBR_UNIT * 3 / 4,
-            full_bw_thresh: BBR_UNIT * 5 / 4,
-            full_bw_cnt: 3,
-            min_rtt_win: 10_000,
-            probe_rtt_mode: 200,
-            cwnd_min_target: 4,
-            pacing_margin_percent: 1,
-            extra_acked_gain: BBR_UNIT,
-            lt_bw: true,
-            probe_rtt_cwnd_gain: 0,
-        }
-    }
-}
-
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [crate::options::OptionSpec<Self>] = linux_options! {
-        high_gain: gain(256, 1023), "Pacing and cwnd gain of STARTUP, and cwnd gain of DRAIN (bbr_high_gain)";
-        drain_gain: gain(1, 256), "Pacing gain of DRAIN (bbr_drain_gain)";
-        cwnd_gain: gain(256, 1023), "Window of PROBE_BW in BDPs (bbr_cwnd_gain)";
-        probe_up_gain: gain(256, 1023), "Pacing gain of the probing phase (bbr_pacing_gain[0])";
-        probe_down_gain: gain(1, 256), "Pacing gain of the draining phase (bbr_pacing_gain[1])";
-        full_bw_thresh: gain(256, 1023), "Growth of bandwidth in a round that says the pipe is not full (bbr_full_bw_thresh)";
-        full_bw_cnt: count(1, 3), "Rounds without growth that say the pipe is full (bbr_full_bw_cnt)";
-        min_rtt_win: millis(1, 600_000), "Window of the min RTT filter (bbr_min_rtt_win_sec)";
-        probe_rtt_mode: millis(0, 60_000), "Least time in PROBE_RTT; zero never enters it (bbr_probe_rtt_mode_ms)";
-        cwnd_min_target: count(1, 1_000), "Packets in flight in PROBE_RTT, and the least window (bbr_cwnd_min_target)";
-        pacing_margin_percent: count(0, 50), "Percent by which pacing stays below the bandwidth (bbr_pacing_margin_percent)";
-        extra_acked_gain: gain(0, 1023), "Part of the ACK aggregation that the window allows for (bbr_extra_acked_gain)";
-        lt_bw: flag, "Detect token-bucket policers and send at their rate (the long-term bandwidth estimator)";
-    };
-}
 
 /// `bbr1` as a controller.
 pub type Bbr1 = Adapter<Core>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Startup,
-    Drain,
-    ProbeBw,
-    ProbeRtt,
+words! {
+    /// `bbr_mode`.
+    enum Mode {
+        Startup = "STARTUP",
+        Drain = "DRAIN",
+        ProbeBw = "PROBE_BW",
+        ProbeRtt = "PROBE_RTT",
+    }
 }
 
 /// The state of BBRv1 (`struct bbr`).
 #[derive(Clone, Debug)]
 pub struct Core {
     parameters: Parameters,
+    /// Window of PROBE_RTT in BDPs; zero, as in Linux, is `cwnd_min_target`.
+    probe_rtt_cwnd_gain: FixedPoint,
     mode: Mode,
     prev_ca_state: CaState,
     cycle_idx: u8,
@@ -129,133 +72,6 @@ pub struct Core {
 impl Core {
     fn bw(&self) -> u32 {
         self.policer.bw().unwrap_or(self.bw.get())
-    }
-
-    // --- Pacing ---
-
-    fn pacing_rate(&self, sk: &Socket, bw: u32, gain: FixedPoint) -> u64 {
-        bytes_per_sec(bw, sk.mss, gain, self.parameters.pacing_margin_percent)
-    }
-
-    fn init_pacing_rate_from_rtt(&mut self, sk: &mut Socket) {
-        self.has_seen_rtt |= sk.srtt != 0;
-        let bw = initial_bw(sk.cwnd, sk.srtt);
-        sk.pacing_rate = self.pacing_rate(sk, bw, self.parameters.high_gain);
-    }
-
-    fn set_pacing_rate(&mut self, sk: &mut Socket, bw: u32, gain: FixedPoint) {
-        let rate = self.pacing_rate(sk, bw, gain);
-        if !self.has_seen_rtt && sk.srtt != 0 {
-            self.init_pacing_rate_from_rtt(sk);
-        }
-        if self.full_bw_reached || rate > sk.pacing_rate {
-            sk.pacing_rate = rate;
-        }
-    }
-
-    fn tso_segs_goal(&self, sk: &Socket) -> u32 {
-        let least = if sk.pacing_rate < MIN_TSO_RATE { 1 } else { 2 };
-        let bytes = burst(sk.pacing_rate).min(MAX_BURST) as u32;
-        bytes.checked_div(sk.mss).unwrap_or(0).max(least).min(127)
-    }
-
-    // --- Volumes ---
-
-    fn bdp(&self, bw: u32, gain: FixedPoint) -> u32 {
-        if self.min_rtt_us == UNSET {
-            return TCP_INIT_CWND;
-        }
-        bdp(bw, self.min_rtt_us, gain)
-    }
-
-    fn quantization_budget(&self, sk: &Socket, cwnd: u32) -> u32 {
-        let even = cwnd.wrapping_add(3 * self.tso_segs_goal(sk) + 1) & !1;
-        let probing = self.mode == Mode::ProbeBw && self.cycle_idx == 0;
-        even.wrapping_add(if probing { 2 } else { 0 })
-    }
-
-    fn inflight(&self, sk: &Socket, bw: u32, gain: FixedPoint) -> u32 {
-        self.quantization_budget(sk, self.bdp(bw, gain))
-    }
-
-    /// Packets in flight in PROBE_RTT.
-    fn probe_rtt_cwnd(&self) -> u32 {
-        match self.parameters.probe_rtt_cwnd_gain {
-            0 => self.parameters.cwnd_min_target,
-            gain => self
-                .bdp(self.bw(), gain)
-                .max(self.parameters.cwnd_min_target),
-        }
-    }
-
-    fn packets_in_net_at_edt(&self, sk: &Socket, inflight_now: u32) -> u32 {
-        let burst = if self.pacing_gain > BBR_UNIT {
-            self.tso_segs_goal(sk)
-        } else {
-            0
-        };
-        packets_in_net_at_edt(self.bw(), inflight_now, burst, sk.now, sk.wstamp_ns)
-    }
-
-    // --- Window ---
-
-    fn save_cwnd(&mut self, sk: &Socket) {
-        self.prior_cwnd = if !in_recovery(self.prev_ca_state) && self.mode != Mode::ProbeRtt {
-            sk.cwnd
-        } else {
-            self.prior_cwnd.max(sk.cwnd)
-        };
-    }
-
-    /// The window in and just after recovery. Returns whether packet
-    /// conservation decides it: in the first round, as many packets leave as are delivered.
-    fn cwnd_to_recover_or_restore(&mut self, sk: &Socket, rs: &RateSample) -> (u32, bool) {
-        let (prev, state) = (self.prev_ca_state, sk.ca_state);
-        let mut cwnd = sk.cwnd;
-        if rs.losses > 0 {
-            cwnd = (cwnd.wrapping_sub(rs.losses) as i32).max(1) as u32;
-        }
-        let conserving = sk.packets_in_flight.wrapping_add(rs.acked_sacked);
-        if state == CaState::Recovery && prev != CaState::Recovery {
-            self.packet_conservation = true;
-            self.next_rtt_delivered = sk.delivered;
-            cwnd = conserving;
-        } else if in_recovery(prev) && !in_recovery(state) {
-            cwnd = cwnd.max(self.prior_cwnd);
-            self.packet_conservation = false;
-        }
-        self.prev_ca_state = state;
-        if self.packet_conservation {
-            return (cwnd.max(conserving), true);
-        }
-        (cwnd, false)
-    }
-
-    fn set_cwnd(&mut self, sk: &mut Socket, rs: &RateSample, bw: u32) {
-        if rs.acked_sacked > 0 {
-            let (mut cwnd, conserved) = self.cwnd_to_recover_or_restore(sk, rs);
-            if !conserved {
-                let mut target = self.bdp(bw, self.cwnd_gain);
-                if self.full_bw_reached {
-                    target = target.wrapping_add(
-                        self.aggregation
-                            .cwnd_bonus(self.bw(), self.parameters.extra_acked_gain),
-                    );
-                }
-                let target = self.quantization_budget(sk, target);
-                let grown = cwnd.wrapping_add(rs.acked_sacked);
-                if self.full_bw_reached {
-                    cwnd = grown.min(target);
-                } else if cwnd < target || sk.delivered < TCP_INIT_CWND {
-                    cwnd = grown;
-                }
-                cwnd = cwnd.max(self.parameters.cwnd_min_target);
-            }
-            sk.cwnd = cwnd;
-        }
-        if self.mode == Mode::ProbeRtt {
-            sk.cwnd = sk.cwnd.min(self.probe_rtt_cwnd());
-        }
     }
 
     // --- Gain cycle ---
@@ -440,16 +256,30 @@ impl Core {
             Mode::ProbeRtt => (BBR_UNIT, BBR_UNIT),
         };
     }
+
+    /// The phase of the cycle, which means nothing outside PROBE_BW.
+    fn shown_phase(&self) -> u32 {
+        if self.mode == Mode::ProbeBw {
+            u32::from(self.cycle_idx)
+        } else {
+            0
+        }
+    }
+}
+
+impl Described for Core {
+    type Parameters = Parameters;
+    const NAME: &'static str = "bbr1";
+    const SUMMARY: &'static str = "BBRv1 as in mainline Linux";
+    const SOURCE: &'static str = "Linux net/ipv4/tcp_bbr.c";
+    const PHASES: &'static [&'static str] = Mode::WORDS;
 }
 
 impl Algorithm for Core {
-    type Parameters = Parameters;
-
-    const NAME: &'static str = "bbr1";
-
     fn new(sk: &mut Socket, parameters: Parameters) -> Self {
         let mut core = Self {
             parameters,
+            probe_rtt_cwnd_gain: 0,
             mode: Mode::Startup,
             prev_ca_state: CaState::Open,
             cycle_idx: 0,
@@ -529,43 +359,31 @@ impl Algorithm for Core {
     }
 
     fn phase(&self) -> &'static str {
-        match self.mode {
-            Mode::Startup => "STARTUP",
-            Mode::Drain => "DRAIN",
-            Mode::ProbeBw => "PROBE_BW",
-            Mode::ProbeRtt => "PROBE_RTT",
-        }
+        self.mode.word()
     }
 
-    fn visit(&self, sk: &Socket, visit: &mut dyn FnMut(&'static str, Field)) {
-        // The phase means nothing outside PROBE_BW.
-        let phase = if self.mode == Mode::ProbeBw {
-            self.cycle_idx
-        } else {
-            0
-        };
-        visit("cycle_idx", Field::Count(u32::from(phase)));
-        visit("cwnd", Field::Packets(sk.cwnd));
-        visit("pacing_rate", Field::BytesPerSec(sk.pacing_rate));
-        visit("pacing_gain", Field::Gain(self.pacing_gain));
-        visit("cwnd_gain", Field::Gain(self.cwnd_gain));
-        visit("bw", Field::Bandwidth(self.bw()));
-        visit("max_bw", Field::Bandwidth(self.bw.get()));
-        visit("min_rtt", Field::Micros(self.min_rtt_us));
-        visit("round_start", Field::Flag(self.round_start));
-        visit("full_bw", Field::Bandwidth(self.full_bw));
-        visit("full_bw_cnt", Field::Count(self.full_bw_cnt));
-        visit("full_bw_reached", Field::Flag(self.full_bw_reached));
-        visit("prior_cwnd", Field::Packets(self.prior_cwnd));
-        visit(
-            "extra_acked",
-            Field::Packets(self.aggregation.extra_acked()),
-        );
-        visit("idle_restart", Field::Flag(self.idle_restart));
-        visit("rtt_cnt", Field::Count(self.rtt_cnt));
-        visit("lt_use_bw", Field::Flag(self.policer.bw().is_some()));
-        visit("lt_bw", Field::Bandwidth(self.policer.lt_bw()));
-        visit("lt_rtt_cnt", Field::Count(self.policer.rtt_cnt()));
-        visit("packet_conservation", Field::Flag(self.packet_conservation));
+    state! {
+        fn visit(&self, sk: &Socket) -> Field {
+            cycle_idx: Count = self.shown_phase(),
+            cwnd: Packets = sk.cwnd,
+            pacing_rate: BytesPerSec = sk.pacing_rate,
+            pacing_gain: Gain = self.pacing_gain,
+            cwnd_gain: Gain = self.cwnd_gain,
+            bw: Bandwidth = self.bw(),
+            max_bw: Bandwidth = self.bw.get(),
+            min_rtt: Micros = self.min_rtt_us,
+            round_start: Flag = self.round_start,
+            full_bw: Bandwidth = self.full_bw,
+            full_bw_cnt: Count = self.full_bw_cnt,
+            full_bw_reached: Flag = self.full_bw_reached,
+            prior_cwnd: Packets = self.prior_cwnd,
+            extra_acked: Packets = self.aggregation.extra_acked(),
+            idle_restart: Flag = self.idle_restart,
+            rtt_cnt: Count = self.rtt_cnt,
+            lt_use_bw: Flag = self.policer.bw().is_some(),
+            lt_bw: Bandwidth = self.policer.lt_bw(),
+            lt_rtt_cnt: Count = self.policer.rtt_cnt(),
+            packet_conservation: Flag = self.packet_conservation,
+        }
     }
 }

@@ -1,16 +1,25 @@
 //! BBRv2 alpha as in Linux (google/bbr branch v2alpha, `tcp_bbr2.c`).
 //!
-//! The [`model`](super::model) with v2's constants, and with the two faults
+//! The [`bbr23`](super::bbr23) with v2's constants, and with the two faults
 //! that v3 mends: UP ends as soon as in flight reaches 1.25 BDP of max_bw,
 //! even where inflight_hi keeps it from finding more; and a window of 2 BDP in
 //! UP with 0.75 in DOWN lets slow flows stay slow in buffers above 1.5 BDP.
 
 use super::Adapter;
-use super::model;
+use super::bbr23;
+use crate::Described;
 
 /// The algorithm.
-pub type Core = model::Core<2>;
+pub type Core = bbr23::Core<2>;
 /// What can be set.
-pub type Parameters = model::Parameters<2>;
+pub type Parameters = bbr23::Parameters<2>;
 /// `bbr2` as a controller.
 pub type Bbr2 = Adapter<Core>;
+
+impl Described for Core {
+    type Parameters = Parameters;
+    const NAME: &'static str = "bbr2";
+    const SUMMARY: &'static str = "BBRv2 alpha as in Linux";
+    const SOURCE: &'static str = "google/bbr v2alpha net/ipv4/tcp_bbr2.c";
+    const PHASES: &'static [&'static str] = bbr23::PHASES;
+}

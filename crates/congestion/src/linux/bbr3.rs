@@ -1,15 +1,24 @@
 //! BBRv3 as in Linux (google/bbr branch v3, `tcp_bbr.c`).
 //!
-//! The [`model`](super::model) with v3's constants and steps. Not here, for
+//! The [`bbr23`](super::bbr23) with v3's constants and steps. Not here, for
 //! they touch no state of it: protective load balancing (off by default), the
 //! receiver's side of precise ECN echoes, and the fast ACK mode.
 
 use super::Adapter;
-use super::model;
+use super::bbr23;
+use crate::Described;
 
 /// The algorithm.
-pub type Core = model::Core<3>;
+pub type Core = bbr23::Core<3>;
 /// What can be set.
-pub type Parameters = model::Parameters<3>;
+pub type Parameters = bbr23::Parameters<3>;
 /// `bbr3-linux` as a controller.
 pub type Bbr3 = Adapter<Core>;
+
+impl Described for Core {
+    type Parameters = Parameters;
+    const NAME: &'static str = "bbr3-linux";
+    const SUMMARY: &'static str = "BBRv3 as in Linux";
+    const SOURCE: &'static str = "google/bbr v3 net/ipv4/tcp_bbr.c";
+    const PHASES: &'static [&'static str] = bbr23::PHASES;
+}

@@ -7,7 +7,7 @@
 //! Golden traces of the kernel's code hold every field after every event. An
 //! [`Adapter`] turns a core into a [`Controller`](crate::Controller).
 //!
-//! v2 and v3 share their [`model`]; what differs is marked there.
+//! v2 and v3 are one algorithm, [`bbr23`]; what differs is marked there.
 //!
 //! Arithmetic follows C's: 32-bit values wrap or truncate where Linux's do,
 //! because a trace sees the difference.
@@ -17,11 +17,10 @@ mod aggregation;
 mod arithmetic;
 pub mod bbr1;
 pub mod bbr2;
+pub mod bbr23;
 pub mod bbr3;
 pub mod cubic;
 mod minmax;
-pub mod model;
-mod options;
 mod policer;
 mod socket;
 #[cfg(test)]

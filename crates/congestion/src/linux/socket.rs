@@ -1,7 +1,7 @@
 //! What Linux's stack and its congestion control say to each other.
 
-use super::options::FixedPoint;
-use crate::CaState;
+use super::arithmetic::FixedPoint;
+use crate::{CaState, Described};
 
 /// The fields of Linux's socket that BBR reads and writes.
 ///
@@ -134,13 +134,7 @@ impl Field {
 }
 
 /// Linux's `struct tcp_congestion_ops` as BBR fills it.
-pub trait Algorithm: Sized {
-    /// What can be set.
-    type Parameters: crate::options::Parameters + Clone + core::fmt::Debug;
-
-    /// Its name in scenarios.
-    const NAME: &'static str;
-
+pub trait Algorithm: Described + Sized {
     /// `init`: the connection is established.
     fn new(sk: &mut Socket, parameters: Self::Parameters) -> Self;
 
@@ -185,6 +179,9 @@ pub trait Algorithm: Sized {
     fn round_count(&self) -> u32 {
         0
     }
+
+    /// Names what [`visit`](Self::visit) shows, in its order; `state!` writes both.
+    fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field));
 
     /// Every field that a golden trace shows, in its order, by Linux's names.
     fn visit(&self, sk: &Socket, visit: &mut dyn FnMut(&'static str, Field));

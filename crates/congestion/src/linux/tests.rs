@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{Algorithm, LostPacket, RateSample, Socket, bbr1, bbr2, bbr3};
 use crate::options::Parameters;
-use crate::{Ack, CaState, Config, Controller, Delivery, Loss, PacketState, Sent, recipe};
+use crate::{Ack, CaState, Config, Controller, Delivery, Lost, PacketState, Sent, recipe};
 
 const STATES: [CaState; 5] = [
     CaState::Open,
@@ -207,7 +207,7 @@ impl<C: Controller> Path<C> {
         if dropped {
             self.lost += 1;
             self.delivery.on_lost(&token);
-            self.controller.on_loss(&Loss {
+            self.controller.on_loss(&Lost {
                 now: self.now,
                 packet: token,
                 lost: self.delivery.lost(),

@@ -5,6 +5,7 @@
 //! Windows are in packets with a fraction, and may be below one: then one packet
 //! leaves every `rtt / cwnd` by pacing. All arithmetic is in integers.
 
+mod packets;
 mod parameters;
 mod target;
 #[cfg(test)]
@@ -12,14 +13,12 @@ mod tests;
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
-use crate::{Ack, Config, Controller, RecoveryWindow};
+use crate::state::state;
+use crate::words::words;
+use crate::{Ack, Config, Controller, Described, RecoveryWindow};
+use packets::{BITS, ONE};
 pub use parameters::Parameters;
 pub(crate) use target::FlowScaling;
-
-/// Bits of fraction in a window.
-const BITS: u32 = 20;
-/// A window of one packet.
-const ONE: u64 = 1 << BITS;
 
 /// One of the two windows (algorithm 1): each has its own delay, target and time of decrease.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +81,16 @@ pub(crate) fn excess(delay: Duration, target: Duration, beta: Gain, most: Gain) 
     Gain::from_millionths(u32::try_from(cut).unwrap_or(u32::MAX)).min(most)
 }
 
+words! {
+    /// What lets packets go.
+    enum Phase {
+        /// A window of a packet or more.
+        Window = "Window",
+        /// The pacer, below that.
+        Paced = "Paced",
+    }
+}
+
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Swift {
@@ -142,13 +151,24 @@ impl Swift {
         self.fabric.decrease(now, self.rtt, p.max_mdf, p);
         self.endpoint.decrease(now, self.rtt, p.max_mdf, p);
     }
+
+    /// A window in 2^-BITS packets, as bytes.
+    fn packets(&self, cwnd: u64) -> Bytes {
+        let bytes = (u128::from(cwnd) * u128::from(self.mss)) >> BITS;
+        Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+}
+
+impl Described for Swift {
+    type Parameters = Parameters;
+    const NAME: &'static str = "swift";
+    const SUMMARY: &'static str =
+        "Delays of fabric and hosts against their targets, with windows below a packet";
+    const SOURCE: &'static str = "Swift, SIGCOMM 2020";
+    const PHASES: &'static [&'static str] = Phase::WORDS;
 }
 
 impl Controller for Swift {
-    fn name(&self) -> &'static str {
-        "swift"
-    }
-
     fn on_ack(&mut self, ack: &Ack) {
         if ack.newly_acked > Bytes::ZERO {
             self.timeouts = 0;
@@ -235,25 +255,20 @@ impl Controller for Swift {
 
     fn phase(&self) -> &'static str {
         if self.window() < ONE {
-            "Paced"
+            Phase::Paced.word()
         } else {
-            "Window"
+            Phase::Window.word()
         }
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        let packets = |cwnd: u64| {
-            let bytes = (u128::from(cwnd) * u128::from(self.mss)) >> BITS;
-            Value::Bytes(Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
-        };
-        visit("fcwnd", packets(self.fabric.cwnd));
-        visit("ecwnd", packets(self.endpoint.cwnd));
-        visit("fabric_delay", Value::Duration(self.fabric_delay));
-        visit("fabric_target", Value::Duration(self.fabric_target()));
-        visit(
-            "endpoint_delay",
-            Value::Duration(self.endpoint_delay.unwrap_or(Duration::MAX)),
-        );
-        visit("retransmit_cnt", Value::Count(self.timeouts.into()));
+    state! {
+        fn visit_state(&self) -> Value {
+            fcwnd: Bytes = self.packets(self.fabric.cwnd),
+            ecwnd: Bytes = self.packets(self.endpoint.cwnd),
+            fabric_delay: Duration = self.fabric_delay,
+            fabric_target: Duration = self.fabric_target(),
+            endpoint_delay: Duration = self.endpoint_delay.unwrap_or(Duration::MAX),
+            retransmit_cnt: Count = self.timeouts.into(),
+        }
     }
 }

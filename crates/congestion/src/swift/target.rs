@@ -3,8 +3,8 @@
 
 use paceline_units::{Bytes, Duration, Gain};
 
+use super::packets::{BITS, ONE};
 use super::parameters::Parameters;
-use super::{BITS, ONE};
 
 /// `max(0, min(alpha / sqrt(cwnd) + beta, range))`, where `alpha` and `beta`
 /// make it `range` at the smallest window and 0 at the greatest.

@@ -2,7 +2,7 @@
 
 use paceline_congestion::options::{OptionKind, OptionValue};
 use paceline_congestion::{
-    Ack, CaState, Config, Controller, Loss, PacketState, RateSample, Sent, build, controllers,
+    Ack, CaState, Config, Controller, Lost, PacketState, RateSample, Sent, build, controllers,
 };
 use paceline_units::{Bytes, Duration, Instant};
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 enum Event {
     Ack(Ack),
     Send(Sent),
-    Lose(Loss),
+    Lose(Lost),
     Enter(Instant, Bytes),
     Exit(Instant),
     Timeout(Instant, Bytes),
@@ -70,13 +70,13 @@ fn sample() -> impl Strategy<Value = RateSample> {
         })
 }
 
-fn loss() -> impl Strategy<Value = Loss> {
+fn loss() -> impl Strategy<Value = Lost> {
     (
         instant(),
         any::<u32>(),
         (bytes(), bytes(), bytes(), bytes()),
     )
-        .prop_map(|(now, size, volumes)| Loss {
+        .prop_map(|(now, size, volumes)| Lost {
             now,
             packet: PacketState {
                 tx_in_flight: volumes.3,

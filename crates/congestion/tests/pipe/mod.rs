@@ -2,7 +2,7 @@
 //! at a steady number of packets in flight, without allocating.
 
 use paceline_congestion::{
-    Ack, AnyController, CaState, Config, Controller, Delivery, Loss, PacketState, Sent, build,
+    Ack, AnyController, CaState, Config, Controller, Delivery, Lost, PacketState, Sent, build,
 };
 use paceline_units::{Bytes, Duration, Instant};
 
@@ -113,7 +113,7 @@ impl Pipe {
     pub fn lose(&mut self) {
         let packet = self.ring[self.next];
         self.delivery.on_lost(&packet);
-        self.controller.on_loss(&Loss {
+        self.controller.on_loss(&Lost {
             now: self.now,
             packet,
             lost: self.delivery.lost(),

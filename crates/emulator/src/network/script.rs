@@ -1,10 +1,10 @@
 //! What a scenario changes of the path while it runs.
 
-use paceline_experiment::Change;
-use paceline_units::{Duration, Instant};
+use paceline_experiment::{Before, Change, change_rows};
+use paceline_path::Link;
+use paceline_units::{Duration, Instant, Rate};
 
 use super::Network;
-use crate::message::Event;
 
 impl Network<'_> {
     /// Makes the changes that are due.
@@ -16,23 +16,15 @@ impl Network<'_> {
     }
 
     fn apply(&mut self, at: Instant, change: &Change) {
-        let (flow, kind, mut detail) = change.describe();
-        let mut from = String::new();
-        if let Change::Link(number, _) = change {
-            if let Some(link) = self.links.get(*number).filter(|_| kind == "rate") {
-                from = format!("{} bit/s", link.rate().bps());
-            }
-            if let Some(section) = self.plan.links.get(*number).filter(|_| *number > 0) {
-                detail.push_str(&format!(" at {}", section.name));
-            }
-        }
-        self.log.events.push(Event {
-            t: at.as_nanos(),
-            flow: flow.map(|flow| flow as u32),
-            kind: kind.into(),
-            from,
-            detail,
-        });
+        let rate = match change {
+            Change::Link(number, _) => self.links.get(*number).map(Link::rate),
+            _ => None,
+        };
+        let before = Before {
+            rate: rate.unwrap_or(Rate::ZERO),
+            slot: self.slot,
+        };
+        self.log.events.extend(change_rows(at, change, before));
         match change {
             Change::Link(number, change) => {
                 // Nothing may be offered before a change that has been made.
@@ -48,27 +40,20 @@ impl Network<'_> {
             Change::Rtt(rtt) => self.set_rtt(at, *rtt),
             Change::AckAggregation(slot) => self.slot = *slot,
             // The flow's own thread does it.
-            Change::Pause(_) | Change::Resume(_) | Change::Workload(..) => {}
+            Change::App(..) => {}
         }
     }
 
-    /// Half of a change goes to the path's link, half to the ways back, or all to these where
-    /// the data does not cross that link.
     fn set_rtt(&mut self, at: Instant, rtt: Duration) {
-        let (old_there, new_there) = (self.rtt / 2, rtt / 2);
-        let (old_back, new_back) = (self.rtt - old_there, rtt - new_there);
+        let delays = self.plan.ways.delays(rtt);
         let at = self.offered.first().map_or(at, |last| at.max(*last));
         if let Some(link) = self.links.first_mut() {
-            let delay = link.delay();
-            link.set_delay(at, delay + new_there - old_there);
-            self.busy.interrupt(at + delay.max(link.delay()));
+            let delay = link.delay().max(delays.link);
+            link.set_delay(at, delays.link);
+            self.busy.interrupt(at + delay);
         }
-        for lane in &mut self.lanes {
-            lane.plan.delay = match lane.plan.beside {
-                false => lane.plan.delay + new_back - old_back,
-                true => lane.plan.delay + rtt - self.rtt,
-            };
+        for (lane, delay) in self.lanes.iter_mut().zip(delays.lanes) {
+            lane.delay = delay;
         }
-        self.rtt = rtt;
     }
 }

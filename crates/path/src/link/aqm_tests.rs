@@ -1,7 +1,8 @@
 //! Links whose queue decides as it takes packets out.
 
 use super::*;
-use crate::{Burst, CapacityTrace, Codel, DualPi2, FqCodel, Pie};
+use crate::{Aqm, CapacityTrace, Codel, DualPi2, FqCodel, Pie};
+use paceline_units::{BurstLoss, Frequency, Reorder, Site};
 use proptest::prelude::*;
 
 /// Size, number, ECN: none, classic, L4S.
@@ -34,7 +35,12 @@ const CODEL: Codel = Codel {
     target: Duration::from_millis(5),
     interval: Duration::from_millis(100),
     ecn: true,
-    max_packet: 1500,
+};
+
+const SITE: Site = Site {
+    rate: Rate::from_bps(50_000_000),
+    rtt: Duration::from_millis(40),
+    mtu: Bytes::new(1500),
 };
 
 /// One of each, quick enough for a short test.
@@ -47,20 +53,21 @@ fn kinds() -> [Aqm; 4] {
     [
         Aqm::Codel(quick),
         Aqm::FqCodel(FqCodel {
-            codel: quick,
+            target: quick.target,
+            interval: quick.interval,
+            ecn: true,
             flows: 4,
-            quantum: 600,
+            quantum: Bytes::new(600),
         }),
         Aqm::Pie(Pie {
             target: Duration::from_millis(1),
             update: Duration::from_millis(1),
-            alpha: Gain::from_millionths(125_000_000),
-            beta: Gain::from_millionths(1_250_000_000),
+            alpha: Frequency::from_millionths(125_000_000),
+            beta: Frequency::from_millionths(1_250_000_000),
             burst: Duration::from_millis(1),
             ecn: true,
             mark_limit: Gain::from_millionths(100_000),
             derandomize: true,
-            mean_packet: 1500,
         }),
         Aqm::DualPi2(DualPi2 {
             target: Duration::from_millis(1),
@@ -68,9 +75,7 @@ fn kinds() -> [Aqm; 4] {
             coupling: 2,
             ramp_min: Duration::from_micros(800),
             ramp_range: Duration::from_micros(400),
-            ramp_packets: 1,
             classic_share: Gain::from_millionths(100_000),
-            max_packet: 1500,
         }),
     ]
 }
@@ -80,10 +85,9 @@ fn link(service: Service, limit: QueueLimit, aqm: Option<Aqm>) -> Link<Probe> {
         service,
         delay: Duration::from_millis(20),
         limit,
-        loss: Loss::default(),
         seed: 1,
     });
-    link.set_aqm(aqm);
+    link.set_aqm(aqm, &SITE);
     link
 }
 
@@ -139,11 +143,7 @@ fn the_backlog_is_what_waits_in_both_places() {
 
 #[test]
 fn fair_queues_share_and_dual_queues_prefer() {
-    let fair = Aqm::FqCodel(FqCodel {
-        codel: CODEL,
-        flows: 1024,
-        quantum: 1514,
-    });
+    let fair = Aqm::FqCodel(FqCodel::default());
     for (aqm, first) in [(fair, 2), (kinds()[3], 1)] {
         let mut link = link(fifty(), QueueLimit::Packets(1000), Some(aqm));
         for n in 0..20 {
@@ -165,7 +165,7 @@ fn bursts_of_loss_are_accounted_for() {
     let percent = |n: u32| Gain::from_millionths(n * 10_000);
     link.set_loss(
         us(0),
-        Loss::Burst(Burst {
+        Loss::Burst(BurstLoss {
             p: percent(2),
             r: percent(25),
             good: percent(0),
@@ -252,7 +252,7 @@ proptest! {
                     1 => link.set_rate(now, Rate::from_bps(u64::from(size) * 20_000)),
                     2 => link.set_loss(now, Loss::Independent(Gain::from_millionths(size * 100))),
                     3 => link.set_duplicate(Gain::from_millionths(size * 30)),
-                    4 => link.set_reorder(now, Gain::from_millionths(size * 30), Duration::from_millis(1)),
+                    4 => link.set_reorder(now, Reorder { probability: Gain::from_millionths(size * 30), delay: Duration::from_millis(1) }),
                     5 => link.set_jitter(now, Duration::from_micros(u64::from(size))),
                     _ => {
                         let verdict = link.enqueue(now, Probe(size, number, ecn));
@@ -263,7 +263,7 @@ proptest! {
                 // Brings the link up to now.
                 let backlog = link.backlog(now);
                 prop_assert!(link.counters().balanced());
-                let queued = link.discipline.as_ref().map_or(0, Discipline::packets);
+                let queued = link.discipline.as_ref().map_or(0, AnyDiscipline::packets);
                 let held = (link.entries.len() + link.late.len()) as u64 + queued;
                 prop_assert_eq!(link.counters().held.packets, held);
                 let departing: u64 = link.entries.iter().filter(|e| e.departure > now)

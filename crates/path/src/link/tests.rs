@@ -1,5 +1,6 @@
 use super::*;
-use crate::{CapacityTrace, Red, Threshold};
+use crate::{Aqm, CapacityTrace, Red, StepMark};
+use paceline_units::{Policer, Reorder, Site, Size};
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,7 +36,6 @@ fn link(service: Service, limit: QueueLimit) -> Link<Sized> {
         service,
         delay: Duration::from_millis(20),
         limit,
-        loss: Loss::default(),
         seed: 1,
     })
 }
@@ -193,8 +193,8 @@ fn order(link: &mut Link<Sized>) -> Vec<(u64, u32)> {
 #[test]
 fn held_packets_are_overtaken_and_keep_their_order() {
     let mut link = fifty(QueueLimit::Packets(10));
-    link.hold_next(us(0), 2, Duration::from_millis(1));
-    link.hold_next(us(0), 1, Duration::from_micros(500));
+    link.hold_next(us(0), hold(2, 1000));
+    link.hold_next(us(0), hold(1, 500));
     for n in 0..6 {
         link.enqueue(us(0), Sized(1500, n));
     }
@@ -214,7 +214,7 @@ fn held_packets_are_overtaken_and_keep_their_order() {
 #[test]
 fn a_flight_held_beyond_what_follows_arrives_whole() {
     let mut link = fifty(QueueLimit::Packets(1000));
-    link.hold_next(us(0), 100, Duration::from_secs(3));
+    link.hold_next(us(0), hold(100, 3_000_000));
     for n in 0..200 {
         link.enqueue(us(0), Sized(1500, n));
     }
@@ -228,11 +228,11 @@ fn a_flight_held_beyond_what_follows_arrives_whole() {
 #[test]
 fn reordering_and_duplication_come_as_often_as_said() {
     let mut link = fifty(QueueLimit::Packets(2000));
-    link.set_reorder(
-        us(0),
-        Gain::from_millionths(100_000),
-        Duration::from_millis(5),
-    );
+    let reorder = Reorder {
+        probability: Gain::from_millionths(100_000),
+        delay: Duration::from_millis(5),
+    };
+    link.set_reorder(us(0), reorder);
     link.set_duplicate(Gain::from_millionths(50_000));
     for n in 0..1000 {
         link.enqueue(us(0), Sized(1500, n));
@@ -284,15 +284,26 @@ fn departures_are_bundled_in_slots() {
     );
 }
 
+/// So many packets, for so many microseconds.
+fn hold(packets: u32, micros: u64) -> Hold {
+    let delay = Duration::from_micros(micros);
+    Hold { packets, delay }
+}
+
+const SITE: Site = Site {
+    rate: Rate::from_bps(50_000_000),
+    rtt: Duration::from_millis(40),
+    mtu: Bytes::new(1500),
+};
+
 fn capable(aqm: Aqm) -> Link<Capable> {
     let mut link = Link::new(LinkConfig {
         service: Service::Fixed(Rate::from_bps(50_000_000)),
         delay: Duration::from_millis(20),
         limit: QueueLimit::Packets(100),
-        loss: Loss::default(),
         seed: 1,
     });
-    link.set_aqm(Some(aqm));
+    link.set_aqm(Some(aqm), &SITE);
     link
 }
 
@@ -312,11 +323,11 @@ fn marks(link: &mut Link<Capable>) -> Vec<u32> {
 fn a_step_marks_what_can_be_marked_and_drops_nothing() {
     // Number 0 is in transmission, 1 to 4 wait within the threshold.
     for threshold in [
-        Threshold::Packets(4),
-        Threshold::Bytes(4 * 1500),
-        Threshold::Sojourn(Duration::from_micros(4 * 240)),
+        Size::Packets(4),
+        Size::Bytes(Bytes::new(4 * 1500)),
+        Size::Time(Duration::from_micros(4 * 240)),
     ] {
-        let mut link = capable(Aqm::Step(threshold));
+        let mut link = capable(Aqm::StepMark(StepMark { threshold }));
         for n in 0..10 {
             assert_eq!(link.enqueue(us(0), Capable(n, false)), Verdict::Queued);
         }
@@ -329,9 +340,8 @@ fn a_step_marks_what_can_be_marked_and_drops_nothing() {
 #[test]
 fn red_marks_or_drops_in_a_standing_queue() {
     let red = Red {
-        in_packets: true,
-        min: 2,
-        max: 50,
+        min: Size::Packets(2),
+        max: Size::Packets(50),
         probability: Gain::from_millionths(500_000),
         weight: Gain::from_millionths(200_000),
         ecn: true,
@@ -357,11 +367,11 @@ fn red_marks_or_drops_in_a_standing_queue() {
 #[test]
 fn a_policer_drops_at_once_and_does_not_queue() {
     let mut link = fifty(QueueLimit::Packets(100));
-    let policing = Policing {
+    let policer = Policer {
         rate: Rate::from_bps(10_000_000),
         burst: Bytes::new(3000),
     };
-    link.set_policer(us(0), Some(policing));
+    link.set_policer(us(0), Some(policer));
     let offer = |link: &mut Link<Sized>, at: u64| link.enqueue(us(at), Sized(1500, 0));
     let refused = Verdict::Dropped(DropCause::Policer);
     assert_eq!(offer(&mut link, 0), Verdict::Queued);
@@ -402,7 +412,7 @@ proptest! {
                 3 => link.drop_next(1),
                 4 => link.set_jitter(now, Duration::from_micros(u64::from(size))),
                 5 => link.set_aggregation(now, Duration::from_micros(u64::from(size % 4) * 1000)),
-                6 => link.set_policer(now, Some(Policing {
+                6 => link.set_policer(now, Some(Policer {
                     rate: Rate::from_bps(u64::from(size) * 10_000),
                     burst: Bytes::new(gap),
                 })),
@@ -446,8 +456,8 @@ proptest! {
             match what {
                 0 => link.set_rate(now, Rate::from_bps(u64::from(size) * 10_000)),
                 1 => link.set_duplicate(share),
-                2 => link.set_reorder(now, share, Duration::from_micros(gap)),
-                3 => link.hold_next(now, u64::from(size % 5), Duration::from_micros(gap * 10)),
+                2 => link.set_reorder(now, Reorder { probability: share, delay: Duration::from_micros(gap) }),
+                3 => link.hold_next(now, hold(size % 5, gap * 10)),
                 4 => link.set_loss(now, Loss::Independent(share)),
                 _ => match link.enqueue(now, Sized(size, accepted)) {
                     Verdict::Queued => accepted += 1,

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::is_ours;
+use crate::folder::files::is_ours;
 
 const MARK: &str = ".partial-";
 const ASIDE: &str = "old";

@@ -5,8 +5,13 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{at_ms, flow_info, push_flow, queue, run_info, sample, two_flows};
-use crate::{EventRow, FlowInfo, FlowTotals, LinkInfo, QueueRow, Recorder, Run, STATE, SampleRow};
+use crate::info::{FlowInfo, LinkInfo};
+use crate::recorder::FlowTotals;
+use crate::rows::{EventKind, EventRow, QueueRow, SampleRow};
+use crate::run::Run;
+use crate::testing::{
+    at_ms, change, flow_info, push_flow, queue, recorder, run_info, sample, totals, two_flows,
+};
 
 #[track_caller]
 fn assert_near(value: Option<f64>, expected: f64) {
@@ -36,25 +41,25 @@ fn run_of(flows: &[(u64, &[u64])]) -> Run {
 }
 
 fn record(infos: Vec<FlowInfo>, flows: &[(u64, &[u64])], totals: &[FlowTotals]) -> Run {
-    let mut recorder = Recorder::new(run_info(infos));
+    let mut recorder = recorder(run_info(infos));
     for (flow, (start, kilobytes)) in (0..).zip(flows) {
         push_flow(&mut recorder, flow, *start, kilobytes);
     }
     for second in 0..=10 {
-        recorder.queue(&queue(0, second, 90));
+        recorder.queue(queue(0, second, 90));
     }
     recorder.finish(totals)
 }
 
 #[test]
 fn rows_between_the_regular_ones_have_no_weight() {
-    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+    let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
     for second in 0..=10 {
-        recorder.sample(&sample(0, at_ms(second * 1_000), 0, Some(second)), |_| {});
+        recorder.sample(sample(0, at_ms(second * 1_000), 0, Some(second)), |_| {});
         for extra in 1..20 {
             let row = sample(0, at_ms(second * 1_000 + extra), 0, Some(500));
             if second < 10 {
-                recorder.sample(&row, |_| {});
+                recorder.sample(row, |_| {});
             }
         }
     }
@@ -168,14 +173,14 @@ fn loss_and_retransmission_by_hand() {
 
 /// A run of one flow with a row a second: bytes acknowledged, and the rate sample in Mbit/s.
 fn ramp(rows: &[(u64, u64)]) -> Run {
-    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+    let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
     for (second, (acknowledged, tenths)) in (0..).zip(rows) {
         let row = SampleRow {
-            delivered: Bytes::new(*acknowledged),
-            delivery_rate: Rate::from_bps(tenths * 100_000),
+            delivered_bytes: Bytes::new(*acknowledged),
+            delivery_bps: Some(Rate::from_bps(tenths * 100_000)),
             ..sample(0, at_ms(second * 1_000), 0, None)
         };
-        recorder.sample(&row, |_| {});
+        recorder.sample(row, |_| {});
     }
     recorder.finish(&[])
 }
@@ -194,14 +199,14 @@ fn time_to_full_rate_by_hand() {
     assert_eq!(found(&[(0, 72), (0, 72)]), None);
     assert_eq!(found(&[]), None);
     // Of the run: 2 s and 4 s, and a flow that never gets there.
-    let mut recorder = Recorder::new(run_info((0..3).map(|k| flow_info(k, 0)).collect()));
+    let mut recorder = recorder(run_info((0..3).map(|k| flow_info(k, 0)).collect()));
     for (flow, reached) in [(0, 3), (1, 5), (2, 99)] {
         for second in 1..=9 {
             let row = SampleRow {
-                delivery_rate: Rate::from_bps(if second < reached { 0 } else { 7_200_000 }),
+                delivery_bps: Some(Rate::from_bps(if second < reached { 0 } else { 7_200_000 })),
                 ..sample(flow, at_ms(second * 1_000), second, None)
             };
-            recorder.sample(&row, |_| {});
+            recorder.sample(row, |_| {});
         }
     }
     assert_eq!(recorder.finish(&[]).metric("full_rate_ns"), Some(3e9));
@@ -229,21 +234,15 @@ fn states_by_hand() {
 fn a_state_entered_again_adds_up_and_ends_with_the_flow() {
     let mut info = flow_info(0, 1_000);
     info.stop = Some(at_ms(7_000));
-    let mut recorder = Recorder::new(run_info(vec![info]));
+    let mut recorder = recorder(run_info(vec![info]));
     for (ms, detail) in [
         (1_000, "Up"),
         (2_000, "Down"),
         (4_000, "Up"),
         (8_000, "Down"),
     ] {
-        let (t, flow) = (at_ms(ms), Some(0));
-        recorder.event(&EventRow {
-            t,
-            flow,
-            kind: STATE,
-            from: "",
-            detail,
-        });
+        let event = EventRow::new(at_ms(ms), Some(0), EventKind::State);
+        recorder.event(event.between("", detail));
     }
     let run = recorder.finish(&[]);
     assert_eq!(
@@ -339,7 +338,7 @@ fn a_single_flow_has_no_fairness_over_time() {
 
 #[test]
 fn what_is_undefined_is_absent() {
-    let run = Recorder::new(run_info(Vec::new())).finish(&[]);
+    let run = recorder(run_info(Vec::new())).finish(&[]);
     let defined: Vec<&Metric> = run.metrics().iter().filter(|m| m.value.is_some()).collect();
     assert_eq!(
         defined.iter().map(|m| m.name).collect::<Vec<_>>(),
@@ -363,13 +362,13 @@ fn of_several_links_the_busiest_is_the_bottleneck() {
         link("access", &[1]),
         link("acks", &[]),
     ];
-    let mut recorder = Recorder::new(info);
+    let mut recorder = recorder(info);
     push_flow(&mut recorder, 0, 0, &[100; 10]);
     push_flow(&mut recorder, 1, 0, &[600; 10]);
     for second in 0..=10 {
         for (link, share, delay) in [(0, 70, 1), (1, 80, 2), (2, 99, 3)] {
-            recorder.queue(&QueueRow {
-                delay: Duration::from_millis(delay),
+            recorder.queue(QueueRow {
+                delay_ns: Some(Duration::from_millis(delay)),
                 offered_packets: second * 100,
                 dropped_packets: second * delay * 10,
                 ..queue(link, second, share)
@@ -386,12 +385,12 @@ fn of_several_links_the_busiest_is_the_bottleneck() {
 
 #[test]
 fn a_rate_that_changes_counts_by_what_could_be_carried() {
-    let mut recorder = Recorder::new(run_info(vec![flow_info(0, 5_000)]));
+    let mut recorder = recorder(run_info(vec![flow_info(0, 5_000)]));
     push_flow(&mut recorder, 0, 5, &[450; 5]);
     // 1 MB/s until 5 s, before the flow starts, then half of it.
     for (second, capacity) in [(0, 0), (5, 5_000_000), (10, 7_500_000)] {
-        recorder.queue(&QueueRow {
-            capacity: Bytes::new(capacity),
+        recorder.queue(QueueRow {
+            capacity_bytes: Bytes::new(capacity),
             ..queue(0, second, 50)
         });
     }
@@ -458,8 +457,8 @@ prop_compose! {
         queues in prop::collection::vec((number(), 0..4u32, prop::array::uniform6(number())), 0..20),
         events in prop::collection::vec(
             (number(), prop::option::of(0..5u32), "[a-c]?", "[a-c]?"), 0..10),
-        totals in prop::collection::vec(
-            (0..5u32, prop::option::of(number()), prop::array::uniform6(number())), 0..5),
+        counts in prop::collection::vec(
+            (0..5u32, prop::option::of(number()), prop::array::uniform4(number())), 0..5),
     ) -> Run {
         let mut info = run_info(Vec::new());
         info.duration = Duration::from_nanos(duration);
@@ -471,40 +470,34 @@ prop_compose! {
         }).collect();
         let link = info.links[0].clone();
         info.links = links.into_iter().map(|flows| LinkInfo { flows, ..link.clone() }).collect();
-        let mut recorder = Recorder::new(info);
+        let mut recorder = recorder(info);
         for (t, flow, goodput, rtt) in samples {
             let mut row = sample(flow, Instant::from_nanos(t), goodput, None);
-            row.rtt = rtt.map(Duration::from_nanos);
-            recorder.sample(&row, |_| {});
+            row.rtt_ns = rtt.map(Duration::from_nanos);
+            recorder.sample(row, |_| {});
         }
         for (t, link, [delay, peak, capacity, delivered, dropped, offered]) in queues {
-            recorder.queue(&QueueRow {
-                t: Instant::from_nanos(t),
+            recorder.queue(QueueRow {
+                t_ns: Instant::from_nanos(t),
                 link,
-                delay: Duration::from_nanos(delay),
-                peak: Bytes::new(peak),
-                capacity: Bytes::new(capacity),
-                delivered: Bytes::new(delivered),
+                delay_ns: Some(Duration::from_nanos(delay)),
+                peak_bytes: Bytes::new(peak),
+                capacity_bytes: Bytes::new(capacity),
+                delivered_bytes: Bytes::new(delivered),
                 dropped_packets: dropped,
                 offered_packets: offered,
                 ..QueueRow::default()
             });
         }
-        for (t, flow, from, detail) in &events {
-            let t = Instant::from_nanos(*t);
-            recorder.event(&EventRow { t, flow: *flow, kind: STATE, from, detail });
+        for (t, flow, from, detail) in events {
+            let t = Instant::from_nanos(t);
+            let event = EventRow::new(t, flow, EventKind::State);
+            recorder.event(event.between(from, detail));
         }
-        let totals: Vec<FlowTotals> = totals.into_iter().map(
-            |(flow, finished, [sent, again, lost, spurious, rtos, goodput])| FlowTotals {
-                flow,
-                packets_sent: sent,
-                packets_retransmitted: again,
-                packets_lost: lost,
-                spurious_losses: spurious,
-                rto_count: rtos,
-                tlp_count: lost,
-                goodput: Bytes::new(goodput),
+        let totals: Vec<FlowTotals> = counts.into_iter().map(
+            |(flow, finished, [sent, again, rtos, goodput])| FlowTotals {
                 finished: finished.map(Instant::from_nanos),
+                ..totals(flow, [sent, again, rtos], goodput)
             }).collect();
         recorder.finish(&totals)
     }
@@ -575,27 +568,21 @@ proptest! {
 #[test]
 fn heavy_rounds_by_hand() {
     let with = |rtt_ms: u64, changes: &[u64]| {
-        let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+        let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
         // Packets dropped and offered until each second.
         let dropped = [50, 50, 61, 71, 82, 82, 82, 182, 192, 202, 302];
         let offered = [50, 150, 250, 350, 450, 450, 450, 550, 650, 750, 850];
         for (second, (dropped, offered)) in (0..).zip(dropped.into_iter().zip(offered)) {
             let rtt = (second > 0).then_some(rtt_ms);
-            recorder.sample(&sample(0, at_ms(second * 1_000), 0, rtt), |_| {});
-            recorder.queue(&QueueRow {
+            recorder.sample(sample(0, at_ms(second * 1_000), 0, rtt), |_| {});
+            recorder.queue(QueueRow {
                 offered_packets: offered,
                 dropped_packets: dropped,
                 ..queue(0, second, 90)
             });
         }
         for second in changes {
-            recorder.event(&EventRow {
-                t: at_ms(second * 1_000),
-                flow: None,
-                kind: "rate",
-                from: "",
-                detail: "",
-            });
+            recorder.event(change(second * 1_000, 0, 0));
         }
         recorder.finish(&[]).metric("heavy_loss_rounds_count")
     };
@@ -610,19 +597,13 @@ fn heavy_rounds_by_hand() {
 #[test]
 fn rate_recovery_by_hand() {
     let with = |kilobytes: &[u64], changes: &[u64]| {
-        let mut recorder = Recorder::new(run_info(vec![flow_info(0, 0)]));
+        let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
         push_flow(&mut recorder, 0, 0, kilobytes);
         for second in 0..=10 {
-            recorder.queue(&queue(0, second, 90));
+            recorder.queue(queue(0, second, 90));
         }
         for second in changes {
-            recorder.event(&EventRow {
-                t: at_ms(second * 1_000),
-                flow: None,
-                kind: "rate",
-                from: "",
-                detail: "",
-            });
+            recorder.event(change(second * 1_000, 0, 0));
         }
         recorder.finish(&[]).metric("rate_recovery_ns")
     };

@@ -14,7 +14,6 @@ use crate::{Acknowledgment, Block, Recovery, SackBlocks, ets};
 #[derive(Default)]
 struct Progress {
     bytes: u64,
-    packets: u64,
     /// Bytes marked CE not yet attributed to a packet, and those that were.
     marks: u64,
     marked: u64,
@@ -78,8 +77,6 @@ impl<C: Controller> Sender<C> {
         let eifel = self.take_acked(now, ack, &mut progress);
         self.take_sacked(now, blocks, &mut progress);
         self.board.trim();
-        self.stats.packets_delivered += progress.packets;
-        self.stats.bytes_delivered += progress.bytes;
         let una_advanced = self.board.una() > prior_una;
 
         // Karn: an ambiguous sample is none.
@@ -245,7 +242,6 @@ impl<C: Controller> Sender<C> {
             progress.marked += segment.len();
         }
         progress.bytes += segment.len();
-        progress.packets += 1;
         progress.retransmitted |= segment.retransmitted;
         progress.original |= !segment.retransmitted && segment.end() <= self.recovery_point;
         if segment.waits() {
@@ -278,7 +274,7 @@ impl<C: Controller> Sender<C> {
     }
 
     fn count_spurious(&mut self, segment: &Outstanding) {
-        self.stats.spurious_losses += 1;
+        self.stats.spurious_packets += 1;
         self.delivery.on_lost_undone(&segment.packet);
     }
 
@@ -310,7 +306,7 @@ impl<C: Controller> Sender<C> {
         });
         if let Some(duplicate) = duplicate {
             let segments = self.undo.on_duplicate(duplicate, self.config.mss);
-            self.stats.spurious_losses += segments;
+            self.stats.spurious_packets += segments;
         }
         let dsack = duplicate.is_some() && self.undo.all_duplicate();
         let shown = eifel || (self.config.undo && dsack);
@@ -324,7 +320,7 @@ impl<C: Controller> Sender<C> {
         let (delivery, stats) = (&mut self.delivery, &mut self.stats);
         self.board.exonerate(|packet| {
             delivery.on_lost_undone(packet);
-            stats.spurious_losses += 1;
+            stats.spurious_packets += 1;
         });
         self.sack.forget();
         self.urgent = Urgent::Nothing;

@@ -1,7 +1,7 @@
 //! Declaring losses: by time (RFC 8985), by what was SACKed (RFC 6675), by
 //! duplicates (RFC 6582), and by the timeout.
 
-use paceline_congestion::{CaState, Controller, Loss, RecoveryWindow};
+use paceline_congestion::{CaState, Controller, Lost, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Instant};
 
 use super::{Sender, Urgent};
@@ -153,9 +153,8 @@ impl<C: Controller> Sender<C> {
             return 0;
         };
         self.delivery.on_lost(&lost.packet);
-        self.stats.packets_lost += 1;
-        self.stats.bytes_lost += u64::from(lost.packet.size);
-        self.controller.on_loss(&Loss {
+        self.stats.lost_packets += 1;
+        self.controller.on_loss(&Lost {
             now,
             packet: lost.packet,
             lost: self.delivery.lost(),

@@ -5,7 +5,7 @@ use paceline_units::{Bytes, Instant};
 
 use super::{Sender, Urgent};
 use crate::SackBlocks;
-use crate::prr::Prr;
+use crate::prr::{Bound, Prr};
 
 impl<C: Controller> Sender<C> {
     pub(super) fn recovering(&self) -> bool {
@@ -30,7 +30,7 @@ impl<C: Controller> Sender<C> {
         self.sack.enter(self.board.first_index());
         self.newreno.enter(self.board.nxt(), self.config.mss);
         let transports = self.controller.recovery_window() == RecoveryWindow::Prr;
-        match self.config.recovery.bound() {
+        match Bound::of(self.config.recovery) {
             Some(bound) if transports => {
                 let ssthresh = self.controller.cwnd().get();
                 self.prr = Some(Prr::new(bound, ssthresh, recover_fs, self.config.mss));

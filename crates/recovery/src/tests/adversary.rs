@@ -5,6 +5,8 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 use proptest::prelude::*;
 
 use super::harness::{Fate, MSS, Window, World, at, ms};
+use paceline_units::options::Choice;
+
 use crate::{Acknowledgment, Block, Receiver, ReceiverConfig, Recovery, SenderConfig};
 
 /// What happens to one packet: copies that arrive, each after so many tenths of a millisecond.
@@ -40,7 +42,7 @@ fn controller() -> impl Strategy<Value = Window> {
 
 /// Every way to recover, with every option.
 fn config() -> impl Strategy<Value = SenderConfig> {
-    let recovery = prop::sample::select(Recovery::ALL.to_vec());
+    let recovery = prop::sample::select(<Recovery as Choice>::ALL.to_vec());
     (recovery, any::<[bool; 4]>()).prop_map(|(recovery, [tlp, f_rto, undo, limited_transmit])| {
         SenderConfig {
             recovery,
@@ -130,7 +132,7 @@ proptest! {
         prop_assert!(world.sender.is_finished());
         prop_assert_eq!(world.receiver.delivered(), total);
         prop_assert_eq!(world.receiver.held(), 0);
-        prop_assert_eq!(world.sender.stats().bytes_delivered, total);
+        prop_assert_eq!(world.sender.delivery().delivered(), Bytes::new(total));
         prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
     }
 
@@ -153,7 +155,7 @@ proptest! {
         world.sender.close();
         prop_assert!(world.run(at(10_000_000)));
         prop_assert_eq!(world.sender.stats().undo_count, 0);
-        prop_assert_eq!(world.sender.stats().spurious_losses, 0);
+        prop_assert_eq!(world.sender.stats().spurious_packets, 0);
     }
 
     /// However long and badly the network has failed: once it works, the flow

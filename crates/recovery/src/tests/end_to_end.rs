@@ -49,6 +49,30 @@ where
 }
 
 #[test]
+fn a_new_mss_is_that_of_new_segments() {
+    let mut world = World::new(Window::new(10), losing(&[3]), direct);
+    world.sender.write(at(0), 30_000);
+    world.sender.close();
+    assert!(!world.run(at(10)));
+    world.sender.set_mss(1500);
+    assert!(world.run(at(100_000)));
+    assert!(world.sender.is_finished());
+    assert_eq!(world.receiver.delivered(), 30_000);
+    assert_eq!(
+        world.sender.controller().story(),
+        [Told::Mss(1500), LOSS, Told::Enter, Told::Exit]
+    );
+    // The first flight has the old size, what is sent again of it too; the last one holds the rest.
+    let (again, new): (Vec<&Segment>, _) = world.sent[10..]
+        .iter()
+        .partition(|segment| segment.retransmission);
+    let sizes = |segments: &[&Segment]| segments.iter().map(|one| one.len).collect::<Vec<_>>();
+    assert!(world.sent[..10].iter().all(|segment| segment.len == MSS));
+    assert_eq!(sizes(&again), [MSS]);
+    assert_eq!(sizes(&new), [[1500; 13].as_slice(), &[500]].concat());
+}
+
+#[test]
 fn what_ends_a_burst_or_a_write_carries_psh() {
     let pushed = |controller: Window, push: bool| {
         let config = SenderConfig {
@@ -76,8 +100,7 @@ fn what_ends_a_burst_or_a_write_carries_psh() {
 fn without_loss_everything_is_sent_once() {
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 100);
-    assert_eq!(world.sender.stats().packets_sent, 100);
-    assert_eq!(world.sender.stats().packets_delivered, 100);
+    assert_eq!(world.sender.stats().sent_packets, 100);
     assert_eq!(world.sender.srtt(), Some(ms(40)));
     assert_eq!(world.sender.controller().story(), []);
     // Ten segments each 40 ms; nothing waits for a delayed ACK of an even number.
@@ -94,9 +117,13 @@ fn one_loss_is_one_episode() {
         [LOSS, Told::Enter, Told::Exit]
     );
     let stats = world.sender.stats();
-    assert_eq!((stats.packets_lost, stats.packets_retransmitted), (1, 1));
+    assert_eq!((stats.lost_packets, stats.retransmitted_packets), (1, 1));
     assert_eq!(
-        (stats.rto_count, stats.spurious_losses, stats.recovery_count),
+        (
+            stats.rto_count,
+            stats.spurious_packets,
+            stats.recovery_count
+        ),
         (0, 0, 1)
     );
 }
@@ -109,7 +136,7 @@ fn neighbouring_losses_are_one_range_and_one_episode() {
         world.sender.controller().story(),
         [LOSS, MORE, LOSS, Told::Enter, Told::Exit]
     );
-    assert_eq!(world.sender.stats().packets_retransmitted, 3);
+    assert_eq!(world.sender.stats().retransmitted_packets, 3);
 }
 
 #[test]
@@ -127,7 +154,7 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
         [LOSS, Told::Enter, AGAIN]
     );
     assert_eq!(world.sender.stats().rto_count, 0);
-    assert_eq!(world.sender.stats().packets_retransmitted, 2);
+    assert_eq!(world.sender.stats().retransmitted_packets, 2);
 }
 
 #[test]
@@ -178,7 +205,7 @@ fn a_lost_tail_is_probed_and_counts_as_one_congestion_signal() {
         (
             stats.tlp_count,
             stats.rto_count,
-            stats.packets_retransmitted
+            stats.retransmitted_packets
         ),
         (1, 0, 1)
     );
@@ -236,7 +263,7 @@ fn reordering_within_a_quarter_rtt_is_no_loss() {
     controller.quantum = Bytes::new(1);
     let mut world = World::new(controller, data, direct);
     run(&mut world, 60);
-    assert_eq!(world.sender.stats().packets_retransmitted, 0);
+    assert_eq!(world.sender.stats().retransmitted_packets, 0);
     assert!(
         world
             .sender
@@ -263,8 +290,8 @@ fn a_late_segment_taken_for_lost_is_undone() {
     assert_eq!(
         (
             stats.undo_count,
-            stats.spurious_losses,
-            stats.packets_retransmitted
+            stats.spurious_packets,
+            stats.retransmitted_packets
         ),
         (1, 1, 1)
     );
@@ -303,7 +330,7 @@ fn needless_retransmissions_are_undone_by_duplicates() {
     let mut world = World::new(Window::new(20), data, answers);
     run(&mut world, 200);
     assert_eq!(world.sender.stats().undo_count, 1);
-    assert_eq!(world.sender.stats().spurious_losses, 2);
+    assert_eq!(world.sender.stats().spurious_packets, 2);
 }
 
 #[test]
@@ -317,7 +344,7 @@ fn acknowledgments_may_be_lost() {
     };
     let mut world = World::new(Window::new(20), direct, answers);
     run(&mut world, 200);
-    assert_eq!(world.sender.stats().packets_lost, 0);
+    assert_eq!(world.sender.stats().lost_packets, 0);
 }
 
 #[test]
@@ -351,7 +378,7 @@ fn the_receive_window_is_respected() {
     assert_eq!(world.sender.in_flight(), Bytes::new(3000));
     assert!(world.run(at(100_000)));
     assert_eq!(world.receiver.delivered(), 51_000);
-    assert_eq!(world.sender.stats().packets_lost, 0);
+    assert_eq!(world.sender.stats().lost_packets, 0);
 }
 
 #[test]

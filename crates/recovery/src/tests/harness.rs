@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_congestion::{Ack, CaState, Controller, Ecn, Loss, RecoveryWindow, Sent, Value};
+use paceline_congestion::{Ack, CaState, Controller, Ecn, Lost, RecoveryWindow, Sent};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, Sender, SenderConfig};
@@ -25,6 +25,7 @@ pub(super) enum Told {
     Exit,
     Timeout,
     Spurious,
+    Mss(u32),
     Ack(CaState),
 }
 
@@ -72,11 +73,8 @@ impl Window {
 }
 
 impl Controller for Window {
-    fn name(&self) -> &'static str {
-        "window"
-    }
     fn on_send(&mut self, _sent: &Sent) {}
-    fn on_loss(&mut self, loss: &Loss) {
+    fn on_loss(&mut self, loss: &Lost) {
         self.told.push(Told::Loss {
             starts_range: loss.starts_range,
             again: loss.retransmission,
@@ -105,6 +103,9 @@ impl Controller for Window {
         self.told.push(Told::Spurious);
         self.cwnd = self.full;
     }
+    fn on_mss(&mut self, mss: u32) {
+        self.told.push(Told::Mss(mss));
+    }
     fn cwnd(&self) -> Bytes {
         Bytes::new(self.cwnd)
     }
@@ -123,7 +124,6 @@ impl Controller for Window {
     fn phase(&self) -> &'static str {
         "Fixed"
     }
-    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
 }
 
 enum Packet {

@@ -4,6 +4,8 @@ use paceline_congestion::CaState;
 use paceline_units::Bytes;
 
 use super::harness::{Fate, MSS, Told, Window, World, at, ms};
+use paceline_units::options::Choice;
+
 use crate::{Acknowledgment, Recovery, Segment, SenderConfig};
 
 fn config(recovery: Recovery) -> SenderConfig {
@@ -118,7 +120,7 @@ fn loses_its_first_retransmission(lost: u64) -> impl FnMut(u64, &Segment) -> Fat
 
 #[test]
 fn only_rack_sees_a_lost_retransmission() {
-    for recovery in Recovery::ALL {
+    for &recovery in <Recovery as Choice>::ALL {
         let data = loses_its_first_retransmission(22);
         let mut world = World::with(config(recovery), Window::new(20), data, direct);
         world.sender.write(at(0), 400_000);
@@ -233,7 +235,7 @@ fn impatient_newreno_times_out_over_many_holes() {
 /// RFC 3042: one new segment on each of the first two duplicates.
 #[test]
 fn limited_transmit_keeps_a_small_window_going() {
-    for recovery in Recovery::ALL {
+    for &recovery in <Recovery as Choice>::ALL {
         for limited_transmit in [true, false] {
             let config = SenderConfig {
                 limited_transmit,
@@ -293,7 +295,7 @@ fn the_rescue_retransmission_spares_a_timeout() {
         assert!(world.run(at(10_000)));
         assert_eq!(world.sender.stats().rto_count, timeouts, "{tail:?}");
         assert_eq!(
-            world.sender.stats().packets_retransmitted,
+            world.sender.stats().retransmitted_packets,
             tail.len() as u64
         );
     }

@@ -13,8 +13,9 @@ mod tests;
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
 use super::{Bbr3, State};
+use crate::state::state;
 use crate::swift::{self, FlowScaling, excess};
-use crate::{Ack, Config, Controller, Ecn, Loss, RecoveryWindow, Sent};
+use crate::{Ack, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent};
 pub use parameters::Parameters;
 use parameters::{ActsOn, Cadence, Pacer, Sample, Signal};
 
@@ -207,13 +208,25 @@ impl BbrSwift {
         let scaled = u128::from(value) * u128::from(self.scale) / u128::from(WHOLE);
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
+
+    /// The scale, as it is shown.
+    fn shown_scale(&self) -> Gain {
+        let scale = u32::try_from(self.scale / u64::from(Gain::SCALE)).unwrap_or(Gain::SCALE);
+        Gain::from_millionths(scale)
+    }
+}
+
+impl Described for BbrSwift {
+    type Parameters = Parameters;
+    const NAME: &'static str = "bbr-swift";
+    const SUMMARY: &'static str =
+        "BBRv3 that keeps the network's round trip to a target (a reconstruction)";
+    const SOURCE: &'static str = "BBR.Swift, IETF 109";
+    const PHASES: &'static [&'static str] = <Bbr3 as Described>::PHASES;
+    const MAX_SIZE: usize = 640;
 }
 
 impl Controller for BbrSwift {
-    fn name(&self) -> &'static str {
-        "bbr-swift"
-    }
-
     fn on_send(&mut self, sent: &Sent) {
         self.bbr.on_send(sent);
     }
@@ -233,7 +246,7 @@ impl Controller for BbrSwift {
         }
     }
 
-    fn on_loss(&mut self, loss: &Loss) {
+    fn on_loss(&mut self, loss: &Lost) {
         self.bbr.on_loss(loss);
     }
 
@@ -298,11 +311,12 @@ impl Controller for BbrSwift {
         self.bbr.phase()
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
-        self.bbr.visit_state(visit);
-        visit("network_rtt", Value::Duration(self.network_rtt));
-        visit("md", Value::Gain(self.md));
-        let scale = u32::try_from(self.scale / u64::from(Gain::SCALE)).unwrap_or(Gain::SCALE);
-        visit("scale", Value::Gain(Gain::from_millionths(scale)));
+    state! {
+        fn visit_state(&self) -> Value {
+            bbr: of(Bbr3) = |visit| self.bbr.visit_state(visit),
+            network_rtt: Duration = self.network_rtt,
+            md: Gain = self.md,
+            scale: Gain = self.shown_scale(),
+        }
     }
 }

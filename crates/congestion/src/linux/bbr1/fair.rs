@@ -6,70 +6,54 @@
 //! Each part can be turned off; with all of them off this is `bbr1`. The
 //! article leaves open what `docs/concepts/fair-share.md` lists.
 
+use paceline_units::parameters;
+
 use super::super::arithmetic::{BBR_UNIT, BW_UNIT, UNSET, before, scaled};
 use super::super::minmax::WindowedMax;
-use super::super::options::{FixedPoint, linux_options};
 use super::super::socket::in_recovery;
 use super::super::{Adapter, Algorithm, Field, LostPacket, Random, RateSample, Socket};
 use super::{BW_RTTS, Mode};
-use crate::CaState;
+use crate::state::state;
+use crate::words::words;
+use crate::{CaState, Described};
 
-/// What can be set; the defaults are the whole proposal.
-#[derive(Clone, Debug)]
-pub struct Parameters {
-    conservation: bool,
-    hold: FixedPoint,
-    restore_in_flight: bool,
-    reseed: bool,
-    reseed_ends_startup: bool,
-    pacing_margin_percent: u32,
-    startup_margin_percent: u32,
-    probe_rtt_cwnd_gain: FixedPoint,
-    lt_bw: bool,
-    ecn: bool,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            conservation: true,
-            hold: BBR_UNIT / 2,
-            restore_in_flight: true,
-            reseed: true,
-            reseed_ends_startup: true,
-            pacing_margin_percent: 10,
-            startup_margin_percent: 10,
-            probe_rtt_cwnd_gain: BBR_UNIT / 2,
-            lt_bw: true,
-            ecn: false,
-        }
+parameters! {
+    /// What can be set; the defaults are the whole proposal.
+    pub struct Parameters {
+        /// In recovery, pace nothing and send one packet for each delivered one
+        conservation: Flag = true;
+        /// Part of the packets out at a loss down to which nothing is sent; 1 never holds
+        hold: In256ths(0, 256) = BBR_UNIT / 2;
+        /// Leave recovery with the window that is in flight then, not with the one before
+        restore_in_flight: Flag = true;
+        /// Leave recovery with a bandwidth filter that holds in-flight / min RTT alone
+        reseed: Flag = true;
+        /// With the new bandwidth the pipe counts as full
+        reseed_ends_startup: Flag = true;
+        /// Percent by which pacing stays below the bandwidth once the pipe is full (the article: 10 to 15; bbr1: 1)
+        pacing_margin_percent: Count(0, 50) = 10;
+        /// The same until the pipe is full
+        startup_margin_percent: Count(0, 50) = 10;
+        /// Window of PROBE_RTT in BDPs; 0 is bbr1's four packets
+        probe_rtt_cwnd_gain: In256ths(0, 256) = BBR_UNIT / 2;
+        /// Detect token-bucket policers and send at their rate, as bbr1 does
+        lt_bw: Flag = true;
+        /// Send ECT(0), and take a congestion mark for a loss
+        ecn: Flag = false;
     }
-}
-
-impl crate::options::Parameters for Parameters {
-    const OPTIONS: &'static [crate::options::OptionSpec<Self>] = linux_options! {
-        conservation: flag, "In recovery, pace nothing and send one packet for each delivered one";
-        hold: gain(0, 256), "Part of the packets out at a loss down to which nothing is sent; 1 never holds";
-        restore_in_flight: flag, "Leave recovery with the window that is in flight then, not with the one before";
-        reseed: flag, "Leave recovery with a bandwidth filter that holds in-flight / min RTT alone";
-        reseed_ends_startup: flag, "With the new bandwidth the pipe counts as full";
-        pacing_margin_percent: count(0, 50), "Percent by which pacing stays below the bandwidth once the pipe is full (the article: 10 to 15; bbr1: 1)";
-        startup_margin_percent: count(0, 50), "The same until the pipe is full";
-        probe_rtt_cwnd_gain: gain(0, 256), "Window of PROBE_RTT in BDPs; 0 is bbr1's four packets";
-        lt_bw: flag, "Detect token-bucket policers and send at their rate, as bbr1 does";
-        ecn: flag, "Send ECT(0), and take a congestion mark for a loss";
-    };
 }
 
 /// `bbr1-fair` as a controller.
 pub type Bbr1Fair = Adapter<Core>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Nothing is sent: the queue drains.
-    Hold,
-    /// One packet for each that is delivered.
-    Fast,
+words! {
+    /// How far recovery is.
+    enum Stage {
+        /// Nothing is sent: the queue drains.
+        Hold = "RECOVERY_HOLD",
+        /// One packet for each that is delivered.
+        Fast = "RECOVERY_FAST",
+    }
 }
 
 /// From a congestion signal until everything sent before it is resolved.
@@ -187,20 +171,34 @@ impl Core {
     }
 }
 
-impl Algorithm for Core {
+impl Described for Core {
     type Parameters = Parameters;
-
     const NAME: &'static str = "bbr1-fair";
+    const SUMMARY: &'static str =
+        "BBRv1 with strict packet conservation in recovery and a reseeded bandwidth filter";
+    const SOURCE: &'static str =
+        "Pacing at the fair-share of the bottleneck bandwidth (trueux.net, 2021)";
+    const PHASES: &'static [&'static str] = &[
+        Mode::Startup.word(),
+        Mode::Drain.word(),
+        Mode::ProbeBw.word(),
+        Mode::ProbeRtt.word(),
+        Stage::Hold.word(),
+        Stage::Fast.word(),
+    ];
+}
 
+impl Algorithm for Core {
     fn new(sk: &mut Socket, parameters: Parameters) -> Self {
         let base = super::Parameters {
             pacing_margin_percent: parameters.startup_margin_percent,
-            probe_rtt_cwnd_gain: parameters.probe_rtt_cwnd_gain,
             lt_bw: parameters.lt_bw,
             ..super::Parameters::default()
         };
+        let mut bbr = super::Core::new(sk, base);
+        bbr.probe_rtt_cwnd_gain = parameters.probe_rtt_cwnd_gain;
         Self {
-            bbr: super::Core::new(sk, base),
+            bbr,
             parameters,
             episode: None,
             is_leaving: false,
@@ -306,23 +304,18 @@ impl Algorithm for Core {
     fn phase(&self) -> &'static str {
         match self.episode {
             Some(episode) if self.parameters.conservation && self.bbr.mode != Mode::ProbeRtt => {
-                match episode.stage {
-                    Stage::Hold => "RECOVERY_HOLD",
-                    Stage::Fast => "RECOVERY_FAST",
-                }
+                episode.stage.word()
             }
             _ => self.bbr.phase(),
         }
     }
 
-    fn visit(&self, sk: &Socket, visit: &mut dyn FnMut(&'static str, Field)) {
-        self.bbr.visit(sk, visit);
-        let out = self.episode.map_or(0, |episode| episode.max_packets_out);
-        visit("max_packets_out", Field::Packets(out));
-        visit(
-            "max_packets_delivered",
-            Field::Packets(self.max_packets_delivered),
-        );
+    state! {
+        fn visit(&self, sk: &Socket) -> Field {
+            bbr: of(super::Core) = |visit| self.bbr.visit(sk, visit),
+            max_packets_out: Packets = self.episode.map_or(0, |episode| episode.max_packets_out),
+            max_packets_delivered: Packets = self.max_packets_delivered,
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use super::{Core, INFINITE_SSTHRESH, Parameters, Sock};
 use crate::linux::Field;
 use crate::linux::adapter::{micros, micros_at, part, value, whole};
 use crate::linux::arithmetic::{MAX_BURST, burst};
-use crate::window::EcnGate;
-use crate::{Ack, CaState, Config, Controller, Ecn, Loss, Sent};
+use crate::window::{EcnGate, Phase};
+use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, Sent};
 
 /// Percent of `cwnd / srtt` at which the stack paces in slow start and above
 /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
@@ -112,11 +112,15 @@ impl Cubic {
     }
 }
 
-impl Controller for Cubic {
-    fn name(&self) -> &'static str {
-        "cubic-linux"
-    }
+impl Described for Cubic {
+    type Parameters = Parameters;
+    const NAME: &'static str = "cubic-linux";
+    const SUMMARY: &'static str = "CUBIC with HyStart, as in mainline Linux";
+    const SOURCE: &'static str = "Linux net/ipv4/tcp_cubic.c";
+    const PHASES: &'static [&'static str] = Phase::WITHOUT_CSS;
+}
 
+impl Controller for Cubic {
     fn on_send(&mut self, sent: &Sent) {
         self.at(sent.now);
         if sent.in_flight == Bytes::ZERO {
@@ -126,7 +130,7 @@ impl Controller for Cubic {
         self.sk.snd_nxt = self.sk.snd_nxt.wrapping_add(sent.size);
     }
 
-    fn on_loss(&mut self, loss: &Loss) {
+    fn on_loss(&mut self, loss: &Lost) {
         self.set_sequence(loss.delivered + loss.lost, loss.in_flight);
     }
 
@@ -243,12 +247,11 @@ impl Controller for Cubic {
     }
 
     fn phase(&self) -> &'static str {
-        match self.ca_state {
-            CaState::Recovery => "Recovery",
-            CaState::Loss => "Loss",
-            _ if self.sk.in_slow_start() => "SlowStart",
-            _ => "CongestionAvoidance",
-        }
+        Phase::of(self.ca_state, self.sk.in_slow_start()).word()
+    }
+
+    fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field)) {
+        Core::visit_fields(visit);
     }
 
     fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {

@@ -2,8 +2,11 @@
 //! ACKs, which is the bottleneck's time to send a window, or by a rise of the
 //! delay (`hystart_update`).
 
-use super::{Detect, Field, Parameters, Sock, UNSET};
-use crate::linux::arithmetic::MAX_BURST;
+use super::parameters::{Detect, Parameters};
+use super::sock::Sock;
+use crate::linux::Field;
+use crate::linux::arithmetic::{MAX_BURST, UNSET};
+use crate::state::state;
 
 /// RTT samples of a round that are not yet judged (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u8 = 8;
@@ -82,13 +85,15 @@ impl HyStart {
         self.curr_rtt > delay_min.wrapping_add(rise)
     }
 
-    pub(super) fn visit(&self, visit: &mut dyn FnMut(&'static str, Field)) {
-        visit("sample_cnt", Field::Count(self.sample_cnt.into()));
-        visit("found", Field::Flag(self.found));
-        visit("round_start", Field::Count(self.round_start));
-        visit("end_seq", Field::Count(self.end_seq));
-        visit("last_ack", Field::Count(self.last_ack));
-        visit("curr_rtt", Field::Micros(self.curr_rtt));
+    state! {
+        pub(super) fn visit(&self) -> Field {
+            sample_cnt: Count = self.sample_cnt.into(),
+            found: Flag = self.found,
+            round_start: Count = self.round_start,
+            end_seq: Count = self.end_seq,
+            last_ack: Count = self.last_ack,
+            curr_rtt: Micros = self.curr_rtt,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Value};
 
 use super::*;
 use crate::options::{OptionValue, Parameters as _};
-use crate::{Ack, Config, Controller, Ecn, Loss, PacketState, Sent};
+use crate::{Ack, Config, Controller, Ecn, Lost, PacketState, Sent};
 
 const MSS: u64 = 1000;
 const RTT: Duration = Duration::from_millis(40);
@@ -90,7 +90,7 @@ impl Flow {
         for _ in 0..n {
             self.lost += 1;
             self.in_flight -= 1;
-            self.cc.on_loss(&Loss {
+            self.cc.on_loss(&Lost {
                 now: self.now,
                 packet: PacketState {
                     size: MSS as u32,

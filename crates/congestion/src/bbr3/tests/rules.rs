@@ -1,0 +1,212 @@
+//! Single rules of the algorithm, driven by hand: one state, one event, one answer.
+
+use super::*;
+
+fn fresh(srtt: Option<Duration>) -> Bbr3 {
+    let config = Config {
+        mss: 1000,
+        initial_window: Bytes::new(10_000),
+        seed: 7,
+        now: Instant::ZERO,
+        srtt,
+    };
+    Bbr3::new(&config, Parameters::default())
+}
+
+/// An acknowledgment of one packet, 100 packets in flight.
+fn ack() -> Ack {
+    Ack {
+        now: Instant::from_nanos(1_000_000),
+        sample: RateSample {
+            has_data: true,
+            delivered: Bytes::new(1000),
+            tx_in_flight: Bytes::new(100_000),
+            ..RateSample::default()
+        },
+        newly_acked: Bytes::new(1000),
+        newly_lost: Bytes::ZERO,
+        newly_marked: Bytes::ZERO,
+        prior_in_flight: Bytes::new(100_000),
+        in_flight: Bytes::new(99_000),
+        delivered: Bytes::new(1000),
+        lost: Bytes::ZERO,
+        rtt: None,
+        srtt: Duration::from_millis(40),
+        min_rtt: Duration::from_millis(40),
+        cwnd_limited: true,
+        ca_state: CaState::Open,
+        una_advanced: true,
+        delayed: false,
+        one_way_delay: None,
+        receiver_delay: None,
+        ece: false,
+    }
+}
+
+#[test]
+fn reno_coexistence_counts_packets() {
+    let mut bbr = fresh(Some(Duration::from_millis(40)));
+    bbr.state = State::Cruise;
+    bbr.full_bw_reached = true;
+    bbr.bw_probe_wait = Duration::from_secs(60);
+    bbr.cwnd = Bytes::new(1_000_000);
+    // 4 Mbit/s over 40 ms are 20 packets, 40 Mbit/s are 200: then 63 rounds are the limit.
+    for (mbps, rounds) in [(4, 20), (40, 63)] {
+        bbr.bw = Rate::from_bps(mbps * 1_000_000);
+        bbr.rounds_since_probe_up = rounds - 1;
+        bbr.update_probe_bw_cycle_phase(&ack(), Rate::ZERO);
+        assert_eq!(bbr.state, State::Cruise);
+        bbr.rounds_since_probe_up = rounds;
+        bbr.update_probe_bw_cycle_phase(&ack(), Rate::ZERO);
+        assert_eq!(bbr.state, State::Refill);
+        bbr.state = State::Cruise;
+    }
+}
+
+#[test]
+fn the_first_rtt_replaces_the_placeholder() {
+    let mut bbr = fresh(None);
+    assert_eq!(bbr.pacing_rate.bps(), 221_807_120); // 10 kB in 1 ms, times 4 ln 2
+    let mut first = ack();
+    first.sample.has_data = false;
+    bbr.on_ack(&first);
+    assert_eq!(bbr.pacing_rate.bps(), 5_545_178); // in 40 ms
+}
+
+#[test]
+fn the_first_ack_ends_no_loss_round() {
+    let mut bbr = fresh(None);
+    bbr.update_latest_delivery_signals(&ack(), Rate::ZERO);
+    assert!(!bbr.loss_round_start);
+    let mut later = ack();
+    later.sample.prior_delivered = Bytes::new(1);
+    bbr.update_latest_delivery_signals(&later, Rate::ZERO);
+    assert!(bbr.loss_round_start);
+}
+
+#[test]
+fn a_sample_without_a_rate_is_no_plateau() {
+    let mut bbr = fresh(None);
+    bbr.full_bw = Rate::from_bps(8_000_000);
+    bbr.round_start = true;
+    for _ in 0..5 {
+        bbr.check_full_bw_reached(&ack(), Rate::ZERO);
+    }
+    assert_eq!(bbr.full_bw_count, 0);
+    bbr.check_full_bw_reached(&ack(), Rate::from_bps(8_000_000));
+    assert_eq!(bbr.full_bw_count, 1);
+}
+
+#[test]
+fn loss_ends_startup_only_in_recovery_with_six_ranges_above_two_percent() {
+    // In flight 100 kB: 2 kB lost are 2 %, not more.
+    for (recovery, ranges, lost, ends) in [
+        (true, 6, 2001, true),
+        (false, 6, 2001, false),
+        (true, 5, 2001, false),
+        (true, 6, 2000, false),
+    ] {
+        let mut bbr = fresh(None);
+        bbr.loss_round_start = true;
+        bbr.in_fast_recovery = recovery;
+        bbr.loss_ranges_in_round = ranges;
+        let mut lossy = ack();
+        lossy.sample.lost = Bytes::new(lost);
+        bbr.check_startup_done(&lossy);
+        assert_eq!(
+            bbr.state == State::Drain,
+            ends,
+            "{recovery} {ranges} {lost}"
+        );
+    }
+}
+
+#[test]
+fn drain_ends_in_the_fourth_round_at_the_latest() {
+    let mut bbr = fresh(Some(Duration::from_millis(40)));
+    bbr.state = State::Drain;
+    bbr.bw = Rate::from_bps(8_000_000); // a BDP of 40 packets, with 99 in flight
+    bbr.drain_start_round = 5;
+    bbr.round_count = 8;
+    bbr.check_drain_done(&ack());
+    assert_eq!(bbr.state, State::Drain);
+    bbr.round_count = 9;
+    bbr.check_drain_done(&ack());
+    assert_eq!(bbr.state, State::Down);
+}
+
+#[test]
+fn rates_do_not_fall_to_zero() {
+    let mut bbr = fresh(None);
+    bbr.state = State::Cruise;
+    bbr.full_bw_reached = true;
+    bbr.loss_round_start = true;
+    bbr.is_loss_in_round = true;
+    bbr.bw_shortterm = Rate::from_bps(1);
+    bbr.update_congestion_signals(&ack(), Rate::ZERO);
+    assert_eq!(bbr.bw_shortterm.bps(), 1);
+    bbr.bw = Rate::ZERO;
+    let before = bbr.pacing_rate;
+    bbr.set_pacing_rate(Gain::ONE);
+    assert_eq!(bbr.pacing_rate, before);
+}
+
+#[test]
+fn probe_rtt_returns_to_the_window_just_left() {
+    let mut bbr = fresh(Some(Duration::from_millis(40)));
+    bbr.state = State::Cruise;
+    bbr.cwnd = Bytes::new(80_000);
+    bbr.prior_cwnd = Bytes::new(900_000); // of an episode long ago
+    bbr.probe_rtt_expired = true;
+    bbr.check_probe_rtt(&ack());
+    assert_eq!(bbr.state, State::ProbeRtt);
+    assert_eq!(bbr.prior_cwnd.get(), 80_000);
+}
+
+#[test]
+fn inflight_at_loss_by_hand() {
+    let bbr = Bbr3::new(&config(None), Parameters::default());
+    let loss = Lost {
+        now: Instant::ZERO,
+        packet: PacketState {
+            tx_in_flight: Bytes::new(101_000),
+            size: 1000,
+            ..PacketState::default()
+        },
+        lost: Bytes::new(2000),
+        delivered: Bytes::ZERO,
+        in_flight: Bytes::ZERO,
+        starts_range: true,
+        retransmission: false,
+    };
+    // 100 kB before it, 1 kB of it lost: (0.02 * 100000 - 1000) / 0.98 = 1020 of the packet fit.
+    assert_eq!(bbr.inflight_at_loss(&loss, Bytes::new(2000)).get(), 101_020);
+    // More lost before than the threshold allows: the prefix is 0, not negative.
+    assert_eq!(bbr.inflight_at_loss(&loss, Bytes::new(9000)).get(), 100_000);
+}
+
+#[test]
+fn a_bdp_below_a_packet_waits_for_a_round_between_probes() {
+    let mut bbr = Bbr3::new(&config(Some(ms(1))), Parameters::default());
+    bbr.bw = Rate::from_bps(1_000_000);
+    assert!(bbr.target_inflight() < Bytes::new(u64::from(MSS)));
+    bbr.rounds_since_probe_up = 0;
+    assert!(!bbr.is_reno_coexistence_probe_time());
+    bbr.rounds_since_probe_up = 1;
+    assert!(bbr.is_reno_coexistence_probe_time());
+}
+
+#[test]
+fn the_max_filter_spans_two_cycles() {
+    let mut bbr = Bbr3::new(&config(None), Parameters::default());
+    bbr.max_bw_filter = [Rate::from_bps(5), Rate::from_bps(9)];
+    bbr.max_bw = Rate::from_bps(9);
+    bbr.advance_max_bw_filter();
+    assert_eq!(bbr.max_bw_filter, [Rate::from_bps(9), Rate::ZERO]);
+    // Without a sample in this cycle the last one is kept.
+    bbr.advance_max_bw_filter();
+    assert_eq!(bbr.max_bw, Rate::from_bps(9));
+    bbr.max_bw_filter[1] = Rate::from_bps(3);
+    bbr.advance_max_bw_filter();
+    assert_eq!(bbr.max_bw, Rate::from_bps(3));
+}

@@ -1,0 +1,63 @@
+//! The state that controllers show: each field is declared in one line.
+
+/// Declares the fields of a state, in order, and shows them: `visit_fields` names each with what it
+/// measures, before there is a value; the function of the given name visits their values.
+///
+/// ```ignore
+/// state! {
+///     fn visit_state(&self) -> Value {
+///         window: of(Window) = |visit| self.window.visit_state(visit),
+///         alpha: Gain = self.alpha,
+///     }
+/// }
+/// ```
+///
+/// A field is its name, the variant of the value (of [`Value`](paceline_units::Value), or of Linux's
+/// `Field`) and an expression. `of(PART)` stands for all fields of a part, which has its own
+/// `state!`. `if CONST` before `=` leaves a field out of some instances of a generic state.
+macro_rules! state {
+    ($(#[doc = $doc:literal])* $vis:vis fn $visit:ident(&$self:ident $(, $sk:ident: &$socket:ty)?) -> $value:ident {
+        $($name:ident: $kind:ident $(($part:ty))? $(if $when:path)? = $shown:expr,)*
+    }) => {
+        /// Names the fields of the state, with what each measures.
+        $vis fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field)) {
+            $($(if $when)? {
+                $crate::state::state!(@name visit, $value, $name, $kind $(, $part)?);
+            })*
+        }
+
+        /// Shows the values of these fields, in the same order.
+        $(#[doc = $doc])*
+        $vis fn $visit(
+            &$self,
+            $($sk: &$socket,)?
+            visit: &mut dyn FnMut(&'static str, $value),
+        ) {
+            $($(if $when)? {
+                $crate::state::state!(@show visit, $value, $name, $kind, $shown);
+            })*
+        }
+    };
+    (@name $visit:ident, $value:ident, $name:ident, of, $part:ty) => {
+        <$part>::visit_fields($visit)
+    };
+    (@name $visit:ident, $value:ident, $name:ident, $kind:ident) => {
+        $visit(paceline_units::Field {
+            name: stringify!($name),
+            quantity: $crate::state::state!(@quantity $value $kind),
+        })
+    };
+    (@show $visit:ident, $value:ident, $name:ident, of, $show:expr) => {
+        ($show)(&mut *$visit)
+    };
+    (@show $visit:ident, $value:ident, $name:ident, $kind:ident, $shown:expr) => {
+        $visit(stringify!($name), $value::$kind($shown))
+    };
+    // What Linux's values measure; packets are shown as the bytes in them.
+    (@quantity Field Packets) => { paceline_units::Quantity::Bytes };
+    (@quantity Field Bandwidth) => { paceline_units::Quantity::Rate };
+    (@quantity Field BytesPerSec) => { paceline_units::Quantity::Rate };
+    (@quantity Field Micros) => { paceline_units::Quantity::Duration };
+    (@quantity $value:ident $kind:ident) => { paceline_units::Quantity::$kind };
+}
+pub(crate) use state;

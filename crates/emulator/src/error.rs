@@ -1,0 +1,42 @@
+//! How far runs have come, and why there is no record of one.
+
+use paceline_scenario::Diagnostic;
+use paceline_units::Duration;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time of the run that has passed.
+    pub passed: Duration,
+    /// Time of the whole run.
+    pub total: Duration,
+    /// Data packets offered to the path so far.
+    pub packets: u64,
+}
+
+/// What this machine lacks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Unavailable {
+    /// What there is not.
+    pub what: String,
+    /// What may mend it.
+    pub hint: Option<String>,
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario asks for what the emulator cannot do.
+    #[error("the scenario cannot be emulated")]
+    Scenario(Vec<Diagnostic>),
+    /// This machine lacks what the run needs.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The progress callback asked to stop.
+    #[error("interrupted at {} s", .0.passed.as_secs_f64())]
+    Interrupted(Progress),
+    /// Something that should not fail did.
+    #[error("the emulator failed: {0}")]
+    Failed(String),
+}

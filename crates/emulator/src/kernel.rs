@@ -1,0 +1,198 @@
+//! What the kernel is asked for, and what it cannot be asked for.
+
+use std::fs;
+
+use paceline_experiment as experiment;
+use paceline_scenario::{
+    Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
+};
+use paceline_units::{Duration, EcnFeedback, Rate};
+
+use crate::error::Unavailable;
+use crate::namespace::{COMP_SACK_DELAY, Stack};
+use crate::netlink::RouteMetrics;
+use crate::packet::MOST_FLOWS;
+
+/// The fastest link that is emulated: beyond it no machine has held its bounds.
+pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
+/// The shortest time between two samples of a flow.
+pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The controllers that Linux has as modules.
+const MAINLINE: [&str; 16] = [
+    "bbr",
+    "bic",
+    "cdg",
+    "cubic",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+];
+
+/// What an IPv4 segment with timestamps has before its payload.
+const HEADER: u64 = 52;
+/// And without.
+const BARE_HEADER: u64 = 40;
+
+/// The kernel's name for a controller.
+pub fn name(cc: &str) -> &str {
+    match cc {
+        "bbr1" => "bbr",
+        "cubic-linux" => "cubic",
+        other => other,
+    }
+}
+
+/// Whether a flow's controller is one of the kernel's BBRs: paced, and with a state of its own.
+pub fn is_bbr(flow: &experiment::FlowPlan) -> bool {
+    name(&flow.group.cc.name).starts_with("bbr")
+}
+
+/// The controllers that this kernel has at hand.
+pub fn controllers() -> Vec<String> {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// What this machine lacks for a scenario.
+pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable> {
+    for group in &scenario.flows {
+        let name = name(&group.cc.name);
+        if !has.iter().any(|known| known == name) {
+            return Err(Unavailable {
+                what: format!(
+                    "this kernel has no congestion controller `{name}`; it has {}",
+                    experiment::list(&has.iter().map(String::as_str).collect::<Vec<_>>())
+                ),
+                hint: Some(match MAINLINE.contains(&name) {
+                    true => format!("sudo modprobe tcp_{name}"),
+                    false => "run it in the simulator: --backend sim".to_owned(),
+                }),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// All that is wrong with a scenario for the emulator.
+pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    let mut wrong = experiment::check(scenario);
+    let mut say = |key: String, message: &str, hint: &str| {
+        wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
+    };
+    if scenario.flow_count() > MOST_FLOWS {
+        let message = format!("the emulator runs no more than {MOST_FLOWS} flows");
+        say("flows".into(), &message, "run it in the simulator");
+    }
+    let sim = "run it in the simulator, or leave it out";
+    for refused in scenario.refused(Engine::Emulator) {
+        say(refused.key, refused.why, sim);
+    }
+    for (number, group) in scenario.flows.iter().enumerate() {
+        let at = |key: &str| format!("flows[{number}].{key}");
+        // Whether it asks for ECN is the one choice that the kernel leaves for each connection.
+        if let Some(option) = group.cc.options.keys().find(|option| *option != "ecn") {
+            let message = "a kernel's controller takes no options from a scenario";
+            say(at(&format!("cc.{option}")), message, sim);
+        }
+        let held = group.ack.comp_sack_delay;
+        if held.is_some_and(|time| time != COMP_SACK_DELAY) {
+            let message = "when a kernel's receiver acknowledges cannot be chosen";
+            say(at("ack.comp_sack_delay"), message, sim);
+        }
+        if group.recovery.min_rto < MIN_INTERVAL {
+            let message = "a kernel's shortest retransmission timeout is counted in milliseconds";
+            say(at("recovery.min_rto"), message, "\"1 ms\" or more");
+        }
+        if asks_for_ecn(group) && group.ecn != EcnFeedback::Classic {
+            let message = "the kernel's receiver reports marks by RFC 3168";
+            say(at("ecn"), message, "ecn = \"classic\"");
+        }
+        let header = group.header.get();
+        if ![HEADER, BARE_HEADER].contains(&header) {
+            let message = "the kernel's headers have 52 bytes, or 40 without timestamps";
+            say(at("header"), message, "header = \"52 B\"");
+        } else if group.header != scenario.flows.first().map_or(group.header, |g| g.header) {
+            let message = "all flows of an emulated run have timestamps, or none";
+            say(at("header"), message, "give all flows the same header");
+        }
+    }
+    let service = experiment::service(scenario).ok();
+    let first = service.as_ref().map(experiment::rate);
+    let links = std::iter::once(("path.rate".to_owned(), first));
+    let others = scenario.links.iter().enumerate();
+    let others = others.map(|(number, link)| (format!("links[{number}].rate"), Some(link.rate)));
+    for (key, rate) in links.chain(others) {
+        if rate.is_some_and(|rate| rate > MAX_RATE) {
+            let message = format!("the emulator runs no faster than {MAX_RATE}");
+            say(
+                key,
+                &message,
+                "`paceline doctor` measures what this machine holds",
+            );
+        }
+    }
+    for (number, event) in scenario.events.iter().enumerate() {
+        if let When::Enters { .. } = event.when {
+            let message = "the emulator does not see a kernel's state soon enough to act upon it";
+            say(
+                format!("events[{number}].when"),
+                message,
+                "give the event a time of the run",
+            );
+        }
+        let rate = event.path.as_ref().and_then(|path| path.rate);
+        if let Some(paceline_scenario::RateChange::Absolute(rate)) = rate
+            && rate > MAX_RATE
+        {
+            let message = format!("the emulator runs no faster than {MAX_RATE}");
+            let hint = "`paceline doctor` measures what this machine holds";
+            say(format!("events[{number}].path.rate"), &message, hint);
+        }
+    }
+    if scenario.sample_interval() < MIN_INTERVAL {
+        let message = "a kernel's state is read once in a millisecond at most";
+        say("run.sample_interval".into(), message, "\"1 ms\" or more");
+    }
+    wrong
+}
+
+fn asks_for_ecn(group: &FlowGroup) -> bool {
+    group.cc.options.get("ecn") == Some(&OptionInput::Flag(true))
+}
+
+/// What a group asks of the kernel on its way.
+pub fn metrics(group: &FlowGroup) -> RouteMetrics {
+    let min_rto = group.recovery.min_rto;
+    let usual = RecoverySection::default().min_rto;
+    RouteMetrics {
+        initial_window: Some(group.initial_window.0),
+        min_rto_ms: (min_rto != usual)
+            .then(|| u32::try_from(min_rto.as_micros() / 1000).unwrap_or(u32::MAX)),
+        ecn: asks_for_ecn(group),
+    }
+}
+
+/// What a run asks of both stacks.
+pub fn stack(scenario: &Scenario) -> Stack {
+    let groups = &scenario.flows;
+    Stack {
+        mtu: u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX),
+        timestamps: groups.iter().all(|group| group.header.get() == HEADER),
+        window: groups
+            .iter()
+            .map(|group| group.receive_window.get())
+            .max()
+            .unwrap_or(0),
+    }
+}

@@ -1,0 +1,89 @@
+//! A run, by a process of its own.
+
+use std::ops::ControlFlow;
+
+use paceline_experiment::Plan;
+use paceline_record::Run;
+use paceline_scenario::Scenario;
+use paceline_units::Duration;
+use rustix::event::{PollFd, PollFlags};
+
+use crate::error::{Progress, RunError, Unavailable};
+use crate::kernel::{self, check, controllers};
+use crate::message::{self, Message, Outcome};
+use crate::{child, fidelity, process, record, sys};
+
+/// Whether this machine has what a scenario needs; what only a try can tell is not told.
+///
+/// # Errors
+/// What it lacks.
+pub fn available(scenario: &Scenario) -> Result<(), Unavailable> {
+    kernel::available(scenario, &controllers())
+}
+
+/// How often the callback is asked at least.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Runs a scenario with `seed` to its end, in its own time. `progress` is called some times a
+/// second; it may stop the run. What is beyond the bounds of the run's emulation is in the record.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
+    let wrong = check(scenario);
+    if !wrong.is_empty() {
+        return Err(RunError::Scenario(wrong));
+    }
+    let plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
+    available(scenario)?;
+    let (outcome, last) = emulate(&plan, progress)?;
+    let report = fidelity::report(&plan, &outcome);
+    let run = record::run(plan.info, &plan.flows, outcome);
+    Ok((run.with_emulation(report), last))
+}
+
+fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
+    move |error| RunError::Failed(format!("{what}: {error}"))
+}
+
+fn emulate(
+    plan: &Plan<'_>,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Outcome, Progress), RunError> {
+    let parent = std::process::id();
+    let (_child, mut ours) = process::start(|theirs| child::main(plan, theirs, parent))
+        .map_err(failed("start a process"))?;
+    let mut so_far = Progress {
+        total: plan.info.duration,
+        ..Progress::default()
+    };
+    loop {
+        if progress(&so_far).is_break() {
+            return Err(RunError::Interrupted(so_far));
+        }
+        let ready = sys::poll([PollFd::new(&ours, PollFlags::IN)], PERIOD);
+        if ready.map_err(failed("wait for the emulator"))? != [true] {
+            continue;
+        }
+        match message::read(&mut ours).map_err(failed("hear from the emulator"))? {
+            Some(Message::Progress { passed, packets }) => {
+                so_far.passed = Duration::from_nanos(passed).min(so_far.total);
+                so_far.packets = packets;
+            }
+            Some(Message::Outcome(outcome)) => {
+                so_far.passed = so_far.total;
+                so_far.packets = outcome.packets_offered;
+                return Ok((*outcome, so_far));
+            }
+            Some(Message::Unavailable { what, hint }) => {
+                return Err(Unavailable { what, hint }.into());
+            }
+            Some(Message::Failed(what)) => return Err(RunError::Failed(what)),
+            None => return Err(RunError::Failed("its process has died".into())),
+        }
+    }
+}

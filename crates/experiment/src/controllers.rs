@@ -1,0 +1,226 @@
+//! A scenario's choice of controllers, checked against the registry: for engines that run ours.
+
+use std::collections::BTreeMap;
+
+use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
+use paceline_congestion::{BuildError, Recipe, controllers, recipe};
+use paceline_scenario::{ControllerChoice, Diagnostic, FlowGroup, OptionInput, Scenario, When};
+use paceline_units::{Bytes, Duration, Gain};
+
+use crate::check::{list, nearest};
+
+/// What is wrong with a choice of controller: the key below `cc` (empty for
+/// the name itself), what is wrong, and what to write instead.
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    key: String,
+    message: String,
+    hint: Option<String>,
+}
+
+/// The controllers of a scenario's flows, group by group.
+///
+/// # Errors
+/// All that is wrong with their names and options, with those that the run is compared with, and
+/// with the states that events wait for.
+pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
+    let mut wrong = Vec::new();
+    let mut choose = |choice: &ControllerChoice, key: String| {
+        let told = |error: Wrong| {
+            let key = match error.key.as_str() {
+                "" => key,
+                option => format!("{key}.{option}"),
+            };
+            wrong.push(scenario.diagnostic(&key, error.message, error.hint));
+        };
+        choose(choice).map_err(told).ok()
+    };
+    let groups = scenario.flows.iter().enumerate();
+    let recipes = groups
+        .filter_map(|(index, group)| choose(&group.cc, format!("flows[{index}].cc")))
+        .collect();
+    for (index, name) in scenario.run.compare.iter().enumerate() {
+        let choice = ControllerChoice {
+            name: name.clone(),
+            options: BTreeMap::new(),
+        };
+        choose(&choice, format!("run.compare[{index}]"));
+    }
+    check_triggers(scenario, &mut wrong);
+    match wrong.is_empty() {
+        true => Ok(recipes),
+        false => Err(wrong),
+    }
+}
+
+/// Events wait for states that their flow's controller has.
+fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
+    let groups: Vec<&FlowGroup> = scenario
+        .flows
+        .iter()
+        .flat_map(|group| std::iter::repeat_n(group, group.count as usize))
+        .collect();
+    for (index, event) in scenario.events.iter().enumerate() {
+        let When::Enters { flow, state, .. } = &event.when else {
+            continue;
+        };
+        let spec = groups
+            .get(*flow as usize)
+            .and_then(|group| controllers().iter().find(|spec| spec.name == group.cc.name));
+        // A controller that does not exist is reported above; a comparison has several.
+        let Some(spec) = spec.filter(|_| scenario.run.compare.is_empty()) else {
+            continue;
+        };
+        if !spec.phases.contains(&state.as_str()) {
+            let hint = nearest(state, spec.phases.iter().copied());
+            wrong.push(scenario.diagnostic(
+                &format!("events[{index}].when.enters"),
+                format!(
+                    "`{}` has no state `{state}`; it has {}",
+                    spec.name,
+                    list(spec.phases)
+                ),
+                hint,
+            ));
+        }
+    }
+}
+
+/// Checks a choice of controller.
+fn choose(choice: &ControllerChoice) -> Result<Recipe, Wrong> {
+    let name = choice.name.as_str();
+    let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
+        let names: Vec<&str> = controllers().iter().map(|spec| spec.name).collect();
+        return Err(Wrong {
+            key: String::new(),
+            message: format!(
+                "no controller is called `{name}`; there are {}",
+                list(&names)
+            ),
+            hint: nearest(name, names),
+        });
+    };
+    let infos: Vec<OptionInfo> = spec.options().collect();
+    let mut options = Vec::with_capacity(choice.options.len());
+    for (key, input) in &choice.options {
+        let Some(info) = infos.iter().find(|info| info.name == key) else {
+            let names: Vec<&str> = infos.iter().map(|info| info.name).collect();
+            let hint = nearest(key, names.iter().copied())
+                .unwrap_or_else(|| format!("`paceline list controllers {name}` lists its options"));
+            return Err(Wrong {
+                key: key.clone(),
+                message: format!("`{name}` has no option `{key}`"),
+                hint: Some(hint),
+            });
+        };
+        let value = read(input, &info.kind)
+            .filter(|value| info.kind.accepts(value))
+            .ok_or_else(|| Wrong {
+                key: key.clone(),
+                message: format!(
+                    "option `{key}` of `{name}` takes {}, not {}",
+                    info.kind,
+                    shown(input)
+                ),
+                hint: None,
+            })?;
+        options.push((info.name, value));
+    }
+    recipe(name, &options).map_err(|error| Wrong {
+        key: match error {
+            BuildError::Option(index) => options[index].0.to_owned(),
+            BuildError::UnknownController => String::new(),
+        },
+        message: format!("`{name}` refuses this value"),
+        hint: None,
+    })
+}
+
+/// An input as a value of the kind that the option takes.
+fn read(input: &OptionInput, kind: &OptionKind) -> Option<OptionValue> {
+    match (kind, input) {
+        (OptionKind::Flag, OptionInput::Flag(flag)) => Some(OptionValue::Flag(*flag)),
+        (OptionKind::Count(..), OptionInput::Integer(n)) => {
+            u64::try_from(*n).ok().map(OptionValue::Count)
+        }
+        (OptionKind::Gain(..), OptionInput::Integer(n)) => n
+            .checked_mul(i64::from(Gain::SCALE))
+            .and_then(|millionths| u32::try_from(millionths).ok())
+            .map(|millionths| OptionValue::Gain(Gain::from_millionths(millionths))),
+        (OptionKind::Gain(..), OptionInput::Millionths(millionths)) => u32::try_from(*millionths)
+            .ok()
+            .map(|millionths| OptionValue::Gain(Gain::from_millionths(millionths))),
+        (OptionKind::Gain(..), OptionInput::Text(text)) => {
+            Gain::parse(text).ok().map(OptionValue::Gain)
+        }
+        (OptionKind::Duration(..), OptionInput::Text(text)) => {
+            Duration::parse(text).ok().map(OptionValue::Duration)
+        }
+        (OptionKind::Bytes(..), OptionInput::Text(text)) => {
+            Bytes::parse(text).ok().map(OptionValue::Bytes)
+        }
+        (OptionKind::Choice(words), OptionInput::Text(text)) => words
+            .iter()
+            .find(|word| *word == text)
+            .map(|word| OptionValue::Choice(word)),
+        _ => None,
+    }
+}
+
+fn shown(input: &OptionInput) -> String {
+    match input {
+        OptionInput::Flag(flag) => flag.to_string(),
+        OptionInput::Integer(n) => n.to_string(),
+        OptionInput::Millionths(n) => format!("{}", *n as f64 / 1e6),
+        OptionInput::Text(text) => format!("\"{text}\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(name: &str, options: &[(&str, OptionInput)]) -> ControllerChoice {
+        ControllerChoice {
+            name: name.into(),
+            options: options
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), value.clone()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn every_controller_can_be_made() {
+        for spec in controllers() {
+            assert_eq!(choose(&choice(spec.name, &[])).unwrap().name(), spec.name);
+        }
+    }
+
+    #[test]
+    fn a_misspelled_name_gets_its_neighbour() {
+        let wrong = choose(&choice("bbr33", &[])).unwrap_err();
+        assert_eq!(wrong.hint.as_deref(), Some("did you mean `bbr3`?"));
+        assert!(wrong.message.contains("`cubic`"));
+        assert_eq!(choose(&choice("xyzzy", &[])).unwrap_err().hint, None);
+    }
+
+    #[test]
+    fn options_are_read_by_their_kind() {
+        let gain = OptionInput::Millionths(2_890_000);
+        assert!(choose(&choice("bbr3", &[("startup_pacing_gain", gain)])).is_ok());
+        let wrong = choose(&choice(
+            "bbr3",
+            &[("startup_pacing_gian", OptionInput::Integer(2))],
+        ))
+        .unwrap_err();
+        assert_eq!(wrong.key, "startup_pacing_gian");
+        assert_eq!(
+            wrong.hint.as_deref(),
+            Some("did you mean `startup_pacing_gain`?")
+        );
+        let text = OptionInput::Text("fast".into());
+        let wrong = choose(&choice("bbr3", &[("startup_pacing_gain", text)])).unwrap_err();
+        assert!(wrong.message.contains("a number from"), "{}", wrong.message);
+    }
+}

@@ -1,0 +1,92 @@
+//! The flows of a plan: when they start, which way they go, and what they send.
+
+use paceline_scenario::{FlowGroup, Scenario};
+use paceline_units::{Duration, Instant, Rng};
+
+use crate::seed::seed_of;
+use crate::ways::Ways;
+
+const START_STREAM: u64 = u64::MAX - 1;
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub struct FlowPlan<'s> {
+    /// The group that it belongs to, for what only some engines ask.
+    pub group: &'s FlowGroup,
+    /// When it starts.
+    pub start: Instant,
+    /// When it is stopped, if it is.
+    pub stop: Option<Instant>,
+    /// Its round trip without queues, as the run begins.
+    pub base_rtt: Duration,
+    /// Payload of a full packet in bytes.
+    pub mss: u32,
+    /// IP and TCP headers of a packet in bytes.
+    pub header: u32,
+    /// The links that its data crosses, by number.
+    pub route: Box<[usize]>,
+    /// The lane by which its ACKs come back, by number.
+    pub lane: usize,
+    /// What plots call it.
+    pub label: String,
+}
+
+impl FlowPlan<'_> {
+    /// The link after `link` on the way of its data.
+    #[inline]
+    pub fn after(&self, link: usize) -> Option<usize> {
+        let place = self.route.iter().position(|number| *number == link)?;
+        self.route.get(place + 1).copied()
+    }
+}
+
+/// The flows of a run with `seed`, in their order, and their ways back.
+pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan<'_>>, Ways) {
+    let mut rng = Rng::new(seed_of(seed, START_STREAM));
+    let mut ways = Ways::new(scenario);
+    let mut flows = Vec::new();
+    for group in &scenario.flows {
+        let route = route(scenario, group);
+        let mss = mss(scenario, group);
+        for nth in 0..group.count {
+            let label = group.label.as_deref().filter(|label| !label.is_empty());
+            flows.push(FlowPlan {
+                group,
+                start: start(group, nth, &mut rng),
+                stop: group.stop.map(|stop| Instant::ZERO + stop),
+                base_rtt: group.rtt.unwrap_or(scenario.path.rtt),
+                mss,
+                header: u32::try_from(group.header.get()).unwrap_or(u32::MAX),
+                lane: ways.lane_of(scenario, group, &route),
+                route: route.clone(),
+                label: label
+                    .map_or_else(|| format!("{} {}", group.cc.name, flows.len()), Into::into),
+            });
+        }
+    }
+    (flows, ways)
+}
+
+/// When the `nth` flow of a group starts, counted from 0.
+fn start(group: &FlowGroup, nth: u32, rng: &mut Rng) -> Instant {
+    let jitter = Duration::from_nanos(rng.below(group.start_jitter.as_nanos()));
+    Instant::ZERO + group.start + group.stagger * u64::from(nth) + jitter
+}
+
+/// The links that a group's data crosses, by number.
+fn route(scenario: &Scenario, group: &FlowGroup) -> Box<[usize]> {
+    match &group.route {
+        None => Box::new([0]),
+        Some(names) => names
+            .iter()
+            .filter_map(|name| scenario.link_number(name))
+            .collect(),
+    }
+}
+
+/// The payload of a full packet of a group.
+fn mss(scenario: &Scenario, group: &FlowGroup) -> u32 {
+    let header = u32::try_from(group.header.get()).unwrap_or(u32::MAX);
+    let mtu = u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX);
+    mtu.saturating_sub(header).max(1)
+}

@@ -1,0 +1,123 @@
+//! The plan of a run.
+
+use paceline_path::{Link, Packet, QueueLimit, Service};
+use paceline_record::{FlowInfo, LinkInfo, RunInfo};
+use paceline_scenario::{Diagnostic, LinkSection, Scenario};
+use paceline_units::Bytes;
+
+use crate::flows::{self, FlowPlan};
+use crate::script::{self, Script};
+use crate::ways::Ways;
+use crate::{check, network};
+
+/// All that a scenario asks of any engine, resolved.
+#[derive(Clone, Debug)]
+pub struct Plan<'s> {
+    /// The scenario, for what only some engines ask.
+    pub scenario: &'s Scenario,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// What the record says of the run before it begins.
+    pub info: RunInfo,
+    /// How the path's own link serves as the run begins.
+    pub service: Service,
+    /// The path's own link, then the others.
+    pub links: Vec<LinkSection>,
+    /// The ways back.
+    pub ways: Ways,
+    /// The flows, in the order of their groups.
+    pub flows: Vec<FlowPlan<'s>>,
+    /// What changes on the way.
+    pub script: Script,
+}
+
+impl<'s> Plan<'s> {
+    /// The plan of a run with `seed` by an engine that the record calls `backend`.
+    ///
+    /// # Errors
+    /// All that [`crate::check`] reports.
+    pub fn resolve(
+        scenario: &'s Scenario,
+        seed: u64,
+        backend: &str,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let service = check::resolve(scenario)?;
+        let (flows, ways) = flows::flows(scenario, seed);
+        let path = &scenario.path;
+        let own = path.own_link(network::rate(&service), ways.delays(path.rtt).link);
+        let links: Vec<_> = std::iter::once(own)
+            .chain(scenario.links.iter().cloned())
+            .collect();
+        Ok(Self {
+            scenario,
+            seed,
+            info: info(scenario, seed, backend, &flows, &links),
+            service,
+            script: script::script(scenario),
+            links,
+            ways,
+            flows,
+        })
+    }
+
+    /// The links as the run begins.
+    pub fn build_links<P: Packet + Clone>(&self) -> Vec<Link<P>> {
+        // The path's own may follow a trace.
+        let mut service = Some(self.service.clone());
+        (0..)
+            .zip(&self.links)
+            .map(|(number, section)| {
+                let service = service.take().unwrap_or(Service::Fixed(section.rate));
+                network::link(self.scenario, (number, section), service, self.seed)
+            })
+            .collect()
+    }
+}
+
+fn info(
+    scenario: &Scenario,
+    seed: u64,
+    backend: &str,
+    flows: &[FlowPlan<'_>],
+    links: &[LinkSection],
+) -> RunInfo {
+    let payload = |flow: &FlowPlan<'_>| f64::from(flow.mss) / f64::from(flow.mss + flow.header);
+    RunInfo {
+        scenario: scenario.name.clone(),
+        scenario_toml: scenario.to_toml(),
+        seed,
+        backend: backend.to_owned(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        duration: scenario.run.duration,
+        sample_interval: scenario.sample_interval(),
+        payload_ratio: flows.iter().map(payload).fold(0.0, f64::max),
+        flows: (0..)
+            .zip(flows)
+            .map(|(number, flow)| FlowInfo {
+                flow: number,
+                cc: flow.group.cc.name.clone(),
+                label: flow.label.clone(),
+                start: flow.start,
+                stop: flow.stop,
+                base_rtt: flow.base_rtt,
+                mss: flow.mss,
+            })
+            .collect(),
+        links: (0..)
+            .zip(links)
+            .map(|(number, link)| LinkInfo {
+                name: link.name.clone(),
+                capacity: link.rate,
+                limit: match network::queue_limit(scenario, link) {
+                    QueueLimit::Bytes(bytes) => Bytes::new(bytes),
+                    QueueLimit::Packets(_) => Bytes::INFINITE,
+                },
+                flows: (0..)
+                    .zip(flows)
+                    .filter(|(_, flow)| flow.route.contains(&number))
+                    .map(|(flow, _)| flow)
+                    .collect(),
+            })
+            .collect(),
+    }
+}

@@ -1,0 +1,162 @@
+//! Rows of the record that every engine takes from the same things.
+
+use paceline_path::{Link, Packet};
+use paceline_record::{EventRow, QueueRow};
+use paceline_units::{Duration, Instant, Rate, Setting, Value};
+
+use crate::change::Change;
+
+/// What holds before a change.
+#[derive(Clone, Copy, Debug)]
+pub struct Before {
+    /// The rate of the link that it changes.
+    pub rate: Rate,
+    /// Slots in which ACKs come back.
+    pub slot: Duration,
+}
+
+impl Before {
+    fn of(&self, key: &str) -> Option<f64> {
+        let value = match key {
+            "rate" => Value::Rate(self.rate),
+            "ack_aggregation" => Value::Duration(self.slot),
+            _ => return None,
+        };
+        value.number()
+    }
+}
+
+/// The rows of a change that the scenario asks for: one for each key.
+pub fn change_rows(t: Instant, change: &Change, before: Before) -> impl Iterator<Item = EventRow> {
+    let (mut flow, mut link) = (None, None);
+    match change {
+        Change::Link(number, _) => link = Some(*number as u32),
+        Change::App(number, _) => flow = Some(*number as u32),
+        Change::Rtt(_) | Change::AckAggregation(_) => {}
+    }
+    let row = move |(key, to): (String, Setting)| EventRow {
+        flow,
+        link,
+        before_value: before.of(&key),
+        ..EventRow::change(t, key, to)
+    };
+    change.describe(before.rate).into_iter().map(row)
+}
+
+/// The row of a link, by its number, at a time.
+pub fn queue_row<P: Packet + Clone>(t: Instant, number: u32, link: &mut Link<P>) -> QueueRow {
+    let backlog = link.backlog(t);
+    let counters = *link.counters();
+    QueueRow {
+        t_ns: t,
+        link: number,
+        backlog_bytes: backlog.bytes,
+        backlog_packets: backlog.packets,
+        delay_ns: Some(backlog.delay),
+        peak_bytes: link.take_peak(t),
+        rate_bps: Some(link.rate()),
+        capacity_bytes: link.capacity(t),
+        // A copy takes no capacity.
+        delivered_bytes: counters.delivered.bytes - counters.duplicated.bytes,
+        dropped_packets: counters.dropped().packets,
+        offered_packets: counters.offered.packets,
+        marked_packets: counters.marked.packets,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_scenario::{AppChange, LinkKey, PolicerChange, RateChange};
+    use paceline_units::{App, Bytes, Gain, Hold, Policer};
+
+    use super::*;
+    use crate::change::LinkChange;
+
+    fn of_link(key: LinkKey) -> Change {
+        Change::Link(0, LinkChange::Key(key))
+    }
+
+    fn rows(change: &Change) -> Vec<EventRow> {
+        let before = Before {
+            rate: Rate::from_bps(8_000_000),
+            slot: Duration::from_millis(4),
+        };
+        change_rows(Instant::from_nanos(5), change, before).collect()
+    }
+
+    fn said(change: &Change) -> Vec<(String, Option<f64>, String, String)> {
+        let text = |text: Option<paceline_record::Text>| text.unwrap_or_default().into_owned();
+        let row = |row: EventRow| {
+            (
+                text(row.key),
+                row.value,
+                text(row.unit),
+                row.detail.into_owned(),
+            )
+        };
+        rows(change).into_iter().map(row).collect()
+    }
+
+    #[test]
+    fn a_factor_is_said_as_the_rate_that_it_gives() {
+        let half = Gain::from_millionths(500_000);
+        let rows = rows(&Change::Link(2, LinkChange::Rate(RateChange::Factor(half))));
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].flow, rows[0].link), (None, Some(2)));
+        assert_eq!(
+            (rows[0].before_value, rows[0].value),
+            (Some(8e6), Some(4e6))
+        );
+        assert_eq!(rows[0].unit.as_deref(), Some("bit/s"));
+    }
+
+    #[test]
+    fn each_key_has_a_row() {
+        let policer = Policer {
+            rate: Rate::from_bps(1_000),
+            burst: Bytes::new(3_000),
+        };
+        let row = |key: &str, value, unit: &str, word: &str| {
+            (key.to_owned(), value, unit.to_owned(), word.to_owned())
+        };
+        assert_eq!(
+            said(&of_link(LinkKey::Policer(PolicerChange::Set(policer)))),
+            [
+                row("policer.rate", Some(1e3), "bit/s", ""),
+                row("policer.burst", Some(3e3), "byte", ""),
+            ]
+        );
+        assert_eq!(
+            said(&of_link(LinkKey::Policer(PolicerChange::Off))),
+            [row("policer", None, "", "off")]
+        );
+        let hold = Hold {
+            packets: 3,
+            delay: Duration::from_nanos(9),
+        };
+        assert_eq!(
+            said(&of_link(LinkKey::Hold(hold))),
+            [
+                row("hold.packets", Some(3.0), "packet", ""),
+                row("hold.delay", Some(9.0), "ns", ""),
+            ]
+        );
+        assert_eq!(
+            said(&Change::Rtt(Duration::from_millis(60))),
+            [row("rtt", Some(6e7), "ns", "")]
+        );
+        assert_eq!(
+            rows(&Change::AckAggregation(Duration::ZERO))[0].before_value,
+            Some(4e6)
+        );
+        assert_eq!(
+            said(&Change::App(1, AppChange::Pause)),
+            [row("app", None, "", "pause")]
+        );
+        assert_eq!(
+            said(&Change::App(1, AppChange::Set(App::Bulk))),
+            [row("app", None, "", "bulk")]
+        );
+        assert_eq!(rows(&Change::App(1, AppChange::Pause))[0].flow, Some(1));
+    }
+}

@@ -1,0 +1,80 @@
+//! What changes on the way: by time, or when a flow's controller enters a state.
+
+use paceline_recovery::Application;
+use paceline_scenario::{AppChange, Scenario, When};
+use paceline_units::{Duration, Instant};
+
+use crate::change::{self, Change};
+
+/// The changes that a scenario asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Script {
+    /// By time: in order, and of those at one time the earlier in the file first.
+    pub timed: Vec<(Instant, Change)>,
+    /// By what a flow does, in the order of the file.
+    pub triggers: Vec<Trigger>,
+}
+
+/// Changes upon a flow's entry into a state.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    /// Whose state, by number.
+    pub flow: usize,
+    /// Which state, by the name that its controller gives it.
+    pub state: String,
+    /// Which entry, counted from 1.
+    pub nth: u32,
+    /// How long after it.
+    pub delay: Duration,
+    /// What changes.
+    pub changes: Vec<Change>,
+}
+
+/// The script of a scenario.
+pub(crate) fn script(scenario: &Scenario) -> Script {
+    let mut script = Script::default();
+    for event in &scenario.events {
+        let changes = change::of_event(scenario, event);
+        match &event.when {
+            When::At(at) => {
+                let at = Instant::ZERO + *at;
+                let changes = changes.into_iter().map(|change| (at, change));
+                script.timed.extend(changes);
+            }
+            When::Enters {
+                flow,
+                state,
+                nth,
+                delay,
+            } => script.triggers.push(Trigger {
+                flow: *flow as usize,
+                state: state.clone(),
+                nth: *nth,
+                delay: *delay,
+                changes,
+            }),
+        }
+    }
+    script.timed.sort_by_key(|(at, _)| *at);
+    script
+}
+
+impl Change {
+    /// The flow whose application it concerns, by number.
+    pub fn flow(&self) -> Option<usize> {
+        match self {
+            Self::App(flow, _) => Some(*flow),
+            Self::Link(..) | Self::Rtt(_) | Self::AckAggregation(_) => None,
+        }
+    }
+
+    /// Tells that application.
+    pub fn steer(&self, now: Instant, application: &mut Application) {
+        match self {
+            Self::App(_, AppChange::Pause) => application.pause(now),
+            Self::App(_, AppChange::Resume) => application.resume(now),
+            Self::App(_, AppChange::Set(app)) => application.set_app(now, *app),
+            Self::Link(..) | Self::Rtt(_) | Self::AckAggregation(_) => {}
+        }
+    }
+}

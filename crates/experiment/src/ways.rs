@@ -1,0 +1,211 @@
+//! Where a round trip lies: on the path's own link, on other links, and on the ways back.
+
+use paceline_scenario::{FlowGroup, Scenario};
+use paceline_units::Duration;
+
+/// The ways back of all flows: uncongested, in order.
+///
+/// Half of the shortest round trip lies on the path's own link, the rest on each way back. When the
+/// path's RTT changes, its new value is divided likewise; a flow with an RTT of its own keeps that.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    lanes: Vec<Lane>,
+    /// The path's own link takes no more than half of this, whatever the path's RTT is.
+    shortest: Duration,
+    /// Whether an event changes the path's RTT.
+    changes: bool,
+}
+
+/// A way back, shared by all flows whose ACKs take equally long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    rest: Rest,
+    /// Whether the data of its flows crosses the path's own link.
+    crosses: bool,
+    /// Whether hosts stand at its ends. What one flow's hosts hold back does not hold back another
+    /// flow: such a lane has one flow only.
+    hosted: bool,
+}
+
+/// What is left of a round trip beside the links other than the path's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Always this.
+    Fixed(Duration),
+    /// The path's RTT, less this.
+    OfPath(Duration),
+}
+
+/// How long each part of the way takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// The propagation delay of the path's own link.
+    pub link: Duration,
+    /// The delay of each lane.
+    pub lanes: Vec<Duration>,
+}
+
+impl Lane {
+    fn rest(&self, rtt: Duration) -> Duration {
+        match self.rest {
+            Rest::Fixed(rest) => rest,
+            Rest::OfPath(others) => rtt - others,
+        }
+    }
+}
+
+impl Ways {
+    /// Those of a scenario, without lanes yet.
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let events = scenario.events.iter();
+        let changed = events.filter_map(|event| event.path.as_ref()?.rtt);
+        let own = scenario.flows.iter().filter_map(|group| group.rtt).min();
+        Self {
+            lanes: Vec::new(),
+            // The link that a flow with an RTT of its own crosses cannot follow the path's RTT: it
+            // takes from the start what the shortest of all allows.
+            shortest: own.map_or(Duration::MAX, |own| {
+                changed
+                    .clone()
+                    .fold(own.min(scenario.path.rtt), Duration::min)
+            }),
+            changes: changed.count() > 0,
+        }
+    }
+
+    /// The lane of the next flow of a group, whose data crosses the links of `route`.
+    pub(crate) fn lane_of(
+        &mut self,
+        scenario: &Scenario,
+        group: &FlowGroup,
+        route: &[usize],
+    ) -> usize {
+        let others = route
+            .iter()
+            .filter_map(|number| scenario.links.get(number.checked_sub(1)?))
+            .fold(Duration::ZERO, |sum, link| sum + link.delay);
+        let lane = Lane {
+            rest: match group.rtt {
+                None if self.changes => Rest::OfPath(others),
+                own => Rest::Fixed(own.unwrap_or(scenario.path.rtt) - others),
+            },
+            crosses: route.contains(&0),
+            hosted: group.host.is_some(),
+        };
+        let known = self.lanes.iter().position(|known| *known == lane);
+        known.filter(|_| !lane.hosted).unwrap_or_else(|| {
+            self.lanes.push(lane);
+            self.lanes.len() - 1
+        })
+    }
+
+    /// How long each part takes while the path's RTT is `rtt`.
+    pub fn delays(&self, rtt: Duration) -> Delays {
+        let half = self.shortest.min(rtt) / 2;
+        // Other links may leave less than half of a round trip.
+        let crossing = self.lanes.iter().filter(|lane| lane.crosses);
+        let link = crossing
+            .map(|lane| lane.rest(rtt))
+            .fold(half, Duration::min);
+        let back = |lane: &Lane| match lane.crosses {
+            true => lane.rest(rtt) - link,
+            false => lane.rest(rtt),
+        };
+        Delays {
+            link,
+            lanes: self.lanes.iter().map(back).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "schema = 1\nrun.duration = \"30 s\"\n\
+        [path]\nrate = \"100 Mbit/s\"\nrtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n";
+
+    fn event(rtt: &str) -> String {
+        format!("[[events]]\nwhen = \"1 s\"\npath.rtt = \"{rtt}\"\n")
+    }
+
+    /// The delay of the path's own link and of each flow's lane for each RTT of the path, in us.
+    fn delays(text: &str, rtts: &[u64]) -> Vec<(u64, Vec<u64>)> {
+        let scenario = crate::parse(&format!("{PATH}{text}"), "test.toml", &[]).unwrap();
+        let (flows, ways) = crate::flows::flows(&scenario, 1);
+        let delays = rtts
+            .iter()
+            .map(|ms| ways.delays(Duration::from_millis(*ms)));
+        let lanes = |delays: &Delays| {
+            let of = |lane: usize| delays.lanes[lane].as_micros();
+            flows.iter().map(|flow| of(flow.lane)).collect()
+        };
+        delays
+            .map(|delays| (delays.link.as_micros(), lanes(&delays)))
+            .collect()
+    }
+
+    #[test]
+    fn each_change_of_the_rtt_is_divided_anew() {
+        let text = "[[flows]]\ncc = \"reno\"\n".to_owned() + &event("4 ms") + &event("80 ms");
+        let half = |ms: u64| (ms * 500, vec![ms * 500]);
+        let shown = delays(&text, &[40, 4, 40, 80]);
+        assert_eq!(shown, [half(40), half(4), half(40), half(80)]);
+    }
+
+    #[test]
+    fn a_flow_with_its_own_rtt_keeps_it() {
+        for own in [1, 10, 60] {
+            let text =
+                format!("[[flows]]\ncc = \"reno\"\n[[flows]]\ncc = \"reno\"\nrtt = \"{own} ms\"\n");
+            for (link, lanes) in delays(&(text + &event("4 ms")), &[40, 4, 40]) {
+                // What is on its way when the RTT changes must not see another delay, either.
+                assert_eq!(link, own.min(4) * 500);
+                assert_eq!(link + lanes[1], own * 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn other_links_are_part_of_the_round_trip() {
+        let link = "[[links]]\nname = \"far\"\nrate = \"1 Gbit/s\"\ndelay = \"15 ms\"\nqueue.size = \"1 bdp\"\n";
+        let flow = |route: &str| format!("[[flows]]\ncc = \"reno\"\nroute = [{route}]\n");
+        let text = flow("\"bottleneck\", \"far\"") + &flow("\"far\"") + link + &event("20 ms");
+        let shown = delays(&text, &[40, 20, 16]);
+        assert_eq!(shown[0], (20_000, vec![5_000, 25_000]));
+        // Half of 20 ms is more than the other link leaves of it.
+        assert_eq!(shown[1], (5_000, vec![0, 5_000]));
+        assert_eq!(shown[2], (1_000, vec![0, 1_000]));
+    }
+
+    #[test]
+    fn a_route_goes_from_link_to_link() {
+        let link = |name: &str| {
+            format!("[[links]]\nname = \"{name}\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 bdp\"\n")
+        };
+        let flow = "[[flows]]\ncc = \"reno\"\nroute = [\"b\", \"bottleneck\", \"a\"]\n";
+        let text = format!("{PATH}{flow}{}{}{}", link("a"), link("b"), link("c"));
+        let scenario = crate::parse(&text, "test.toml", &[]).unwrap();
+        let flow = &crate::flows::flows(&scenario, 1).0[0];
+        assert_eq!(
+            [2, 0, 1, 3].map(|link| flow.after(link)),
+            [Some(0), Some(1), None, None]
+        );
+    }
+
+    #[test]
+    fn flows_share_a_lane_unless_they_have_hosts() {
+        let lanes = |text: &str| {
+            let scenario = crate::parse(&format!("{PATH}{text}"), "test.toml", &[]).unwrap();
+            let (flows, _) = crate::flows::flows(&scenario, 1);
+            flows.iter().map(|flow| flow.lane).collect::<Vec<_>>()
+        };
+        let plain = "[[flows]]\ncc = \"reno\"\ncount = 2\n";
+        let same = "[[flows]]\ncc = \"bbr3\"\nrtt = \"40 ms\"\n";
+        let host = "[[flows]]\ncc = \"reno\"\ncount = 2\nhost.send = \"1 ms\"\n";
+        assert_eq!(lanes(&format!("{plain}{same}")), [0, 0, 0]);
+        assert_eq!(lanes(&format!("{host}{plain}")), [0, 1, 2, 2]);
+        // From the event on they are not the same.
+        assert_eq!(lanes(&format!("{plain}{same}{}", event("4 ms"))), [0, 0, 1]);
+    }
+}

@@ -1,0 +1,130 @@
+//! What may change on a link while it runs.
+
+use paceline_units::{Duration, Gain, Hold, Instant, Loss, Policer, Rate, Reorder, Site};
+
+use super::Link;
+use crate::impair::TokenBucket;
+use crate::packet::Packet;
+use crate::queue::{AnyDiscipline, AnyEarly, Aqm};
+use crate::service::Server;
+
+/// Stream of a link's seed that its queue draws from.
+const AQM_STREAM: u64 = 0x6171_6d00_6171_6d00;
+
+impl<P: Packet + Clone> Link<P> {
+    /// Changes the rate; what waits is served at the new one. Ends a trace.
+    pub fn set_rate(&mut self, now: Instant, rate: Rate) {
+        self.advance(now);
+        let head_work = self.entries.get(self.departed).map(|head| {
+            self.stalled.take().unwrap_or_else(|| {
+                self.server
+                    .remaining(now, head.departure, head.packet.size())
+            })
+        });
+        self.server = Server::fixed(rate, self.server.capacity(now), now);
+        let Some(work) = head_work else {
+            return;
+        };
+        // What had been promised to those that wait no longer holds.
+        self.last_arrival = match self.departed.checked_sub(1) {
+            Some(last) => self.entries[last].arrival,
+            None => Instant::ZERO,
+        };
+        let mut departure = self.server.resume(now, work);
+        if departure == Instant::MAX {
+            self.stalled = Some(work);
+        }
+        for index in self.departed..self.entries.len() {
+            if index > self.departed {
+                let size = self.entries[index].packet.size();
+                departure = if departure == Instant::MAX {
+                    Instant::MAX
+                } else {
+                    self.server.depart(departure, size, false)
+                };
+            }
+            let arrival = self.arrival_of(departure);
+            let entry = &mut self.entries[index];
+            entry.departure = departure;
+            entry.arrival = arrival;
+        }
+        self.busy_until = departure;
+    }
+
+    /// Changes the propagation delay of what departs from now on. Order is kept:
+    /// after a cut, packets arrive together with the last one of the longer way.
+    pub fn set_delay(&mut self, now: Instant, delay: Duration) {
+        self.advance(now);
+        self.delay = delay;
+        self.plan_arrivals();
+    }
+
+    /// Delays what departs from now on by up to `jitter` more, uniformly. Order is kept.
+    pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
+        self.advance(now);
+        self.jitter = jitter;
+        self.plan_arrivals();
+    }
+
+    /// What departs from now on waits for the next multiple of `slot`, and leaves
+    /// with all that did so; zero ends it.
+    pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
+        self.advance(now);
+        self.slot = slot;
+        self.plan_arrivals();
+    }
+
+    /// Changes which packets are lost on the way, of those whose transmission begins from now on
+    /// (that come from now on, if the queue is a FIFO).
+    pub fn set_loss(&mut self, now: Instant, loss: Loss) {
+        self.advance(now);
+        self.loss.set(loss);
+    }
+
+    /// Changes the probability that a packet arrives twice. The copy comes up
+    /// behind the transmission and takes none of the capacity.
+    pub fn set_duplicate(&mut self, probability: Gain) {
+        self.duplicate.probability = probability;
+    }
+
+    /// Changes how likely a packet is to arrive later than in its
+    /// turn, with those behind it not waiting.
+    pub fn set_reorder(&mut self, now: Instant, reorder: Reorder) {
+        self.advance(now);
+        self.reorder.probability = reorder.probability;
+        self.reorder_delay = reorder.delay;
+    }
+
+    /// Polices what is offered from now on, beginning with a full bucket.
+    pub fn set_policer(&mut self, now: Instant, policer: Option<Policer>) {
+        self.policer = policer.map(|policer| TokenBucket::new(policer, now));
+    }
+
+    /// Lets the queue signal congestion before it is full. To be said before the first packet
+    /// comes: while packets wait in a queue of another kind, nothing changes.
+    pub fn set_aqm(&mut self, aqm: Option<Aqm>, site: &Site) {
+        let seed = self.seed ^ AQM_STREAM;
+        if self
+            .discipline
+            .as_ref()
+            .is_none_or(|queue| queue.packets() == 0)
+        {
+            self.early = aqm.and_then(|aqm| AnyEarly::new(aqm, site, seed));
+            self.discipline = aqm.and_then(|aqm| AnyDiscipline::new(aqm, site, seed));
+        }
+    }
+
+    /// The next packets accepted arrive later than in their turn, in their order; those behind
+    /// them do not wait. Follows upon a hold under way.
+    pub fn hold_next(&mut self, now: Instant, hold: Hold) {
+        self.advance(now);
+        if hold.packets > 0 {
+            self.scripted_holds.push_back(hold);
+        }
+    }
+
+    /// Drops the next `count` packets offered.
+    pub fn drop_next(&mut self, count: u64) {
+        self.scripted_drops = self.scripted_drops.saturating_add(count);
+    }
+}

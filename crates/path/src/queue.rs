@@ -1,0 +1,185 @@
+//! Queues: what waits for a link, and when it is marked or dropped before the queue is full.
+//!
+//! Early signals judge a packet as it comes, and leave the queue to the link. Disciplines are queues of
+//! their own: they judge a packet as it is taken out, or by how long those before it waited. Each lies in a file of
+//! its own, which declares its options, and has one line in the registry below.
+
+mod codel;
+mod discipline;
+mod dualpi2;
+mod early;
+mod fq_codel;
+#[cfg(test)]
+mod linux_tests;
+mod mark;
+mod pie;
+mod red;
+
+use paceline_units::options::{Named, OptionValue, Parameters};
+use paceline_units::{Instant, Site};
+
+use crate::packet::{DropCause, Packet, QueueLimit};
+
+use discipline::Discipline;
+pub(crate) use discipline::Fate;
+use early::Early;
+pub(crate) use early::{Found, Signal, transmissions};
+
+/// Declares every queue: `module: Options, Queue = "name in scenarios", "what it is, in a line";`.
+macro_rules! registry {
+    (
+        disciplines {
+            $($module:ident: $options:ident, $queue:ident = $name:literal, $summary:literal;)*
+        }
+        early {
+            $($early_module:ident: $early_options:ident, $early:ident = $early_name:literal, $early_summary:literal;)*
+        }
+    ) => {
+        $(pub use $module::$options;)*
+        $(pub use $early_module::$early_options;)*
+
+        /// How a queue that is more than drop-tail marks or drops, with its options.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "each variant is its options")]
+        pub enum Aqm {
+            $($options($options),)*
+            $($early_options($early_options),)*
+        }
+
+        impl Aqm {
+            /// The one that a scenario names, with options that have been checked; none for drop-tail alone.
+            pub fn named(name: &str, options: &[(&str, OptionValue)]) -> Option<Self> {
+                match name {
+                    $($name => <$options>::with(options).ok().map(Self::$options),)*
+                    $($early_name => <$early_options>::with(options).ok().map(Self::$early_options),)*
+                    _ => None,
+                }
+            }
+        }
+
+        /// The disciplines that a scenario can name as the `kind` of a queue.
+        pub const QUEUES: &[Named] = &[
+            DROPTAIL,
+            $(Named {
+                name: $name,
+                summary: $summary,
+                title: stringify!($options),
+                about: <$options as Parameters>::ABOUT,
+                option: <$options as Parameters>::info,
+                check: |values, site| <$options>::holding(values).check(site),
+            }),*
+        ];
+
+        /// The early signals that a scenario can give a drop-tail queue, each a key of it.
+        pub const EARLY_SIGNALS: &[Named] = &[$(Named {
+            name: $early_name,
+            summary: $early_summary,
+            title: stringify!($early_options),
+            about: <$early_options as Parameters>::ABOUT,
+            option: <$early_options as Parameters>::info,
+            check: |values, site| <$early_options>::holding(values).check(site),
+        }),*];
+
+        /// A queue that the link asks for its next packet each time it becomes free.
+        pub(crate) enum AnyDiscipline<P> { $($options($module::$queue<P>)),* }
+
+        impl<P: Packet> AnyDiscipline<P> {
+            /// None for what judges packets as they come.
+            pub(crate) fn new(aqm: Aqm, site: &Site, seed: u64) -> Option<Self> {
+                match aqm {
+                    $(Aqm::$options(options) => {
+                        Some(Self::$options(Discipline::new(options, site, seed)))
+                    })*
+                    $(Aqm::$early_options(_) => None,)*
+                }
+            }
+
+            /// Takes a packet in, or says why not. Others may have to go for it. No `limit` holds for
+            /// what will not have to wait.
+            pub(crate) fn enqueue(
+                &mut self,
+                now: Instant,
+                packet: P,
+                limit: Option<QueueLimit>,
+                fate: &mut Fate<'_, P>,
+            ) -> Result<(), DropCause> {
+                match self { $(Self::$options(queue) => offer(queue, now, packet, limit, fate)),* }
+            }
+
+            /// The next packet to transmit; `fate` hears of what is dropped instead.
+            pub(crate) fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+                match self { $(Self::$options(queue) => queue.dequeue(now, fate)),* }
+            }
+
+            pub(crate) fn bytes(&self) -> u64 {
+                match self { $(Self::$options(queue) => queue.bytes()),* }
+            }
+
+            pub(crate) fn packets(&self) -> u64 {
+                match self { $(Self::$options(queue) => queue.packets()),* }
+            }
+        }
+
+        /// An early signal at work.
+        #[derive(Clone, Debug)]
+        pub(crate) enum AnyEarly { $($early_options($early_module::$early)),* }
+
+        impl AnyEarly {
+            /// None for what is a queue of its own.
+            pub(crate) fn new(aqm: Aqm, site: &Site, seed: u64) -> Option<Self> {
+                match aqm {
+                    $(Aqm::$early_options(options) => {
+                        Some(Self::$early_options(Early::new(options, site, seed)))
+                    })*
+                    $(Aqm::$options(_) => None,)*
+                }
+            }
+
+            pub(crate) fn judge(&mut self, found: Found) -> Signal {
+                match self { $(Self::$early_options(early) => early.judge(found)),* }
+            }
+        }
+    };
+}
+
+registry! {
+    disciplines {
+        codel: Codel, CodelQueue = "codel", "controlled delay (RFC 8289)";
+        fq_codel: FqCodel, FqCodelQueue = "fq_codel", "fair queues, each with CoDel (RFC 8290)";
+        pie: Pie, PieQueue = "pie", "proportional integral controller enhanced (RFC 8033)";
+        dualpi2: DualPi2, DualPi2Queue = "dualpi2", "a Classic and an L4S queue, coupled (RFC 9332)";
+    }
+    early {
+        mark: StepMark, Step = "mark", "Marks with CE what finds more waiting than a threshold";
+        red: Red, RedState = "red", "Random early detection";
+    }
+}
+
+const DROPTAIL: Named = Named {
+    name: "droptail",
+    summary: "first in, first out; what does not fit is dropped on arrival",
+    title: "DropTail",
+    about: &["First in, first out; what does not fit is dropped on arrival"],
+    option: |_| None,
+    check: |_, _| None,
+};
+
+/// Offers a packet to a queue, unless it would be too much.
+fn offer<P: Packet, Q: Discipline<P>>(
+    queue: &mut Q,
+    now: Instant,
+    packet: P,
+    limit: Option<QueueLimit>,
+    fate: &mut Fate<'_, P>,
+) -> Result<(), DropCause> {
+    let fits = match limit {
+        None => true,
+        Some(QueueLimit::Packets(limit)) => queue.packets() < limit,
+        Some(QueueLimit::Bytes(limit)) => queue.bytes() + queue.space_for(packet.size()) <= limit,
+    };
+    if !fits && !Q::MAKES_ROOM {
+        queue.on_overflow();
+        return Err(DropCause::Queue);
+    }
+    queue.enqueue(now, packet, limit, fate)
+}

@@ -1,0 +1,357 @@
+//! Controlled delay (RFC 8289).
+
+use paceline_units::limits::MAX_RTT_NS;
+use paceline_units::{Duration, Instant, Site, parameters};
+
+use super::discipline::{Discipline, Fate, Fifo, Waiting};
+use crate::packet::{DropCause, Packet, QueueLimit};
+
+parameters! {
+    /// Controlled delay (RFC 8289): drops or marks at the head while packets have waited longer than
+    /// the target for an interval.
+    ///
+    /// The RFC's steps have no marks (section 1 and RFC 8290 section 5.2.6 allow them); done as Linux does it: a mark
+    /// counts as a drop, and the packet goes on.
+    pub struct Codel {
+        /// How long packets may wait (`TARGET`).
+        target: Nanos(1, MAX_RTT_NS) = Duration::from_millis(5);
+        /// For how long they may wait longer (`INTERVAL`).
+        interval: Nanos(1, MAX_RTT_NS) = Duration::from_millis(100);
+        /// Whether ECN-capable packets are marked instead of dropped.
+        ecn: Flag = true;
+    }
+}
+
+/// What CoDel remembers of a queue (section 5.2).
+#[derive(Clone, Debug)]
+pub(super) struct CodelState {
+    /// When the sojourn will have been above the target for an interval; none below it.
+    first_above: Option<Instant>,
+    drop_next: Instant,
+    /// Drops since the dropping state was entered.
+    count: u32,
+    /// What that was upon the last entry.
+    last_count: u32,
+    dropping: bool,
+    /// The largest packet: no more than that waiting is no standing queue (`MAXPACKET`).
+    max_packet: u64,
+    /// Linux's estimate of 1 / sqrt(count) instead of the root, to replay what it did.
+    #[cfg(test)]
+    pub(super) estimate: Option<super::linux_tests::InverseRoot>,
+}
+
+impl CodelState {
+    pub(super) fn new(max_packet: u64) -> Self {
+        Self {
+            max_packet,
+            first_above: None,
+            drop_next: Instant::ZERO,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            #[cfg(test)]
+            estimate: None,
+        }
+    }
+
+    fn set_count(&mut self, count: u32) {
+        self.count = count;
+        #[cfg(test)]
+        if let Some(estimate) = &mut self.estimate {
+            estimate.follow(count);
+        }
+    }
+
+    /// Section 5.6: drops come closer together with the square root of their number.
+    fn control_law(&self, codel: &Codel, from: Instant) -> Instant {
+        #[cfg(test)]
+        if let Some(estimate) = self.estimate {
+            return from + estimate.share(codel.interval);
+        }
+        let interval = codel.interval.as_nanos() as f64 / f64::from(self.count).sqrt();
+        from + Duration::from_nanos(interval as u64)
+    }
+
+    /// Section 5.5: the next packet that is not dropped.
+    pub(super) fn dequeue<P: Packet>(
+        &mut self,
+        codel: &Codel,
+        queue: &mut Fifo<P>,
+        now: Instant,
+        fate: &mut Fate<'_, P>,
+    ) -> Option<P> {
+        let (mut head, mut ok_to_drop) = self.take(codel, queue, now);
+        if self.dropping {
+            // The sojourn is below the target: leave the dropping state.
+            self.dropping = ok_to_drop;
+            while self.dropping && now >= self.drop_next {
+                let mut packet = head?.packet;
+                self.set_count(self.count.saturating_add(1));
+                if codel.ecn && fate.mark(&mut packet) {
+                    self.drop_next = self.control_law(codel, self.drop_next);
+                    return Some(packet);
+                }
+                fate.drop(now, packet, DropCause::Early);
+                (head, ok_to_drop) = self.take(codel, queue, now);
+                match ok_to_drop {
+                    true => self.drop_next = self.control_law(codel, self.drop_next),
+                    false => self.dropping = false,
+                }
+            }
+        } else if ok_to_drop {
+            let mut packet = head?.packet;
+            let marked = codel.ecn && fate.mark(&mut packet);
+            if marked {
+                head = Some(Waiting { packet, since: now });
+            } else {
+                fate.drop(now, packet, DropCause::Early);
+                (head, _) = self.take(codel, queue, now);
+            }
+            self.dropping = true;
+            // Begin at the rate that held the queue last time, if that was not long ago.
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now.since(self.drop_next) < codel.interval * 16;
+            self.set_count(if delta > 1 && recent { delta } else { 1 });
+            self.drop_next = self.control_law(codel, now);
+            self.last_count = self.count;
+        }
+        head.map(|head| head.packet)
+    }
+
+    /// Section 5.6, `dodequeue`: the head, and whether it has been bad for long enough to drop it.
+    fn take<P: Packet>(
+        &mut self,
+        codel: &Codel,
+        queue: &mut Fifo<P>,
+        now: Instant,
+    ) -> (Option<Waiting<P>>, bool) {
+        let Some(head) = queue.pop() else {
+            self.first_above = None;
+            return (None, false);
+        };
+        let sojourn = now.since(head.since);
+        if sojourn < codel.target || queue.bytes() <= self.max_packet {
+            self.first_above = None;
+            return (Some(head), false);
+        }
+        let first_above = *self.first_above.get_or_insert(now + codel.interval);
+        (Some(head), now >= first_above)
+    }
+}
+
+/// One queue with CoDel.
+pub(crate) struct CodelQueue<P> {
+    codel: Codel,
+    pub(super) state: CodelState,
+    pub(super) fifo: Fifo<P>,
+}
+
+impl<P: Packet> Discipline<P> for CodelQueue<P> {
+    type Options = Codel;
+
+    fn new(codel: Codel, site: &Site, _: u64) -> Self {
+        Self {
+            codel,
+            state: CodelState::new(site.mtu.get()),
+            fifo: Fifo::new(),
+        }
+    }
+
+    /// Section 5.4.
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        packet: P,
+        _: Option<QueueLimit>,
+        _: &mut Fate<'_, P>,
+    ) -> Result<(), DropCause> {
+        self.fifo.push(now, packet);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+        self.state.dequeue(&self.codel, &mut self.fifo, now, fate)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    fn packets(&self) -> u64 {
+        self.fifo.packets()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::*;
+
+    fn us(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(n)
+    }
+
+    fn ms(n: u64) -> Instant {
+        us(n * 1000)
+    }
+
+    fn codel(ecn: bool) -> CodelQueue<Probe> {
+        let codel = Codel {
+            ecn,
+            ..Codel::default()
+        };
+        CodelQueue::new(codel, &SITE, 1)
+    }
+
+    /// A thousand packets at time zero.
+    fn standing(ecn: bool, capable: u8) -> CodelQueue<Probe> {
+        let mut queue = codel(ecn);
+        for number in 0..1000 {
+            let probe = Probe {
+                ecn: capable,
+                ..Probe::new(number, 1500)
+            };
+            queue.fifo.push(Instant::ZERO, probe);
+        }
+        queue
+    }
+
+    #[test]
+    fn the_control_law_goes_with_the_square_root() {
+        let codel = codel(false).codel;
+        // 100 ms / sqrt(2) = 70.710678..., / sqrt(3) = 57.735026...
+        let gaps = [1, 2, 3, 4].map(|count| {
+            let mut state = CodelState::new(1500);
+            state.set_count(count);
+            state.control_law(&codel, ms(0)).since(ms(0)).as_nanos()
+        });
+        assert_eq!(gaps, [100_000_000, 70_710_678, 57_735_026, 50_000_000]);
+    }
+
+    /// By hand, one packet each millisecond from 1 ms on: the sojourn at 5 ms is the first of 5 ms,
+    /// so the first drop may come 100 ms after that, at 105 ms. Then at 205 ms, and from there
+    /// 70.71 and 57.74 ms apart: 275.71 and 333.45 ms, that is upon the dequeues at 276 and 334 ms.
+    #[test]
+    fn a_standing_queue_is_dropped_from_by_the_control_law() {
+        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        for at in 1..=380 {
+            let packet = queue.dequeue(ms(at), &mut grave.fate());
+            assert!(packet.is_some());
+        }
+        let times: Vec<u64> = grave
+            .dropped
+            .iter()
+            .map(|(at, _)| at.as_nanos() / 1_000_000)
+            .collect();
+        assert_eq!(times, [105, 205, 276, 334]);
+        // At the head: the n-th dequeue takes number n - 1, and one more for each drop before it.
+        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(queue.state.count, 4);
+    }
+
+    #[test]
+    fn several_drops_that_are_due_come_at_once() {
+        let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+        for at in [5, 105] {
+            queue.dequeue(ms(at), &mut grave.fate());
+        }
+        // Due at 205, 275.7, 333.4, 383.4 and 428.2 ms.
+        let packet = queue.dequeue(ms(430), &mut grave.fate()).unwrap();
+        assert_eq!(grave.numbers(), [1, 3, 4, 5, 6, 7]);
+        assert_eq!(packet.number, 8);
+        assert_eq!(queue.state.count, 6);
+    }
+
+    #[test]
+    fn with_ecn_it_marks_and_goes_on() {
+        let (mut queue, mut grave) = (standing(true, 1), Grave::new());
+        let mut marked = Vec::new();
+        for at in 1..=380 {
+            let packet = queue.dequeue(ms(at), &mut grave.fate()).unwrap();
+            if packet.marked {
+                marked.push(at);
+            }
+        }
+        assert_eq!(marked, [105, 205, 276, 334]);
+        assert!(grave.dropped.is_empty());
+        // What cannot be marked is dropped, and nothing is marked where that is not asked for.
+        let (mut queue, mut grave) = (standing(true, 0), Grave::new());
+        let (mut plain, mut other) = (standing(false, 1), Grave::new());
+        for at in 1..=380 {
+            queue.dequeue(ms(at), &mut grave.fate());
+            plain.dequeue(ms(at), &mut other.fate());
+        }
+        assert_eq!(grave.numbers(), [104, 205, 277, 336]);
+        assert_eq!(other.numbers(), [104, 205, 277, 336]);
+    }
+
+    #[test]
+    fn a_dip_below_the_target_starts_the_interval_anew() {
+        let (mut queue, mut grave) = (codel(false), Grave::new());
+        // Three packets always stand behind; those taken waited 6 ms but for one.
+        for at in 0..200_u64 {
+            let since = if at == 60 {
+                ms(at)
+            } else {
+                ms(at.saturating_sub(6))
+            };
+            queue.fifo = Fifo::new();
+            for number in 0..3 {
+                queue.fifo.push(since, Probe::new(number, 1500));
+            }
+            queue.dequeue(ms(at), &mut grave.fate());
+        }
+        // Above from 61 ms on: the first may go at 161 ms, not at 105.
+        assert_eq!(
+            grave.dropped.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            [ms(161)]
+        );
+    }
+
+    /// One goes and one comes each 10 ms, so that the head has waited 10 ms and more for a second.
+    /// With one packet of the largest size behind it none goes; with two, the tenth above the
+    /// target, 100 ms after the first.
+    #[test]
+    fn one_packet_behind_is_no_standing_queue() {
+        for (standing, drops) in [(1, false), (2, true)] {
+            let (mut queue, mut grave) = (codel(false), Grave::new());
+            (0..standing).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+            for at in 1..=100 {
+                queue.fifo.push(ms(at * 10), Probe::new(99, 1500));
+                queue.dequeue(ms(at * 10), &mut grave.fate());
+                if grave.dropped.len() == 1 {
+                    assert_eq!(grave.dropped[0].0, ms(110));
+                    break;
+                }
+            }
+            assert_eq!(grave.dropped.len() == 1, drops, "{standing}");
+        }
+    }
+
+    /// At its eighth drop, at 507 ms, it leaves, and comes back soon after: it begins at the
+    /// count that it had since the last entry, 8 - 1 = 7, and long after at 1. After three drops
+    /// that is 2, and after two, a difference of one, again 1.
+    #[test]
+    fn a_soon_return_begins_at_the_old_rate() {
+        for (drops, later, count) in [(8, 200, 7), (8, 5000, 1), (3, 200, 2), (2, 200, 1)] {
+            let (mut queue, mut grave) = (standing(false, 0), Grave::new());
+            let mut at = 1;
+            while queue.state.count < drops {
+                queue.dequeue(ms(at), &mut grave.fate());
+                at += 1;
+            }
+            queue.fifo = Fifo::new();
+            assert_eq!(queue.dequeue(ms(at), &mut grave.fate()), None);
+            assert!(!queue.state.dropping);
+            let (from, before) = (at + later, grave.dropped.len());
+            (0..300).for_each(|n| queue.fifo.push(ms(from), Probe::new(n, 1500)));
+            let mut at = from;
+            while grave.dropped.len() == before {
+                at += 1;
+                queue.dequeue(ms(at), &mut grave.fate());
+            }
+            assert_eq!(at, from + 105);
+            assert_eq!(queue.state.count, count);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Queues that decide as a packet is taken out: what each of them does, and what they share.
+
+use std::collections::VecDeque;
+
+use paceline_units::options::Parameters;
+use paceline_units::{Instant, Site};
+
+use crate::Counters;
+use crate::packet::{DropCause, Packet, QueueLimit};
+
+/// A queue that the link asks for its next packet each time it becomes free.
+pub(crate) trait Discipline<P: Packet>: Sized {
+    /// What a scenario may set.
+    type Options: Parameters;
+
+    /// Whether it drops others to take in what does not fit.
+    const MAKES_ROOM: bool = false;
+
+    /// An empty queue.
+    fn new(options: Self::Options, site: &Site, seed: u64) -> Self;
+
+    /// Takes in a packet that fits, or says why not.
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        packet: P,
+        limit: Option<QueueLimit>,
+        fate: &mut Fate<'_, P>,
+    ) -> Result<(), DropCause>;
+
+    /// The next packet to transmit; `fate` hears of what is dropped instead.
+    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P>;
+
+    /// Bytes waiting.
+    fn bytes(&self) -> u64;
+
+    /// Packets waiting.
+    fn packets(&self) -> u64;
+
+    /// The bytes that must be free for a packet of `size` bytes.
+    fn space_for(&self, size: u32) -> u64 {
+        u64::from(size)
+    }
+
+    /// What came did not fit.
+    fn on_overflow(&mut self) {}
+}
+
+/// Where those packets go that a queue does not pass on as they came.
+pub(crate) struct Fate<'l, P> {
+    pub(crate) counters: &'l mut Counters,
+    /// What was dropped and when, if anybody wants to know.
+    pub(crate) told: Option<&'l mut VecDeque<(Instant, P)>>,
+}
+
+impl<P: Packet> Fate<'_, P> {
+    /// Marks a packet; false if it is not ECN-capable.
+    pub(crate) fn mark(&mut self, packet: &mut P) -> bool {
+        let marked = packet.mark();
+        if marked {
+            self.counters.marked.add(packet.size());
+        }
+        marked
+    }
+
+    /// Drops a packet that the queue held: early, or for want of space.
+    pub(crate) fn drop(&mut self, now: Instant, packet: P, cause: DropCause) {
+        let size = packet.size();
+        self.counters.held.remove(size);
+        match cause {
+            DropCause::Queue => self.counters.dropped_queue.add(size),
+            _ => self.counters.dropped_early.add(size),
+        }
+        if let Some(told) = &mut self.told {
+            told.push_back((now, packet));
+        }
+    }
+}
+
+/// A packet and when it came.
+pub(crate) struct Waiting<P> {
+    pub(crate) packet: P,
+    pub(crate) since: Instant,
+}
+
+/// First in, first out, with the time at which each came.
+pub(crate) struct Fifo<P> {
+    waiting: VecDeque<Waiting<P>>,
+    bytes: u64,
+}
+
+impl<P: Packet> Fifo<P> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn push(&mut self, now: Instant, packet: P) {
+        self.bytes += u64::from(packet.size());
+        self.waiting.push_back(Waiting { packet, since: now });
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Waiting<P>> {
+        let head = self.waiting.pop_front()?;
+        self.bytes -= u64::from(head.packet.size());
+        Some(head)
+    }
+
+    /// When the head came.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.waiting.front().map(|head| head.since)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn packets(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Packets and a place for those that are dropped.
+
+    use super::*;
+    use paceline_units::{Bytes, Duration, Rate};
+
+    /// 50 Mbit/s, 40 ms, full packets of 1500 bytes.
+    pub(crate) const SITE: Site = Site {
+        rate: Rate::from_bps(50_000_000),
+        rtt: Duration::from_millis(40),
+        mtu: Bytes::new(1500),
+    };
+
+    /// Its number, size, flow, and ECN: none, classic, L4S.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(crate) struct Probe {
+        pub(crate) number: u32,
+        pub(crate) size: u32,
+        pub(crate) flow: u64,
+        pub(crate) ecn: u8,
+        pub(crate) marked: bool,
+    }
+
+    impl Probe {
+        pub(crate) fn new(number: u32, size: u32) -> Self {
+            Self {
+                number,
+                size,
+                flow: 0,
+                ecn: 0,
+                marked: false,
+            }
+        }
+    }
+
+    impl Packet for Probe {
+        fn size(&self) -> u32 {
+            self.size
+        }
+
+        fn mark(&mut self) -> bool {
+            self.marked = self.ecn > 0;
+            self.marked
+        }
+
+        fn flow(&self) -> u64 {
+            self.flow
+        }
+
+        fn is_l4s(&self) -> bool {
+            self.ecn == 2
+        }
+    }
+
+    /// Counters that hold plenty, and what was dropped.
+    pub(crate) struct Grave {
+        pub(crate) counters: Counters,
+        pub(crate) dropped: VecDeque<(Instant, Probe)>,
+    }
+
+    impl Grave {
+        pub(crate) fn new() -> Self {
+            let mut counters = Counters::default();
+            (0..10_000).for_each(|_| counters.held.add(u32::MAX));
+            Self {
+                counters,
+                dropped: VecDeque::new(),
+            }
+        }
+
+        pub(crate) fn fate(&mut self) -> Fate<'_, Probe> {
+            Fate {
+                counters: &mut self.counters,
+                told: Some(&mut self.dropped),
+            }
+        }
+
+        pub(crate) fn numbers(&self) -> Vec<u32> {
+            self.dropped.iter().map(|(_, probe)| probe.number).collect()
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Two coupled queues, one of them for L4S (RFC 9332).
+
+use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
+use paceline_units::{Duration, Gain, Instant, Site, parameters};
+
+use super::discipline::{Discipline, Fate, Fifo, Waiting};
+use super::early::share;
+use crate::packet::{DropCause, Packet, QueueLimit};
+
+parameters! {
+    /// DualPI2 (RFC 9332, appendix A): a Classic queue and one for L4S, whose marks are coupled.
+    ///
+    /// With the overload code of A.2. The RFC leaves the scheduler open; this is a weighted round robin, as in Linux
+    /// (`classic_protection`).
+    pub struct DualPi2 {
+        /// The delay to hold in the Classic queue.
+        target: Nanos(MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(15);
+        /// The longest round trip that it is to be stable at; the gains follow from it.
+        rtt_max: Nanos(3 * MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(100);
+        /// The coupling factor `k`.
+        coupling: Count(1, 1000) = 2;
+        /// The sojourn in the L4S queue from which on it marks (`minTh`).
+        ramp_min: Nanos(0, MAX_RTT_NS) = Duration::from_micros(800);
+        /// How much more marks all (`range`).
+        ramp_range: Nanos(0, MAX_RTT_NS) = Duration::from_micros(400);
+        /// What the Classic queue gets at least while both have packets.
+        classic_share: Share = Gain::from_millionths(100_000);
+    }
+}
+
+/// As long as no more packets are in the L4S queue, it marks none of its own (`Th_len`).
+const RAMP_PACKETS: u64 = 1;
+
+impl DualPi2 {
+    /// Appendix A.1: the sampling interval, and the gains per second.
+    fn controller(&self) -> (Duration, f64, f64) {
+        let update = self
+            .target
+            .min(self.rtt_max / 3)
+            .max(Duration::from_nanos(1));
+        let rtt_max = self.rtt_max.as_secs_f64();
+        let alpha = 0.1 * update.as_secs_f64() / (rtt_max * rtt_max);
+        (update, alpha, 0.3 / rtt_max)
+    }
+
+    /// `p_Cmax`: from there on what could be marked is dropped.
+    fn most_classic(&self) -> f64 {
+        let k = f64::from(self.coupling);
+        (1.0 / (k * k)).min(1.0)
+    }
+}
+
+/// One of the two.
+struct Lane<P> {
+    fifo: Fifo<P>,
+    /// What `recur` has gathered.
+    count: f64,
+}
+
+impl<P: Packet> Lane<P> {
+    fn new() -> Self {
+        Self {
+            fifo: Fifo::new(),
+            count: 0.0,
+        }
+    }
+
+    /// True as often as the likelihood says, at even distances.
+    fn recur(&mut self, likelihood: f64) -> bool {
+        self.count += likelihood;
+        let fires = self.count > 1.0;
+        if fires {
+            self.count -= 1.0;
+        }
+        fires
+    }
+
+    /// How long the head has waited.
+    fn delay(&self, now: Instant) -> Duration {
+        self.fifo
+            .since()
+            .map_or(Duration::ZERO, |since| now.since(since))
+    }
+}
+
+/// The two queues and their controller.
+pub(crate) struct DualPi2Queue<P> {
+    config: DualPi2,
+    /// The largest packet, in bytes: for the scheduler's first turn, and what there must be space
+    /// for before one is taken in.
+    max_packet: u64,
+    l4s: Lane<P>,
+    classic: Lane<P>,
+    /// `p'`.
+    base: f64,
+    /// `prevq`.
+    old_delay: Duration,
+    next_update: Instant,
+    /// The scheduler's: the Classic queue has its turn while it is above zero.
+    credit: f64,
+}
+
+impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
+    type Options = DualPi2;
+
+    fn new(config: DualPi2, site: &Site, _: u64) -> Self {
+        let mut queue = Self {
+            l4s: Lane::new(),
+            classic: Lane::new(),
+            base: 0.0,
+            old_delay: Duration::ZERO,
+            next_update: Instant::ZERO + config.controller().0,
+            credit: 0.0,
+            config,
+            max_packet: site.mtu.get(),
+        };
+        queue.first_turn();
+        queue
+    }
+
+    /// Appendix A.1: ECT(1) and CE to the one, the rest to the other.
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        packet: P,
+        _: Option<QueueLimit>,
+        _: &mut Fate<'_, P>,
+    ) -> Result<(), DropCause> {
+        self.catch_up(now);
+        match packet.is_l4s() {
+            true => self.l4s.fifo.push(now, packet),
+            false => self.classic.fifo.push(now, packet),
+        }
+        Ok(())
+    }
+
+    /// Appendix A.1 and A.2.
+    fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
+        self.catch_up(now);
+        loop {
+            let (head, l4s, credit) = self.schedule()?;
+            let mut packet = head.packet;
+            let dropped = match l4s {
+                true => self.judge_l4s(&mut packet, now.since(head.since), fate),
+                false => self.judge_classic(&mut packet, fate),
+            };
+            if dropped {
+                fate.drop(now, packet, DropCause::Early);
+            } else {
+                self.credit += credit;
+                return Some(packet);
+            }
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.l4s.fifo.bytes() + self.classic.fifo.bytes()
+    }
+
+    fn packets(&self) -> u64 {
+        self.l4s.fifo.packets() + self.classic.fifo.packets()
+    }
+
+    /// Appendix A.1: space for the largest, lest the small ones fare better.
+    fn space_for(&self, size: u32) -> u64 {
+        self.max_packet.max(u64::from(size))
+    }
+}
+
+impl<P: Packet> DualPi2Queue<P> {
+    /// Marks or drops what leaves the L4S queue; true if it is to be dropped.
+    fn judge_l4s(&mut self, packet: &mut P, sojourn: Duration, fate: &mut Fate<'_, P>) -> bool {
+        let coupled = f64::from(self.config.coupling) * self.base;
+        // A.2: the L4S queue is overloaded, too: drop as the Classic one does.
+        if coupled >= 1.0 {
+            let classic = self.base * self.base;
+            if self.l4s.recur(classic) {
+                return true;
+            }
+            if self.l4s.recur(coupled.min(1.0)) {
+                fate.mark(packet);
+            }
+            return false;
+        }
+        // The packet itself has been taken out; the RFC's text counts it, its line 5a after 4a
+        // would not.
+        let alone = self.l4s.fifo.packets() < RAMP_PACKETS;
+        let own = if alone { 0.0 } else { self.ramp(sojourn) };
+        if self.l4s.recur(own.max(coupled)) {
+            fate.mark(packet);
+        }
+        false
+    }
+
+    /// Marks or drops what leaves the Classic queue; true if it is to be dropped.
+    fn judge_classic(&mut self, packet: &mut P, fate: &mut Fate<'_, P>) -> bool {
+        let classic = self.base * self.base;
+        self.classic.recur(classic) && (classic >= self.config.most_classic() || !fate.mark(packet))
+    }
+
+    /// `laqm`: from none at `minTh` to all a range further on.
+    fn ramp(&self, sojourn: Duration) -> f64 {
+        let above = sojourn - self.config.ramp_min;
+        if sojourn <= self.config.ramp_min {
+            0.0
+        } else if above >= self.config.ramp_range {
+            1.0
+        } else {
+            above.as_nanos() as f64 / self.config.ramp_range.as_nanos() as f64
+        }
+    }
+
+    /// Whose turn it is: the packet, whether it is of the L4S queue, and what passing it on moves
+    /// the balance by.
+    fn schedule(&mut self) -> Option<(Waiting<P>, bool, f64)> {
+        let share = share(self.config.classic_share);
+        let classic_waits = !self.classic.fifo.is_empty();
+        let size = |head: &Waiting<P>| f64::from(head.packet.size());
+        if !(classic_waits && self.credit > 0.0)
+            && let Some(head) = self.l4s.fifo.pop()
+        {
+            let credit = if classic_waits {
+                share * size(&head)
+            } else {
+                0.0
+            };
+            return Some((head, true, credit));
+        }
+        if let Some(head) = self.classic.fifo.pop() {
+            let contested = !self.l4s.fifo.is_empty();
+            let credit = if contested {
+                (share - 1.0) * size(&head)
+            } else {
+                0.0
+            };
+            return Some((head, false, credit));
+        }
+        self.first_turn();
+        None
+    }
+
+    /// After a rest the queue with the greater weight begins.
+    fn first_turn(&mut self) {
+        self.credit = self.max_packet as f64 * (2.0 * share(self.config.classic_share) - 1.0);
+    }
+
+    /// Does the updates that were due up to `now`.
+    fn catch_up(&mut self, now: Instant) {
+        let (every, alpha, beta) = self.config.controller();
+        while self.next_update <= now {
+            self.update(self.next_update, alpha, beta);
+            self.next_update += every;
+            let rests = self.packets() == 0 && self.base == 0.0 && self.old_delay == Duration::ZERO;
+            if rests && self.next_update <= now {
+                let missed = now.since(self.next_update).as_nanos() / every.as_nanos();
+                self.next_update += every * (missed + 1);
+            }
+        }
+    }
+
+    /// Appendix A.1, `dualpi2_update`; with A.2 the longer of the two delays counts.
+    fn update(&mut self, at: Instant, alpha: f64, beta: f64) {
+        let delay = self.classic.delay(at).max(self.l4s.delay(at));
+        let (now, old) = (delay.as_secs_f64(), self.old_delay.as_secs_f64());
+        let step = alpha * (now - self.config.target.as_secs_f64()) + beta * (now - old);
+        self.base = (self.base + step).clamp(0.0, 1.0);
+        self.old_delay = delay;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AnyDiscipline;
+    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::*;
+
+    fn us(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(n)
+    }
+
+    fn ms(n: u64) -> Instant {
+        us(n * 1000)
+    }
+
+    fn dual() -> DualPi2Queue<Probe> {
+        DualPi2Queue::new(DualPi2::default(), &SITE, 1)
+    }
+
+    fn probe(number: u32, ecn: u8) -> Probe {
+        Probe {
+            ecn,
+            ..Probe::new(number, 1500)
+        }
+    }
+
+    fn put(queue: &mut DualPi2Queue<Probe>, at: Instant, probe: Probe) {
+        let taken = queue.enqueue(at, probe, None, &mut Grave::new().fate());
+        assert_eq!(taken, Ok(()));
+    }
+
+    fn near(value: f64, wanted: f64) {
+        assert!((value - wanted).abs() < 1e-9, "{value}, not {wanted}");
+    }
+
+    #[test]
+    fn the_gains_follow_from_the_longest_round_trip() {
+        let (update, alpha, beta) = dual().config.controller();
+        assert_eq!(update, Duration::from_millis(15));
+        near(alpha, 0.15);
+        near(beta, 3.0);
+        near(dual().config.most_classic(), 0.25);
+    }
+
+    /// By hand, a packet that comes at 0 and stays: at 15 ms the delay is 15 ms, so p' = 0.15 x 0 +
+    /// 3 x 0.015 = 0.045; at 30 ms 0.15 x 0.015 + 3 x 0.015 = 0.04725 more.
+    #[test]
+    fn the_base_probability_is_proportional_and_integral() {
+        let mut queue = dual();
+        put(&mut queue, ms(0), probe(0, 0));
+        queue.catch_up(ms(15));
+        near(queue.base, 0.045);
+        queue.catch_up(ms(30));
+        near(queue.base, 0.092_25);
+        // Gone: 0.15 x -0.015 - 3 x 0.03 = -0.09225, and no less than nothing.
+        let mut grave = Grave::new();
+        queue.dequeue(ms(31), &mut grave.fate()).unwrap();
+        queue.catch_up(ms(45));
+        near(queue.base, 0.0);
+        queue.catch_up(ms(60));
+        assert_eq!(queue.base, 0.0);
+    }
+
+    /// Line 2a of figure 8: an L4S packet of 0 ms waits longer than a Classic one of 5 ms.
+    #[test]
+    fn the_longer_delay_drives_the_base_probability() {
+        for (l4s, classic) in [(0, 5), (5, 0)] {
+            let mut queue = dual();
+            let mut coming = [(l4s, 2), (classic, 0)];
+            coming.sort_unstable();
+            for (at, ecn) in coming {
+                put(&mut queue, ms(at), probe(0, ecn));
+            }
+            queue.catch_up(ms(15));
+            near(queue.base, 0.045);
+        }
+    }
+
+    /// Line 2 of figure 3: 3000 bytes and the largest packet are 4500, whatever comes.
+    #[test]
+    fn there_must_be_space_for_the_largest() {
+        let mut grave = Grave::new();
+        for (limit, fits) in [(4500, true), (4499, false)] {
+            let mut queue = AnyDiscipline::DualPi2(dual());
+            let limit = Some(QueueLimit::Bytes(limit));
+            for (size, fits) in [(1500, true), (1500, true), (40, fits)] {
+                let probe = Probe::new(0, size);
+                let taken = queue.enqueue(ms(0), probe, limit, &mut grave.fate());
+                assert_eq!(taken.is_ok(), fits, "{limit:?}, {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_square_and_the_double_come_at_even_distances() {
+        // p' = 0.25: one Classic packet in 16, every other L4S packet; a count fires above one, so
+        // the 17th is the first of the former and the third of the latter.
+        let (mut queue, mut grave) = (dual(), Grave::new());
+        queue.base = 0.25;
+        queue.next_update = Instant::MAX;
+        let mut pass = |ecn: u8| -> (Vec<u32>, Vec<u32>) {
+            (0..50).for_each(|number| put(&mut queue, ms(0), probe(number, ecn)));
+            let passed: Vec<Probe> =
+                std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate())).collect();
+            let marked = passed.iter().filter(|probe| probe.marked);
+            let marked = marked.map(|probe| probe.number).collect();
+            (
+                marked,
+                std::mem::take(&mut grave.dropped)
+                    .iter()
+                    .map(|(_, p)| p.number)
+                    .collect(),
+            )
+        };
+        assert_eq!(pass(0), (vec![], vec![16, 32, 48]));
+        // 0.125 is left.
+        assert_eq!(pass(1), (vec![14, 30, 46], vec![]));
+        let (marked, dropped) = pass(2);
+        assert_eq!(marked, (2..50).step_by(2).collect::<Vec<u32>>());
+        assert!(dropped.is_empty());
+    }
+
+    #[test]
+    fn the_ramp_marks_from_800_to_1200_us() {
+        let queue = dual();
+        let at = |us| queue.ramp(Duration::from_micros(us));
+        assert_eq!(
+            [at(0), at(800), at(1000), at(1200), at(5000)],
+            [0.0, 0.0, 0.5, 1.0, 1.0]
+        );
+        // All of a standing queue but its last packet, which is alone.
+        let (mut queue, mut grave) = (dual(), Grave::new());
+        (0..5).for_each(|number| put(&mut queue, us(0), probe(number, 2)));
+        let marked: Vec<bool> = (0..5)
+            .map(|_| queue.dequeue(us(2000), &mut grave.fate()).unwrap().marked)
+            .collect();
+        // The first brings the count to one, not above it.
+        assert_eq!(marked, [false, true, true, true, false]);
+    }
+
+    #[test]
+    fn overload_drops_in_both_and_marks_no_longer_help() {
+        let (mut queue, mut grave) = (dual(), Grave::new());
+        queue.next_update = Instant::MAX;
+        // p' = 0.5: p_CL = 1, p_C = 0.25 = p_Cmax. One in four goes, ECN or not.
+        queue.base = 0.5;
+        for ecn in [0, 1] {
+            (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, ecn)));
+        }
+        while queue.dequeue(ms(0), &mut grave.fate()).is_some() {}
+        assert!(
+            (49..=50).contains(&grave.dropped.len()),
+            "{}",
+            grave.dropped.len()
+        );
+        assert_eq!(grave.counters.marked.packets, 0);
+        let before = grave.dropped.len();
+        (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, 2)));
+        let passed: Vec<Probe> =
+            std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate())).collect();
+        // What passes is marked; both draw on one count, as in the RFC.
+        let dropped = grave.dropped.len() - before;
+        assert_eq!(passed.len() + dropped, 100);
+        assert!((20..=50).contains(&dropped), "{dropped}");
+        assert!(passed.iter().filter(|probe| probe.marked).count() >= passed.len() - 2);
+    }
+
+    #[test]
+    fn l4s_goes_first_and_classic_gets_its_share() {
+        let (mut queue, mut grave) = (dual(), Grave::new());
+        queue.next_update = Instant::MAX;
+        for number in 0..1000 {
+            put(&mut queue, ms(0), probe(number, 0));
+            put(&mut queue, ms(0), probe(1000 + number, 2));
+        }
+        let order: Vec<bool> = (0..1000)
+            .map(|_| queue.dequeue(ms(0), &mut grave.fate()).unwrap().ecn == 2)
+            .collect();
+        assert!(order[..9].iter().all(|l4s| *l4s));
+        let classic = order.iter().filter(|l4s| !**l4s).count();
+        assert!((98..=101).contains(&classic), "{classic}");
+        // Alone, either has all.
+        let (mut queue, mut grave) = (dual(), Grave::new());
+        (0..10).for_each(|number| put(&mut queue, ms(0), probe(number, 0)));
+        let alone = std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate()));
+        assert_eq!(alone.count(), 10);
+    }
+}

@@ -1,0 +1,83 @@
+//! Step marking.
+
+use paceline_units::{Bytes, Duration, Site, Size, parameters};
+
+use super::early::{Early, Found, Signal};
+
+parameters! {
+    /// Step marking, as DCTCP asks for (RFC 8257 section 3.1). Packets that are not ECN-capable pass.
+    pub struct StepMark {
+        /// What may wait, the packet itself included, or how long a packet may.
+        threshold: Size = Size::Bytes(Bytes::ZERO),
+            needs "say from where on: threshold = \"100 kB\", \"65 packets\" or \"50 us\"";
+    }
+}
+
+/// How much may wait, or how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// In bytes on the wire.
+    Bytes(u64),
+    /// In packets.
+    Packets(u64),
+    /// The sojourn that the packet faces at the rate in force.
+    Sojourn(Duration),
+}
+
+impl Early for Step {
+    type Options = StepMark;
+
+    fn new(options: StepMark, site: &Site, _: u64) -> Self {
+        match options.threshold {
+            Size::Packets(packets) => Self::Packets(packets),
+            Size::Time(time) => Self::Sojourn(time),
+            size => Self::Bytes(size.to_bytes(site).get()),
+        }
+    }
+
+    fn judge(&mut self, found: Found) -> Signal {
+        let exceeded = match *self {
+            Self::Bytes(most) => found.bytes + u64::from(found.size) > most,
+            Self::Packets(most) => found.packets + 1 > most,
+            Self::Sojourn(most) => found.sojourn > most,
+        };
+        match exceeded && found.idle.is_none() {
+            true => Signal::Mark,
+            false => Signal::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::discipline::testing::SITE;
+    use super::super::early::testing::found;
+    use super::*;
+
+    fn step_of(threshold: Size) -> Step {
+        Step::new(StepMark { threshold }, &SITE, 1)
+    }
+
+    #[test]
+    fn a_step_marks_what_stands_beyond_it() {
+        for threshold in [
+            Size::Packets(3),
+            Size::Bytes(Bytes::new(3 * 1500)),
+            Size::Time(Duration::from_micros(2 * 240)),
+        ] {
+            let mut step = step_of(threshold);
+            let signals: Vec<bool> = (0..5)
+                .map(|packets| step.judge(found(packets)) == Signal::Mark)
+                .collect();
+            assert_eq!(signals, [false, false, false, true, true], "{threshold}");
+        }
+        // What finds the link idle does not wait.
+        let mut step = step_of(Size::Packets(0));
+        let idle = Found {
+            idle: Some(0),
+            ..found(0)
+        };
+        assert_eq!(step.judge(idle), Signal::None);
+        assert_eq!(step.judge(found(0)), Signal::Mark);
+    }
+}

@@ -1,0 +1,526 @@
+//! Proportional integral controller enhanced (RFC 8033).
+
+use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
+use paceline_units::{Duration, Frequency, Gain, Instant, Rng, Site, parameters};
+
+use super::discipline::{Discipline, Fate, Fifo};
+use super::early::{draw, share};
+use crate::packet::{DropCause, Packet, QueueLimit};
+
+parameters! {
+    /// Proportional integral controller enhanced (RFC 8033): drops or marks on arrival, with a
+    /// probability that follows the delay.
+    ///
+    /// With time stamps (section 4.3), ECN (5.1), derandomization (5.4) and the cap on an increase (5.5). It is always
+    /// active (5.3 is optional). Where the RFC's appendices differ, it is as in the sections and in appendix A: the
+    /// allowance for a burst is looked at first, and the probability decays once both delays are zero.
+    pub struct Pie {
+        /// The delay to hold (`QDELAY_REF`).
+        target: Nanos(1, MAX_RTT_NS) = Duration::from_millis(15);
+        /// Time between updates of the probability (`T_UPDATE`).
+        update: Nanos(MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(15);
+        /// Weight of the distance from the target.
+        alpha: Frequency = Frequency::from_millionths(125_000);
+        /// Weight of the change since the last update.
+        beta: Frequency = Frequency::from_millionths(1_250_000);
+        /// How long a burst passes without drops (`MAX_BURST`).
+        burst: Nanos(0, MAX_RTT_NS) = Duration::from_millis(150);
+        /// Whether ECN-capable packets are marked instead of dropped (section 5.1).
+        ecn: Flag = true;
+        /// The probability from which on they are dropped all the same (`mark_ecnth`).
+        mark_limit: Share = Gain::from_millionths(100_000);
+        /// Whether drops are kept from clustering (section 5.4).
+        derandomize: Flag = true;
+    }
+}
+
+/// One queue with PIE.
+pub(crate) struct PieQueue<P> {
+    pie: Pie,
+    /// The mean packet, in bytes: two of them are no queue (`MEAN_PKTSIZE`).
+    mean_packet: u64,
+    fifo: Fifo<P>,
+    probability: f64,
+    /// What the last packet taken out had waited (`current_qdelay`); zero once none waits, as in
+    /// Linux: the RFC's would stand for as long as nothing comes.
+    delay: Duration,
+    /// The same at the last update.
+    old_delay: Duration,
+    burst: Duration,
+    /// Probabilities since the last drop.
+    accumulated: f64,
+    next_update: Instant,
+    rng: Rng,
+}
+
+/// Whether what comes is dropped.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Chance {
+    None,
+    /// With the probability in force.
+    Draw,
+    Sure,
+}
+
+impl<P: Packet> Discipline<P> for PieQueue<P> {
+    type Options = Pie;
+
+    fn new(pie: Pie, site: &Site, seed: u64) -> Self {
+        Self {
+            pie,
+            mean_packet: site.mtu.get(),
+            fifo: Fifo::new(),
+            probability: 0.0,
+            delay: Duration::ZERO,
+            old_delay: Duration::ZERO,
+            burst: pie.burst,
+            accumulated: 0.0,
+            next_update: Instant::ZERO + pie.update,
+            rng: Rng::new(seed),
+        }
+    }
+
+    /// Section 4.1 and 4.4: whether a packet may come in.
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        mut packet: P,
+        _: Option<QueueLimit>,
+        fate: &mut Fate<'_, P>,
+    ) -> Result<(), DropCause> {
+        self.catch_up(now);
+        let half = self.pie.target / 2;
+        if self.probability == 0.0 && self.delay < half && self.old_delay < half {
+            self.burst = self.pie.burst;
+        }
+        if self.burst == Duration::ZERO && self.drop_early() {
+            let few = self.probability < share(self.pie.mark_limit);
+            if !(self.pie.ecn && few && fate.mark(&mut packet)) {
+                return Err(DropCause::Early);
+            }
+        }
+        self.fifo.push(now, packet);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, now: Instant, _: &mut Fate<'_, P>) -> Option<P> {
+        self.catch_up(now);
+        let head = self.fifo.pop()?;
+        self.delay = match self.fifo.is_empty() {
+            true => Duration::ZERO,
+            false => now.since(head.since),
+        };
+        Some(head.packet)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    fn packets(&self) -> u64 {
+        self.fifo.packets()
+    }
+
+    /// A drop as any other to the next (appendix B).
+    fn on_overflow(&mut self) {
+        self.accumulated = 0.0;
+    }
+}
+
+impl<P: Packet> PieQueue<P> {
+    fn drop_early(&mut self) -> bool {
+        let drops = match self.chance() {
+            Chance::None => false,
+            Chance::Sure => true,
+            Chance::Draw => draw(&mut self.rng) < self.probability,
+        };
+        if drops {
+            self.accumulated = 0.0;
+        }
+        drops
+    }
+
+    /// Section 4.1, and 5.4.
+    fn chance(&mut self) -> Chance {
+        let short = self.old_delay < self.pie.target / 2 && self.probability < 0.2;
+        if short || self.fifo.bytes() <= 2 * self.mean_packet {
+            return Chance::None;
+        }
+        if self.pie.derandomize {
+            if self.probability == 0.0 {
+                self.accumulated = 0.0;
+            }
+            self.accumulated += self.probability;
+            if self.accumulated < 0.85 {
+                return Chance::None;
+            }
+            if self.accumulated >= 8.5 {
+                return Chance::Sure;
+            }
+        }
+        Chance::Draw
+    }
+
+    /// Does the updates that were due up to `now`.
+    fn catch_up(&mut self, now: Instant) {
+        while self.next_update <= now {
+            self.update();
+            self.next_update += self.pie.update;
+            let rests = self.probability == 0.0
+                && self.delay == Duration::ZERO
+                && self.old_delay == Duration::ZERO
+                && self.burst == Duration::ZERO;
+            if rests && self.next_update <= now {
+                let missed = now.since(self.next_update).as_nanos() / self.pie.update.as_nanos();
+                self.next_update += self.pie.update * (missed + 1);
+            }
+        }
+    }
+
+    /// Section 4.2, and 5.5.
+    fn update(&mut self) {
+        let (delay, old) = (self.delay.as_secs_f64(), self.old_delay.as_secs_f64());
+        let target = self.pie.target.as_secs_f64();
+        let mut step = share(self.pie.alpha.per_second()) * (delay - target)
+            + share(self.pie.beta.per_second()) * (delay - old);
+        // Small probabilities move in small steps.
+        step /= match self.probability {
+            p if p < 0.000_001 => 2048.0,
+            p if p < 0.000_01 => 512.0,
+            p if p < 0.000_1 => 128.0,
+            p if p < 0.001 => 32.0,
+            p if p < 0.01 => 8.0,
+            p if p < 0.1 => 2.0,
+            _ => 1.0,
+        };
+        if self.probability >= 0.1 {
+            step = step.min(0.02);
+        }
+        self.probability += step;
+        if self.delay == Duration::ZERO && self.old_delay == Duration::ZERO {
+            self.probability *= 0.98;
+        }
+        self.probability = self.probability.clamp(0.0, 1.0);
+        self.old_delay = self.delay;
+        // Section 4.4.
+        self.burst = self.burst - self.pie.update;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AnyDiscipline;
+    use super::super::discipline::testing::{Grave, Probe, SITE};
+    use super::super::linux_tests::{self as kernel, Event};
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(n)
+    }
+
+    fn pie() -> PieQueue<Probe> {
+        PieQueue::new(Pie::default(), &SITE, 1)
+    }
+
+    fn near(value: f64, wanted: f64) {
+        assert!((value / wanted - 1.0).abs() < 1e-9, "{value}, not {wanted}");
+    }
+
+    /// By hand: 0.125 (0.035 - 0.015) + 1.25 (0.035 - 0.005) = 0.04, by 2048 is 0.00001953125; the
+    /// next, with no change, 0.125 x 0.02 = 0.0025 by 128, and so on up the table.
+    #[test]
+    fn the_probability_moves_by_the_table() {
+        let mut queue = pie();
+        queue.old_delay = Duration::from_millis(5);
+        queue.delay = Duration::from_millis(35);
+        queue.update();
+        near(queue.probability, 0.000_019_531_25);
+        queue.update();
+        near(queue.probability, 0.000_019_531_25 + 0.0025 / 128.0);
+        for (from, by) in [
+            (0.000_000_5, 2048.0),
+            (0.000_005, 512.0),
+            (0.000_05, 128.0),
+            (0.000_5, 32.0),
+            (0.005, 8.0),
+            (0.05, 2.0),
+            (0.5, 1.0),
+        ] {
+            queue.probability = from;
+            queue.update();
+            near(queue.probability, from + 0.0025 / by);
+        }
+        // An increase of 0.125 x 0.085 + 1.25 x 0.065 = 0.091875 is cut to 0.02 from 0.1 on.
+        queue.delay = Duration::from_millis(100);
+        queue.probability = 0.1;
+        queue.update();
+        near(queue.probability, 0.12);
+        // A decrease is not: 0.125 x -0.015 + 1.25 x -0.1 = -0.126875.
+        queue.delay = Duration::ZERO;
+        queue.probability = 0.5;
+        queue.update();
+        near(queue.probability, 0.373_125);
+        // Nothing waits and nothing waited: -0.001875, and 2 % less.
+        queue.update();
+        near(queue.probability, 0.371_25 * 0.98);
+    }
+
+    #[test]
+    fn the_last_packet_leaves_no_delay_behind() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        for number in 0..2 {
+            queue
+                .enqueue(ms(0), Probe::new(number, 1500), None, &mut grave.fate())
+                .unwrap();
+        }
+        queue.dequeue(ms(7), &mut grave.fate());
+        assert_eq!(queue.delay, Duration::from_millis(7));
+        queue.dequeue(ms(8), &mut grave.fate());
+        assert_eq!(queue.delay, Duration::ZERO);
+    }
+
+    /// 200 % of what is served: the probability rises once the 150 ms of burst are over, and drops
+    /// begin then, not before; with ECN none is dropped below 10 %.
+    #[test]
+    fn a_burst_passes_and_an_overload_does_not() {
+        for capable in [0, 1] {
+            let (mut queue, mut grave) = (pie(), Grave::new());
+            let (mut refused, mut marked) = (Vec::new(), Vec::new());
+            for at in 0..400 {
+                for number in 0..2 {
+                    let probe = Probe {
+                        ecn: capable,
+                        ..Probe::new(number, 1500)
+                    };
+                    let before = grave.counters.marked.packets;
+                    if queue
+                        .enqueue(ms(at), probe, None, &mut grave.fate())
+                        .is_err()
+                    {
+                        refused.push((at, queue.probability));
+                    }
+                    if grave.counters.marked.packets > before {
+                        marked.push((at, queue.probability));
+                    }
+                }
+                queue.dequeue(ms(at), &mut grave.fate());
+            }
+            let signals = if capable == 1 { &marked } else { &refused };
+            assert!(signals.len() > 5, "{signals:?}");
+            // From the last moment without delay, 150 ms in whole updates.
+            assert!(signals[0].0 >= 150, "{signals:?}");
+            if capable == 1 {
+                assert!(marked.iter().all(|(_, p)| *p < 0.1));
+                assert!(refused.iter().all(|(_, p)| *p >= 0.1));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_dropped_while_the_burst_allowance_lasts() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.next_update = Instant::MAX;
+        (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
+        let mut offer = |queue: &mut PieQueue<Probe>| {
+            let probe = Probe::new(99, 1500);
+            queue.enqueue(ms(1), probe, None, &mut grave.fate()).is_ok()
+        };
+        queue.burst = Duration::from_millis(1);
+        assert!(offer(&mut queue));
+        queue.update();
+        assert_eq!(queue.burst, Duration::ZERO);
+        (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
+        assert!(!offer(&mut queue));
+        // It is given anew once both delays are below half of the target, and no sooner.
+        (queue.probability, queue.delay) = (0.0, Duration::from_millis(7));
+        queue.old_delay = Duration::from_millis(8);
+        offer(&mut queue);
+        assert_eq!(queue.burst, Duration::ZERO);
+        queue.old_delay = Duration::from_millis(7);
+        offer(&mut queue);
+        assert_eq!(queue.burst, Duration::from_millis(150));
+    }
+
+    #[test]
+    fn drops_are_kept_apart() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.burst = Duration::ZERO;
+        queue.old_delay = Duration::from_millis(20);
+        queue.probability = 0.1;
+        queue.next_update = Instant::MAX;
+        let mut gaps = Vec::new();
+        let mut gap = 0;
+        for number in 0..20_000 {
+            gap += 1;
+            if queue
+                .enqueue(ms(1), Probe::new(number, 40), None, &mut grave.fate())
+                .is_err()
+            {
+                gaps.push(std::mem::take(&mut gap));
+            }
+        }
+        // None before 0.85 / 0.1 = 8.5 packets, one at the latest after 8.5 / 0.1 = 85.
+        assert_eq!(gaps.iter().min(), Some(&9));
+        assert!(gaps.iter().all(|gap| *gap <= 86));
+        // Eight pass for sure, then one in ten goes.
+        let mean = 20_000.0 / gaps.len() as f64;
+        assert!((mean - 18.0).abs() < 1.0, "{mean}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_a_drop_like_others() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        (0..10).for_each(|n| queue.fifo.push(ms(0), Probe::new(n, 1500)));
+        queue.burst = Duration::ZERO;
+        queue.old_delay = Duration::from_millis(20);
+        queue.probability = 0.1;
+        queue.next_update = Instant::MAX;
+        let mut queue = AnyDiscipline::Pie(queue);
+        let mut offer = |queue: &mut AnyDiscipline<Probe>, limit: u64| {
+            let limit = Some(QueueLimit::Packets(limit));
+            queue.enqueue(ms(1), Probe::new(99, 40), limit, &mut grave.fate())
+        };
+        // Eight leave 0.8; the tail drop makes it zero again: eight more pass for sure.
+        for _ in 0..2 {
+            for _ in 0..8 {
+                assert_eq!(offer(&mut queue, 1000), Ok(()));
+            }
+            assert_eq!(offer(&mut queue, 10), Err(DropCause::Queue));
+        }
+        let AnyDiscipline::Pie(queue) = queue else {
+            panic!();
+        };
+        assert_eq!(queue.accumulated, 0.0);
+    }
+
+    #[test]
+    fn two_packets_or_half_the_target_are_no_queue() {
+        let (mut queue, mut grave) = (pie(), Grave::new());
+        queue.burst = Duration::ZERO;
+        queue.probability = 0.19;
+        queue.old_delay = Duration::from_millis(7);
+        queue.next_update = Instant::MAX;
+        for number in 0..200 {
+            queue
+                .enqueue(ms(1), Probe::new(number, 1500), None, &mut grave.fate())
+                .unwrap();
+        }
+        // From 0.2 on the delay is no excuse: of five the last may go.
+        queue.probability = 0.2;
+        let taken = (0..200).filter(|n| {
+            let probe = Probe::new(*n, 1500);
+            queue.enqueue(ms(1), probe, None, &mut grave.fate()).is_ok()
+        });
+        assert!(taken.count() < 190);
+        queue.fifo = Fifo::new();
+        (queue.old_delay, queue.probability) = (Duration::from_millis(50), 1.0);
+        let verdicts: Vec<bool> = (0..4)
+            .map(|n| {
+                queue
+                    .enqueue(ms(1), Probe::new(n, 1500), None, &mut grave.fate())
+                    .is_ok()
+            })
+            .collect();
+        assert_eq!(verdicts, [true, true, true, false]);
+    }
+
+    #[test]
+    fn a_long_rest_is_skipped_on_the_grid() {
+        let mut queue = pie();
+        queue.catch_up(ms(1_000_000_000));
+        assert_eq!(queue.next_update, ms(1_000_000_005));
+    }
+
+    /// What Linux did with the same packets, update for update and arrival for arrival, each from
+    /// its own state. It looks at the delay of now where the RFC has that of the last update, takes
+    /// 1 / 64 off where the RFC takes 2 %, and nothing while something waits.
+    #[test]
+    fn probability_and_drops_are_those_of_linux() {
+        for (trace, ecn) in [
+            (include_str!("../../kernel/traces/pie.txt"), false),
+            (include_str!("../../kernel/traces/pie-ecn.txt"), true),
+        ] {
+            let pie = Pie {
+                target: Duration::from_millis(15),
+                update: Duration::from_millis(16),
+                ecn,
+                ..Pie::default()
+            };
+            let (mut queue, mut grave) = (PieQueue::new(pie, &SITE, 1), Grave::new());
+            // Two packets with that which the shaper holds: one that waits here.
+            queue.mean_packet = 756;
+            queue.next_update = Instant::MAX;
+            let events = kernel::events(trace);
+            let marked = kernel::marked(&events);
+            let (mut expected, mut variance, mut seen) = (0.0, 0.0, 0);
+            let (mut held, mut predicted, mut updates) = (false, None, 0);
+            for (at, event) in events {
+                match event {
+                    Event::Comes { packet, refused } => {
+                        let old_delay = std::mem::replace(&mut queue.old_delay, queue.delay);
+                        let chance = queue.chance();
+                        queue.old_delay = old_delay;
+                        let probability = match chance {
+                            Chance::None => 0.0,
+                            Chance::Draw => queue.probability,
+                            Chance::Sure => 1.0,
+                        };
+                        expected += probability;
+                        variance += probability * (1.0 - probability);
+                        let signal = refused || marked.contains(&packet.number);
+                        if signal {
+                            assert!(probability > 0.0, "{at:?}: {packet:?}, {chance:?}");
+                            assert_eq!(refused, packet.ecn == 0 || queue.probability > 0.1);
+                            seen += 1;
+                            queue.accumulated = 0.0;
+                        }
+                        assert!(signal || chance != Chance::Sure, "{at:?}: {packet:?}");
+                        if !refused {
+                            queue.fifo.push(at, packet);
+                        }
+                    }
+                    Event::Goes { number, .. } => {
+                        assert_eq!(
+                            queue
+                                .dequeue(at, &mut grave.fate())
+                                .map(|packet| packet.number),
+                            number
+                        );
+                        held = number.is_some();
+                    }
+                    Event::Updates {
+                        probability,
+                        delay,
+                        accumulated,
+                    } => {
+                        let apart = queue.accumulated - accumulated;
+                        // After a rest Linux begins anew at once, the RFC as the next comes.
+                        assert!(apart.abs() < 1e-6 || probability == 0.0, "{at:?}: {apart}");
+                        // From probe to clock the kernel takes microseconds.
+                        let apart = queue.delay.as_secs_f64() - delay.as_secs_f64();
+                        assert!(apart.abs() < 2e-5, "{at:?}: {:?}, {delay:?}", queue.delay);
+                        let apart = probability - predicted.unwrap_or(probability);
+                        assert!(f64::abs(apart) < 1e-10, "{at:?}: {apart} apart");
+                        (queue.probability, queue.delay) = (probability, delay);
+                        let rests = delay == Duration::ZERO && queue.old_delay == delay;
+                        queue.update();
+                        if rests {
+                            let kept = if held { 1.0 } else { 63.0 / 64.0 };
+                            queue.probability *= kept / 0.98;
+                        }
+                        predicted = Some(queue.probability);
+                        updates += 1;
+                    }
+                }
+            }
+            assert!(updates > 300, "{updates}");
+            let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
+            assert!(
+                apart.abs() < 3.0,
+                "{seen}, not {expected}: {apart} deviations"
+            );
+        }
+    }
+}

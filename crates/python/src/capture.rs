@@ -1,0 +1,87 @@
+//! Captures of packets.
+
+use paceline_recovery::Block;
+use paceline_recovery::capture::{Capture, Clock, Flow, Packet, Times};
+use paceline_units::{Duration, Instant, ParseError};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// A packet, as Python puts it together; times are in nanoseconds.
+#[derive(FromPyObject)]
+struct Row {
+    t: u64,
+    flow: u32,
+    sent: bool,
+    syn: bool,
+    seq: u64,
+    ack: u64,
+    length: u32,
+    window: u64,
+    sacks: Vec<(u64, u64)>,
+    /// When it left, what it echoes, and how long that was held.
+    times: Option<(u64, u64, Option<u64>)>,
+    comment: String,
+}
+
+impl From<Row> for Packet {
+    fn from(row: Row) -> Self {
+        let blocks = row.sacks.into_iter();
+        Self {
+            t: Instant::from_nanos(row.t),
+            flow: row.flow,
+            sent: row.sent,
+            syn: row.syn,
+            seq: row.seq,
+            ack: row.ack,
+            len: row.length,
+            window: row.window,
+            blocks: blocks.map(|(start, end)| Block { start, end }).collect(),
+            times: row.times.map(|(departed, echoed, held)| Times {
+                departed: Instant::from_nanos(departed),
+                echoed: Instant::from_nanos(echoed),
+                held: held.map(Duration::from_nanos),
+            }),
+            comment: row.comment,
+        }
+    }
+}
+
+/// A flow: bytes of its headers, its segment size, and, if timestamps are known, whether they are ETS
+/// and the longest that ACKs are held.
+#[derive(FromPyObject)]
+pub struct Shown(usize, u16, Option<(bool, String)>);
+
+impl TryFrom<Shown> for Flow {
+    type Error = ParseError;
+
+    fn try_from(Shown(header, mss, clock): Shown) -> Result<Self, ParseError> {
+        let clock = clock.map(|(ets, delay)| {
+            Ok(Clock {
+                ets,
+                max_ack_delay: delay.parse()?,
+                ..Clock::default()
+            })
+        });
+        let clock = clock.transpose()?;
+        Ok(Self { header, mss, clock })
+    }
+}
+
+/// Packets in their order as pcapng, said to show `about`.
+#[pyfunction]
+pub fn pcapng<'py>(
+    py: Python<'py>,
+    about: &str,
+    flows: Vec<Shown>,
+    packets: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let flows: Result<_, _> = flows.into_iter().map(Flow::try_from).collect();
+    let flows = flows.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let application = concat!("paceline ", env!("CARGO_PKG_VERSION"));
+    let mut capture = Capture::new(flows, about, application);
+    for packet in packets.try_iter()? {
+        capture.push(&packet?.extract::<Row>()?.into());
+    }
+    Ok(PyBytes::new(py, &capture.into_octets()))
+}

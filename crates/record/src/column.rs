@@ -1,0 +1,390 @@
+//! What a cell of a table can be, and how a column of such cells is kept.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, UInt32Builder};
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray, UInt32Array};
+use arrow_schema::{DataType, Field};
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+/// Type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Number of a flow or link.
+    Id,
+    /// A quantity. Signed, so that the difference of two columns is right in every tool.
+    Int,
+    /// A real number.
+    Real,
+    /// Yes or no.
+    Flag,
+    /// A name, dictionary-encoded.
+    Text,
+}
+
+impl Kind {
+    /// Its type in Arrow.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Self::Id => DataType::UInt32,
+            Self::Int => DataType::Int64,
+            Self::Real => DataType::Float64,
+            Self::Flag => DataType::Boolean,
+            Self::Text => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        }
+    }
+}
+
+/// A column that every table of its name has.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name, which ends in its unit.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// Whether a row may have none.
+    pub nullable: bool,
+    /// The version of the schema that introduced it.
+    pub since: u32,
+    /// What it says.
+    pub doc: &'static str,
+    /// The words that it can hold, and what each says; none if there are others.
+    pub words: &'static [(&'static str, &'static str)],
+}
+
+impl Column {
+    /// Its unit, if its name says one.
+    pub fn unit(&self) -> Option<&'static str> {
+        unit_of(self.name)
+    }
+
+    pub(crate) fn field(&self) -> Field {
+        field(self.name, self.kind, self.nullable)
+    }
+}
+
+/// The suffixes of names, and the unit that each stands for.
+const UNITS: [(&str, &str); 6] = [
+    ("_ns", "ns"),
+    ("_bytes", "byte"),
+    ("_bps", "bit/s"),
+    ("_ratio", "1"),
+    ("_packets", "packet"),
+    ("_count", "1"),
+];
+
+/// The unit that the end of a name says, if it does.
+pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
+    let (_, unit) = UNITS.iter().find(|(suffix, _)| name.ends_with(suffix))?;
+    Some(unit)
+}
+
+/// A column of a schema, with its unit.
+pub(crate) fn field(name: &str, kind: Kind, nullable: bool) -> Field {
+    let field = Field::new(name, kind.data_type(), nullable);
+    match unit_of(name) {
+        Some(unit) => field.with_metadata([("unit".to_owned(), unit.to_owned())]),
+        None => field,
+    }
+}
+
+/// A quantity that does not fit saturates.
+pub(crate) fn saturate(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A quantity that is there and not infinite; `u64::MAX` is infinite in every unit.
+pub(crate) fn finite(value: Option<u64>) -> Option<i64> {
+    value.filter(|value| *value != u64::MAX).map(saturate)
+}
+
+/// The type of a row's field: it says which column the field is kept in.
+///
+/// An `Option` makes the column nullable; an infinite quantity in it is null.
+#[diagnostic::on_unimplemented(
+    message = "a column cannot hold `{Self}`",
+    note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `words!`, or an Option of these"
+)]
+pub(crate) trait Cell {
+    /// What keeps the column.
+    type Cells: Cells;
+    const KIND: Kind;
+    const NULLABLE: bool = false;
+    /// How the column's name must end, if the type says it.
+    const SUFFIX: &'static str = "";
+    /// The words that it can be.
+    const WORDS: &'static [(&'static str, &'static str)] = &[];
+
+    fn push(self, column: &mut Self::Cells);
+}
+
+/// A column that grows.
+pub(crate) trait Cells: Default {
+    fn finish(self) -> ArrayRef;
+}
+
+impl Cells for Vec<i64> {
+    fn finish(self) -> ArrayRef {
+        Arc::new(Int64Array::from(self))
+    }
+}
+
+impl Cells for Vec<u32> {
+    fn finish(self) -> ArrayRef {
+        Arc::new(UInt32Array::from(self))
+    }
+}
+
+macro_rules! builders {
+    ($($builder:ty),*) => {$(
+        impl Cells for $builder {
+            fn finish(mut self) -> ArrayRef {
+                Arc::new(<$builder>::finish(&mut self))
+            }
+        }
+    )*};
+}
+builders!(Int64Builder, UInt32Builder, Float64Builder, BooleanBuilder);
+
+/// Quantities: the type, how its number is read, and how names of its columns end.
+macro_rules! quantities {
+    ($($type:ty, $get:expr, $suffix:literal;)*) => {$(
+        impl Cell for $type {
+            type Cells = Vec<i64>;
+            const KIND: Kind = Kind::Int;
+            const SUFFIX: &'static str = $suffix;
+
+            fn push(self, column: &mut Self::Cells) {
+                column.push(saturate($get(self)));
+            }
+        }
+
+        impl Cell for Option<$type> {
+            type Cells = Int64Builder;
+            const KIND: Kind = Kind::Int;
+            const NULLABLE: bool = true;
+            const SUFFIX: &'static str = $suffix;
+
+            fn push(self, column: &mut Self::Cells) {
+                column.append_option(finite(self.map($get)));
+            }
+        }
+    )*};
+}
+quantities! {
+    u64, u64::from, "";
+    Bytes, Bytes::get, "_bytes";
+    Rate, Rate::bps, "_bps";
+    Duration, Duration::as_nanos, "_ns";
+    Instant, Instant::as_nanos, "_ns";
+}
+
+/// Types that are kept as they are.
+macro_rules! plain {
+    ($($type:ty, $cells:ty, $kind:ident, $nullable:literal, $push:ident;)*) => {$(
+        impl Cell for $type {
+            type Cells = $cells;
+            const KIND: Kind = Kind::$kind;
+            const NULLABLE: bool = $nullable;
+
+            fn push(self, column: &mut Self::Cells) {
+                column.$push(self);
+            }
+        }
+    )*};
+}
+plain! {
+    u32, Vec<u32>, Id, false, push;
+    Option<u32>, UInt32Builder, Id, true, append_option;
+    Option<f64>, Float64Builder, Real, true, append_option;
+    bool, BooleanBuilder, Flag, false, append_value;
+}
+
+/// A name in a row: most are literals.
+pub type Text = Cow<'static, str>;
+
+/// Names, each kept once.
+#[derive(Default)]
+pub(crate) struct Texts {
+    keys: Vec<Option<i32>>,
+    names: Vec<Text>,
+    places: BTreeMap<Text, i32>,
+    /// Names that are literals, by their address.
+    literals: Vec<(&'static str, i32)>,
+}
+
+impl Texts {
+    /// Beyond these a search by address is no faster.
+    const LITERALS: usize = 16;
+
+    fn key(&mut self, name: Text) -> i32 {
+        let Cow::Borrowed(literal) = name else {
+            return self.place(name);
+        };
+        let known = self
+            .literals
+            .iter()
+            .find(|(n, _)| std::ptr::eq(*n, literal));
+        if let Some((_, key)) = known {
+            return *key;
+        }
+        let key = self.place(name);
+        if self.literals.len() < Self::LITERALS {
+            self.literals.push((literal, key));
+        }
+        key
+    }
+
+    fn place(&mut self, name: Text) -> i32 {
+        if let Some(key) = self.places.get(&name) {
+            return *key;
+        }
+        // A table of more names than that does not fit any memory.
+        let key = i32::try_from(self.names.len()).unwrap_or(i32::MAX);
+        self.names.push(name.clone());
+        self.places.insert(name, key);
+        key
+    }
+}
+
+impl Cells for Texts {
+    fn finish(self) -> ArrayRef {
+        dictionary(self.keys, self.names.iter().map(|name| &**name))
+    }
+}
+
+fn dictionary<'a>(
+    keys: impl IntoIterator<Item = Option<i32>>,
+    names: impl Iterator<Item = &'a str>,
+) -> ArrayRef {
+    let names = StringArray::from_iter_values(names);
+    let keys: Int32Array = keys.into_iter().collect();
+    // Every key is the place of a name.
+    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names));
+    Arc::new(array.expect("keys are places of names"))
+}
+
+impl Cell for Text {
+    type Cells = Texts;
+    const KIND: Kind = Kind::Text;
+
+    fn push(self, column: &mut Texts) {
+        let key = column.key(self);
+        column.keys.push(Some(key));
+    }
+}
+
+impl Cell for Option<Text> {
+    type Cells = Texts;
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
+
+    fn push(self, column: &mut Texts) {
+        let key = self.map(|name| column.key(name));
+        column.keys.push(key);
+    }
+}
+
+/// An enumeration whose variants a table names by words: see [`words!`].
+pub(crate) trait Word: Copy {
+    /// How many there are.
+    const COUNT: usize;
+
+    fn number(self) -> usize;
+    fn word(self) -> &'static str;
+}
+
+/// Words of one enumeration, kept in the order in which they come.
+pub(crate) struct Words<W> {
+    keys: Vec<i32>,
+    names: Vec<&'static str>,
+    /// The key of each variant that has come.
+    places: Vec<Option<i32>>,
+    of: PhantomData<W>,
+}
+
+impl<W: Word> Default for Words<W> {
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            names: Vec::new(),
+            places: vec![None; W::COUNT],
+            of: PhantomData,
+        }
+    }
+}
+
+impl<W: Word> Words<W> {
+    pub(crate) fn push(&mut self, word: W) {
+        let key = match self.places.get(word.number()) {
+            Some(Some(key)) => *key,
+            _ => self.add(word),
+        };
+        self.keys.push(key);
+    }
+
+    #[cold]
+    fn add(&mut self, word: W) -> i32 {
+        let key = self.names.len() as i32;
+        self.names.push(word.word());
+        if let Some(place) = self.places.get_mut(word.number()) {
+            *place = Some(key);
+        }
+        key
+    }
+}
+
+impl<W: Word> Cells for Words<W> {
+    fn finish(self) -> ArrayRef {
+        dictionary(self.keys.into_iter().map(Some), self.names.into_iter())
+    }
+}
+
+/// Declares an enumeration whose variants a table names by words: documentation, variant, word.
+macro_rules! words {
+    ($(#[doc = $about:literal])+ pub enum $name:ident {
+        $($(#[doc = $doc:literal])+ $variant:ident = $word:literal,)+
+    }) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[doc = $doc])+ $variant),+ }
+
+        impl $name {
+            /// Every word, and what it says.
+            pub const ALL: &'static [(&'static str, &'static str)] =
+                &[$(($word, concat!($($doc),+))),+];
+
+            /// What tables call it.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::column::Word for $name {
+            const COUNT: usize = Self::ALL.len();
+
+            fn number(self) -> usize {
+                self as usize
+            }
+
+            fn word(self) -> &'static str {
+                Self::word(self)
+            }
+        }
+
+        impl $crate::column::Cell for $name {
+            type Cells = $crate::column::Words<Self>;
+            const KIND: $crate::column::Kind = $crate::column::Kind::Text;
+            const WORDS: &'static [(&'static str, &'static str)] = Self::ALL;
+
+            fn push(self, column: &mut Self::Cells) {
+                column.push(self);
+            }
+        }
+    };
+}
+pub(crate) use words;

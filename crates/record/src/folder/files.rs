@@ -1,0 +1,23 @@
+//! The files of a run's folder.
+
+use std::path::{Path, PathBuf};
+
+use crate::rows::TABLES;
+
+pub const RUN: &str = "run.json";
+pub const SCENARIO: &str = "scenario.toml";
+pub const MACHINE: &str = "machine.json";
+
+/// Whether a file of this name is part of a run.
+pub fn is_ours(name: &str) -> bool {
+    let table = |file: &str| {
+        let stem = file.strip_suffix(".parquet");
+        TABLES.iter().any(|table| stem == Some(table.name))
+    };
+    [RUN, SCENARIO, MACHINE].contains(&name) || table(name)
+}
+
+/// Where a table of a run lies.
+pub fn table_path(dir: &Path, table: &str) -> PathBuf {
+    dir.join(format!("{table}.parquet"))
+}

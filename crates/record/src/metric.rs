@@ -1,0 +1,103 @@
+//! What a metric is, and what it says of a run or of a flow.
+
+use serde_json::{Value, json};
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Nanoseconds; whole numbers.
+    Nanoseconds,
+    /// Bytes; whole numbers.
+    Bytes,
+    /// Bits per second; whole numbers.
+    BitsPerSecond,
+    /// A count; whole numbers.
+    Count,
+    /// A ratio.
+    Ratio,
+}
+
+impl Unit {
+    /// The end of the name of every metric in this unit.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "_ns",
+            Self::Bytes => "_bytes",
+            Self::BitsPerSecond => "_bps",
+            Self::Count => "_count",
+            Self::Ratio => "_ratio",
+        }
+    }
+
+    /// A value in this unit for JSON: whole in every unit but ratios, `null` where undefined.
+    pub fn json(self, value: Option<f64>) -> Value {
+        match value {
+            Some(value) if self != Self::Ratio => json!(value.round() as u64),
+            value => json!(value),
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "byte",
+            Self::BitsPerSecond => "bit/s",
+            Self::Count | Self::Ratio => "1",
+        }
+    }
+}
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A metric of a run or of a flow: its definition, all of it. `F` computes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Definition<F: 'static> {
+    /// Name, which ends in the unit.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// Which way it is better.
+    pub better: Better,
+    /// What is computed.
+    pub formula: &'static str,
+    /// Over which rows.
+    pub window: &'static str,
+    /// Computes it.
+    pub compute: F,
+}
+
+/// A metric of a run or of a flow: its name, and its value where it is defined.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Name, which ends in the unit.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: Unit,
+    /// Value in that unit, never infinite nor NaN.
+    pub value: Option<f64>,
+}
+
+impl Metric {
+    /// The value for JSON: a whole number in every unit but ratios, `null` where undefined.
+    pub fn json(&self) -> Value {
+        self.unit.json(self.value)
+    }
+}
+
+/// The metrics of one flow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowMetrics {
+    /// Its number.
+    pub flow: u32,
+    /// Its metrics, in the order of their definition.
+    pub metrics: Vec<Metric>,
+    /// Nanoseconds in each state of its controller, in the order in which they were first entered.
+    pub states: Vec<(String, u64)>,
+}

@@ -1,0 +1,408 @@
+//! The rows of a run, as metrics see them.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+
+use arrow_array::{Array, Int64Array, UInt32Array};
+use paceline_units::Rate;
+
+use crate::column::saturate;
+use crate::counter::{Counter, Span};
+use crate::error::RecordError;
+use crate::info::{LinkInfo, RunInfo};
+use crate::rows::EventKind;
+use crate::view::TableView;
+
+const CHANGE: &str = EventKind::Change.word();
+
+/// A flow's rows, as metrics see them.
+#[derive(Debug)]
+pub struct FlowSeries {
+    pub(crate) flow: u32,
+    /// From its start to its stop, its finish or the end of the run, whichever is first.
+    pub(crate) active: Option<Span>,
+    pub(crate) start: i64,
+    pub(crate) finish: Option<i64>,
+    goodput: i64,
+    /// When its counters stopped.
+    end: i64,
+    /// Counters, where the engine knows them.
+    pub(crate) sent: Option<u64>,
+    pub(crate) retransmitted: Option<u64>,
+    pub(crate) rto_count: Option<u64>,
+    /// Of the slowest link that its data crosses, at the start.
+    capacity: Option<Rate>,
+    rows: Vec<usize>,
+    rtts: OnceCell<Vec<i64>>,
+}
+
+/// A link's rows, and whether data crosses it.
+#[derive(Debug)]
+struct LinkSeries {
+    rows: Vec<usize>,
+    flows: Vec<usize>,
+}
+
+/// The rows of a run, as metrics see them.
+#[derive(Debug)]
+pub struct Series<'a> {
+    payload_ratio: f64,
+    /// Time between two regular rows of a flow.
+    interval: i64,
+    pub(crate) flows: Vec<FlowSeries>,
+    links: Vec<LinkSeries>,
+    /// From the first flow's start to the last flow's end.
+    pub(crate) window: Option<Span>,
+    times: &'a [i64],
+    goodputs: &'a [i64],
+    rtts: &'a Int64Array,
+    acknowledged: &'a [i64],
+    delivery_rates: &'a Int64Array,
+    link_times: &'a [i64],
+    delays: &'a Int64Array,
+    backlogs: &'a [i64],
+    peaks: &'a [i64],
+    capacities: &'a [i64],
+    delivered: &'a [i64],
+    dropped: &'a [i64],
+    offered: &'a [i64],
+    pub(crate) events: TableView<'a>,
+    sorted_rtts: OnceCell<Vec<i64>>,
+    sorted_delays: OnceCell<Vec<i64>>,
+}
+
+impl<'a> Series<'a> {
+    /// The series of a run's tables.
+    ///
+    /// # Errors
+    /// [`RecordError::Column`] when a table has not the columns it should have.
+    pub(crate) fn new(
+        info: &RunInfo,
+        flows: TableView<'a>,
+        samples: TableView<'a>,
+        queue: TableView<'a>,
+        events: TableView<'a>,
+    ) -> Result<Self, RecordError> {
+        let goodputs = samples.values("goodput_bytes")?;
+        let mut of_flows = flow_series(flows, saturate(info.duration.as_nanos()))?;
+        let places: BTreeMap<u32, usize> = (0..).zip(&of_flows).map(|(k, f)| (f.flow, k)).collect();
+        let place = |flow: u32| places.get(&flow).copied();
+        let grouped = group(samples.ids("flow")?, of_flows.len(), place);
+        for (flow, rows) in of_flows.iter_mut().zip(grouped) {
+            // Totals that say less than the rows are not totals.
+            let last = rows.last().and_then(|row| goodputs.get(*row));
+            flow.goodput = flow.goodput.max(last.copied().unwrap_or(0));
+            flow.rows = rows;
+        }
+        let links = link_series(info, queue.ids("link")?, place, &mut of_flows);
+        let active = || of_flows.iter().filter_map(|flow| flow.active);
+        let from = active().map(|span| span.from).min();
+        let to = active().map(|span| span.to).max();
+        Ok(Self {
+            payload_ratio: info.payload_ratio,
+            interval: saturate(info.sample_interval.as_nanos()).max(1),
+            links,
+            window: from.zip(to).and_then(|(from, to)| Span::new(from, to)),
+            flows: of_flows,
+            times: samples.values("t_ns")?,
+            goodputs,
+            rtts: samples.ints("rtt_ns")?,
+            acknowledged: samples.values("delivered_bytes")?,
+            delivery_rates: samples.ints("delivery_bps")?,
+            link_times: queue.values("t_ns")?,
+            delays: queue.ints("delay_ns")?,
+            backlogs: queue.values("backlog_bytes")?,
+            peaks: queue.values("peak_bytes")?,
+            capacities: queue.values("capacity_bytes")?,
+            delivered: queue.values("delivered_bytes")?,
+            dropped: queue.values("dropped_packets")?,
+            offered: queue.values("offered_packets")?,
+            events,
+            sorted_rtts: OnceCell::new(),
+            sorted_delays: OnceCell::new(),
+        })
+    }
+
+    /// Payload that a flow's receiver handed over in a span.
+    pub(crate) fn goodput(&self, flow: &FlowSeries, span: Span) -> u64 {
+        let counter = Counter {
+            times: self.times,
+            values: self.goodputs,
+            rows: &flow.rows,
+            origin: flow.start,
+            end: Some((flow.end, flow.goodput)),
+        };
+        counter.between(span.from, span.to)
+    }
+
+    /// Payload that all receivers handed over in a span.
+    pub(crate) fn total_goodput(&self, span: Span) -> u64 {
+        self.flows
+            .iter()
+            .fold(0, |sum, flow| self.goodput(flow, span).saturating_add(sum))
+    }
+
+    /// The latest RTTs in a flow's rows while it is active, in rising order.
+    pub(crate) fn rtts<'f>(&self, flow: &'f FlowSeries) -> &'f [i64] {
+        flow.rtts.get_or_init(|| {
+            let Some(active) = flow.active else {
+                return Vec::new();
+            };
+            // A row between the regular ones has no weight of its own.
+            let mut latest = None;
+            let regular = |row: &&usize| {
+                let Some(t) = self.times.get(**row) else {
+                    return false;
+                };
+                let before = latest.replace(t / self.interval);
+                before != latest || *t == active.to
+            };
+            let rows: Vec<usize> = flow.rows.iter().filter(regular).copied().collect();
+            self.pick(&rows, self.times, self.rtts, active)
+        })
+    }
+
+    /// The latest RTTs in the rows of all flows while each is active, in rising order.
+    pub(crate) fn all_rtts(&self) -> &[i64] {
+        self.sorted_rtts.get_or_init(|| {
+            let mut all: Vec<i64> = Vec::new();
+            for flow in &self.flows {
+                all.extend(self.rtts(flow));
+            }
+            // Stable, because it makes use of what is sorted already.
+            all.sort();
+            all
+        })
+    }
+
+    /// The delays of the bottleneck's queue in its rows in the window, in rising order.
+    pub(crate) fn delays(&self) -> &[i64] {
+        self.sorted_delays
+            .get_or_init(|| match self.window.zip(self.bottleneck()) {
+                Some((window, link)) => self.pick(&link.rows, self.link_times, self.delays, window),
+                None => Vec::new(),
+            })
+    }
+
+    fn pick(&self, rows: &[usize], times: &[i64], values: &Int64Array, span: Span) -> Vec<i64> {
+        let inside = rows
+            .iter()
+            .filter(|row| times.get(**row).is_some_and(|t| span.contains(*t)));
+        let mut picked: Vec<i64> = inside
+            .filter(|row| values.is_valid(**row))
+            .map(|row| values.value(*row))
+            .collect();
+        picked.sort_unstable();
+        picked
+    }
+
+    /// The greatest backlog of the bottleneck in the window.
+    pub(crate) fn greatest_backlog(&self) -> Option<i64> {
+        let window = self.window?;
+        let rows = self.bottleneck()?.rows.iter();
+        let inside = rows.filter(|row| {
+            self.link_times
+                .get(**row)
+                .is_some_and(|t| window.contains(*t))
+        });
+        inside
+            .filter_map(|row| self.backlogs.get(*row).max(self.peaks.get(*row)).copied())
+            .max()
+    }
+
+    /// From the row in which a flow first has data acknowledged to the first whose rate sample is
+    /// `share` of the payload rate of the slowest link that the flow crosses.
+    pub(crate) fn time_to_rate(&self, flow: &FlowSeries, share: f64) -> Option<i64> {
+        let rate = flow.capacity?.bps() as f64 * self.payload_ratio * share;
+        let acknowledged = |row: &&usize| self.acknowledged.get(**row).is_some_and(|b| *b > 0);
+        let first = flow.rows.iter().find(acknowledged)?;
+        let reached = flow.rows.iter().find(|row| {
+            let known = acknowledged(row) && self.delivery_rates.is_valid(**row);
+            known && self.delivery_rates.value(**row) as f64 >= rate
+        })?;
+        let from = self.times.get(*first)?;
+        self.times.get(*reached)?.checked_sub(*from)
+    }
+
+    /// Of the links that carry data, the busiest in the window; of two as busy, the first.
+    fn bottleneck(&self) -> Option<&LinkSeries> {
+        let mut busiest: Option<(&LinkSeries, u128, u128)> = None;
+        for link in self
+            .links
+            .iter()
+            .filter(|l| !l.flows.is_empty() && !l.rows.is_empty())
+        {
+            let delivered = u128::from(self.on_link(link, self.delivered));
+            let capacity = u128::from(self.on_link(link, self.capacities));
+            // delivered / capacity of the two, without a division
+            if busiest.is_none_or(|(_, d, c)| c == 0 || delivered * c > d * capacity) {
+                busiest = Some((link, delivered, capacity));
+            }
+        }
+        busiest.map(|(link, ..)| link)
+    }
+
+    /// What a link's counter grew by in the window.
+    fn on_link(&self, link: &LinkSeries, values: &[i64]) -> u64 {
+        let counter = Counter {
+            times: self.link_times,
+            values,
+            rows: &link.rows,
+            origin: 0,
+            end: None,
+        };
+        self.window
+            .map_or(0, |window| counter.between(window.from, window.to))
+    }
+
+    /// Goodput over the most that the bottleneck's capacity and the headers allow.
+    pub(crate) fn utilisation(&self) -> Option<f64> {
+        let window = self.window?;
+        let link = self.bottleneck()?;
+        let flows = link.flows.iter().filter_map(|k| self.flows.get(*k));
+        let goodput: u128 = flows
+            .map(|flow| u128::from(self.goodput(flow, window)))
+            .sum();
+        let most = self.on_link(link, self.capacities) as f64 * self.payload_ratio;
+        (most > 0.0).then(|| goodput as f64 / most)
+    }
+
+    /// Probability that a packet that crosses every link that carries data is dropped.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let mut survived = None;
+        for link in self.links.iter().filter(|l| !l.flows.is_empty()) {
+            let last = |values: &[i64]| link.rows.last().and_then(|r| values.get(*r)).copied();
+            if let Some((dropped, offered)) = last(self.dropped).zip(last(self.offered))
+                && offered > 0
+            {
+                let passed = offered.saturating_sub(dropped) as f64 / offered as f64;
+                survived = Some(survived.unwrap_or(1.0) * passed);
+            }
+        }
+        survived.map(|survived| 1.0 - survived)
+    }
+
+    /// The times of the bottleneck's rows in the window.
+    pub(crate) fn bottleneck_times(&self) -> Option<impl Iterator<Item = i64> + '_> {
+        let (window, link) = self.window.zip(self.bottleneck())?;
+        let times = link.rows.iter().filter_map(|row| self.link_times.get(*row));
+        Some(times.copied().filter(move |t| window.contains(*t)))
+    }
+
+    /// Packets that the bottleneck was offered and dropped in a span, and the bytes
+    /// that it could have carried.
+    pub(crate) fn bottleneck_in(&self, span: Span) -> Option<(u64, u64, u64)> {
+        let link = self.bottleneck()?;
+        let grown = |values| {
+            Counter {
+                times: self.link_times,
+                values,
+                rows: &link.rows,
+                origin: 0,
+                end: None,
+            }
+            .between(span.from, span.to)
+        };
+        let (offered, dropped) = (grown(self.offered), grown(self.dropped));
+        Some((offered, dropped, grown(self.capacities)))
+    }
+
+    /// Payload bytes in so many bytes on the wire.
+    pub(crate) fn payload_of(&self, bytes: u64) -> f64 {
+        bytes as f64 * self.payload_ratio
+    }
+
+    /// The shortest of the flows' latest RTTs at a time.
+    pub(crate) fn shortest_rtt(&self, time: i64) -> Option<i64> {
+        let latest = |flow: &FlowSeries| {
+            let after = flow
+                .rows
+                .partition_point(|row| self.times.get(*row).is_some_and(|t| *t <= time));
+            let row = *flow.rows.get(after.checked_sub(1)?)?;
+            self.rtts.is_valid(row).then(|| self.rtts.value(row))
+        };
+        let active = |flow: &&FlowSeries| flow.active.is_some_and(|span| span.contains(time));
+        self.flows.iter().filter(active).filter_map(latest).min()
+    }
+
+    /// When the scenario last changed what a key says.
+    pub(crate) fn last_change(&self, key: &str) -> Option<i64> {
+        let times = self.events.values("t_ns").ok()?;
+        let kinds = self.events.texts("kind").ok()?;
+        let keys = self.events.texts("key").ok()?;
+        let changed = (times.iter().zip(kinds.into_iter().zip(keys)))
+            .filter(|(_, (kind, of))| *kind == Some(CHANGE) && *of == Some(key));
+        changed.map(|(t, _)| *t).max()
+    }
+}
+
+/// The flows, each with its totals, without rows.
+fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, RecordError> {
+    let (starts, goodputs) = (table.ints("start_ns")?, table.ints("goodput_bytes")?);
+    let (stops, finishes) = (table.ints("stop_ns")?, table.ints("finish_ns")?);
+    let known = |values: &Int64Array, row| values.is_valid(row).then(|| values.value(row));
+    let counter = |name, row| u64::try_from(known(table.ints_if_any(name)?, row)?).ok();
+    let of_row = |(row, flow): (usize, &u32)| {
+        // Times are not negative; those of a damaged table may be.
+        let start = known(starts, row).unwrap_or(0).max(0);
+        let finish = known(finishes, row);
+        let end = finish.unwrap_or(duration).max(0);
+        let stop = known(stops, row).unwrap_or(duration);
+        FlowSeries {
+            flow: *flow,
+            active: Span::new(start, end.min(stop).min(duration)),
+            start,
+            finish,
+            goodput: known(goodputs, row).unwrap_or(0),
+            end,
+            sent: counter("sent_packets", row),
+            retransmitted: counter("retransmitted_packets", row),
+            rto_count: counter("rto_count", row),
+            capacity: None,
+            rows: Vec::new(),
+            rtts: OnceCell::new(),
+        }
+    };
+    let flows = table.ids("flow")?.values().iter().enumerate();
+    Ok(flows.map(of_row).collect())
+}
+
+/// The links, each with its rows; tells each flow the least capacity on its way.
+fn link_series(
+    info: &RunInfo,
+    ids: &UInt32Array,
+    place: impl Fn(u32) -> Option<usize>,
+    flows: &mut [FlowSeries],
+) -> Vec<LinkSeries> {
+    let number = |link: u32| usize::try_from(link).ok();
+    let rows = group(ids, info.links.len(), number);
+    let of_link = |(rows, link): (_, &LinkInfo)| {
+        let crossing: Vec<usize> = link.flows.iter().filter_map(|flow| place(*flow)).collect();
+        for flow in &crossing {
+            if let Some(flow) = flows.get_mut(*flow) {
+                let before = flow.capacity.unwrap_or(link.capacity);
+                flow.capacity = Some(before.min(link.capacity));
+            }
+        }
+        LinkSeries {
+            rows,
+            flows: crossing,
+        }
+    };
+    rows.into_iter().zip(&info.links).map(of_link).collect()
+}
+
+/// The rows of each of `count` things, which `position` finds by number.
+fn group(
+    ids: &UInt32Array,
+    count: usize,
+    position: impl Fn(u32) -> Option<usize>,
+) -> Vec<Vec<usize>> {
+    let mut groups = vec![Vec::new(); count];
+    for (row, id) in ids.values().iter().enumerate() {
+        if let Some(group) = position(*id).and_then(|k| groups.get_mut(k)) {
+            group.push(row);
+        }
+    }
+    groups
+}

@@ -1,0 +1,63 @@
+//! Which engines honour a key, and what is refused by those that do not.
+
+/// What runs a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// In virtual time, with the controllers of this library.
+    Simulator,
+    /// In real time, with a kernel's TCP.
+    Emulator,
+}
+
+/// Which engines honour a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Honoured {
+    /// All of them.
+    Everywhere,
+    /// The simulator alone; why an engine with a kernel's TCP cannot.
+    Simulated(&'static str),
+}
+
+/// A key that is set and that the engine does not honour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The key.
+    pub key: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+/// Every engine.
+pub(crate) const ALL: Honoured = Honoured::Everywhere;
+
+/// The simulator alone, and why.
+pub(crate) const fn simulated(why: &'static str) -> Honoured {
+    Honoured::Simulated(why)
+}
+
+/// Refuses a key that is not at its default, if `engine` does not honour it. A key of which nothing is said is one that
+/// only the simulator knows: it must not be ignored.
+pub(crate) fn judge(
+    honoured: Option<Honoured>,
+    engine: Engine,
+    is_default: bool,
+    key: &str,
+    found: &mut Vec<Refused>,
+) {
+    let unknown = simulated("a kernel's TCP does not have this");
+    let refusal = honoured.unwrap_or(unknown).refusal(engine);
+    if let Some(why) = refusal.filter(|_| !is_default) {
+        let key = key.to_owned();
+        found.push(Refused { key, why });
+    }
+}
+
+impl Honoured {
+    /// Why `engine` does not honour it, if it does not.
+    pub(crate) fn refusal(self, engine: Engine) -> Option<&'static str> {
+        match (self, engine) {
+            (Self::Everywhere, _) | (_, Engine::Simulator) => None,
+            (Self::Simulated(why), Engine::Emulator) => Some(why),
+        }
+    }
+}

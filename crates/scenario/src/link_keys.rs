@@ -1,0 +1,236 @@
+//! The keys of links, declared once for `[path]`, `[[links]]` and `[[events]]`.
+
+/// Declares what every link has, and what may change on it.
+///
+/// An entry is its documentation, the name of its variant in [`LinkKey`](crate::LinkKey), its key, and then one of:
+/// - `always T = default`: every link has it, and an event may change it;
+/// - `maybe T`: a link may have it. `as C`: what an event may write in its place, made from a `T` at the start.
+///
+/// Then may follow `, in bound`, and `, "documentation in events"` where that differs. What stands in `once { ... }` is for
+/// events alone.
+macro_rules! link_keys {
+    (
+        $($(#[doc = $doc1:literal])+ $variant1:ident $name1:ident: $mode1:ident $type1:ty
+            $(as $change1:ty)? $(= $default1:expr)? $(, in $bound1:expr)? $(, $event1:literal)?;)*
+        once {
+            $($(#[doc = $doc2:literal])+ $variant2:ident $name2:ident: $type2:ty;)*
+        }
+        $($(#[doc = $doc3:literal])+ $variant3:ident $name3:ident: $mode3:ident $type3:ty
+            $(as $change3:ty)? $(= $default3:expr)? $(, in $bound3:expr)? $(, $event3:literal)?;)*
+    ) => {
+        link_keys! { @section
+            $({ $(#[doc = $doc1])+ } $variant1 $name1 $mode1 [$type1] [$($default1)?] [$($bound1)?];)*
+            $({ $(#[doc = $doc3])+ } $variant3 $name3 $mode3 [$type3] [$($default3)?] [$($bound3)?];)*
+        }
+        link_keys! { @event
+            $({ $(#[doc = $doc1])+ } { $($event1)? } $variant1 $name1 [$type1] [$($change1)?] [$($bound1)?];)*
+            $({ $(#[doc = $doc2])+ } {} $variant2 $name2 [$type2] [] [];)*
+            $({ $(#[doc = $doc3])+ } { $($event3)? } $variant3 $name3 [$type3] [$($change3)?] [$($bound3)?];)*
+        }
+    };
+
+    (@section $({ $(#[doc = $doc:literal])+ } $variant:ident $name:ident $mode:ident [$type:ty] [$($default:expr)?]
+        [$($bound:expr)?];)*) => {
+        /// What every link has beside its rate, its delay and its queue.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct LinkKeys {
+            $($(#[doc = $doc])+ pub $name: link_keys!(@type $mode $type),)*
+        }
+
+        impl Default for LinkKeys {
+            fn default() -> Self {
+                Self { $($name: link_keys!(@default $($default)?)),* }
+            }
+        }
+
+        impl LinkKeys {
+            /// What a link has to be given at the start.
+            pub fn at_start(&self) -> Vec<LinkKey> {
+                let plain = Self::default();
+                let mut keys = Vec::new();
+                $(if self.$name != plain.$name {
+                    keys.extend(link_keys!(@start $mode self.$name).map(|value| LinkKey::$variant(value.into())));
+                })*
+                keys
+            }
+        }
+
+        impl $crate::reader::Read for LinkKeys {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                let mut table = reader.table(node, key, "a table")?;
+                let keys = Self::take(&mut table, "").flatten();
+                table.finish();
+                keys
+            }
+        }
+
+        impl Serialize for LinkKeys {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                Key::write(self, "", &mut map)?;
+                map.end()
+            }
+        }
+
+        impl JsonSchema for LinkKeys {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                "LinkKeys".into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let mut properties = Properties::new();
+                Self::describe("", &[], None, &mut properties, generator);
+                properties.table(&["What every link has"])
+            }
+        }
+
+        impl Key for LinkKeys {
+            const FLAT: bool = true;
+
+            fn take(table: &mut Table<'_, '_, '_>, _: &'static str) -> Option<Option<Self>> {
+                let plain = Self::default();
+                Some(Some(Self {
+                    $($name: Key::take(table, stringify!($name)).flatten().unwrap_or(plain.$name)),*
+                }))
+            }
+
+            fn describe(
+                _: &'static str,
+                _: &[&str],
+                _: Option<serde_json::Value>,
+                properties: &mut Properties,
+                generator: &mut SchemaGenerator,
+            ) {
+                $(
+                    let default = None$(.or(serde_json::to_value::<$type>($default).ok()))?;
+                    <link_keys!(@type $mode $type)>::describe(
+                        stringify!($name), &[$($doc),+], default, properties, generator);
+                )*
+            }
+
+            fn write<M: SerializeMap>(&self, _: &'static str, map: &mut M) -> Result<(), M::Error> {
+                $(Key::write(&self.$name, stringify!($name), map)?;)*
+                Ok(())
+            }
+
+            fn check(&self, at: &str, found: &mut Findings) {
+                $(
+                    let key = join(at, stringify!($name));
+                    Key::check(&self.$name, &key, found);
+                    $(($bound)(found, &key, self.$name);)?
+                )*
+            }
+        }
+    };
+
+    (@event $({ $(#[doc = $doc:literal])+ } { $($event:literal)? } $variant:ident $name:ident [$type:ty]
+        [$($change:ty)?] [$($bound:expr)?];)*) => {
+        /// What changes on a link.
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct LinkChange {
+            $($(#[doc = $doc])+ pub $name: Option<link_keys!(@change $type, $($change)?)>,)*
+        }
+
+        /// One key of a link with its new value.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub enum LinkKey {
+            $($(#[doc = $doc])+ $variant(link_keys!(@change $type, $($change)?)),)*
+        }
+
+        impl LinkKey {
+            /// The key as a scenario writes it.
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant(_) => stringify!($name),)* }
+            }
+
+            /// Shows each part of what it says, or the whole without a name.
+            pub fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
+                match self { $(Self::$variant(value) => Settings::settings(value, show),)* }
+            }
+        }
+
+        impl LinkChange {
+            /// What changes, in the order in which it is done.
+            pub fn keys(&self) -> impl Iterator<Item = LinkKey> + use<> {
+                [$(self.$name.map(LinkKey::$variant)),*].into_iter().flatten()
+            }
+        }
+
+        impl $crate::reader::Read for LinkChange {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                let mut table = reader.table(node, key, "a table")?;
+                let keys = Self::take(&mut table, "").flatten();
+                table.finish();
+                keys
+            }
+        }
+
+        impl Serialize for LinkChange {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                Key::write(self, "", &mut map)?;
+                map.end()
+            }
+        }
+
+        impl JsonSchema for LinkChange {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                "LinkChange".into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let mut properties = Properties::new();
+                Self::describe("", &[], None, &mut properties, generator);
+                properties.table(&["What changes on a link"])
+            }
+        }
+
+        impl Key for LinkChange {
+            const FLAT: bool = true;
+
+            fn take(table: &mut Table<'_, '_, '_>, _: &'static str) -> Option<Option<Self>> {
+                Some(Some(Self {
+                    $($name: Key::take(table, stringify!($name)).flatten()),*
+                }))
+            }
+
+            fn describe(
+                _: &'static str,
+                _: &[&str],
+                _: Option<serde_json::Value>,
+                properties: &mut Properties,
+                generator: &mut SchemaGenerator,
+            ) {
+                $(
+                    let doc: &[&str] = &[$($doc),+];
+                    $(let _ = doc; let doc: &[&str] = &[$event];)?
+                    <Option<link_keys!(@change $type, $($change)?)>>::describe(
+                        stringify!($name), doc, None, properties, generator);
+                )*
+            }
+
+            fn write<M: SerializeMap>(&self, _: &'static str, map: &mut M) -> Result<(), M::Error> {
+                $(Key::write(&self.$name, stringify!($name), map)?;)*
+                Ok(())
+            }
+
+            fn check(&self, at: &str, found: &mut Findings) {
+                $(if let Some(value) = &self.$name {
+                    let key = join(at, stringify!($name));
+                    Key::check(value, &key, found);
+                    $(($bound)(found, &key, *value);)?
+                })*
+            }
+        }
+    };
+
+    (@type always $type:ty) => { $type };
+    (@type maybe $type:ty) => { Option<$type> };
+    (@default $default:expr) => { $default };
+    (@default) => { None };
+    (@start always $value:expr) => { Some($value) };
+    (@start maybe $value:expr) => { $value };
+    (@change $type:ty, $change:ty) => { $change };
+    (@change $type:ty,) => { $type };
+}
+pub(crate) use link_keys;

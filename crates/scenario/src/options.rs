@@ -1,0 +1,131 @@
+//! Options of what a scenario names, read and checked by their descriptions.
+
+use paceline_units::options::{OptionInfo, OptionKind, OptionValue, Parameters};
+use paceline_units::{
+    BurstLoss, Bytes, Duration, Frequency, Gain, Hold, Policer, Rate, Reorder, Size,
+};
+
+use crate::bounds::Findings;
+use crate::document::{Node, join};
+
+use crate::reader::{Read, Reader, Table};
+use crate::section::Key;
+
+/// Options and their values, in the order of their description.
+pub(crate) type Options = Vec<(&'static str, OptionValue)>;
+
+/// Reads options from a table, defaults for those that are not written.
+pub(crate) fn read(
+    table: &mut Table<'_, '_, '_>,
+    options: impl Iterator<Item = OptionInfo>,
+) -> Option<Options> {
+    let read: Vec<Option<(&'static str, OptionValue)>> = options
+        .map(|option| {
+            let value = match table.node(option.name) {
+                Some(node) => {
+                    let key = join(table.key, option.name);
+                    let read = value(node, &key, table.reader, &option.kind);
+                    // A wrong value is reported; its default stands in for it.
+                    read.or_else(|| option.needs.is_empty().then_some(option.default))
+                }
+                None if option.needs.is_empty() => Some(option.default),
+                None => table.missing(option.name, option.needs),
+            };
+            Some((option.name, value?))
+        })
+        .collect();
+    read.into_iter().collect()
+}
+
+fn value(
+    node: &Node,
+    key: &str,
+    reader: &mut Reader<'_>,
+    kind: &OptionKind,
+) -> Option<OptionValue> {
+    Some(match kind {
+        OptionKind::Gain(..) => OptionValue::Gain(Gain::read(node, key, reader)?),
+        OptionKind::Share | OptionKind::ShareAboveZero => {
+            OptionValue::Share(Gain::read(node, key, reader)?)
+        }
+        OptionKind::Count(..) => OptionValue::Count(u32::read(node, key, reader)?.into()),
+        OptionKind::Duration(..) => OptionValue::Duration(Duration::read(node, key, reader)?),
+        OptionKind::Bytes(..) => OptionValue::Bytes(Bytes::read(node, key, reader)?),
+        OptionKind::Rate => OptionValue::Rate(Rate::read(node, key, reader)?),
+        OptionKind::Frequency => OptionValue::Frequency(Frequency::read(node, key, reader)?),
+        OptionKind::Size => OptionValue::Size(Size::read(node, key, reader)?),
+        OptionKind::Flag => OptionValue::Flag(bool::read(node, key, reader)?),
+        OptionKind::Choice(words) => {
+            OptionValue::Choice(reader.word(node, key, "one of a few words", words)?)
+        }
+    })
+}
+
+/// Finds options beyond their bounds.
+pub(crate) fn check(
+    at: &str,
+    options: impl Iterator<Item = OptionInfo>,
+    values: &[(&'static str, OptionValue)],
+    found: &mut Findings,
+) {
+    for (option, (_, value)) in options.zip(values) {
+        let key = &join(at, option.name);
+        match (option.kind, *value) {
+            (OptionKind::Gain(least, most), OptionValue::Gain(gain)) => {
+                found.within(key, gain, least, most);
+            }
+            (OptionKind::Share, OptionValue::Share(share)) => found.share(key, share),
+            (OptionKind::ShareAboveZero, OptionValue::Share(share)) => {
+                found.within(key, share, Gain::from_millionths(1), Gain::ONE);
+            }
+            (OptionKind::Count(least, most), OptionValue::Count(count)) => {
+                found.within(key, count, least, most);
+            }
+            (OptionKind::Duration(least, most), OptionValue::Duration(time)) => {
+                match least.as_nanos() {
+                    0 => found.below(key, time, most),
+                    1 => found.time(key, time, most),
+                    _ => found.within(key, time, least, most),
+                }
+            }
+            (OptionKind::Bytes(Bytes::ZERO, most), OptionValue::Bytes(bytes)) => {
+                found.below(key, bytes, most);
+            }
+            (OptionKind::Bytes(least, most), OptionValue::Bytes(bytes)) => {
+                found.within(key, bytes, least, most);
+            }
+            (OptionKind::Rate, OptionValue::Rate(rate)) => found.rate(key, rate),
+            _ => {}
+        }
+    }
+}
+
+/// Plain values that are tables of options.
+macro_rules! tables {
+    ($($parameters:ty: $takes:literal;)*) => {$(
+        impl Read for $parameters {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                let mut table = reader.table(node, key, $takes)?;
+                let options = read(&mut table, (0..).map_while(Self::info));
+                table.finish();
+                // Bounds are checked later, so that one problem hides no other.
+                options.map(|options| Self::holding(&options))
+            }
+        }
+
+        impl Key for $parameters {
+            fn check(&self, key: &str, found: &mut Findings) {
+                let values: Options =
+                    Self::OPTIONS.iter().map(|option| (option.name, (option.get)(self))).collect();
+                check(key, (0..).map_while(Self::info), &values, found);
+            }
+
+        }
+    )*};
+}
+tables! {
+    BurstLoss: "a share or a table";
+    Policer: "a table such as { rate = \"10 Mbit/s\", burst = \"100 kB\" }";
+    Reorder: "a table such as { probability = \"1 %\", delay = \"20 ms\" }";
+    Hold: "a table such as { packets = 3, delay = \"60 ms\" }";
+}

@@ -1,0 +1,110 @@
+//! From a text to a scenario that has nothing wrong, or to all that is wrong with it.
+
+use crate::check::check;
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::document::Document;
+use crate::limits;
+use crate::reader::{Read, Reader};
+use crate::scenario::Scenario;
+use crate::vocabulary::Vocabulary;
+
+impl Scenario {
+    /// Reads a scenario, applies `overrides` (key path and value, as in `--set KEY=VALUE`) and
+    /// fills in every default. `file_name` is what errors show, and where traces are looked for;
+    /// `vocabulary` has the names of what it may choose.
+    ///
+    /// The value of an override is TOML if it can be read as such (`5`, `true`, `["a"]`, `{ .. }`)
+    /// and text otherwise, so that `5 s` needs no quotes.
+    ///
+    /// # Errors
+    /// All problems that could be found, in the order of the file.
+    pub fn parse(
+        text: &str,
+        file_name: &str,
+        overrides: &[(String, String)],
+        vocabulary: &'static Vocabulary,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        Self::of(Document::parse(text, file_name, overrides, vocabulary)?)
+    }
+
+    fn of(document: Document) -> Result<Self, Vec<Diagnostic>> {
+        let mut reader = Reader::new(&document);
+        let scenario = Self::read(&document.root, "", &mut reader);
+        let mut problems = reader.problems;
+        if let Some(mut scenario) = scenario {
+            scenario.document = document;
+            // What follows from a value that is already known to be wrong is no news.
+            let known: Vec<String> = problems.iter().map(|found| found.key.clone()).collect();
+            // Links that could not be read are not there to be named.
+            let unread = known.iter().any(|key| key.starts_with("links"));
+            let names_link = |key: &str| key.contains(".route") || key.ends_with(".path.link");
+            let told = |problem: &Diagnostic| {
+                known.iter().any(|key| {
+                    key.strip_prefix(&problem.key)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                })
+            };
+            let news =
+                |problem: &Diagnostic| !(told(problem) || unread && names_link(&problem.key));
+            problems.extend(check(&scenario).into_iter().filter(news));
+            if problems.is_empty() {
+                return Ok(scenario);
+            }
+        }
+        drop_misspelled(&mut problems);
+        // Those in the file by place, then those of overrides.
+        problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
+        Err(problems)
+    }
+
+    /// What is wrong with the points of the sweep, shown where they are written; `judge` finds what
+    /// is wrong beyond the text. Each point of each axis is tried with the first of the others.
+    pub fn check_sweep(&self, judge: impl Fn(&Self) -> Vec<Diagnostic>) -> Vec<Diagnostic> {
+        let axes = self.sweep.as_ref().map_or(&[][..], |sweep| &sweep.axes);
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        for (varied, axis) in axes.iter().enumerate() {
+            // The first points go together, and are tried with the first axis.
+            for number in usize::from(varied > 0)..axis.points.len() {
+                let values = axes.iter().enumerate().flat_map(|(n, axis)| {
+                    let point = axis.points.get(if n == varied { number } else { 0 });
+                    let nodes = point.map_or(&[][..], |point| &point.nodes);
+                    let keys = axis.keys.iter().map(String::as_str);
+                    keys.zip(nodes).map(|(key, node)| (key, node, &axis.origin))
+                });
+                let tried = self.document.with(values).and_then(Self::of);
+                let found = match tried {
+                    Ok(scenario) => judge(&scenario),
+                    Err(found) => found,
+                };
+                for problem in found {
+                    if problems.len() < limits::MAX_PROBLEMS && !problems.contains(&problem) {
+                        problems.push(problem);
+                    }
+                }
+            }
+        }
+        problems
+    }
+}
+
+/// A required key that is misspelled is one mistake, not two: what is told is the misspelled key.
+fn drop_misspelled(problems: &mut Vec<Diagnostic>) {
+    let table = |key: &str| {
+        key.rsplit_once('.')
+            .map_or("", |(table, _)| table)
+            .to_owned()
+    };
+    let misspelled: Vec<(String, String)> = problems
+        .iter()
+        .filter(|problem| problem.kind == Kind::UnknownKey)
+        .filter_map(|problem| Some((table(&problem.key), problem.hint.clone()?)))
+        .collect();
+    problems.retain(|problem| {
+        let name = problem.key.rsplit('.').next().unwrap_or_default();
+        let meant = format!("did you mean `{name}`?");
+        problem.kind != Kind::MissingKey
+            || !misspelled
+                .iter()
+                .any(|(place, hint)| *place == table(&problem.key) && hint.starts_with(&meant))
+    });
+}

@@ -1,0 +1,316 @@
+//! Sections of a scenario, each declared once.
+//!
+//! [`section!`] takes a section's keys. From a key's line come the field of the struct, its reader with its errors, its place
+//! in the JSON Schema and in the resolved scenario, the check of its bounds, and the refusal by an engine that does not
+//! honour it.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::{Map, Value as Json};
+
+use paceline_units::schema::{described, description};
+
+use crate::bounds::Findings;
+use crate::document::{Node, join};
+use crate::engines::{Engine, Refused};
+use crate::reader::{Read, Reader, Table};
+
+/// The value of a key.
+pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
+    /// Takes it from a table: `None` if nothing is written, `Some(None)` if something wrong.
+    fn take(table: &mut Table<'_, '_, '_>, name: &'static str) -> Option<Option<Self>> {
+        table.get(name)
+    }
+
+    /// Adds it to a table's schema.
+    fn describe(
+        name: &'static str,
+        doc: &[&str],
+        default: Option<Json>,
+        properties: &mut Properties,
+        generator: &mut SchemaGenerator,
+    ) {
+        properties.add(name, doc, default, generator.subschema_for::<Self>());
+    }
+
+    /// Adds it to a resolved scenario.
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        map.serialize_entry(name, self)
+    }
+
+    /// Whether it is several keys of the table that it stands in.
+    const FLAT: bool = false;
+
+    /// Finds what is beyond the bounds that belong to the type.
+    fn check(&self, _key: &str, _found: &mut Findings) {}
+
+    /// Finds what inside of it `engine` does not honour.
+    fn refused(&self, _key: &str, _engine: Engine, _found: &mut Vec<Refused>) {}
+}
+
+/// The key that the findings of a value of type `T` begin with.
+pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
+    match T::FLAT {
+        true => at.to_owned(),
+        false => join(at, name),
+    }
+}
+
+/// Types that have no bounds, and no keys, of their own.
+macro_rules! plain_keys {
+    ($($type:ty),* $(,)?) => { $(impl $crate::section::Key for $type {})* };
+}
+pub(crate) use plain_keys;
+
+/// Only as the value of a key: a key that is written has a value.
+impl<T: Read> Read for Option<T> {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        T::read(node, key, reader).map(Some)
+    }
+}
+
+impl<T: Key> Key for Option<T> {
+    fn take(table: &mut Table<'_, '_, '_>, name: &'static str) -> Option<Option<Self>> {
+        T::take(table, name).map(|value| value.map(Some))
+    }
+
+    fn write<M: SerializeMap>(&self, name: &'static str, map: &mut M) -> Result<(), M::Error> {
+        self.as_ref().map_or(Ok(()), |value| value.write(name, map))
+    }
+
+    fn check(&self, key: &str, found: &mut Findings) {
+        if let Some(value) = self {
+            value.check(key, found);
+        }
+    }
+
+    fn refused(&self, key: &str, engine: Engine, found: &mut Vec<Refused>) {
+        if let Some(value) = self {
+            value.refused(key, engine, found);
+        }
+    }
+}
+
+/// What a bound is held against: a value that is written, or has a default.
+pub(crate) trait Bounded {
+    type Value;
+
+    fn value(&self) -> Option<Self::Value>;
+}
+
+macro_rules! bounded {
+    ($($type:ty),*) => {$(
+        impl Bounded for $type {
+            type Value = Self;
+
+            fn value(&self) -> Option<Self> {
+                Some(*self)
+            }
+        }
+
+        impl Bounded for Option<$type> {
+            type Value = $type;
+
+            fn value(&self) -> Self {
+                *self
+            }
+        }
+    )*};
+}
+bounded!(
+    paceline_units::Rate,
+    paceline_units::Duration,
+    paceline_units::Bytes,
+    paceline_units::Gain,
+    crate::packets::Packets,
+    u32,
+    u64
+);
+
+/// The keys of a table, for its schema.
+pub(crate) struct Properties {
+    properties: Map<String, Json>,
+    required: Vec<&'static str>,
+}
+
+impl Properties {
+    pub(crate) fn new() -> Self {
+        Self {
+            properties: Map::new(),
+            required: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        doc: &[&str],
+        default: Option<Json>,
+        schema: Schema,
+    ) {
+        let schema = described(schema, description(doc), default);
+        self.properties.insert(name.to_owned(), schema);
+    }
+
+    pub(crate) fn require(&mut self, name: &'static str) {
+        self.required.push(name);
+    }
+
+    pub(crate) fn table(self, doc: &[&str]) -> Schema {
+        let mut schema = json_schema!({
+            "description": description(doc),
+            "type": "object",
+            "properties": self.properties,
+            "additionalProperties": false,
+        });
+        if !self.required.is_empty() {
+            schema.insert("required".to_owned(), self.required.into());
+        }
+        schema
+    }
+}
+
+/// Declares a section: a struct whose fields are the keys of a table.
+///
+/// A key's entry is its documentation, its name and type, and then, in this order:
+/// - `= value`, its default; or `=> value`, one that the resolved scenario and the schema leave out; or
+///   `needs "hint"`, if it has to be written. With none of them its type is an `Option`;
+/// - `, in bound`: what it may be ([`crate::bounds`]);
+/// - `, on engines`: which engines honour it ([`crate::engines`]). Without it the simulator alone does, and others
+///   refuse a scenario that sets it.
+///
+/// A type `T as S` is read and described as `S`, from which it is made. A section all of whose keys may be left out is
+/// declared `= default`.
+macro_rules! section {
+    (
+        $(#[doc = $about:literal])+
+        pub struct $name:ident $(= $default_impl:ident)?, $takes:literal {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty $(as $shape:ty)? $(= $default:expr)? $(=> $quiet:expr)?
+                    $(, needs $needs:expr)? $(, in $bound:expr)? $(, on $engines:expr)?;
+            )*
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $($(#[doc = $doc])+ pub $field: $type,)*
+        }
+
+        impl $crate::reader::Read for $name {
+            fn read(
+                node: &$crate::document::Node,
+                key: &str,
+                reader: &mut $crate::reader::Reader<'_>,
+            ) -> Option<Self> {
+                let mut table = reader.table(node, key, $takes)?;
+                $(let $field = section!(@read table, $field: $type $(as $shape)?, [$($default)? $($quiet)?] [$($needs)?]);)*
+                table.finish();
+                Some(Self { $($field: section!(@unwrap $field [$($needs)?])),* })
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                use serde::ser::SerializeMap;
+                let mut map = serializer.serialize_map(None)?;
+                $(
+                    let left_out = false $(|| { let quiet: $type = $quiet; self.$field == quiet })?;
+                    if !left_out {
+                        $crate::section::Key::write(&self.$field, stringify!($field), &mut map)?;
+                    }
+                )*
+                map.end()
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let mut properties = $crate::section::Properties::new();
+                $(
+                    section!(@describe properties, generator, $field: $type $(as $shape)?,
+                        &[$($doc),+], None::<serde_json::Value>$(.or(serde_json::to_value::<$type>($default).ok()))?);
+                    $(let _ = $needs; properties.require(stringify!($field));)?
+                )*
+                properties.table(&[$($about),+])
+            }
+        }
+
+        impl $crate::section::Key for $name {
+            fn check(&self, at: &str, found: &mut $crate::bounds::Findings) {
+                $(
+                    let key = $crate::section::key_of::<$type>(at, stringify!($field));
+                    $crate::section::Key::check(&self.$field, &key, found);
+                    $(if let Some(value) = $crate::section::Bounded::value(&self.$field) {
+                        ($bound)(found, &key, value);
+                    })?
+                )*
+            }
+
+            fn refused(
+                &self,
+                at: &str,
+                engine: $crate::engines::Engine,
+                found: &mut Vec<$crate::engines::Refused>,
+            ) {
+                $(
+                    let key = $crate::section::key_of::<$type>(at, stringify!($field));
+                    let is_default = section!(@is_default self, $field: $type, [$($default)? $($quiet)?] [$($needs)?]);
+                    let honoured = None$(.or(Some($engines)))?;
+                    $crate::engines::judge(honoured, engine, is_default, &key, found);
+                    $crate::section::Key::refused(&self.$field, &key, engine, found);
+                )*
+            }
+        }
+
+        section! { @impl [$($default_impl)?] $name { $($field: [$($default)? $($quiet)?]),* } }
+    };
+
+    (@read $table:ident, $field:ident: $type:ty, [] [$needs:expr]) => {
+        $table.required::<$type>(stringify!($field), $needs)
+    };
+    (@read $table:ident, $field:ident: $type:ty, [] []) => {
+        <$type as $crate::section::Key>::take(&mut $table, stringify!($field)).flatten().unwrap_or_default()
+    };
+    (@read $table:ident, $field:ident: $type:ty, [$default:expr] []) => {{
+        let value = <$type as $crate::section::Key>::take(&mut $table, stringify!($field));
+        value.flatten().unwrap_or_else(|| $default)
+    }};
+    (@read $table:ident, $field:ident: $type:ty as $shape:ty, [$default:expr] []) => {{
+        let value = <$shape as $crate::section::Key>::take(&mut $table, stringify!($field));
+        value.flatten().map_or_else(|| $default, <$type>::from)
+    }};
+    (@unwrap $field:ident [$needs:expr]) => { $field? };
+    (@unwrap $field:ident []) => { $field };
+    (@describe $properties:ident, $generator:ident, $field:ident: $type:ty as $shape:ty, $doc:expr, $default:expr) => {
+        <$shape as $crate::section::Key>::describe(
+            stringify!($field), $doc, $default, &mut $properties, $generator)
+    };
+    (@describe $properties:ident, $generator:ident, $field:ident: $type:ty, $doc:expr, $default:expr) => {
+        <$type as $crate::section::Key>::describe(
+            stringify!($field), $doc, $default, &mut $properties, $generator)
+    };
+    (@is_default $self:ident, $field:ident: $type:ty, [] [$needs:expr]) => { true };
+    (@is_default $self:ident, $field:ident: $type:ty, [] []) => { $self.$field.is_none() };
+    (@is_default $self:ident, $field:ident: $type:ty, [$default:expr] []) => {{
+        let default: $type = $default;
+        $self.$field == default
+    }};
+    (@impl [] $($rest:tt)*) => {};
+    (@impl [default] $name:ident { $($field:ident: [$($default:expr)?]),* }) => {
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: section!(@value $($default)?)),* }
+            }
+        }
+    };
+    (@value $default:expr) => { $default };
+    (@value) => { None };
+}
+pub(crate) use section;

@@ -1,0 +1,66 @@
+//! What a flow asks of our own transport.
+
+use paceline_congestion::Recipe;
+use paceline_experiment::FlowPlan;
+use paceline_recovery::{ReceiverConfig, SenderConfig, ets};
+use paceline_units::{Bytes, Duration};
+
+/// By how much Linux lets the timer slip that ends the holding back of SACKs (`net.ipv4.tcp_comp_sack_slack_ns`).
+const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
+
+/// Both ends of a connection, before there is one.
+pub(crate) struct Transport {
+    pub controller: Recipe,
+    pub sender: SenderConfig,
+    pub receiver: ReceiverConfig,
+}
+
+impl Transport {
+    pub fn new(flow: &FlowPlan<'_>, controller: Recipe) -> Self {
+        Self {
+            controller,
+            sender: sender(flow),
+            receiver: receiver(flow),
+        }
+    }
+}
+
+fn sender(flow: &FlowPlan<'_>) -> SenderConfig {
+    let (group, recovery) = (flow.group, &flow.group.recovery);
+    SenderConfig {
+        mss: flow.mss,
+        initial_window: Bytes::new(u64::from(flow.mss) * u64::from(group.initial_window.0)),
+        min_rto: recovery.min_rto,
+        recovery: recovery.kind,
+        tlp: recovery.tlp,
+        f_rto: recovery.f_rto,
+        limited_transmit: recovery.limited_transmit,
+        undo: recovery.undo,
+        max_ack_delay: group.ack.delay,
+        max_burst: group.max_burst,
+        ecn: group.ecn,
+        push: group.ack.pushed,
+        ets: group.ets,
+        ..SenderConfig::default()
+    }
+}
+
+fn receiver(flow: &FlowPlan<'_>) -> ReceiverConfig {
+    let (group, ack) = (flow.group, &flow.group.ack);
+    let held_back = ack.comp_sack_delay.filter(|time| *time > Duration::ZERO);
+    ReceiverConfig {
+        ack_every: ack.every.0,
+        max_ack_delay: ack.delay,
+        window: group.receive_window.get(),
+        quick_acks: ack.quick.0,
+        sack_delay: held_back.map_or(Duration::ZERO, |time| {
+            time.min(flow.base_rtt / 20) + COMP_SACK_SLACK
+        }),
+        pushed: ack.pushed,
+        ecn: group.ecn,
+        sack_blocks: match group.ets {
+            true => ets::SACK_BLOCKS,
+            false => ReceiverConfig::default().sack_blocks,
+        },
+    }
+}

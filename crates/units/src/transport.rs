@@ -1,0 +1,92 @@
+//! What a flow's transport is asked for, as plain values: a scenario writes them, `recovery` carries them out.
+
+use crate::value::{Setting, Settings, Value};
+use crate::{Bytes, Duration, Rate, choice};
+
+choice! {
+    /// How losses are found, and how the window falls.
+    Recovery {
+        /// RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937).
+        RackPrr = "rack-prr" default,
+        /// The same with the conservative bound of RFC 6937.
+        RackPrrCrb = "rack-prr-crb",
+        /// The same with the slow-start bound of RFC 6937.
+        RackPrrSsrb = "rack-prr-ssrb",
+        /// RACK-TLP, the window falls at once, and again when retransmissions are lost (RFC 5681 4.3).
+        Rack = "rack",
+        /// SACK without RACK (RFC 6675): a lost retransmission waits for the timeout.
+        Sack = "sack",
+        /// No SACK (RFC 6582, impatient): one segment a round trip.
+        NewReno = "newreno",
+    }
+}
+
+impl Recovery {
+    /// Whether the sender reads selective acknowledgments.
+    pub const fn has_sack(self) -> bool {
+        !matches!(self, Self::NewReno)
+    }
+
+    /// Whether losses are found by time, and tails probed (RFC 8985).
+    pub const fn has_rack(self) -> bool {
+        !matches!(self, Self::Sack | Self::NewReno)
+    }
+}
+
+choice! {
+    /// How a receiver reports congestion marks.
+    EcnFeedback {
+        /// ECE on every ACK from a mark on until the sender says CWR (RFC 3168).
+        Classic = "classic",
+        /// ECE says whether the latest packet was marked; a change is told at once (RFC 8257).
+        Dctcp = "dctcp",
+        /// Exact counts of marked packets and bytes on every ACK (RFC 9768 with its option).
+        Accurate = "accurate" default,
+        /// The three bits of ACE alone on every ACK: marked packets modulo 8 (RFC 9768).
+        Ace = "ace",
+    }
+}
+
+/// What an application sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum App {
+    /// As much as it can, for ever: "bulk".
+    #[default]
+    Bulk,
+    /// A number of bytes, then it closes: `{ size = "10 MB" }`.
+    Sized {
+        /// How many.
+        size: Bytes,
+    },
+    /// At most so fast, for ever: `{ rate = "5 Mbit/s" }`.
+    Limited {
+        /// How fast, in payload bits.
+        rate: Rate,
+    },
+    /// By turns active and silent: `{ on = "1 s", off = "2 s" }`.
+    OnOff {
+        /// How long it is active.
+        on: Duration,
+        /// How long it is silent.
+        off: Duration,
+        /// How fast while active. Unset: as much as it can.
+        rate: Option<Rate>,
+    },
+}
+
+impl Settings for App {
+    fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
+        match *self {
+            Self::Bulk => show("", Setting::Word("bulk")),
+            Self::Sized { size } => show("size", Setting::Value(Value::Bytes(size))),
+            Self::Limited { rate } => show("rate", Setting::Value(Value::Rate(rate))),
+            Self::OnOff { on, off, rate } => {
+                show("on", Setting::Value(Value::Duration(on)));
+                show("off", Setting::Value(Value::Duration(off)));
+                if let Some(rate) = rate {
+                    show("rate", Setting::Value(Value::Rate(rate)));
+                }
+            }
+        }
+    }
+}

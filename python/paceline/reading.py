@@ -1,0 +1,91 @@
+"""Files from outside: regular ones, of a size that is stated, with numbers that are numbers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, NoReturn
+
+#: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
+TEXT = 64 << 20
+
+#: What holds every whole number that TOML may have.
+_LARGEST = 1 << 63
+
+
+def read_bytes(path: str | os.PathLike[str], limit: int = TEXT) -> bytes:
+    """Read a regular file of at most `limit` bytes; raises `OSError` for any other.
+
+    Opening a FIFO does not wait for a writer, and nothing is read of a device.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+    return content
+
+
+def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:
+    """Read a text in UTF-8, with the ends of its lines as one; raises `ValueError` for no text."""
+    return read_bytes(path, limit).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Read a document; raises `ValueError`, also for whole numbers that TOML does not have."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    parts: list[Any] = [document]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict | list):
+            parts += part.values() if isinstance(part, dict) else part
+        elif isinstance(part, int) and not -_LARGEST <= part < _LARGEST:
+            raise ValueError("a whole number of more than 64 bits")
+    return document
+
+
+def json_value(text: str | bytes) -> Any:
+    """Read a value; raises `ValueError`, also for numbers that no computer has."""
+    try:
+        return json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file as `toml`."""
+    return toml(read_text(path))
+
+
+def read_json(path: Path) -> Any:
+    """Read a file as `json_value`."""
+    return json_value(read_text(path))
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > 40:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _real(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")

@@ -1,0 +1,617 @@
+"""Where results go, and what may be touched there.
+
+Every rule on this is here. A run's folder says what the run is: scenario, settings that differ from
+the file, seed, and a hash of all that decides its bytes. Whatever is written is written beside its
+place, brought to the disk and then moved there: it is complete or absent. What Paceline wrote into
+a folder is listed in the folder's `paceline.json`; nothing else is ever replaced or deleted.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import filecmp
+import hashlib
+import itertools
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from paceline import _paceline
+from paceline.errors import NotARunError, StoreError
+
+#: What a folder of ours says of itself, and which names in it are ours.
+MANIFEST = "paceline.json"
+#: What several runs in a folder say together.
+GROUP = "summary.json"
+#: Version of the manifest; also part of every key, as what a folder holds depends on it.
+SCHEMA = 1
+
+# Names
+
+#: What shells, globs and file systems give a meaning.
+_SPECIAL = frozenset(r"""/\:*?"<>|[]{}()$&;'`!#~^""")
+
+
+def readable(text: str, limit: int = 96) -> str:
+    """Return a name as a part of a file name, of `limit` bytes at most.
+
+    Letters and digits of every script stay; separators, control characters and what needs quoting
+    become hyphens.
+    """
+
+    def kept(c: str) -> str:
+        return "\0" if c in _SPECIAL or unicodedata.category(c)[0] in "ZC" else c
+
+    plain = "".join(map(kept, unicodedata.normalize("NFC", text)))
+    plain = re.sub("\0+", "-", plain).strip(".-")
+    return plain.encode()[:limit].decode(errors="ignore").rstrip(".-") or "run"
+
+
+def run_name(scenario: str, settings: Iterable[tuple[str, str]], seeds: str, key: str) -> str:
+    """Return the name of a run's folder, such as ``small+queue.size=4bdp-1-4f2a9c``."""
+    return f"{_told(scenario, settings)}-{seeds}-{key[:6]}"
+
+
+def sweep_name(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
+    """Return the name of a sweep's folder."""
+    return f"{_told(scenario, settings)}-sweep"
+
+
+def _told(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
+    short = (
+        f"{key.removeprefix('path.').removeprefix('run.')}={''.join(value.split())}"
+        for key, value in settings
+    )
+    told = "+".join(short)
+    return readable(scenario) + (f"+{readable(told, 64)}" if told else "")
+
+
+# Keys
+
+
+def key(said: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
+    """Return the hash of all that decides what is written: what is run, and what runs it.
+
+    `said` is the resolved scenario with its seeds; `inputs` are the digests of files that it reads.
+    """
+    engine = [SCHEMA, backend, _paceline.__version__, _paceline.__build__]
+    return hashlib.sha256(json.dumps([engine, said, list(inputs)]).encode()).hexdigest()
+
+
+def digest(path: Path) -> str:
+    """Return the hash of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Manifests
+
+
+@dataclass
+class Manifest:
+    """What a folder of ours says of itself."""
+
+    #: `run`, `runs`, `sweep`, or of what it is the page.
+    kind: str
+    #: What tells it from others of its kind.
+    key: str = ""
+    #: The names that we wrote. With a hash, a file is ours as long as it is as we wrote it.
+    files: dict[str, str | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path) -> Manifest | None:
+        """Return that of a folder; `None` if the folder is not ours."""
+        if not _is_file(folder / MANIFEST):
+            return None
+        try:
+            value = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            files = {str(name): told for name, told in value["files"].items()}
+            return cls(str(value["kind"]), str(value["key"]), files)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def owns(self, folder: Path, name: str) -> bool:
+        """Whether a file in the folder is as we wrote it."""
+        if name not in self.files or not _inside(folder, name):
+            return False
+        told = self.files[name]
+        return told is None or (_is_file(folder / name) and digest(folder / name) == told)
+
+    def write(self, folder: Path) -> None:
+        """Write it into the folder."""
+        with replacing(folder / MANIFEST) as fresh:
+            fresh.write_text(self.text(), encoding="utf-8")
+
+    def text(self) -> str:
+        """Return it as it is written."""
+        value = {"schema": SCHEMA, "kind": self.kind, "key": self.key, "files": self.files}
+        return json.dumps(value, indent=1, sort_keys=True) + "\n"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _is_special(path: Path) -> bool:
+    """Whether there is a device or a pipe."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _inside(folder: Path, name: str) -> bool:
+    """Whether a name that a manifest gives is of a place in its folder, behind no link."""
+    root = folder.resolve()
+    return (root / name).parent.resolve().is_relative_to(root) and Path(name).name not in ("", "..")
+
+
+def _owner(place: Path) -> tuple[Path, str, Manifest] | None:
+    """Return the folder of ours that a place is in, its name there, and the manifest."""
+    place = Path(os.path.abspath(place))
+    for folder in list(place.parents)[:2]:
+        manifest = Manifest.of(folder)
+        if manifest is not None:
+            return folder, place.relative_to(folder).as_posix(), manifest
+    return None
+
+
+def begin(folder: Path, kind: str, key: str, names: Iterable[str] = ()) -> None:
+    """Make a folder ours before anything is written into it; `names` will be."""
+    there = Manifest.of(folder) or Manifest(kind, key)
+    _begin(folder, there, Manifest(kind, key, there.files | dict.fromkeys(names)))
+
+
+def renew(folder: Path, kind: str, key: str, names: Iterable[str] = ()) -> None:
+    """Remove what we wrote into a folder, and make it ours as another one."""
+    there = Manifest.of(folder) or Manifest(kind)
+    if there.kind != kind:
+        word = _WORDS.get(there.kind, "result")
+        raise _taken(folder, f"holds a {word}, and is left as it is", kind)
+    with errors(folder):
+        below = {path for name in there.files for path in Path(name).parents if path.name}
+        for name in there.files:
+            if os.path.lexists(folder / name) and there.owns(folder, name):
+                (folder / name).unlink()
+        for path in sorted(below, key=lambda path: -len(path.parts)):
+            with suppress(OSError):
+                tidy(folder / path)
+                (folder / path).rmdir()
+    _begin(folder, Manifest(kind), Manifest(kind, key, dict.fromkeys(names)))
+
+
+def _begin(folder: Path, there: Manifest, new: Manifest) -> None:
+    for name in new.files.keys() - there.files.keys():
+        check(folder / name)
+    with errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if Manifest.of(folder) != new:
+            new.write(folder)
+
+
+# Places
+
+
+def claim(place: Path, kind: str, key: str | None) -> bool:
+    """See, before any work, that results may be written to a folder.
+
+    Returns whether they, or with no key others of their kind, are there already, complete or begun.
+    Raises `StoreError` if there is something else, or if nothing can be written there.
+    """
+    _writable(place)
+    if is_free(place):
+        return False
+    manifest = Manifest.of(place)
+    if manifest is None:
+        known = any((place / name).is_file() for name in ("run.json", GROUP, "sweep.json"))
+        what = f"another {_WORDS[kind]}" if known else f"not a {_WORDS[kind]}"
+        raise _taken(place, f"{'holds' if known else 'is'} {what}, and is left as it is", kind)
+    if manifest.kind != kind or key not in (None, manifest.key):
+        article = "another" if manifest.kind == kind else "a"
+        word = _WORDS.get(manifest.kind, "result")
+        raise _taken(place, f"holds {article} {word}, and is left as it is", kind)
+    return True
+
+
+def claim_page(place: Path, what: str) -> None:
+    """See, before any work, that a report of several files may be written to a folder."""
+    manifest = Manifest.of(place) if claim(place, "page", what) else None
+    for name in manifest.files if manifest is not None else ():
+        check(place / name)
+
+
+#: What a folder of a kind is called.
+_WORDS = {"run": "run", "runs": "set of runs", "sweep": "sweep", "page": "report"}
+
+
+def _taken(place: Path, message: str, kind: str) -> StoreError:
+    sweep = kind == "sweep"
+    hint = "choose another folder with --out" + (", or give it up with --fresh" if sweep else "")
+    word = "another-sweep" if sweep else "not-a-run"
+    return StoreError(word, f"{place} {message}", hint=hint, file=str(place))
+
+
+def is_free(place: Path) -> bool:
+    """Whether a folder is not there, or empty."""
+    try:
+        return all(_DRAFT.fullmatch(name) for name in os.listdir(place))
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise _failure(place, error) from None
+
+
+def _writable(place: Path) -> None:
+    if os.path.exists(place) and not os.path.isdir(place):
+        raise StoreError(
+            "not-a-run", f"{place} is a file", hint="choose a folder with --out", file=str(place)
+        )
+    real = Path(os.path.realpath(place))
+    parent = real
+    while not os.path.exists(parent):
+        parent = parent.parent
+    # An empty folder is replaced as a whole, by way of the folder that it is in.
+    around = parent.parent if parent == real and is_free(real) else parent
+    reason = None
+    if not around.is_dir() or not os.access(around, os.W_OK | os.X_OK):
+        reason = f"{around} is not a folder that you may write to"
+    elif around != parent and os.path.ismount(real):
+        reason = "it is a mount point; name a folder in it"
+    elif any(len(os.fsencode(part)) > _limit(around, "PC_NAME_MAX", 255) for part in real.parts):
+        reason = "its name is too long"
+    elif len(os.fsencode(real)) + _ROOM > _limit(around, "PC_PATH_MAX", 4096):
+        reason = "its path is too long"
+    if reason is not None:
+        raise StoreError(
+            "unwritable",
+            f"cannot write to {place}: {reason}",
+            hint="choose another folder with --out",
+            file=str(place),
+            failed=True,
+        )
+
+
+#: Bytes of a path that names in a folder of ours take, at most.
+_ROOM = 100
+
+
+def _limit(folder: Path, name: str, otherwise: int) -> int:
+    try:
+        return os.pathconf(folder, name)
+    except (OSError, ValueError):
+        return otherwise
+
+
+def find(base: Path, kind: str, key: str, *, anew: bool = False) -> tuple[Path, bool]:
+    """Return the place of results that have no other name, and whether they are there already.
+
+    It is `base`, or if that holds something else, `base` with a number. Results that are never the
+    same twice (`anew`) are always numbered, and only those that were begun are there.
+    """
+    for place in numbered(base, 1) if anew else itertools.chain([base], numbered(base, 2)):
+        try:
+            there = claim(place, kind, key)
+        except StoreError as error:
+            if error.failed:
+                raise
+        else:
+            if not (anew and there and is_complete(place)):
+                return place, there
+    raise AssertionError
+
+
+def is_complete(place: Path) -> bool:
+    """Whether results that are there have all been written; a run has, or is not there."""
+    manifest = Manifest.of(place)
+    return manifest is None or manifest.kind != "runs" or (place / GROUP).exists()
+
+
+def numbered(place: Path, first: int) -> Iterator[Path]:
+    """Yield a place with the numbers from the first one on."""
+    for number in itertools.count(first):
+        yield place.with_name(f"{place.name}-{number}")
+
+
+# Writing
+
+
+def keep(
+    place: Path, write: Callable[[Path], object], key: str = "", rivals: Iterable[Path] = ()
+) -> tuple[Path, list[str]]:
+    """Write a run to its place, or if there is something else, to the first rival that is free.
+
+    If the place holds the run of this key, its files are compared. Returns where the run is, and
+    which of its files are other bytes in its place: none if it is the run that was there.
+    """
+    with _fresh(place, write, key) as fresh:
+        if _placed(fresh, place):
+            return place, []
+        other, there = differing(fresh, place), Manifest.of(place)
+        if not other and (not key or (there is not None and there.key == key)):
+            return place, []
+        for rival in rivals:
+            if _placed(fresh, rival):
+                return rival, other
+    raise StoreError(
+        "not-a-run",
+        f"{place} holds something else, and is left as it is",
+        hint="choose another folder",
+        file=str(place),
+    )
+
+
+def keep_anew(places: Iterable[Path], write: Callable[[Path], object]) -> Path:
+    """Write a run to the first of places that is free."""
+    places = iter(places)
+    first = next(places)
+    with _fresh(first, write, "") as fresh:
+        return next(place for place in itertools.chain([first], places) if _placed(fresh, place))
+
+
+@contextmanager
+def _fresh(place: Path, write: Callable[[Path], object], key: str) -> Iterator[Path]:
+    """Yield a run's folder that has been written beside a place."""
+    real = Path(os.path.realpath(place))
+    with errors(place):
+        real.parent.mkdir(parents=True, exist_ok=True)
+        with _beside(real, "run") as fresh:
+            write(fresh)
+            manifest = Manifest("run", key, _contents(fresh))
+            (fresh / MANIFEST).write_text(manifest.text(), encoding="utf-8")
+            yield fresh
+
+
+def _placed(fresh: Path, place: Path) -> bool:
+    """Move a folder to a place if that is free."""
+    real = Path(os.path.realpath(place))
+    real.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _put(fresh, real, replace=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _contents(folder: Path) -> dict[str, str | None]:
+    """Return the names in a folder with their hashes, tables excepted: they are never replaced."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): None if path.suffix == ".parquet" else digest(path)
+        for path in files
+    }
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Return the names in a folder whose files are not the same bytes in another."""
+    names = sorted(path.name for path in one.iterdir() if path.name != MANIFEST)
+    _, unequal, missing = filecmp.cmpfiles(one, other, names, shallow=False)
+    return sorted(unequal + missing)
+
+
+def check(place: Path, *, force: bool = False) -> None:
+    """See, before any work, that a file may be written: nothing of the user's is replaced."""
+    if force or not os.path.lexists(place) or _is_special(place):
+        return
+    owner = _owner(place)
+    if place.is_dir():
+        below = [] if owner is None else _below(*owner)
+        if not any(place.iterdir()) or (
+            owner is not None and below and all(owner[2].owns(owner[0], name) for name in below)
+        ):
+            return
+    elif owner is not None and owner[2].owns(*owner[:2]):
+        return
+    raise StoreError(
+        "exists",
+        f"{place} exists, and is left as it is",
+        hint="choose another place with --out, or replace it with --force",
+        file=str(place),
+    )
+
+
+def _below(folder: Path, name: str, manifest: Manifest) -> list[str]:
+    there = (known for known in manifest.files if known.startswith(f"{name}/"))
+    return [known for known in there if os.path.lexists(folder / known)]
+
+
+@contextmanager
+def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
+    """Yield a path to write a file or a folder of files to; it becomes `place` when complete.
+
+    Replaces what is there only if it is as we wrote it, or with `force`. What is written into a
+    folder of ours is put on its list.
+    """
+    check(place, force=force)
+    with errors(place):
+        if _is_special(place):
+            yield from _into(place)
+            return
+        with _beside(place) as fresh:
+            yield fresh
+            files = [fresh] if fresh.is_file() else [p for p in fresh.rglob("*") if p.is_file()]
+            written = [place / file.relative_to(fresh) for file in files]
+            if fresh.is_dir() and not os.path.lexists(place):
+                # All at once: a process killed here leaves no part of a folder.
+                _put(fresh, place, replace=False)
+                files = []
+            for file, target in zip(files, written, strict=False):
+                check(target, force=force)
+                target.parent.mkdir(exist_ok=True)
+                _put(file, target, replace=os.path.lexists(target))
+        _list(place, written)
+
+
+@contextmanager
+def replacing(place: Path) -> Iterator[Path]:
+    """Yield a path to write a file to that is ours by its name, whatever is there."""
+    with errors(place), _beside(place) as fresh:
+        yield fresh
+        _put(fresh, place, replace=True)
+
+
+def _into(place: Path) -> Iterator[Path]:
+    """Yield a path whose contents then go into a device or a pipe."""
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / place.name
+        yield fresh
+        place.write_bytes(fresh.read_bytes())
+
+
+def _list(place: Path, written: Iterable[Path]) -> None:
+    owner = _owner(place)
+    if owner is None:
+        return
+    with _locked(owner[0]):
+        manifest = Manifest.of(owner[0]) or owner[2]
+        names = {Path(os.path.abspath(path)).relative_to(owner[0]): path for path in written}
+        listed = {name.as_posix(): digest(path) for name, path in names.items()}
+        if not listed.items() <= manifest.files.items():
+            manifest.files |= listed
+            manifest.write(owner[0])
+
+
+@contextmanager
+def errors(place: Path) -> Iterator[None]:
+    """Say plainly why something cannot be written."""
+    try:
+        yield
+    except (OSError, NotARunError) as error:
+        raise _failure(place, error) from None
+
+
+def _failure(place: Path, error: OSError | NotARunError) -> StoreError:
+    hints = {
+        errno.EACCES: "check its permissions and its owner",
+        errno.EPERM: "check its permissions and its owner",
+        errno.ENOSPC: "free some space, or choose another place with --out",
+        errno.EDQUOT: "free some space, or choose another place with --out",
+    }
+    code = error.errno if isinstance(error, OSError) else None
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StoreError(
+        "write-failed",
+        f"cannot write {place}: {reason}",
+        hint=hints.get(code or 0, "choose another place with --out"),
+        file=str(place),
+        failed=True,
+    )
+
+
+# Beside
+
+
+#: A folder in which one process writes what is then moved out of it.
+_DRAFT = re.compile(r"\.paceline-\d+-\d+")
+_count = itertools.count()
+
+
+@contextmanager
+def _beside(place: Path, name: str | None = None) -> Iterator[Path]:
+    """Yield a path to write to, on the file system of `place` and seen by nobody else."""
+    tidy(place.parent)
+    draft, lock = _draft(place.parent)
+    try:
+        yield draft / (name or place.name)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
+
+
+def _draft(parent: Path) -> tuple[Path, int]:
+    while True:
+        draft = parent / f".paceline-{os.getpid()}-{next(_count)}"
+        try:
+            draft.mkdir()
+        except FileExistsError:
+            continue  # of a process of the same number, dead or in another container
+        # Before it is locked, another process may take it for left behind.
+        with suppress(FileNotFoundError):
+            lock = os.open(draft, os.O_RDONLY)
+            if not _is_held(lock) and os.path.exists(draft):
+                return draft, lock
+            os.close(lock)
+
+
+def _is_held(lock: int) -> bool:
+    """Lock a folder that is open, and return whether another process holds its lock."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # Some file systems cannot: then nothing is ever taken for left behind.
+    return False
+
+
+@cache
+def tidy(parent: Path) -> None:
+    """Remove what killed processes have left in a folder; a process looks once."""
+    names = os.listdir(parent) if parent.is_dir() else []
+    for name in filter(_DRAFT.fullmatch, names):
+        with suppress(OSError), _locked(parent / name, wait=False):
+            shutil.rmtree(parent / name, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(lock)
+
+
+def _put(fresh: Path, place: Path, *, replace: bool) -> None:
+    """Bring a file or a folder to the disk and move it to its place, whole."""
+    if fresh.is_dir():
+        for path in (*fresh.rglob("*"), fresh):
+            _sync(path)
+        try:
+            fresh.rename(place)
+        except OSError as error:
+            # There is something, and not only an empty folder.
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise FileExistsError(errno.EEXIST, "it exists", str(place)) from None
+            raise
+    else:
+        _sync(fresh)
+        if replace:
+            fresh.replace(place)
+        else:
+            _link(fresh, place)
+    _sync(place.parent)
+
+
+def _link(fresh: Path, place: Path) -> None:
+    try:
+        os.link(fresh, place)
+    except FileExistsError:
+        raise
+    except OSError:
+        # Some file systems have no links.
+        if os.path.lexists(place):
+            raise FileExistsError(errno.EEXIST, "it exists", str(place)) from None
+        fresh.rename(place)
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

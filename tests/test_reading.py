@@ -1,0 +1,124 @@
+"""Files that others name: FIFOs, devices, and what is too large or no text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conftest import SCENARIO, Command
+from paceline import reading
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+
+#: What is no regular file, by what it is made of; a path that is there already for a device.
+ODD = ("fifo", "/dev/zero", "/dev/tty", "folder")
+
+
+def odd(path: Path, kind: str) -> None:
+    """Put something odd there."""
+    path.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(kind)
+
+
+def paceline(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a process: what waits for ever can be ended."""
+    command = [sys.executable, "-m", "paceline", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO.replace('"2 s"', '"0.3 s"'))
+    assert cli("run", "s.toml", "--out", "one").returncode == 0
+    odd(tmp_path / "odd.toml", kind)
+    odd(tmp_path / "odd.py", kind)
+    odd(tmp_path / "odd.trace", kind)
+    for folder in ("claims", "conformance", "scenarios"):
+        (tmp_path / folder).mkdir()
+        odd(tmp_path / folder / "odd.toml", kind)
+    odd(tmp_path / "conformance" / "odd.steps.toml", kind)
+    for name in ("run.json", "scenario.toml", "samples.parquet"):
+        shutil.copytree("one", f"bad-{name}")
+        odd(tmp_path / f"bad-{name}" / name, kind)
+    calls = [
+        (("run", "odd.toml"), 2),
+        (("check", "odd.toml"), 2),
+        (("run", "s.toml", "--set", "path.rate={ trace = 'odd.trace' }"), 2),
+        (("import", "odd.py"), 2),
+        (("sweep", "odd.toml"), 2),
+        (("claims",), 2),
+        (("conformance", "--cases", "conformance"), 2),
+        (("list", "scenarios"), 0),
+        (("report", "bad-run.json"), 2),
+        (("report", "bad-scenario.toml"), 2),
+        (("report", "bad-samples.parquet"), 2),
+        (("compare", "bad-run.json", "one"), 2),
+    ]
+    for arguments, code in calls:
+        result = paceline(*arguments, cwd=tmp_path)
+        assert result.returncode == code, (arguments, result)
+        assert "Traceback" not in result.stderr
+        if code and kind == "fifo":
+            assert "no regular file" in result.stderr, (arguments, result)
+
+
+def test_a_file_that_is_too_large_names_the_limit(tmp_path: Path, cli: Command) -> None:
+    big = tmp_path / "big.toml"
+    with big.open("wb") as file:
+        file.truncate(reading.TEXT + 1)
+    for arguments in (
+        ("run", "big.toml"),
+        ("import", "big.toml"),
+    ):
+        result = cli(*arguments)
+        assert result.returncode == 2
+        assert "larger than 67,108,864 bytes" in result.stderr
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    result = cli("check", "s.toml", "--set", "path.rate={ trace = 'big.toml' }")
+    assert result.returncode == 2
+    assert "larger than 67108864 bytes" in result.stderr
+
+
+def test_a_text_is_read_as_python_would(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes("é\r\na\rb\n".encode())
+    assert reading.read_text(path) == path.read_text(encoding="utf-8")
+    with pytest.raises(OSError, match="larger than 3 bytes"):
+        reading.read_bytes(path, 3)
+
+
+@pytest.mark.parametrize(
+    "text", ["a = 1" + "0" * 30, "a = [{ b = -9223372036854775809 }]", "a = " + "[" * 5000, "a ="]
+)
+def test_a_document_that_toml_has_not(text: str) -> None:
+    with pytest.raises(ValueError, match=r"64 bits|deep|Invalid"):
+        reading.toml(text)
+    assert reading.toml("a = 9223372036854775807") == {"a": (1 << 63) - 1}
+
+
+@pytest.mark.parametrize("text", ["NaN", "[-Infinity]", "1e999", "1" * 41, "[" * 100_000, "{"])
+def test_a_value_that_json_has_not(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        reading.json_value(text)
+
+
+@pytest.mark.parametrize("seeds", ["1" + "0" * 400, "1" + "0" * 5000, "1e999"])
+def test_a_number_without_end_in_a_claim(seeds: str, cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "c.toml").write_text(
+        f'[[claims]]\nid = "A"\ntopic = "t"\nsource = "s"\npublished = "p"\nmeasured = "x"\n'
+        f"figures.x = {seeds}\naccept = []\n"
+    )
+    result = cli("claims")
+    assert result.returncode in (2, 3)
+    assert "Traceback" not in result.stderr
