@@ -3,37 +3,46 @@
 use paceline_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Times, counted in bins no wider than 1 % of what they hold.
-pub struct Histogram(hdrhistogram::Histogram<u64>);
+/// Times, counted in bins no wider than 1 % of what they hold. The greatest is kept exactly.
+pub struct Histogram {
+    bins: hdrhistogram::Histogram<u64>,
+    max: Duration,
+}
 
 impl Default for Histogram {
     fn default() -> Self {
         // An hour, the longest that is told apart, and all below it: counting allocates nothing.
         let hour = Duration::from_secs(3600).as_nanos();
-        Self(hdrhistogram::Histogram::new_with_max(hour, 2).expect("bounds that are in order"))
+        Self {
+            bins: hdrhistogram::Histogram::new_with_max(hour, 2).expect("bounds that are in order"),
+            max: Duration::ZERO,
+        }
     }
 }
 
 impl Histogram {
     /// Counts a time.
     pub fn add(&mut self, time: Duration) {
-        self.0.saturating_record(time.as_nanos());
+        self.bins.saturating_record(time.as_nanos());
+        self.max = self.max.max(time);
     }
 
     /// What they come to.
     pub fn times(&self) -> Times {
-        let bound = |share| (!self.0.is_empty()).then(|| self.0.value_at_quantile(share));
+        let max = self.max.as_nanos();
+        let bound =
+            |share| (!self.bins.is_empty()).then(|| self.bins.value_at_quantile(share).min(max));
         Times {
-            count: self.0.len(),
+            count: self.bins.len(),
             p50: bound(0.5),
             p99: bound(0.99),
-            max: self.0.max(),
+            max,
         }
     }
 }
 
-/// What many times come to: how many there are and, in nanoseconds and to 1 %, what half and 99 % of
-/// them keep to, and the greatest.
+/// What many times come to, in nanoseconds: how many there are, what half and 99 % of them keep to
+/// (to 1 %), and the greatest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     pub count: u64,
@@ -61,9 +70,18 @@ mod tests {
         };
         assert_eq!(seen.times(), expected);
         seen.add(Duration::from_secs(1));
-        assert!((1_000_000_000..1_010_000_000).contains(&seen.times().max));
-        // Beyond what is told apart.
+        assert_eq!(seen.times().max, 1_000_000_000);
+        // Longer than the bins reach.
         seen.add(Duration::from_secs(86_400));
         assert_eq!(seen.times().count, 102);
+        assert_eq!(seen.times().max, 86_400_000_000_000);
+    }
+
+    #[test]
+    fn no_share_is_beyond_the_greatest() {
+        let mut seen = Histogram::default();
+        seen.add(Duration::from_nanos(301_000_001));
+        let times = seen.times();
+        assert_eq!((times.p50, times.max), (Some(301_000_001), 301_000_001));
     }
 }
