@@ -51,7 +51,7 @@ class Browser:
         )
         attached = self._ask("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session = attached["sessionId"]
-        for domain in ("Page", "Runtime"):
+        for domain in ("Page", "Runtime", "Log"):
             self._ask(f"{domain}.enable")
 
     def _ask(self, method: str, **parameters: Any) -> dict[str, Any]:
@@ -64,6 +64,12 @@ class Browser:
             answer = self._read()
             if answer.get("method") == "Runtime.exceptionThrown":
                 self.errors.append(json.dumps(answer["params"]["exceptionDetails"]))
+            # What the page's policy forbids, among others.
+            if (
+                answer.get("method") == "Log.entryAdded"
+                and answer["params"]["entry"]["source"] == "security"
+            ):
+                self.errors.append(json.dumps(answer["params"]["entry"]))
             if answer.get("id") == self._number:
                 assert "error" not in answer, answer
                 result: dict[str, Any] = answer["result"]
@@ -82,6 +88,11 @@ class Browser:
         """Go to a page."""
         self._ask("Page.navigate", url="about:blank")
         self._ask("Page.navigate", url=address)
+
+    def resize(self, width: int, height: int) -> None:
+        """Show pages as a phone of this size does."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
+        self._ask("Emulation.setDeviceMetricsOverride", **size)
 
     def ask(self, expression: str) -> Any:
         """Return the value of an expression in the page."""

@@ -5,27 +5,34 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import polars as pl
 import pytest
 
 import browser
 import paceline
-from conftest import SCENARIO
+from conftest import SCENARIO, Command
 from paceline import _paceline
+from paceline.cli.serve import leading_to
+from paceline.errors import StoreError
 from paceline.report.panels import rates
-from paceline.serve import Server
+from paceline.serve import limits
 from paceline.serve.series import InMemory, OnDisk, series
+from paceline.serve.server import Server
 from paceline.sweep import Plan, execute
 
 
@@ -41,20 +48,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     over = '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
     sweep = execute(Plan.read(SCENARIO + over, "grid.toml"), root / "grid-sweep")
     sweep.plot().savefig(sweep.folder / "utilisation_ratio.png")
+    sweep.plot().savefig(sweep.folder / "utilisation_ratio.svg")
     return root
 
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Server]:
     server = Server(folder)
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = Thread(target=server.serve)
     thread.start()
     try:
         yield server
     finally:
-        server.shutdown()
+        server.stop()
         thread.join()
-        server.server_close()
 
 
 @pytest.fixture
@@ -66,16 +73,27 @@ def server(folder: Path) -> Iterator[Server]:
 def ask(
     server: Server, path: str, order: Any = None, headers: dict[str, str] | None = None
 ) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    answer, data = call(server, path, order, cookie(server) | (headers or {}))
+    kind = answer.headers.get_content_type()
+    return answer.status, json.loads(data) if kind == "application/json" else data
+
+
+def cookie(server: Server) -> dict[str, str]:
+    return {"Cookie": f"{server.cookie}={server.token}"}
+
+
+def call(
+    server: Server, path: str, order: Any = None, headers: dict[str, str] | None = None
+) -> tuple[http.client.HTTPResponse, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     sent = {"Content-Type": "application/json"} if order is not None else {}
-    body = None if order is None else json.dumps(order)
+    body = order if order is None or isinstance(order, bytes) else json.dumps(order)
     method = "GET" if order is None else "POST"
     connection.request(method, path, body=body, headers=sent | (headers or {}))
     answer = connection.getresponse()
     data = answer.read()
     connection.close()
-    kind = answer.headers.get_content_type()
-    return answer.status, json.loads(data) if kind == "application/json" else data
+    return answer, data
 
 
 def test_it_lists_runs_and_sweeps(server: Server) -> None:
@@ -89,17 +107,21 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
     assert status == 200
     assert image.startswith(b"\x89PNG")
     assert b"uPlot" in ask(server, "/report?id=one-3")[1]
-    assert ask(server, "/api/run?id=one-3")[1]["scenario"] == "scenario"
 
 
 @pytest.mark.parametrize(
     ("path", "status"),
     [
         ("/nothing", 404),
-        ("/api/run?id=nothing", 404),
-        ("/api/run?id=..", 404),
-        ("/api/run?id=/etc", 404),
-        ("/api/run?id=" + quote("../secret"), 404),
+        ("/report?id=nothing", 404),
+        ("/report?id=..", 404),
+        ("/report?id=.", 404),
+        ("/report?id=/etc", 404),
+        ("/report?id=%00", 404),
+        ("/report?id=%ff", 400),
+        ("/report?id=" + quote("../secret"), 404),
+        ("/report?id=grid-sweep", 404),
+        ("/picture?id=one-3&name=run.json", 404),
         ("/report?id=" + quote("one-3/../../secret"), 404),
         ("/api/series?quantity=rtt_ns&id=" + quote("../secret"), 404),
         ("/picture?name=x.png&id=" + quote("../secret"), 404),
@@ -108,7 +130,15 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
         ("/assets/report.html.j2", 404),
         ("/api/series?quantity=nothing&id=one-3", 400),
         ("/api/series?quantity=rtt_ns&id=one-3&from=soon", 400),
-        ("/api/run", 400),
+        ("/api/series?quantity=rtt_ns&id=one-3&from=inf", 400),
+        ("/api/series?quantity=rtt_ns&id=one-3&from=nan", 400),
+        ("/api/series?quantity=rtt_ns&id=one-3&to=-1", 400),
+        ("/api/series?quantity=rtt_ns&from=1e999", 400),
+        ("/api/series?quantity=rtt_ns&id=job:7", 404),
+        ("/api/series?quantity=rtt_ns" + "&id=one-3" * 41, 400),
+        ("/report", 400),
+        ("/report?id=one-3&id=one-3", 400),
+        ("/api/run", 405),
         ("/api/jobs/7/events", 404),
     ],
 )
@@ -126,21 +156,24 @@ def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: P
     with serving(tmp_path) as server:
         entries = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
         assert entries == {"good", "cut"}
-        for path in ("/api/run?id=", "/api/series?quantity=rtt_ns&id=", "/report?id="):
+        for path in ("/api/series?quantity=rtt_ns&id=", "/report?id="):
             assert ask(server, path + "good")[0] == 200
         for path in ("/api/series?quantity=rtt_ns&id=", "/report?id="):
             status, answer = ask(server, path + "cut")
-            assert status in (400, 404, 422), path
-            assert ".parquet: " in answer["error"], answer
-        assert ask(server, "/api/run?id=bent")[0] == 404
+            assert status == 404, path
+            assert answer["error"].startswith("cut: "), answer
+        assert ask(server, "/report?id=bent")[0] == 404
 
 
 def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
-    assert server.server_address[0] == "127.0.0.1"
     # A name of somebody else's that points here.
     assert ask(server, "/api/runs", headers={"Host": "evil.example"})[0] == 403
     order = {"id": "one-3", "set": [["run.duration", "1 s"]]}
     assert ask(server, "/api/run", order, {"Origin": "http://evil.example"})[0] == 403
+    assert ask(server, "/api/run", order, {"Origin": "null"})[0] == 403
+    assert ask(server, "/api/runs", headers={"Origin": "http://evil.example"})[0] == 403
+    for site in ("cross-site", "same-site"):
+        assert ask(server, "/api/runs", headers={"Sec-Fetch-Site": site})[0] == 403
     assert ask(server, "/api/run", order, {"Content-Type": "text/plain"})[0] == 400
     assert ask(server, "/api/run", {"id": "one-3"})[0] == 400
     status, value = ask(server, "/api/run", order | {"set": [["path.rat", "1 Mbit/s"]]})
@@ -149,7 +182,7 @@ def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
 
 
 def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> None:
-    origin = {"Origin": server.address.rstrip("/")}
+    origin = {"Origin": server.origin}
     order = {"id": "one-3", "set": [["path.rate", "5 Mbit/s"]], "seed": 9}
     status, job = ask(server, "/api/run", order, origin)
     assert status == 200
@@ -161,6 +194,8 @@ def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> Non
     # A sixteenth ends before the second flow starts, and is no scenario: a quarter, all, kept.
     assert (last["state"], last["version"]) == ("done", 3)
     assert ask(server, f"/api/series?quantity=rtt_ns&id=job:{job['job']}")[1]["end"] == 2
+    # It is in the folder, and no longer in memory.
+    assert server.jobs.get(job["job"]).run is None
     kept = paceline.read(folder / last["id"])
     same = paceline.run(SCENARIO, seed=9, overrides={"path.rate": "5 Mbit/s"})
     assert kept.metrics == same.metrics
@@ -211,7 +246,7 @@ def test_no_peak_is_lost_at_any_zoom(
     # Few, so that each holds many samples; more than there are samples.
     monkeypatch.setattr("paceline.serve.series.BUCKETS", buckets)
     run.write(tmp_path / "r")
-    tables = (InMemory(run), OnDisk(tmp_path / "r"))
+    tables = (InMemory(run), OnDisk(tmp_path, "r"))
     for start, end in ((None, None), (500_000_000, 900_000_000), (1_000_000_000, 1_050_000_000)):
         found = [series({"r": each}, "rtt_ns", start, end) for each in tables]
         assert found[0] == found[1]
@@ -259,7 +294,8 @@ def test_throughput_of_a_window_is_what_arrived_in_it(run: paceline.Run) -> None
         assert bits == pytest.approx(8 * (arrived[1] - arrived[0]), rel=0.02)
 
 
-def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 0), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_the_command_serves_until_it_is_ended(folder: Path, number: str, code: int) -> None:
     command = [sys.executable, "-m", "paceline", "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(
         [*command, "--no-browser", "--json"],
@@ -272,13 +308,425 @@ def test_the_command_serves_until_it_is_interrupted(folder: Path) -> None:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         value = json.loads("".join(lines))
-        assert value["address"].startswith("http://127.0.0.1:")
-        process.send_signal(signal.SIGINT)
+        address = urlsplit(value["address"])
+        assert (address.hostname, address.path) == ("127.0.0.1", "/")
+        token = address.query.partition("=")[2]
+        headers = {"Cookie": f"paceline-{address.port}={token}", "Content-Type": "application/json"}
+        order = {"id": "one-3", "set": [["run.duration", "100000 s"]]}
+        connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=60)
+        connection.request("POST", "/api/run", json.dumps(order), headers)
+        # A run is at work, and someone listens to it.
+        assert connection.getresponse().read().startswith(b'{"job":1')
+        connection.request("GET", "/api/jobs/1/events", headers=headers)
+        connection.getresponse().readline()
+        process.send_signal(getattr(signal, number))
         _, said = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, said) == (0, "")
+    connection.close()
+    assert (process.returncode, said) == (code, "")
+
+
+# What attacks it
+
+
+def raw(server: Server, text: bytes) -> bytes:
+    """Send bytes, and return what comes until the server closes."""
+    with socket.socket() as connection:
+        connection.settimeout(30)
+        connection.connect(("127.0.0.1", server.port))
+        with suppress(ConnectionError):
+            connection.sendall(text)
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        return b""
+
+
+def request(server: Server, path: str, *headers: str, method: str = "GET") -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{server.port}", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+SECRET = "root:*:20228:0:99999:7:::"
+
+ROUTES = (
+    "/",
+    "/assets/serve.js",
+    "/api/runs",
+    "/api/series?quantity=rtt_ns&id=one-3",
+    "/report?id=one-3",
+    "/picture?id=grid-sweep&name=utilisation_ratio.png",
+    "/api/jobs/1/events",
+    "/nothing",
+)
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_nothing_is_answered_without_the_token(server: Server, path: str) -> None:
+    said = {call(server, path, headers=headers)[1] for headers in ({}, wrong(server))}
+    assert said == {b'{"error": "open the address that `paceline serve` has printed"}'}
+    for headers in ({}, wrong(server)):
+        assert call(server, path, headers=headers)[0].status == 403
+    order = {"id": "one-3", "set": []}
+    for way in ("/api/run", "/api/jobs/1/stop"):
+        assert call(server, way, order, wrong(server))[0].status == 403
+
+
+def wrong(server: Server) -> dict[str, str]:
+    return {"Cookie": f"{server.cookie}={server.token[:-1]}"}
+
+
+def test_the_token_becomes_a_cookie(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(server.token) >= 43
+    answer, data = call(server, server.address.removeprefix(server.origin))
+    assert (answer.status, answer.headers["Location"], data) == (303, "/", b"")
+    parts = {part.strip() for part in answer.headers["Set-Cookie"].split(";")}
+    assert parts == {f"{server.cookie}={server.token}", "HttpOnly", "SameSite=Strict", "Path=/"}
+    for token in ("wrong", server.token[:-1], server.token + "x", "%C3%A9"):
+        answer, _ = call(server, f"/?token={token}")
+        assert answer.status == 403
+        assert "Set-Cookie" not in answer.headers
+    # Elsewhere it opens nothing.
+    assert call(server, f"/api/runs?token={server.token}")[0].status == 403
+    with serving(Path()) as other:
+        assert other.token != server.token
+    # It is compared so that time says nothing of it.
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(one: bytes, two: bytes) -> bool:
+        compared.append((one, two))
+        return False
+
+    monkeypatch.setattr("paceline.serve.server.hmac.compare_digest", compare)
+    assert ask(server, "/")[0] == 403
+    assert compared == [(server.token.encode(), server.token.encode())]
+
+
+def test_a_browser_that_withholds_the_cookie_is_led_here_again(server: Server) -> None:
+    """It withholds it from the request that another page, or a file, led to."""
+    for site in ("cross-site", "same-site"):
+        answer, data = call(server, "/", headers={"Sec-Fetch-Site": site})
+        assert (answer.status, answer.headers["Refresh"], data) == (200, "0; url=/", b"")
+    assert call(server, "/", headers={"Sec-Fetch-Site": "same-origin"})[0].status == 403
+
+
+@pytest.mark.parametrize("path", [*ROUTES, "/api/series?quantity=rtt_ns&from=inf"])
+def test_every_answer_states_the_policy(server: Server, path: str) -> None:
+    for headers in ({}, cookie(server)):
+        answer, data = call(server, path, headers=headers)
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy or "script-src" not in policy
+        assert ("unsafe" in policy) == (answer.headers.get_content_type() == "image/png")
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        if answer.headers.get_content_type() == "text/html" and headers:
+            page = data.decode()
+            assert "<style" not in page
+            assert " style=" not in page
+            assert not re.search(r"\son\w+=", page.partition("<script")[0])
+            kinds = re.findall(r"<script([^>]*)>", page)
+            assert kinds
+            assert all("src=" in kind or "application/gzip" in kind for kind in kinds)
+
+
+def test_what_is_half_sent_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "HEADER_S", 0.2)
+    monkeypatch.setattr(limits, "BODY_S", 0.2)
+    with serving(folder) as server:
+        whole = request(server, "/api/runs", f"Cookie: {cookie(server)['Cookie']}")
+        assert raw(server, b"") == b""
+        assert raw(server, whole[:30]) == b""
+        # The first is answered; the next does not come.
+        assert raw(server, whole).startswith(b"HTTP/1.1 200")
+        length = ("Content-Type: application/json", "Content-Length: 100")
+        assert raw(server, request(server, "/api/run", *length, method="POST") + b"{") == b""
+        assert ask(server, "/api/runs")[0] == 200
+
+
+def test_what_nobody_takes_is_given_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 16 << 20
+    big = folder / "grid-sweep" / "big.png"
+    big.write_bytes(bytes(size))
+    monkeypatch.setattr(limits, "WRITE_S", 0.2)
+    try:
+        with serving(folder) as server, socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.settimeout(60)
+            connection.connect(("127.0.0.1", server.port))
+            path = "/picture?id=grid-sweep&name=big.png"
+            connection.sendall(request(server, path, f"Cookie: {cookie(server)['Cookie']}"))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            wait_until(lambda: server.connections == 0)
+            taken = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+            assert len(taken) < size
+    finally:
+        big.unlink()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    for _ in range(6000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
+def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS", 20)
+    with serving(folder) as server:
+        ask(server, "/api/runs")
+        wait_until(lambda: server.connections == 0)
+        before = threading.active_count()
+        held = []
+        for _ in range(20):
+            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            held[-1].sendall(b"GET / HTTP/1.1\r\n")
+        wait_until(lambda: server.connections == 20)
+        assert raw(server, request(server, "/")) == b""
+        assert threading.active_count() <= before + limits.THREADS
+        for connection in held:
+            connection.close()
+        wait_until(lambda: server.connections == 0)
+        assert ask(server, "/api/runs")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        b"[" * 400_000,
+        b'{"id": "one-3", "set": []' + b" " * 300_000 + b"}",
+        b'{"id": "one-3", "set": [], "x": ' + b"[" * 16 + b"]" * 16 + b"}",
+        b"[" * 1000,
+        b'{"id": "one-3", "set": [], "seed": ' + b"[" * 1000 + b"]" * 1000 + b"}",
+        b"{",
+        b"\xff",
+        b"null",
+        b"[]",
+        b'{"id": "one-3", "set": 1}',
+        b'{"id": ["one-3"], "set": []}',
+        b'{"id": "one-3", "set": [["a"]]}',
+        b'{"id": "one-3", "set": [["a", 1]]}',
+        b'{"id": "one-3", "set": [["run.seed", "' + b"9" * 20_000 + b'"]]}',
+        b'{"id": "one-3", "set": [' + b",".join([b'["a", "1"]'] * 101) + b"]}",
+        b'{"id": "one-3", "set": [], "seed": -1}',
+        b'{"id": "one-3", "set": [], "seed": 1.5}',
+        b'{"id": "one-3", "set": [], "seed": true}',
+        b'{"id": "one-3", "set": [], "seed": 9223372036854775808}',
+        b'{"id": "one-3", "set": [], "seed": 1e999}',
+        b'{"id": "one-3", "set": [["run.duration", "-1 s"]]}',
+        b'{"id": "one-3", "set": [["run.duration", "\\ud800"]]}',
+        b'{"id": "\\ud800", "set": []}',
+        b'{"id": "../secret", "set": []}',
+        b'{"id": "grid-sweep", "set": []}',
+    ],
+)
+def test_orders_that_are_none(server: Server, order: bytes) -> None:
+    try:
+        status = ask(server, "/api/run", order)[0]
+    except ConnectionError:
+        # What is too long may be refused before all of it is sent.
+        assert len(order) > limits.BODY_BYTES
+    else:
+        assert status in (400, 404), status
+    assert server.jobs.running() == 0
+    assert ask(server, "/api/runs")[0] == 200
+
+
+def test_a_page_cannot_name_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    root = tmp_path / "runs"
+    run = paceline.run(SCENARIO)
+    for name in ("plain", "traced"):
+        run.write(root / name)
+    text = (root / "traced" / "scenario.toml").read_text()
+    traced, count = re.subn(r"(?m)^rate = .*$", f"rate = {{ trace = '{secret}' }}", text, count=1)
+    assert count == 1
+    (root / "traced" / "scenario.toml").write_text(traced)
+    given = [
+        ("traced", []),
+        ("plain", [["path.rate", f"{{ trace = '{secret}' }}"]]),
+        ("plain", [["path.rate", "{ trace = '/dev/zero' }"]]),
+        ("plain", [["path.rate.trace", str(secret)]]),
+    ]
+    with serving(root) as server:
+        for name, settings in given:
+            status, answer = ask(server, "/api/run", {"id": name, "set": settings})
+            assert status == 400, answer
+            assert "20228" not in json.dumps(answer)
+        assert (
+            "files are not read here"
+            in ask(server, "/api/run", {"id": "traced", "set": []})[1]["error"]
+        )
+        assert server.jobs.running() == 0
+
+
+def test_links_and_fifos_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    run = paceline.run(SCENARIO)
+    run.write(outside / "run")
+    (outside / "x.png").write_text(SECRET)
+    root = tmp_path / "runs"
+    run.write(root / "good")
+    shutil.copytree(folder_of_sweep(tmp_path), root / "sweep")
+    (root / "link").symlink_to(outside / "run")
+    (root / "up").symlink_to(tmp_path)
+    (root / "sweep" / "x.png").symlink_to(outside / "x.png")
+    os.mkfifo(root / "sweep" / "y.png")
+    for name in ("run.json", "scenario.toml", "flows.parquet", "samples.parquet"):
+        for kind in ("link", "fifo"):
+            place = root / f"{kind}-{name}"
+            run.write(place)
+            (place / name).unlink()
+            if kind == "link":
+                (place / name).symlink_to(outside / "run" / name)
+            else:
+                os.mkfifo(place / name)
+    with serving(root) as server:
+        entries = {entry["id"]: entry for entry in ask(server, "/api/runs")[1]["runs"]}
+        odd = {f"{kind}-{name}" for kind in ("link", "fifo") for name in TOUCHED}
+        assert entries.keys() == {"good", "sweep"} | odd
+        for name in ("x.png", "y.png"):
+            assert ask(server, f"/picture?id=sweep&name={name}")[0] == 404
+        for name in ("link", "up", "up/outside/run", *odd, "link-run.json", "fifo-run.json"):
+            assert ask(server, f"/report?id={quote(name)}")[0] == 404, name
+        for name in ("link-samples.parquet", "fifo-flows.parquet"):
+            assert ask(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404
+        for name in ("link-scenario.toml", "fifo-scenario.toml", "link"):
+            assert ask(server, "/api/run", {"id": name, "set": []})[0] == 404
+        assert ask(server, "/report?id=good")[0] == 200
+
+
+TOUCHED = ("scenario.toml", "flows.parquet", "samples.parquet")
+
+
+def folder_of_sweep(tmp_path: Path) -> Path:
+    over = '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
+    return execute(Plan.read(SCENARIO + over, "grid.toml"), tmp_path / "grid").folder
+
+
+def test_odd_names_and_files_break_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    root.mkdir()
+    for name in ("good", "a[1]", "a1", "*", "käse", "\udcff"):
+        paceline.run(SCENARIO).write(tmp_path / "made")
+        (tmp_path / "made").rename(root / name)
+    said = json.loads((root / "good" / "run.json").read_text())
+    axis = {"keys": ["path.rtt"], "points": [{"name": "x", "values": ["1 ms"]}] * 1000}
+    files = {
+        "deep": "[" * 200_000,
+        "halves": json.dumps(said | {"scenario": "\ud800"}),
+        "leak": SECRET,
+        "list": "[]",
+        "metrics": json.dumps(said | {"metrics": {"goodput_bps": [SECRET]}}),
+        "flows": json.dumps(said | {"flows": 5}),
+        "seed": json.dumps(said | {"seed": "x"}),
+        "many": json.dumps(said | {"seed": 10**30}),
+        "beyond": json.dumps(said | {"emulation": 7}),
+    }
+    for name, text in files.items():
+        shutil.copytree(root / "good", root / name)
+        (root / name / "run.json").write_text(text)
+    (root / "grid").mkdir()
+    grid = {"schema": 1, "scenario": "x", "axes": [axis] * 12, "seeds": [1], "metrics": []}
+    (root / "grid" / "sweep.json").write_text(json.dumps(grid | {"failed": 0, "overrides": []}))
+    with serving(root) as server:
+        status, value = ask(server, "/api/runs")
+        entries = {entry["id"] for entry in value["runs"]}
+        assert status == 200
+        assert {"good", "a[1]", "a1", "*", "käse", "halves"} <= entries
+        assert entries.isdisjoint(
+            {"deep", "leak", "list", "metrics", "flows", "seed", "beyond", "\udcff"}
+        )
+        assert ask(server, f"/report?id={quote('a[1]')}")[0] == 200
+        for name in ("a[1]", "*", "käse"):
+            assert ask(server, f"/api/series?quantity=rtt_ns&id={quote(name)}")[0] == 200, name
+        for name in files:
+            for path in ("/report?id=", "/api/series?quantity=rtt_ns&id="):
+                status, answer = ask(server, path + name)
+                assert status in (200, 404), (path, name, answer)
+                assert status == 200 or SECRET[:6] not in json.dumps(answer)
+                assert status == 200 or str(tmp_path) not in json.dumps(answer)
+
+
+def test_a_table_of_other_columns_or_too_many_rows_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("text", "none", "good"):
+        paceline.run(SCENARIO).write(tmp_path / name)
+    samples = pl.read_parquet(tmp_path / "text" / "samples.parquet")
+    text = samples.with_columns(pl.col("t_ns").cast(pl.String), pl.col("flow").cast(pl.String))
+    text.write_parquet(tmp_path / "text" / "samples.parquet")
+    samples.select(x=pl.lit(1)).write_parquet(tmp_path / "none" / "samples.parquet")
+    with serving(tmp_path) as server:
+        for name in ("text", "none"):
+            assert ask(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404, name
+            assert ask(server, f"/report?id={name}")[0] == 404, name
+        assert ask(server, "/report?id=good")[0] == 200
+        monkeypatch.setattr(limits, "ROWS", samples.height - 1)
+        status, answer = ask(server, "/report?id=good")
+        assert (status, "rows, more than" in answer["error"]) == (404, True)
+
+
+def test_jobs_are_bounded_and_can_be_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JOBS", 2)
+    monkeypatch.setattr(limits, "ENDED", 1)
+    before = set(folder.iterdir())
+    long = {"id": "one-3", "set": [["run.duration", "100000 s"]], "seed": 4}
+    with serving(folder) as server:
+        running, waiting = (ask(server, "/api/run", long)[1]["job"] for _ in range(2))
+        status, answer = ask(server, "/api/run", long)
+        assert (status, answer["error"][:14]) == (429, "2 runs wait al")
+        assert server.jobs.running() == 2
+        for number in (waiting, running):
+            assert ask(server, f"/api/jobs/{number}/stop", {})[0] == 200
+            text = ask(server, f"/api/jobs/{number}/events")[1].decode()
+            assert json.loads(text.strip().rpartition("data: ")[2])["state"] == "stopped"
+        # A third begins, and of those that have ended only one is kept.
+        third = ask(server, "/api/run", long)[1]["job"]
+        assert [
+            ask(server, f"/api/jobs/{number}/stop", {})[0] for number in (running, waiting)
+        ] == [404, 200]
+        # It is at work when the server ends.
+        assert server.jobs.get(third).state == "running"
+    assert server.jobs.get(third).state == "stopped"
+    assert set(folder.iterdir()) == before
+
+
+def test_a_run_that_cannot_be_kept_names_no_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> Path:
+        raise StoreError("write-failed", f"cannot write {folder}", hint="", file=str(folder))
+
+    monkeypatch.setattr("paceline.serve.jobs.store.keep_anew", refuse)
+    with serving(folder) as server:
+        job = ask(server, "/api/run", {"id": "one-3", "set": [["run.duration", "0.5 s"]]})[1]["job"]
+        text = ask(server, f"/api/jobs/{job}/events")[1].decode()
+    last = json.loads(text.strip().rpartition("data: ")[2])
+    assert (last["state"], last["message"]) == (
+        "failed",
+        "the run could not be kept: the terminal says why",
+    )
+
+
+def test_a_port_that_is_taken_says_so(folder: Path, cli: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = cli("serve", folder, "--port", port, "--no-browser")
+    assert result.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in result.stderr
+    assert "--port" in result.stderr
+    assert cli("serve", folder, "--port", 70_000).returncode == 2
+
+
+def test_help_states_the_limits(cli: Command) -> None:
+    said = " ".join(cli("serve", "--help").stdout.split())
+    for limit in ("64 connections", "4 threads", "256 KiB of body", "8 jobs waiting or running"):
+        assert limit in said, said
 
 
 @pytest.fixture
@@ -389,4 +837,28 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     assert "did you mean `rate`?" in page.ask("document.getElementById('failed').textContent")
 
     page.open(f"{server.address}#run=grid-sweep")
-    page.wait("document.querySelector('#pictures img')?.naturalWidth > 0")
+    loaded = "[...document.querySelectorAll('#pictures img')].map((i) => i.naturalWidth > 0)"
+    page.wait(f"String({loaded}) === 'true,true'")
+
+
+@needs_browser
+def test_what_the_command_opens_leads_to_the_page_and_its_report(
+    server: Server, page: browser.Browser
+) -> None:
+    page.resize(390, 800)
+    with leading_to(server.address) as file:
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.parent.stat().st_mode & 0o777 == 0o700
+        page.open(file.as_uri())
+        page.wait("document.body.dataset.ready === 'yes'")
+    assert server.token not in page.ask("location.href")
+    assert page.ask("document.cookie") == ""
+    page.ask("document.querySelector('#runs button').click()")
+    page.wait("document.querySelectorAll('.u-title').length === 3")
+    narrow = "document.documentElement.scrollWidth <= 390"
+    assert page.ask(narrow)
+    page.open(f"{server.origin}/report?id=one-3")
+    page.wait("document.querySelectorAll('.u-title').length > 3")
+    assert page.ask(narrow)
+    colour = "getComputedStyle(document.querySelector('.key rect')).fill"
+    assert page.ask(colour) == "rgb(0, 114, 178)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Grid:
 
     def __len__(self) -> int:
         """Return how many runs there are: the seeds of a point come one after another."""
-        return len(self.points) * len(self.seeds)
+        return math.prod(len(axis.points) for axis in self.axes) * len(self.seeds)
 
     def point_of(self, run: int) -> int:
         """Return the point of a run."""

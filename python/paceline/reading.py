@@ -9,7 +9,7 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 #: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
 TEXT = 64 << 20
@@ -18,17 +18,33 @@ TEXT = 64 << 20
 _LARGEST = 1 << 63
 
 
-def read_bytes(path: str | os.PathLike[str], limit: int = TEXT) -> bytes:
-    """Read a regular file of at most `limit` bytes; raises `OSError` for any other.
+def open_regular(path: str | os.PathLike[str], beneath: int | None = None) -> BinaryIO:
+    """Open a regular file; raises `OSError` for any other.
 
-    Opening a FIFO does not wait for a writer, and nothing is read of a device.
+    Opening a FIFO does not wait for a writer, and nothing is read of a device. In a folder that is
+    open, `beneath`, a name that is a link is refused.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    if beneath is not None:
+        flags |= os.O_NOFOLLOW
+    file = open(os.open(path, flags, dir_fd=beneath), "rb")  # noqa: SIM115
+    try:
         mode = os.fstat(file.fileno()).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def read_bytes(
+    path: str | os.PathLike[str], limit: int = TEXT, beneath: int | None = None
+) -> bytes:
+    """Read a regular file of at most `limit` bytes, opened as `open_regular` does."""
+    with open_regular(path, beneath) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))

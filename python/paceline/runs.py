@@ -64,6 +64,11 @@ class Run:
         """Read a run from its folder."""
         return cls(_paceline.Run.read(os.fspath(folder)))
 
+    @classmethod
+    def read_beneath(cls, root: Path, path: str) -> Run:
+        """Read a run from a folder below another one; no link below that is followed."""
+        return cls(_paceline.Run.read("" if path == "." else path, root))
+
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the run as a folder; raises `StoreError` if there is anything but this run."""
         store.keep(Path(folder), self.inner.write)

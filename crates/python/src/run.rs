@@ -45,12 +45,17 @@ impl Run {
             .map_err(|error| error::record(py, &error))
     }
 
-    /// Reads a run back from its folder.
+    /// Reads a run back from its folder; with `beneath`, from a folder below that one, and follows no
+    /// link below it.
     #[staticmethod]
-    fn read(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
-        py.detach(|| record::Run::read(&folder))
-            .map(Self::new)
-            .map_err(|error| error::record(py, &error))
+    #[pyo3(signature = (folder, beneath = None))]
+    fn read(py: Python<'_>, folder: PathBuf, beneath: Option<PathBuf>) -> PyResult<Self> {
+        py.detach(|| match beneath {
+            Some(root) => record::Run::read_beneath(&root, &folder),
+            None => record::Run::read(&folder),
+        })
+        .map(Self::new)
+        .map_err(|error| error::record(py, &error))
     }
 }
 

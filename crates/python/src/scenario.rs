@@ -10,13 +10,15 @@ use pyo3::types::PyDict;
 use crate::engine::Engine;
 use crate::error;
 
-/// Reads and checks a scenario, names of controllers and metrics included.
+/// Reads and checks a scenario, names of controllers and metrics included. Unless `files`, one that
+/// names a file is refused, and that is not opened.
 pub fn parse(
     py: Python<'_>,
     text: &str,
     file: &Path,
     overrides: &[(String, String)],
     engine: Engine,
+    files: bool,
 ) -> PyResult<Scenario> {
     // Names of files need not be text; what errors call them is.
     let file = &*file.to_string_lossy();
@@ -24,6 +26,12 @@ pub fn parse(
     let scenario = py
         .detach(|| {
             let scenario = paceline_experiment::parse(text, file, overrides)?;
+            if !files && scenario.trace_path().is_some() {
+                let hint = "`paceline run` reads them".to_owned();
+                let message = "files are not read here";
+                let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
+                return Err(vec![refused]);
+            }
             let diagnostics = engine.check(&scenario);
             diagnostics
                 .is_empty()
@@ -173,10 +181,10 @@ impl Plan {
     }
 }
 
-/// Checks a scenario, the points of its sweep included unless `sweep` is false; `ScenarioError` has
-/// all that is wrong with it.
+/// Checks a scenario, the points of its sweep included unless `sweep` is false; unless `files`, it may
+/// name none. `ScenarioError` has all that is wrong with it.
 #[pyfunction]
-#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim"))]
+#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true))]
 pub fn check(
     py: Python<'_>,
     text: &str,
@@ -184,9 +192,10 @@ pub fn check(
     overrides: Vec<(String, String)>,
     sweep: bool,
     backend: &str,
+    files: bool,
 ) -> PyResult<Plan> {
     let engine = Engine::named(backend)?;
-    let scenario = parse(py, text, &file, &overrides, engine)?;
+    let scenario = parse(py, text, &file, &overrides, engine, files)?;
     let diagnostics = if sweep {
         py.detach(|| scenario.check_sweep(|point| engine.check(point)))
     } else {

@@ -71,7 +71,7 @@ pub fn simulate(
         .map(|(text, file, overrides, seed)| {
             // There may be thousands of them.
             py.check_signals()?;
-            Ok((parse(py, &text, &file, &overrides, engine)?, seed))
+            Ok((parse(py, &text, &file, &overrides, engine, true)?, seed))
         })
         .collect::<PyResult<Vec<_>>>()?;
     let batch = Batch {

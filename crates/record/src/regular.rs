@@ -13,7 +13,38 @@ pub const TEXT: u64 = 64 << 20;
 /// # Errors
 /// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
-    let file = nonblocking(path)?;
+    regular(nonblocking(path)?)
+}
+
+/// Opens a regular file below a folder as [`open`] does, and follows no link on the way.
+///
+/// # Errors
+/// As [`open`], and for a path that leaves the folder or leads through a link.
+#[cfg(unix)]
+pub fn open_beneath(root: &Path, path: &Path) -> io::Result<File> {
+    use std::path::Component;
+
+    use rustix::fs::{Mode, OFlags};
+    let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = rustix::fs::open(root, folder, Mode::empty())?;
+    let mut parts = path.components().peekable();
+    while let Some(part) = parts.next() {
+        let Component::Normal(name) = part else {
+            break;
+        };
+        let flags = match parts.peek() {
+            Some(_) => folder,
+            None => OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        };
+        at = rustix::fs::openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+        if parts.peek().is_none() {
+            return regular(at.into());
+        }
+    }
+    Err(io::ErrorKind::InvalidInput.into())
+}
+
+fn regular(file: File) -> io::Result<File> {
     let kind = file.metadata()?.file_type();
     if kind.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -43,8 +74,16 @@ fn nonblocking(path: &Path) -> io::Result<File> {
 /// As [`open`], [`io::ErrorKind::FileTooLarge`] beyond the limit, and
 /// [`io::ErrorKind::InvalidData`] for what is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
+    text_of(open(path)?, limit)
+}
+
+/// Reads an open file of at most `limit` bytes as text.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn text_of(file: File, limit: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
-    open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         let message = format!("it is larger than {limit} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -79,6 +118,28 @@ mod tests {
             read_text(&dir.path().join("y"), 5).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn beneath_a_folder_no_link_is_followed() {
+        use std::os::unix::fs::symlink;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        std::fs::write(root.join("a/b/x"), "1").unwrap();
+        std::fs::write(dir.path().join("x"), "2").unwrap();
+        symlink("b", root.join("a/folder")).unwrap();
+        symlink("x", root.join("a/b/file")).unwrap();
+        let read = |path: &Path| open_beneath(&root, path).and_then(|file| text_of(file, 5));
+        assert_eq!(read(Path::new("a/b/x")).unwrap(), "1");
+        for path in ["a/folder/x", "a/b/file", "../x", "a/../../x", "a/b", ""] {
+            assert!(read(Path::new(path)).is_err(), "{path}");
+        }
+        assert!(read(&dir.path().join("x")).is_err());
+        // The folder itself may be named by a link.
+        symlink("root", dir.path().join("link")).unwrap();
+        assert!(open_beneath(&dir.path().join("link"), Path::new("a/b/x")).is_ok());
     }
 
     #[cfg(target_os = "linux")]

@@ -30,11 +30,15 @@ def _usage(error: CycloptsError) -> Failure:
     return Failure("usage", head, hint=hint)
 
 
+#: How a command ends that was interrupted; what serves until then has done its work.
+_ENDED = (Exit.INTERRUPTED, Exit.OK)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     with _signals() as heard:
         code = _main(list(sys.argv[1:] if arguments is None else arguments))
-    return 128 + heard[-1] if heard and code == Exit.INTERRUPTED else code
+    return 128 + heard[-1] if heard and code in _ENDED else code
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from paceline.cli import console, files, listing
 from paceline.cli.app import Force, Jobs, Json, Quiet, Set, app, examples, not_negative, positive
 from paceline.cli.failure import Exit
+from paceline.serve import limits
 
 
 def _seed(_: object, value: int | None) -> None:
@@ -403,7 +404,9 @@ def _port(_: object, value: int) -> None:
         raise ValueError("must be from 0 to 65535.")
 
 
-@app.command(help_epilogue=examples("serve", "serve RUNS --port 0 --no-browser"))
+@app.command(
+    help_epilogue=f"{limits.TEXT}\n\n{examples('serve', 'serve RUNS --port 0 --no-browser')}"
+)
 def serve(
     folder: Annotated[Path, Parameter(help="Folder of runs and sweeps.")] = Path("runs"),
     /,
@@ -416,7 +419,8 @@ def serve(
 ) -> Exit:
     """Open a local page over the runs: browse, lay over each other, change and run again.
 
-    It is reached from this machine only.
+    It is reached from this machine only, and only by who has the address that is printed: a secret
+    is part of it, new each time. Scenarios run from the page may not name files.
     """
     from paceline.cli.serve import show
 

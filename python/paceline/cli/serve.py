@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import html
 import sys
+import tempfile
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
-from paceline.serve import Server
+from paceline.serve.server import Server
 
 
 def show(folder: Path, port: int, *, browser: bool, as_json: bool) -> Exit:
@@ -26,14 +30,29 @@ def show(folder: Path, port: int, *, browser: bool, as_json: bool) -> Exit:
         raise Failure("no-port", message, hint=free, code=Exit.RUN_FAILED) from None
     try:
         _tell(server, folder, as_json=as_json)
-        if browser:
-            webbrowser.open(server.address)
-        server.serve_forever()
+        with leading_to(server.address) as page:
+            if browser:
+                webbrowser.open(page.as_uri())
+            server.serve()
     except KeyboardInterrupt:
         pass
     finally:
-        server.server_close()
+        server.close()
     return Exit.OK
+
+
+@contextmanager
+def leading_to(address: str) -> Iterator[Path]:
+    """Yield a page of ours alone that leads to an address.
+
+    The address is a secret, and everyone on a machine sees with what a browser was called.
+    """
+    with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+        page = Path(folder) / "open.html"
+        page.touch(0o600)
+        leading = f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">'
+        page.write_text(f"<!DOCTYPE html>{leading}", encoding="utf-8")
+        yield page
 
 
 def _tell(server: Server, folder: Path, *, as_json: bool) -> None:

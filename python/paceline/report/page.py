@@ -26,14 +26,15 @@ def write_page(run: Run, path: Path) -> Path:
     return path
 
 
-def render(run: Run) -> str:
-    """Return the page."""
+def render(run: Run, *, served: bool = False) -> str:
+    """Return the page; one that is served has its scripts and styles as files beside it."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     definitions = metrics()
     return environment.from_string(_asset("report.html.j2")).render(
         run=run,
+        served=served,
         version=__version__,
         metrics=_rows(run.metrics),
         flows=_flows(run),

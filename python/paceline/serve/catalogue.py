@@ -4,119 +4,183 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from paceline.reading import read_json
+from paceline.errors import NotARunError
+from paceline.reading import json_value, read_bytes
 from paceline.runs import Run
+from paceline.serve import limits
+from paceline.serve.beneath import opened
 from paceline.serve.series import OnDisk
 from paceline.sweep.result import NAME as SWEEP
 from paceline.sweep.result import Sweep
 
-#: Runs whose tables are kept in memory, at most: whoever looks at one looks at it again.
-_KEPT = 12
+_RUN = "run.json"
 
 #: Pictures that a sweep's folder may hold.
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 class Missing(LookupError):  # noqa: N818 - it is an answer
-    """A name that nothing has."""
+    """A name that nothing has, or what cannot be read."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is run again."""
+
+    scenario: str
+    seed: int
+    backend: str
 
 
 class Catalogue:
-    """Runs and sweeps below a folder, by their paths in it."""
+    """Runs and sweeps below a folder, by their names: their paths in it.
+
+    A name is looked up among those that were found, and never taken for a path.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        #: What a run says of itself, by its path and the time of its last change.
-        self._said: dict[str, tuple[int, dict[str, Any]]] = {}
-        self._tables: OrderedDict[tuple[str, int], OnDisk] = OrderedDict()
+        #: What is said of a run or a sweep, by its name and what tells its file from another.
+        self._said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
     def entries(self) -> list[dict[str, Any]]:
         """Return every run and sweep, the latest first."""
-        found = []
-        for folder, below, names in os.walk(self._folder):
-            # What a writer has not finished, or left when it was killed, is hidden.
-            below[:] = [name for name in below if not name.startswith(".")]
-            name = SWEEP if SWEEP in names else "run.json"
-            if name not in names:
-                continue
-            # What lies in a run's or a sweep's folder is its own.
-            below.clear()
-            entry = self._entry(Path(folder), name)
-            if entry is not None:
-                found.append(entry)
+        with self._lock:
+            self._look()
+            found = [entry for _, entry in self._said.values()]
         return sorted(found, key=lambda entry: (-entry["changed_ns"], entry["id"]))
 
-    def _entry(self, folder: Path, name: str) -> dict[str, Any] | None:
-        path = folder.relative_to(self._folder).as_posix()
+    def _look(self) -> None:
+        said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        with opened(self._folder) as root:
+            looked = os.fwalk(".", dir_fd=root, follow_symlinks=False)
+            for nth, (path, below, names, folder) in enumerate(looked):
+                # What a writer has not finished, or left when it was killed, is hidden.
+                below[:] = [name for name in below if not name.startswith(".")]
+                if path.count("/") >= limits.DEEP:
+                    below.clear()
+                kind = SWEEP if SWEEP in names else _RUN
+                if kind in names:
+                    # What lies in a run's or a sweep's folder is its own.
+                    below.clear()
+                    name = path.removeprefix("./")
+                    entry = self._entry(name, kind, folder)
+                    if entry is not None:
+                        said[name] = entry
+                if nth >= limits.FOLDERS or len(said) >= limits.ENTRIES:
+                    break
+        self._said = said
+
+    def _entry(
+        self, name: str, kind: str, folder: int
+    ) -> tuple[tuple[int, ...], dict[str, Any]] | None:
         try:
-            changed = (folder / name).stat().st_mtime_ns
-            known = self._said.get(path)
-            if known is None or known[0] != changed:
-                value = _sweep(folder) if name == SWEEP else _run(folder / name)
-                known = changed, {"id": path, "changed_ns": changed, **value}
-                self._said[path] = known
-        except (OSError, ValueError, KeyError, TypeError):
+            # Names that are not text have no place on a page.
+            name.encode()
+            mark = _mark(kind, folder)
+            known = self._said.get(name)
+            if known is not None and known[0] == mark:
+                return known
+            value = json_value(read_bytes(kind, beneath=folder))
+            said = _sweep(folder, value) if kind == SWEEP else _run(value)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
-        return known[1]
+        return mark, {"id": name, "changed_ns": mark[0], **said}
 
-    def run(self, path: str) -> Run:
-        """Return a run; `Missing` if there is none of that name."""
-        return Run.read(self._inside(path))
-
-    def tables(self, path: str) -> OnDisk:
-        """Return the tables of a run; `Missing` if there is none of that name."""
-        folder = self._inside(path)
-        try:
-            key = path, (folder / "run.json").stat().st_mtime_ns
-        except OSError:
-            raise Missing(path) from None
+    def _known(self, name: str, kind: str) -> tuple[int, ...]:
+        """Return what tells a run or a sweep from what had its name before."""
         with self._lock:
-            tables = self._tables.pop(key, None) or OnDisk(folder)
+            if name not in self._said:
+                self._look()
+            _, entry = self._said.get(name, ((), {"kind": None}))
+        if entry["kind"] != kind:
+            raise Missing(f"there is no {kind} of that name")
+        try:
+            with opened(self._folder, name) as folder:
+                return _mark(_RUN if kind == "run" else SWEEP, folder)
+        except OSError:
+            raise Missing(f"there is no {kind} of that name any more") from None
+
+    def order(self, name: str) -> Order:
+        """Return what a run was; `Missing` if there is none of that name."""
+        self._known(name, "run")
+        try:
+            with opened(self._folder, name) as folder:
+                value = json_value(read_bytes(_RUN, beneath=folder))
+                text = read_bytes("scenario.toml", beneath=folder).decode()
+            return Order(text, int(value["seed"]), str(value["backend"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise NotARunError(f"{name} cannot be read: `paceline report` says why") from None
+
+    def run(self, name: str) -> Run:
+        """Return a run; `Missing` if there is none of that name."""
+        self.tables(name).check()
+        try:
+            return Run.read_beneath(self._folder, name)
+        except (OSError, NotARunError):
+            raise NotARunError(f"{name} cannot be read: `paceline report` says why") from None
+
+    def tables(self, name: str) -> OnDisk:
+        """Return the tables of a run; `Missing` if there is none of that name."""
+        key = name, self._known(name, "run")
+        with self._lock:
+            tables = self._tables.pop(key, None) or OnDisk(self._folder, name)
             self._tables[key] = tables
-            while len(self._tables) > _KEPT:
+            while len(self._tables) > 1 and sum(map(OnDisk.size, self._tables.values())) > (
+                limits.TABLES
+            ):
                 self._tables.popitem(last=False)
         return tables
 
-    def picture(self, path: str, name: str) -> tuple[str, bytes]:
+    def picture(self, name: str, picture: str) -> tuple[str, bytes]:
         """Return the type and the bytes of a picture in a sweep's folder."""
-        file = self._inside(path) / Path(name).name
-        if file.suffix not in PICTURES or not file.is_file():
-            raise Missing(name)
-        return PICTURES[file.suffix], file.read_bytes()
-
-    def _inside(self, path: str) -> Path:
-        root = self._folder.resolve()
-        folder = (root / path).resolve()
-        if not folder.is_relative_to(root):
-            raise Missing(path)
-        return folder
+        self._known(name, "sweep")
+        kind = PICTURES.get(os.path.splitext(picture)[1])
+        if kind is None or "/" in picture or picture.startswith("."):
+            raise Missing("there is no picture of that name")
+        try:
+            with opened(self._folder, name) as folder:
+                return kind, read_bytes(picture, limits.PICTURE, beneath=folder)
+        except (OSError, ValueError):
+            raise Missing("there is no picture of that name") from None
 
 
-def _run(path: Path) -> dict[str, Any]:
-    value = read_json(path)
+def _mark(name: str, folder: int) -> tuple[int, ...]:
+    """Return the time of a file's last change, and what else tells it from another."""
+    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
+def _run(value: dict[str, Any]) -> dict[str, Any]:
+    metrics = value["metrics"]
+    if not all(cell is None or isinstance(cell, int | float) for cell in metrics.values()):
+        raise ValueError("metrics are numbers")
     return {
         "kind": "run",
-        "scenario": value["scenario"],
-        "seed": value["seed"],
-        "backend": value["backend"],
-        "beyond": [bound["message"] for bound in (value.get("emulation") or {}).get("beyond", [])],
-        "controllers": list(dict.fromkeys(flow["cc"] for flow in value["flows"])),
+        "scenario": str(value["scenario"]),
+        "seed": int(value["seed"]),
+        "backend": str(value["backend"]),
+        "beyond": [str(b["message"]) for b in (value.get("emulation") or {}).get("beyond", [])],
+        "controllers": list(dict.fromkeys(str(flow["cc"]) for flow in value["flows"])),
         "flows": len(value["flows"]),
-        "metrics": value["metrics"],
+        "metrics": metrics,
     }
 
 
-def _sweep(folder: Path) -> dict[str, Any]:
-    sweep = Sweep.read(folder)
+def _sweep(folder: int, value: Any) -> dict[str, Any]:
+    sweep = Sweep.of(Path(), value)
+    pictures = (name for name in os.listdir(folder) if os.path.splitext(name)[1] in PICTURES)
     return {
         "kind": "sweep",
-        "scenario": sweep.scenario,
-        "axes": [axis.name for axis in sweep.grid.axes],
+        "scenario": str(sweep.scenario),
+        "axes": [str(axis.name) for axis in sweep.grid.axes],
         "runs": len(sweep.grid),
-        "pictures": sorted(p.name for p in folder.iterdir() if p.suffix in PICTURES),
+        "pictures": sorted(name for name in pictures if name.isprintable()),
     }

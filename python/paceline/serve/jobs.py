@@ -9,21 +9,26 @@ and wants the machine for itself: it is run once, whole, with no other job besid
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import logging
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 from typing import Any
 
 from paceline import _paceline, store
-from paceline.errors import NotARunError, PacelineError, ScenarioError
+from paceline.errors import NotARunError, PacelineError, ScenarioError, StoreError
 from paceline.runs import Engine, Progress, Run, simulate
+from paceline.serve import limits
 
 #: The shares of a run that are shown on the way.
 _SHARES = (16, 4, 1)
 
-#: Seconds between two messages to a page that listens, if nothing happens.
-_BEAT_S = 2.0
+_log = logging.getLogger("paceline.serve")
+
+
+class Busy(Exception):  # noqa: N818 - it is an answer
+    """There are as many jobs as there may be."""
 
 
 class _Stopped(Exception):  # noqa: N818 - it is a wish
@@ -46,6 +51,7 @@ class Job:
         self.pairs = list(pairs)
         self.seed = seed
         self.backend = backend
+        #: What there is of it in memory: nothing once it is in the folder.
         self.run: Run | None = None
         #: `running`, `done`, `failed` or `stopped`.
         self.state = "running"
@@ -56,39 +62,34 @@ class Job:
         #: Counts what there is to see.
         self.version = 0
         self.wish_to_stop = False
-        self._changed = Condition()
+        self.future: Future[None] | None = None
+        self._lock = Lock()
 
     def tell(self, **changes: Any) -> None:
-        """Change it, and wake whoever listens."""
-        with self._changed:
+        """Change it, all at once."""
+        with self._lock:
             for name, value in changes.items():
                 setattr(self, name, value)
-            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Give it up."""
+        self.wish_to_stop = True
+        if self.future is not None and self.future.cancel():
+            self.tell(state="stopped")
 
     def as_json(self) -> dict[str, Any]:
         """Return what a page is told."""
-        return {
-            "job": self.number,
-            "backend": self.backend,
-            "state": self.state,
-            "message": self.message,
-            "id": self.path,
-            "simulated_ns": self.simulated_ns,
-            "total_ns": self.total_ns,
-            "version": self.version,
-        }
-
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """Yield what changes, until it has ended."""
-        while True:
-            with self._changed:
-                said = self.as_json()
-            yield said
-            if said["state"] != "running":
-                return
-            with self._changed:
-                if self.as_json() == said:
-                    self._changed.wait(_BEAT_S)
+        with self._lock:
+            return {
+                "job": self.number,
+                "backend": self.backend,
+                "state": self.state,
+                "message": self.message,
+                "id": self.path,
+                "simulated_ns": self.simulated_ns,
+                "total_ns": self.total_ns,
+                "version": self.version,
+            }
 
 
 class Jobs:
@@ -98,43 +99,61 @@ class Jobs:
         self._folder = folder
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._numbers = itertools.count(1)
+        self._lock = Lock()
         self._jobs: dict[int, Job] = {}
 
     def start(
         self,
         text: str,
         pairs: Sequence[tuple[str, str]],
-        seed: int | None,
+        seed: int,
         backend: _paceline.Backend = "sim",
     ) -> Job:
-        """Start a run of a scenario; raises `ScenarioError` if it is wrong."""
-        plan = _paceline.check(text, "scenario.toml", pairs, backend=backend)
-        number = next(self._numbers)
-        job = Job(number, text, pairs, plan.seed if seed is None else seed, backend)
-        job.total_ns = plan.duration_ns
-        self._jobs[number] = job
-        self._pool.submit(self._work, job, plan.name)
+        """Start a run of a scenario; `ScenarioError` also if it names a file, or `Busy`."""
+        plan = _paceline.check(text, "scenario.toml", pairs, False, backend, files=False)
+        with self._lock:
+            ended = [job for job in self._jobs.values() if job.state != "running"]
+            if self.running() >= limits.JOBS:
+                raise Busy(f"{limits.JOBS} runs wait already: stop one, or wait for its end")
+            for job in ended[: -limits.ENDED]:
+                del self._jobs[job.number]
+            number = next(self._numbers)
+            job = self._jobs[number] = Job(number, text, pairs, seed, backend)
+            job.total_ns = plan.duration_ns
+            job.future = self._pool.submit(self._work, job, plan.name)
         return job
+
+    def running(self) -> int:
+        """Return how many wait or run."""
+        return sum(job.state == "running" for job in list(self._jobs.values()))
 
     def get(self, number: int) -> Job:
         """Return a job by its number; raises `KeyError`."""
         return self._jobs[number]
 
     def close(self) -> None:
-        """Give up what is at work."""
-        for job in self._jobs.values():
-            job.wish_to_stop = True
+        """Give up what is at work, and wait until it has heard."""
+        for job in list(self._jobs.values()):
+            job.stop()
         self._pool.shutdown(cancel_futures=True)
 
     def _work(self, job: Job, name: str) -> None:
         try:
             for share in _SHARES if job.backend == "sim" else (1,):
                 self._part(job, share)
-            job.tell(path=self._write(job, name), state="done", version=job.version + 1)
+            path = self._write(job, name)
+            job.tell(path=path, run=None, state="done", version=job.version + 1)
         except _Stopped:
             job.tell(state="stopped")
-        except (PacelineError, OSError) as error:
+        except (StoreError, OSError) as error:
+            # Its text names places of this machine, which are no matter of the page's.
+            _log.error("%s", error)
+            job.tell(state="failed", message="the run could not be kept: the terminal says why")
+        except PacelineError as error:
             job.tell(state="failed", message=str(error))
+        except BaseException:
+            job.tell(state="failed", message="the program failed: the terminal says more")
+            _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int) -> None:
         def progress(seen: Progress) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import polars as pl
 
 from paceline.errors import NotARunError
 from paceline.quantities import Scale, scale_of
+from paceline.reading import open_regular
 from paceline.report.palette import Style, flow_style
 from paceline.report.panels import Values, envelopes, rates, top
 from paceline.runs import Run
+from paceline.serve import limits
+from paceline.serve.beneath import opened
 
 #: What can be drawn: its title, and the column.
 QUANTITIES = {
@@ -66,25 +70,52 @@ class InMemory:
 
 
 class OnDisk:
-    """The tables of a run in its folder."""
+    """The tables of a run in its folder, which is below another one."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, root: Path, name: str) -> None:
+        self._root = root
+        self._name = name
         self._read: dict[tuple[str, str], pl.Series] = {}
 
     @contextmanager
-    def _reading(self, table: str) -> Iterator[Path]:
-        file = self._folder / f"{table}.parquet"
+    def _reading(self, table: str) -> Iterator[BinaryIO]:
+        """Yield a table's open file: polars gets no name that it could take for a pattern."""
         try:
-            yield file
-        except pl.exceptions.PolarsError as error:
-            raise NotARunError(f"cannot read {file}: {error}") from error
+            with (
+                opened(self._root, self._name) as folder,
+                open_regular(f"{table}.parquet", folder) as file,
+            ):
+                rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+                if rows > limits.ROWS:
+                    too_many = f"{rows:,} rows, more than {limits.ROWS:,}"
+                    raise NotARunError(f"{self._name}: {table} has {too_many}")
+                file.seek(0)
+                yield file
+        except (pl.exceptions.PolarsError, OSError):
+            reason = "`paceline report` says why"
+            raise NotARunError(f"{self._name}: {table} cannot be read: {reason}") from None
+
+    def check(self) -> None:
+        """Raise `NotARunError` if a table has more rows than are read."""
+        try:
+            with opened(self._root, self._name) as folder:
+                names = os.listdir(folder)
+        except OSError:
+            raise NotARunError(f"{self._name} cannot be read") from None
+        for name in names:
+            if name.endswith(".parquet"):
+                with self._reading(name.removesuffix(".parquet")):
+                    pass
+
+    def size(self) -> int:
+        """Return how many bytes of memory its columns take."""
+        return sum(int(column.estimated_size()) for column in list(self._read.values()))
 
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row for each flow."""
         with self._reading("flows") as file:
-            return pl.read_parquet(file, glob=False)
+            return pl.read_parquet(file)
 
     @cached_property
     def _names(self) -> dict[str, frozenset[str]]:
@@ -100,7 +131,7 @@ class OnDisk:
         fresh = [name for name in wanted if (table, name) not in self._read]
         if fresh:
             with self._reading(table) as file:
-                frame = pl.read_parquet(file, columns=fresh, glob=False)
+                frame = pl.read_parquet(file, columns=fresh)
             for name in fresh:
                 self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])
@@ -136,6 +167,8 @@ def series(
     if end <= start:
         end = start + 1
     flows = sum(run.flows.height for run in runs.values())
+    if flows > limits.LINES:
+        raise NotARunError(f"{flows:,} flows, more than {limits.LINES:,} in a plot")
     buckets = BUCKETS if flows <= _MANY_FLOWS else _FEW
     if end - start < last:
         # Of a part a page shows half, so that it can be moved.

@@ -1,227 +1,511 @@
-"""The server: this machine only, nothing but the standard library.
+"""The server: this machine only, and on it only who has the address that was printed.
 
-It answers only those who call it by its own address, so that no page from elsewhere can reach it
-through a name that points here, and takes no orders but from its own page.
+That address has a secret, which the first request changes for a cookie. The server answers to its
+own address only, so that no page from elsewhere can reach it through a name that points here, and
+only its own page. It takes no path: what a request names is looked up among what was found.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
-from collections.abc import Callable
+import logging
+import math
+import re
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
+
+from polars.exceptions import PolarsError
+from tornado.http1connection import HTTP1Connection
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream, StreamClosedError
+from tornado.web import Application, HTTPError, RequestHandler
 
 from paceline import _paceline
 from paceline.errors import NotARunError, PacelineError
+from paceline.reading import json_value
 from paceline.report.page import render
-from paceline.runs import Run
+from paceline.serve import limits
 from paceline.serve.catalogue import Catalogue, Missing
-from paceline.serve.jobs import Job, Jobs
+from paceline.serve.jobs import Busy, Job, Jobs
 from paceline.serve.series import QUANTITIES, InMemory, Tables, series
-
-#: The largest order that is read.
-_LARGEST = 1_000_000
 
 _ASSETS = {
     "serve.js": "text/javascript",
     "serve.css": "text/css",
+    "report.js": "text/javascript",
     "report.css": "text/css",
     "uPlot.iife.min.js": "text/javascript",
     "uPlot.min.css": "text/css",
 }
 
-Query = dict[str, list[str]]
+#: Scripts and styles come from files of ours, never from within a page.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+#: A picture is drawn with styles of its own, and runs nothing.
+_PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+
+#: Seconds from one look at a job to the next, and between two messages if nothing happens.
+_LOOK_S, _BEAT_S = 0.05, 2.0
+
+#: Seconds that a time in a request may be.
+_TIME_S = 1e9
+
+Answer = TypeVar("Answer")
 
 
-class BadRequest(ValueError):  # noqa: N818 - it is HTTP's name
-    """What was asked makes no sense."""
+class Wrong(HTTPError):  # noqa: N818 - it is an answer
+    """A request that is refused, and what is said of it."""
+
+    def __init__(self, status: HTTPStatus, said: str) -> None:
+        super().__init__(status)
+        self.said = said
 
 
-class Server(ThreadingHTTPServer):
+class Server:
     """Serves a folder of runs on the loopback address."""
 
-    daemon_threads = True
-
     def __init__(self, folder: Path, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        self._socket = socket.create_server(("127.0.0.1", port), backlog=limits.CONNECTIONS)
+        self._socket.setblocking(False)
+        self.port = int(self._socket.getsockname()[1])
+        #: Who knows it may ask.
+        self.token = secrets.token_urlsafe(32)
         self.catalogue = Catalogue(folder)
         self.jobs = Jobs(folder)
+        #: Where files are read and pages made.
+        self.pool = ThreadPoolExecutor(limits.THREADS)
+        self.stopping = False
+        #: How many connections are open.
+        self.connections = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def address(self) -> str:
-        """Where the page is."""
-        return f"http://127.0.0.1:{self.server_port}/"
+        """Where the page is; a secret."""
+        return f"{self.origin}/?{urlencode({'token': self.token})}"
+
+    @property
+    def cookie(self) -> str:
+        """Name of the cookie: browsers tell hosts apart, and not ports."""
+        return f"paceline-{self.port}"
 
     def hosts(self) -> set[str]:
         """Return the names that it answers to."""
-        return {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        return {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
 
-    def server_close(self) -> None:
-        """Stop, and give up what is at work."""
-        self.jobs.close()
-        super().server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing of each request."""
-
-    def do_GET(self) -> None:
-        """Answer a page, an asset or data."""
-        self._answer(self._get)
-
-    def do_POST(self) -> None:
-        """Take an order."""
-        self._answer(self._post)
-
-    def _answer(self, answer: Callable[[str, Query], None]) -> None:
-        parts = urlsplit(self.path)
+    def serve(self) -> None:
+        """Answer until `stop` or Ctrl-C."""
+        # Whoever sends nonsense, or goes away, need not fill the terminal.
+        logging.getLogger("tornado.general").setLevel(logging.CRITICAL)
         try:
-            if self.headers.get("Host") not in self.server.hosts():
-                self._error(HTTPStatus.FORBIDDEN, "not called by its own address")
-                return
-            answer(parts.path, parse_qs(parts.query))
-        except NotARunError as error:
-            self._error(HTTPStatus.NOT_FOUND, str(error))
-        except (Missing, OSError) as error:
-            if not isinstance(error, BrokenPipeError | ConnectionResetError):
-                self._error(HTTPStatus.NOT_FOUND, f"there is no {error}")
+            asyncio.run(self._serve())
+        finally:
+            self.close()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        application = Application(
+            [(path, handler, {"server": self}) for path, handler in _ROUTES],
+            default_handler_class=_Nothing,
+            default_handler_args={"server": self},
+            log_function=lambda _: None,
+        )
+        http = _Listener(
+            application,
+            server=self,
+            max_header_size=limits.HEADER_BYTES,
+            max_body_size=limits.BODY_BYTES,
+            max_buffer_size=limits.HEADER_BYTES + limits.BODY_BYTES,
+            idle_connection_timeout=limits.HEADER_S,
+            body_timeout=limits.BODY_S,
+        )
+        http.add_socket(self._socket)
+        try:
+            while not self.stopping:
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self.stopping = True
+            http.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(http.close_all_connections(), 2)
+
+    def stop(self) -> None:
+        """End `serve`, from any thread."""
+        self.stopping = True
+
+    def close(self) -> None:
+        """Let go of the port, and give up what is at work."""
+        self.stopping = True
+        self._socket.close()
+        self.jobs.close()
+        self.pool.shutdown(cancel_futures=True)
+
+
+class _Listener(HTTPServer):
+    """Takes so many connections and no more."""
+
+    def initialize(self, *arguments: Any, server: Server, **settings: Any) -> None:  # type: ignore[override]
+        super().initialize(*arguments, **settings)
+        self._server = server
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        if self._server.connections >= limits.CONNECTIONS:
+            stream.close()
+            return
+        self._server.connections += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        self._server.connections -= 1
+        super().on_close(server_conn)
+
+
+class _Handler(RequestHandler):
+    """What all answers have in common."""
+
+    def initialize(self, server: Server) -> None:
+        self.server = server
+        self.has_gone = False
+
+    def set_default_headers(self) -> None:
+        for name, value in (
+            ("Server", "paceline"),
+            ("Content-Security-Policy", _POLICY),
+            ("Cache-Control", "no-store"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Referrer-Policy", "no-referrer"),
+            ("X-Content-Type-Options", "nosniff"),
+        ):
+            self.set_header(name, value)
+
+    def prepare(self) -> None:
+        headers = self.request.headers
+        if headers.get("Host") not in self.server.hosts():
+            raise _refusal("not called by its own address")
+        origin = headers.get("Origin")
+        if origin is not None and origin not in {f"http://{h}" for h in self.server.hosts()}:
+            raise _refusal("answers its own page only")
+        self.let_in()
+
+    def let_in(self) -> None:
+        """Let in who has the cookie, and who is not another page's."""
+        if self.request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            raise _refusal("answers its own page only")
+        if not self.knows(self.get_cookie(self.server.cookie)):
+            raise _refusal("open the address that `paceline serve` has printed")
+
+    def knows(self, secret: str | None) -> bool:
+        """Whether someone has the secret; takes as long whatever is given."""
+        return hmac.compare_digest((secret or "").encode(), self.server.token.encode())
+
+    async def work(self, work: Callable[[], Answer]) -> Answer:
+        """Do what takes long beside the loop, and say plainly why it cannot be done."""
+        loop = asyncio.get_running_loop()
+
+        def guarded() -> Answer:
+            try:
+                return work()
+            except Exception:
+                raise
+            except BaseException as error:
+                # What a library in another language could not handle is not to end the server.
+                raise RuntimeError("a library failed") from error
+
+        try:
+            return await loop.run_in_executor(self.server.pool, guarded)
+        except (Missing, NotARunError) as error:
+            raise Wrong(HTTPStatus.NOT_FOUND, str(error)) from None
+        except Busy as error:
+            raise Wrong(HTTPStatus.TOO_MANY_REQUESTS, str(error)) from None
         except PacelineError as error:
-            self._error(HTTPStatus.BAD_REQUEST, str(error))
-        except ValueError as error:
-            self._error(HTTPStatus.BAD_REQUEST, str(error))
+            raise Wrong(HTTPStatus.BAD_REQUEST, str(error)) from None
+        except UnicodeError:
+            raise _bad("that is no text") from None
+        except OSError:
+            raise Wrong(HTTPStatus.NOT_FOUND, "the folder of runs cannot be read") from None
 
-    def _get(self, path: str, query: Query) -> None:
-        match path.strip("/").split("/"):
-            case [""]:
-                self._send("text/html", _asset("serve.html"))
-            case ["assets", name] if name in _ASSETS:
-                self._send(_ASSETS[name], _asset(name))
-            case ["api", "runs"]:
-                entries = self.server.catalogue.entries()
-                self._json({"runs": entries, "quantities": QUANTITIES})
-            case ["api", "run"]:
-                run = self._run(_one(query, "id"))
-                self._json({**run.summary, "toml": run.scenario_toml})
-            case ["api", "series"]:
-                self._series(query)
-            case ["api", "jobs", number, "events"]:
-                self._events(number)
-            case ["report"]:
-                self._send("text/html", render(self._run(_one(query, "id"))).encode())
-            case ["picture"]:
-                kind, data = self.server.catalogue.picture(_one(query, "id"), _one(query, "name"))
-                self._send(kind, data)
-            case _:
-                raise Missing(path)
+    def one(self, name: str) -> str:
+        """Return a parameter."""
+        values = self.get_query_arguments(name, strip=False)
+        if len(values) != 1:
+            raise _bad(f"{name} must be given once")
+        return values[0]
 
-    def _series(self, query: Query) -> None:
-        quantity = _one(query, "quantity")
-        if quantity not in QUANTITIES:
-            raise BadRequest(f"no quantity is called {quantity!r}")
-        runs: dict[str, Tables] = {}
-        for name in query.get("id", []):
-            if name.startswith("job:"):
-                runs[name] = InMemory(self._run(name))
-            else:
-                runs[name] = self.server.catalogue.tables(name)
-        ends = (int(float(query[end][0]) * 1e9) if end in query else None for end in ("from", "to"))
-        self._json(series(runs, quantity, *ends))
-
-    def _run(self, name: str) -> Run:
-        """Return a run of the folder, or what there is of a job: `job:3`."""
-        if name.startswith("job:"):
-            run = self._job(name.removeprefix("job:")).run
-            if run is None:
-                raise Missing(name)
-            return run
-        return self.server.catalogue.run(name)
-
-    def _job(self, number: str) -> Job:
+    def job(self, number: str) -> Job:
+        """Return a job by its number."""
         try:
             return self.server.jobs.get(int(number))
-        except (ValueError, KeyError):
-            raise Missing(f"job {number}") from None
+        except KeyError:
+            raise Wrong(HTTPStatus.NOT_FOUND, f"there is no job {number}") from None
 
-    def _events(self, number: str) -> None:
-        job = self._job(number)
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.close_connection = True
-        for message in job.messages():
-            self.wfile.write(f"data: {json.dumps(message)}\n\n".encode())
-            self.wfile.flush()
-
-    def _post(self, path: str, _: Query) -> None:
-        origin = self.headers.get("Origin")
-        allowed = {f"http://{host}" for host in self.server.hosts()}
-        if origin is not None and origin not in allowed:
-            self._error(HTTPStatus.FORBIDDEN, "takes orders from its own page only")
-            return
-        # Other pages cannot send this type without asking first, and nobody answers them.
-        if self.headers.get_content_type() != "application/json":
-            raise BadRequest("an order is JSON")
-        length = int(self.headers.get("Content-Length") or 0)
-        if not 0 <= length <= _LARGEST:
-            raise BadRequest("an order of that length is not read")
-        body = json.loads(self.rfile.read(length) or b"{}")
-        match path.strip("/").split("/"):
-            case ["api", "run"]:
-                self._start(body)
-            case ["api", "jobs", number, "stop"]:
-                self._job(number).wish_to_stop = True
-                self._json({})
-            case _:
-                raise Missing(path)
-
-    def _start(self, body: Any) -> None:
-        try:
-            run = self._run(str(body["id"]))
-            pairs = [(str(key), str(value)) for key, value in body["set"]]
-            seed = body.get("seed")
-            seed = run.seed if seed is None else int(seed)
-        except (KeyError, TypeError) as error:
-            raise BadRequest(f"an order has id, set and seed: {error}") from None
-        # What was emulated is emulated again.
-        backend: _paceline.Backend = "emu" if run.backend == "emu" else "sim"
-        self._json(self.server.jobs.start(run.scenario_toml, pairs, seed, backend).as_json())
-
-    def _json(self, value: Any) -> None:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        self._send("application/json", text.encode())
-
-    def _error(self, status: HTTPStatus, message: str) -> None:
-        # What was not read of an order would be taken for the next one.
-        self.close_connection = True
-        self._send("application/json", json.dumps({"error": message}).encode(), status)
-
-    def _send(self, kind: str, data: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:
-        self.send_response(status)
+    async def send(self, kind: str, data: bytes) -> None:
+        """Answer."""
         text = kind.startswith("text/") or kind == "application/json"
-        self.send_header("Content-Type", f"{kind}; charset=utf-8" if text else kind)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-        self.end_headers()
-        self.wfile.write(data)
+        self.set_header("Content-Type", f"{kind}; charset=utf-8" if text else kind)
+        self.write(data)
+        await self.bring(self.finish())
+
+    async def bring(self, sent: Any) -> None:
+        """Wait until what was sent is taken, but not for ever."""
+        try:
+            await asyncio.wait_for(sent, limits.WRITE_S)
+        except TimeoutError:
+            cast(HTTP1Connection, self.request.connection).close()
+            self.has_gone = True
+        except StreamClosedError:
+            self.has_gone = True
+
+    async def send_json(self, value: Any) -> None:
+        """Answer a value."""
+        # Escaped: half a pair of surrogates is text in a file's JSON, and no UTF-8.
+        await self.send("application/json", json.dumps(value, separators=(",", ":")).encode())
+
+    def write_error(self, status_code: int, **about: Any) -> None:
+        """Answer what is wrong."""
+        error = about["exc_info"][1] if "exc_info" in about else None
+        said = error.said if isinstance(error, Wrong) else HTTPStatus(status_code).phrase.lower()
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(json.dumps({"error": said}))
+
+    def on_connection_close(self) -> None:
+        self.has_gone = True
+
+
+def _refusal(said: str) -> Wrong:
+    return Wrong(HTTPStatus.FORBIDDEN, said)
+
+
+def _bad(said: str) -> Wrong:
+    return Wrong(HTTPStatus.BAD_REQUEST, said)
+
+
+class _Nothing(_Handler):
+    """Whatever there is not."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise Wrong(HTTPStatus.NOT_FOUND, "there is nothing here")
+
+
+class _Page(_Handler):
+    def let_in(self) -> None:
+        # Whoever comes from the printed address changes its secret for a cookie.
+        if self.get_query_arguments("token"):
+            if not self.knows(self.one("token")):
+                raise _refusal(
+                    "the token is not this server's: open the address that it has printed"
+                )
+            self.set_cookie(
+                self.server.cookie, self.server.token, None, httponly=True, samesite="Strict"
+            )
+            self.redirect("/", status=HTTPStatus.SEE_OTHER)
+        elif self.request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
+            # Led here by another page, a browser withholds the cookie; led here by us, it does not.
+            self.set_header("Refresh", "0; url=/")
+            self.finish()
+        else:
+            super().let_in()
+
+    async def get(self) -> None:
+        await self.send("text/html", _asset("serve.html"))
+
+
+class _Asset(_Handler):
+    async def get(self, name: str) -> None:
+        if name not in _ASSETS:
+            raise Wrong(HTTPStatus.NOT_FOUND, "there is nothing here")
+        await self.send(_ASSETS[name], _asset(name))
+
+
+class _Runs(_Handler):
+    async def get(self) -> None:
+        entries = await self.work(self.server.catalogue.entries)
+        await self.send_json({"runs": entries, "quantities": QUANTITIES})
+
+
+class _Series(_Handler):
+    async def get(self) -> None:
+        quantity, names = self.one("quantity"), self.get_query_arguments("id", strip=False)
+        if quantity not in QUANTITIES:
+            raise _bad("no quantity has that name")
+        if len(names) > limits.OVERLAID:
+            raise _bad(f"more than {limits.OVERLAID} runs in a plot")
+        start, end = self.time("from"), self.time("to")
+
+        def find() -> dict[str, Any]:
+            with _damage():
+                return series({name: self.tables(name) for name in names}, quantity, start, end)
+
+        await self.send_json(await self.work(find))
+
+    def time(self, name: str) -> int | None:
+        """Return a time in nanoseconds, if one is given."""
+        if not self.get_query_arguments(name):
+            return None
+        try:
+            seconds = float(self.one(name))
+        except ValueError:
+            seconds = math.nan
+        if not 0 <= seconds <= _TIME_S:
+            raise _bad(f"{name} is a time in seconds from 0 to {_TIME_S:g}")
+        return int(seconds * 1e9)
+
+    def tables(self, name: str) -> Tables:
+        """Return those of a run of the folder, or of what there is of a job: `job:3`."""
+        if re.fullmatch("job:[0-9]{1,9}", name) is None:
+            return self.server.catalogue.tables(name)
+        job = self.job(name.removeprefix("job:"))
+        run = job.run
+        if run is not None:
+            return InMemory(run)
+        if job.path is None:
+            raise Missing("there is nothing of that job yet")
+        return self.server.catalogue.tables(job.path)
+
+
+class _Report(_Handler):
+    async def get(self) -> None:
+        name = self.one("id")
+
+        def draw() -> bytes:
+            with _damage():
+                return render(self.server.catalogue.run(name), served=True).encode()
+
+        await self.send("text/html", await self.work(draw))
+
+
+class _Picture(_Handler):
+    async def get(self) -> None:
+        run, name = self.one("id"), self.one("name")
+        kind, data = await self.work(lambda: self.server.catalogue.picture(run, name))
+        self.set_header("Content-Security-Policy", _PICTURE_POLICY)
+        await self.send(kind, data)
+
+
+class _Events(_Handler):
+    async def get(self, number: str) -> None:
+        job = self.job(number)
+        self.set_header("Content-Type", "text/event-stream")
+        said: dict[str, Any] | None = None
+        waited = 0.0
+        while not (self.has_gone or self.server.stopping):
+            now = job.as_json()
+            if now != said or waited >= _BEAT_S:
+                said, waited = now, 0.0
+                self.write(f"data: {json.dumps(said)}\n\n")
+                await self.bring(self.flush())
+            if said["state"] != "running":
+                break
+            await asyncio.sleep(_LOOK_S)
+            waited += _LOOK_S
+        if not self.has_gone:
+            await self.bring(self.finish())
+
+
+class _Posted(_Handler):
+    def order(self) -> Any:
+        """Return what was sent."""
+        # Other pages cannot send this type without asking first, and nobody answers them.
+        kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
+        if kind != "application/json":
+            raise _bad("an order is JSON")
+        if _depth(self.request.body) > limits.DEPTH:
+            raise _bad(f"more than {limits.DEPTH} brackets in each other")
+        try:
+            return json_value(self.request.body or b"{}")
+        except ValueError:
+            raise _bad("that is no JSON") from None
+
+
+class _Start(_Posted):
+    async def post(self) -> None:
+        body = self.order()
+        match body:
+            case {"id": str(name), "set": list(given)} if len(given) <= limits.SETTINGS:
+                pairs = [self.setting(each) for each in given]
+            case _:
+                raise _bad(
+                    f"an order has id, set and seed; set has at most {limits.SETTINGS} pairs"
+                )
+        seed = body.get("seed")
+        if seed is not None and (type(seed) is not int or not 0 <= seed < 1 << 63):
+            raise _bad("a seed is a whole number from 0 to 2^63 - 1")
+
+        def start() -> Job:
+            run = self.server.catalogue.order(name)
+            # What was emulated is emulated again.
+            backend: _paceline.Backend = "emu" if run.backend == "emu" else "sim"
+            return self.server.jobs.start(
+                run.scenario, pairs, run.seed if seed is None else seed, backend
+            )
+
+        await self.send_json((await self.work(start)).as_json())
+
+    def setting(self, pair: Any) -> tuple[str, str]:
+        """Return a key and what it is set to."""
+        match pair:
+            case [str(key), str(value)] if len(key) + len(value) <= limits.SETTING:
+                return key, value
+        raise _bad(f"a setting is a key and a value, of {limits.SETTING} characters at most")
+
+
+class _Stop(_Posted):
+    async def post(self, number: str) -> None:
+        self.order()
+        self.job(number).stop()
+        await self.send_json({})
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """Say plainly that what was read is not as a run has it."""
+    try:
+        yield
+    except Missing:
+        raise
+    except (PolarsError, ArithmeticError, LookupError, TypeError, ValueError):
+        raise NotARunError("a table of that run is damaged") from None
+
+
+def _depth(text: bytes) -> int:
+    """Return how many brackets are open at once, at most; those within strings count too."""
+    depth = deepest = 0
+    for at in re.finditer(rb"[\[{]|[\]}]", text):
+        depth += 1 if at[0] in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _asset(name: str) -> bytes:
     return (files("paceline") / "web" / name).read_bytes()
 
 
-def _one(query: Query, name: str) -> str:
-    if name not in query:
-        raise BadRequest(f"{name} is missing")
-    return query[name][0]
+_ROUTES: tuple[tuple[str, type[_Handler]], ...] = (
+    ("/", _Page),
+    ("/assets/([A-Za-z.]+)", _Asset),
+    ("/api/runs", _Runs),
+    ("/api/series", _Series),
+    ("/api/run", _Start),
+    ("/api/jobs/([0-9]{1,9})/events", _Events),
+    ("/api/jobs/([0-9]{1,9})/stop", _Stop),
+    ("/report", _Report),
+    ("/picture", _Picture),
+)

@@ -49,9 +49,15 @@ class Sweep:
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Sweep:
         """Read a sweep from its folder."""
-        path = Path(folder) / NAME
         try:
-            value = read_json(path)
+            return cls.of(Path(folder), read_json(Path(folder) / NAME))
+        except (OSError, ValueError) as error:
+            raise NotARunError(f"{folder} is not a sweep: {error}") from error
+
+    @classmethod
+    def of(cls, folder: Path, value: Any) -> Sweep:
+        """Return the sweep that a folder's `sweep.json` says; raises `ValueError`."""
+        try:
             if value["schema"] != SCHEMA:
                 raise ValueError(
                     f"it has schema {value['schema']}, this program reads schema {SCHEMA}"
@@ -67,15 +73,15 @@ class Sweep:
                 for axis in value["axes"]
             )
             return cls(
-                Path(folder),
+                folder,
                 value["scenario"],
                 Grid(axes, tuple(value["seeds"])),
                 tuple(value["metrics"]),
                 value["failed"],
                 tuple((key, text) for key, text in value["overrides"]),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise NotARunError(f"{folder} is not a sweep: {error}") from error
+        except (KeyError, TypeError) as error:
+            raise ValueError(str(error)) from error
 
     @cached_property
     def runs(self) -> pl.DataFrame:

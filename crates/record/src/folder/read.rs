@@ -1,6 +1,7 @@
 //! A run read back from its folder.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,9 @@ use crate::run::Run;
 use crate::table::{SCHEMA, SCHEMA_KEY, Table, schema};
 use crate::view::TableView;
 
+/// How a file is opened.
+type Open<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
+
 impl Run {
     /// Reads a run back. Its metrics are computed anew from its tables.
     ///
@@ -31,8 +35,23 @@ impl Run {
     /// [`RecordError::NotARun`] when there is no run in that place, [`RecordError::Schema`] when a
     /// newer version of the program wrote it, and the others when it is damaged.
     pub fn read(dir: &Path) -> Result<Self, RecordError> {
+        Self::read_from(dir, &regular::open)
+    }
+
+    /// Reads a run back from a folder below another one, as [`Run::read`], and follows no link below
+    /// that. Errors call it by its path there.
+    ///
+    /// # Errors
+    /// As [`Run::read`].
+    #[cfg(unix)]
+    pub fn read_beneath(root: &Path, dir: &Path) -> Result<Self, RecordError> {
+        Self::read_from(dir, &|path| regular::open_beneath(root, path))
+    }
+
+    fn read_from(dir: &Path, open: Open<'_>) -> Result<Self, RecordError> {
         let path = dir.join(RUN);
-        let text = match regular::read_text(&path, regular::TEXT) {
+        let read_text = |path: &Path| regular::text_of(open(path)?, regular::TEXT);
+        let text = match read_text(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(RecordError::NotARun { path: dir.into() });
             }
@@ -50,11 +69,10 @@ impl Run {
         version(&path, Some(&found))?;
         let run: RunFile = serde_json::from_value(value).map_err(json)?;
         let scenario_path = dir.join(SCENARIO);
-        let scenario_toml =
-            regular::read_text(&scenario_path, regular::TEXT).map_err(at(&scenario_path))?;
+        let scenario_toml = read_text(&scenario_path).map_err(at(&scenario_path))?;
         let mut tables = Vec::new();
         for table in &TABLES {
-            if let Some(batch) = read_table(dir, table)? {
+            if let Some(batch) = read_table(dir, table, open)? {
                 tables.push((table.name, batch));
             }
         }
@@ -158,9 +176,13 @@ fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
 }
 
 /// A table from its file, as this version has it; `None` when there is no file.
-fn read_table(dir: &Path, table: &Table) -> Result<Option<RecordBatch>, RecordError> {
+fn read_table(
+    dir: &Path,
+    table: &Table,
+    open: Open<'_>,
+) -> Result<Option<RecordBatch>, RecordError> {
     let path = table_path(dir, table.name);
-    let file = match regular::open(&path) {
+    let file = match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(at(&path))?,
     };

@@ -1,0 +1,39 @@
+"""What the server gives to whoever reaches it, at most; `paceline serve --help` says so."""
+
+from __future__ import annotations
+
+#: Connections at a time; one more is closed at once.
+CONNECTIONS = 64
+#: Seconds for a request's header, also the first, and for its body.
+HEADER_S, BODY_S = 15.0, 10.0
+#: Seconds for which an answer may wait for its reader.
+WRITE_S = 20.0
+#: Bytes of a request's header and of its body.
+HEADER_BYTES, BODY_BYTES = 64 << 10, 256 << 10
+#: Brackets in each other in a request's JSON.
+DEPTH = 16
+#: Settings of one order, and characters of each.
+SETTINGS, SETTING = 100, 10_000
+#: Threads that read and draw.
+THREADS = 4
+#: Runs laid over each other, and their lines in a plot.
+OVERLAID, LINES = 40, 10_000
+
+#: Jobs that wait or run, and those kept after their end.
+JOBS, ENDED = 8, 8
+
+#: Runs and sweeps that are listed, folders that are looked into, and how deep they lie.
+ENTRIES, FOLDERS, DEEP = 20_000, 100_000, 8
+#: Bytes of a picture, rows of a table, and bytes of tables that are kept in memory.
+PICTURE, ROWS, TABLES = 32 << 20, 20_000_000, 1 << 30
+
+#: All of them as a user reads them.
+TEXT = (
+    f"Limits: {CONNECTIONS} connections, {THREADS} threads; {HEADER_S:.0f} s to a request's header "
+    f"and to the next request, {BODY_S:.0f} s for its body, {WRITE_S:.0f} s to take an answer; "
+    f"{HEADER_BYTES >> 10} KiB of header, {BODY_BYTES >> 10} KiB of body, JSON {DEPTH} deep, "
+    f"{SETTINGS} settings; {JOBS} jobs waiting or running, one at a time, {ENDED} kept after their "
+    f"end; {ENTRIES:,} runs and sweeps, {DEEP} folders deep; {OVERLAID} runs in a plot, "
+    f"{ROWS:,} rows of a table, {LINES:,} lines, {PICTURE >> 20} MiB of a picture, "
+    f"{TABLES >> 30} GiB of tables kept in memory."
+)
