@@ -106,7 +106,7 @@ class Sweep(TypedDict):
     metrics: list[str]
     axes: list[SweepAxis]
 
-class Plan:
+class CheckedScenario:
     name: str
     seed: int
     duration_ns: int
@@ -126,7 +126,7 @@ def check(
     sweep: bool = True,
     backend: Backend = "sim",
     files: bool = True,
-) -> Plan: ...
+) -> CheckedScenario: ...
 def schema() -> str: ...
 def pcapng(
     about: str,

@@ -116,20 +116,26 @@ fn relax() {
     let _ = sys::real_time(HOST_PRIORITY);
 }
 
-fn live(plan: &Plan<'_>, parent: &UnixStream, pid: u32) -> Result<Outcome, Trouble> {
-    sys::die_with_parent().map_err(io("tie this process to its parent"))?;
+/// Leaves the parent's namespaces, and hurries as far as the machine allows; whether by a user namespace.
+fn isolate(parent: u32) -> Result<(Grants, bool), Trouble> {
+    let tie = || sys::die_with_parent().map_err(io("tie this process to its parent"));
+    tie()?;
     sys::reset_signals();
     let grants = hurry();
     let user_namespace = namespace::isolate()?;
     // New credentials may have untied it (prctl(2)).
-    sys::die_with_parent().map_err(io("tie this process to its parent"))?;
-    if parent_id() != pid {
+    tie()?;
+    if parent_id() != parent {
         return Err(Trouble::Io(
             "the parent has gone",
             io::ErrorKind::BrokenPipe.into(),
         ));
     }
+    Ok((grants, user_namespace))
+}
 
+fn live(plan: &Plan<'_>, parent: &UnixStream, pid: u32) -> Result<Outcome, Trouble> {
+    let (grants, user_namespace) = isolate(pid)?;
     let stack = kernel::stack(plan.scenario);
     let metrics: Vec<_> = plan
         .flows

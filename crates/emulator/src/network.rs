@@ -1,5 +1,6 @@
 //! The path in real time: packets from one device to the other, through the scenario's links.
 
+mod rows;
 mod script;
 
 use std::collections::VecDeque;
@@ -8,8 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use paceline_experiment::{Change, Plan, Unbalanced, audit};
 use paceline_path::{Link, Verdict, next_slot};
-use paceline_record::{PacketKind, PacketRow, QueueRow};
-use paceline_units::{Bytes, Duration, Instant};
+use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use crate::busy::{Busy, RateError};
@@ -255,33 +255,15 @@ impl<'a> Network<'a> {
         if let (Some(_), Some(owed)) = (&data, self.owed.get_mut(flow)) {
             owed.on_data(now);
         }
-        if self.plan.scenario.run.record.packets
-            && let (Some(tcp), Some(tracker)) = (data, self.trackers.get(flow))
-        {
-            let seq = tracker.start_of(&tcp);
-            self.packet(PacketRow::new(
-                now,
-                frame.flow,
-                PacketKind::Deliver,
-                seq,
-                tcp.len.into(),
-            ));
-            if packet::is_marked(&frame.bytes) {
-                self.packet(PacketRow::new(
-                    now,
-                    frame.flow,
-                    PacketKind::Mark,
-                    seq,
-                    tcp.len.into(),
-                ));
-            }
+        if let Some(tcp) = data {
+            self.record_delivery(now, frame, &tcp);
         }
         write(self.receivers, &frame.bytes)?;
         self.hosts.receive(now, flow);
         Ok(())
     }
 
-    /// An PacketKind::Ack reaches its sender.
+    /// An ACK reaches its sender.
     fn acknowledge(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
         let now = self.now();
         self.late(now.since(due));
@@ -291,20 +273,7 @@ impl<'a> Network<'a> {
             if let (Some(rtt), Some(seen)) = (tracker.rtt(), self.hosts.connections.get(flow)) {
                 seen.rtt.store(rtt.as_nanos(), Relaxed);
             }
-            if self.plan.scenario.run.record.packets && !tcp.syn {
-                let (ack, window) = (tracker.ack_of(&tcp), Bytes::new(tracker.window_of(&tcp)));
-                let blocks = tracker.blocks(&tcp);
-                self.packet(PacketRow {
-                    window_bytes: window,
-                    ..PacketRow::new(now, frame.flow, PacketKind::Ack, ack, 0)
-                });
-                for (start, end) in blocks {
-                    self.packet(PacketRow {
-                        window_bytes: window,
-                        ..PacketRow::new(now, frame.flow, PacketKind::Sack, start, end - start)
-                    });
-                }
-            }
+            self.record_ack(now, frame.flow, &tcp);
         }
         write(self.senders, &frame.bytes)
     }
@@ -379,15 +348,7 @@ impl<'a> Network<'a> {
         if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(flow as usize))
         {
             let again = tracker.on_data(now, &tcp);
-            if self.plan.scenario.run.record.packets && tcp.len > 0 {
-                let seq = tracker.start_of(&tcp);
-                let kind = if again {
-                    PacketKind::Retransmit
-                } else {
-                    PacketKind::Send
-                };
-                self.packet(PacketRow::new(now, flow, kind, seq, tcp.len.into()));
-            }
+            self.record_data(now, flow, &tcp, again);
         }
         let bytes = bytes.into();
         self.offer(now, first, Frame { flow, bytes });
@@ -395,13 +356,13 @@ impl<'a> Network<'a> {
 
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
+        let told = self.records_packets().then(|| frame.clone());
         let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get_mut(number))
         else {
             return;
         };
         let now = now.max(*last);
         *last = now;
-        let told = self.plan.scenario.run.record.packets.then(|| frame.clone());
         let idle = number == 0 && link.backlog(now).packets == 0;
         let before = carried(link);
         let verdict = link.enqueue(now, frame);
@@ -409,7 +370,7 @@ impl<'a> Network<'a> {
             self.busy.begin(now, before);
         }
         if let (Some(frame), Verdict::Dropped(_)) = (told, verdict) {
-            self.dropped(now, &frame);
+            self.record_drop(now, &frame);
         }
         self.tell_drops(number);
     }
@@ -417,25 +378,11 @@ impl<'a> Network<'a> {
     /// What a queue has dropped that it had taken.
     fn tell_drops(&mut self, number: usize) {
         while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
-            self.dropped(at, &frame);
+            self.record_drop(at, &frame);
         }
     }
 
-    fn dropped(&mut self, at: Instant, frame: &Frame) {
-        let tracker = self.trackers.get(frame.flow as usize);
-        if let (Some(tcp), Some(tracker)) = (Tcp::read(&frame.bytes), tracker) {
-            let seq = tracker.start_of(&tcp);
-            self.packet(PacketRow::new(
-                at,
-                frame.flow,
-                PacketKind::Drop,
-                seq,
-                tcp.len.into(),
-            ));
-        }
-    }
-
-    /// An PacketKind::Ack sets out on its way back.
+    /// An ACK sets out on its way back.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
         let owed = self.owed.get_mut(flow as usize);
         if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
@@ -452,25 +399,6 @@ impl<'a> Network<'a> {
         lane.last = (departure + lane.delay).max(lane.last);
         let bytes = bytes.into();
         lane.queue.push_back((lane.last, Frame { flow, bytes }));
-    }
-
-    /// A row for each link.
-    fn sample(&mut self, now: Instant) {
-        for (number, link) in (0..).zip(&mut self.links) {
-            let now = self
-                .offered
-                .get(number as usize)
-                .map_or(now, |last| now.max(*last));
-            let row = paceline_experiment::queue_row(now, number, link);
-            self.log.queues.push(QueueRow {
-                t_ns: now.min(self.end),
-                ..row
-            });
-        }
-    }
-
-    fn packet(&mut self, row: PacketRow) {
-        self.log.packets.push(row);
     }
 }
 

@@ -10,15 +10,7 @@ use pyo3::prelude::*;
 use crate::error;
 
 pub use emulator::doctor;
-
-/// An engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    /// Virtual time.
-    Simulator,
-    /// Real time.
-    Emulator,
-}
+pub use paceline_scenario::Engine;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,45 +53,43 @@ impl Failure {
     }
 }
 
-impl Engine {
-    /// An engine by the name of its backend.
-    pub fn named(backend: &str) -> PyResult<Self> {
-        match backend {
-            "sim" => Ok(Self::Simulator),
-            "emu" => Ok(Self::Emulator),
-            _ => Err(PyValueError::new_err(format!(
-                "no backend is called {backend:?}; there are \"sim\" and \"emu\""
-            ))),
-        }
+/// An engine by the name of its backend.
+pub fn named(backend: &str) -> PyResult<Engine> {
+    match backend {
+        "sim" => Ok(Engine::Simulator),
+        "emu" => Ok(Engine::Emulator),
+        _ => Err(PyValueError::new_err(format!(
+            "no backend is called {backend:?}; there are \"sim\" and \"emu\""
+        ))),
     }
+}
 
-    /// All that is wrong with a scenario beyond its own text.
-    pub fn check(self, scenario: &Scenario) -> Vec<Diagnostic> {
-        match self {
-            Self::Simulator => paceline_simulator::check(scenario),
-            Self::Emulator => emulator::check(scenario),
-        }
+/// All that is wrong with a scenario beyond its own text.
+pub fn check(engine: Engine, scenario: &Scenario) -> Vec<Diagnostic> {
+    match engine {
+        Engine::Simulator => paceline_simulator::check(scenario),
+        Engine::Emulator => emulator::check(scenario),
     }
+}
 
-    /// What the machine lacks for a scenario.
-    pub fn available(self, scenario: &Scenario) -> Result<(), Failure> {
-        match self {
-            Self::Simulator => Ok(()),
-            Self::Emulator => emulator::available(scenario),
-        }
+/// What the machine lacks for a scenario.
+pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
+    match engine {
+        Engine::Simulator => Ok(()),
+        Engine::Emulator => emulator::available(scenario),
     }
+}
 
-    /// Runs a scenario.
-    pub fn run(
-        self,
-        scenario: &Scenario,
-        seed: u64,
-        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<(Run, Progress), Failure> {
-        match self {
-            Self::Simulator => simulate(scenario, seed, progress),
-            Self::Emulator => emulator::run(scenario, seed, progress),
-        }
+/// Runs a scenario.
+pub fn run(
+    engine: Engine,
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), Failure> {
+    match engine {
+        Engine::Simulator => simulate(scenario, seed, progress),
+        Engine::Emulator => emulator::run(scenario, seed, progress),
     }
 }
 

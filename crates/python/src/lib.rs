@@ -27,7 +27,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::run::{Run, aggregate, repeats_json};
     #[pymodule_export]
-    use crate::scenario::{Plan, check, schema};
+    use crate::scenario::{CheckedScenario, check, schema};
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use paceline_scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::Engine;
+use crate::engine::{self, Engine};
 use crate::error;
 
 /// Reads and checks a scenario, names of controllers and metrics included. Unless `files`, one that
@@ -32,14 +32,14 @@ pub fn parse(
                 let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
                 return Err(vec![refused]);
             }
-            let diagnostics = engine.check(&scenario);
+            let diagnostics = engine::check(engine, &scenario);
             diagnostics
                 .is_empty()
                 .then_some(scenario)
                 .ok_or(diagnostics)
         })
         .map_err(|diagnostics| error::scenario(py, &diagnostics))?;
-    match engine.available(&scenario) {
+    match engine::available(engine, &scenario) {
         Ok(()) => Ok(scenario),
         Err(failure) => Err(failure.raise(py)),
     }
@@ -47,12 +47,12 @@ pub fn parse(
 
 /// A checked scenario: what it asks for.
 #[pyclass(frozen, module = "paceline._paceline")]
-pub struct Plan {
+pub struct CheckedScenario {
     scenario: Scenario,
 }
 
 #[pymethods]
-impl Plan {
+impl CheckedScenario {
     /// Its name.
     #[getter]
     fn name(&self) -> &str {
@@ -167,7 +167,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl CheckedScenario {
     fn expectations(&self) -> Vec<Expectation> {
         self.scenario
             .expect
@@ -193,16 +193,16 @@ pub fn check(
     sweep: bool,
     backend: &str,
     files: bool,
-) -> PyResult<Plan> {
-    let engine = Engine::named(backend)?;
+) -> PyResult<CheckedScenario> {
+    let engine = engine::named(backend)?;
     let scenario = parse(py, text, &file, &overrides, engine, files)?;
     let diagnostics = if sweep {
-        py.detach(|| scenario.check_sweep(|point| engine.check(point)))
+        py.detach(|| scenario.check_sweep(|point| engine::check(engine, point)))
     } else {
         Vec::new()
     };
     if diagnostics.is_empty() {
-        Ok(Plan { scenario })
+        Ok(CheckedScenario { scenario })
     } else {
         Err(error::scenario(py, &diagnostics))
     }

@@ -10,7 +10,7 @@ use paceline_scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
-use crate::engine::{Engine, Failure, Progress};
+use crate::engine::{self, Engine, Failure, Progress};
 use crate::run::Run;
 use crate::scenario::parse;
 
@@ -61,7 +61,7 @@ pub fn simulate(
     failed: Option<Py<PyAny>>,
     backend: &str,
 ) -> PyResult<()> {
-    let engine = Engine::named(backend)?;
+    let engine = engine::named(backend)?;
     let threads = match engine {
         Engine::Simulator => threads.max(1),
         Engine::Emulator => 1,
@@ -144,7 +144,7 @@ impl Batch {
                 return;
             };
             let begin = Instant::now();
-            let outcome = self.engine.run(scenario, *seed, &mut |progress| {
+            let outcome = engine::run(self.engine, scenario, *seed, &mut |progress| {
                 seen.set(&progress);
                 if self.stop.load(Relaxed) {
                     ControlFlow::Break(())

@@ -10,7 +10,7 @@ use crate::bounds::{below, time};
 use crate::document::{Node, Value};
 use crate::engines::ALL;
 use crate::limits;
-use crate::link::LinkChange;
+use crate::link::LinkKeyChanges;
 use crate::reader::{Read, Reader};
 use crate::section::{plain_keys, section};
 
@@ -38,7 +38,7 @@ section! {
         /// The round-trip propagation delay of all flows that have none of their own.
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
         /// What changes on the link.
-        keys: LinkChange = LinkChange::default(), on ALL;
+        keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
         /// The time between arrivals of ACKs; "0 ms" ends bundling.
         ack_aggregation: Option<Duration>, in below(limits::MAX_RTT), on ALL;
     }

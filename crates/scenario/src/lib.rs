@@ -40,10 +40,10 @@ pub use expect::{Bound, BoundUnit};
 pub use flow::{AckPolicy, FlowGroup, RecoverySection};
 pub use host::{Delay, Gro, HostSection};
 pub use link::{
-    LinkChange, LinkKey, LinkKeys, LinkSection, PathSection, PolicerChange, RateSource,
+    LinkKey, LinkKeyChanges, LinkKeys, LinkSection, PathSection, PolicerChange, RateSource,
 };
 pub use packets::Packets;
-pub use queue::{Choice, Queue};
+pub use queue::{Queue, QueueChoice};
 pub use run::{EmulationSection, RecordSection, RunSection};
 pub use scenario::{Scenario, schema_json};
 pub use sweep::{Axis, Point, Seeds, SweepSection, metric_of_flow};

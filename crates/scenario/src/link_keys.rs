@@ -55,34 +55,7 @@ macro_rules! link_keys {
             }
         }
 
-        impl $crate::reader::Read for LinkKeys {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                let mut table = reader.table(node, key, "a table")?;
-                let keys = Self::take(&mut table, "").flatten();
-                table.finish();
-                keys
-            }
-        }
-
-        impl Serialize for LinkKeys {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut map = serializer.serialize_map(None)?;
-                Key::write(self, "", &mut map)?;
-                map.end()
-            }
-        }
-
-        impl JsonSchema for LinkKeys {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                "LinkKeys".into()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                let mut properties = Properties::new();
-                Self::describe("", &[], None, &mut properties, generator);
-                properties.table(&["What every link has"])
-            }
-        }
+        link_keys! { @flat LinkKeys "What every link has" }
 
         impl Key for LinkKeys {
             const FLAT: bool = true;
@@ -127,7 +100,7 @@ macro_rules! link_keys {
         [$($change:ty)?] [$($bound:expr)?];)*) => {
         /// What changes on a link.
         #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct LinkChange {
+        pub struct LinkKeyChanges {
             $($(#[doc = $doc])+ pub $name: Option<link_keys!(@change $type, $($change)?)>,)*
         }
 
@@ -149,43 +122,16 @@ macro_rules! link_keys {
             }
         }
 
-        impl LinkChange {
+        impl LinkKeyChanges {
             /// What changes, in the order in which it is done.
             pub fn keys(&self) -> impl Iterator<Item = LinkKey> + use<> {
                 [$(self.$name.map(LinkKey::$variant)),*].into_iter().flatten()
             }
         }
 
-        impl $crate::reader::Read for LinkChange {
-            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-                let mut table = reader.table(node, key, "a table")?;
-                let keys = Self::take(&mut table, "").flatten();
-                table.finish();
-                keys
-            }
-        }
+        link_keys! { @flat LinkKeyChanges "What changes on a link" }
 
-        impl Serialize for LinkChange {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut map = serializer.serialize_map(None)?;
-                Key::write(self, "", &mut map)?;
-                map.end()
-            }
-        }
-
-        impl JsonSchema for LinkChange {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                "LinkChange".into()
-            }
-
-            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-                let mut properties = Properties::new();
-                Self::describe("", &[], None, &mut properties, generator);
-                properties.table(&["What changes on a link"])
-            }
-        }
-
-        impl Key for LinkChange {
+        impl Key for LinkKeyChanges {
             const FLAT: bool = true;
 
             fn take(table: &mut Table<'_, '_, '_>, _: &'static str) -> Option<Option<Self>> {
@@ -220,6 +166,38 @@ macro_rules! link_keys {
                     Key::check(value, &key, found);
                     $(($bound)(found, &key, *value);)?
                 })*
+            }
+        }
+    };
+
+    // A table that may stand among the keys of another.
+    (@flat $name:ident $about:literal) => {
+        impl $crate::reader::Read for $name {
+            fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+                let mut table = reader.table(node, key, "a table")?;
+                let keys = Self::take(&mut table, "").flatten();
+                table.finish();
+                keys
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                Key::write(self, "", &mut map)?;
+                map.end()
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                let mut properties = Properties::new();
+                Self::describe("", &[], None, &mut properties, generator);
+                properties.table(&[$about])
             }
         }
     };

@@ -19,7 +19,7 @@ use crate::vocabulary::Vocabulary;
 
 /// Something that was chosen by its name, with every option.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub struct QueueChoice {
     /// Its name.
     pub name: &'static str,
     /// Its options, in the order of their description.
@@ -30,11 +30,11 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// The discipline.
-    pub kind: Choice,
+    pub kind: QueueChoice,
     /// How much it holds.
     pub size: Size,
     /// How it signals congestion before it is full; one at most.
-    pub early_signals: Vec<Choice>,
+    pub early_signals: Vec<QueueChoice>,
 }
 
 pub(crate) const NEEDS_SIZE: &str = "a queue needs a size, because results depend on it: \
@@ -98,7 +98,7 @@ impl Read for Queue {
                 let mut inner = table.reader.table(node, &key, &takes)?;
                 let options = options::read(&mut inner, signal.options());
                 inner.finish();
-                signals.push(options.map(|options| Choice {
+                signals.push(options.map(|options| QueueChoice {
                     name: signal.name,
                     options,
                 }));
@@ -106,7 +106,7 @@ impl Read for Queue {
         }
         table.finish();
         Some(Self {
-            kind: Choice {
+            kind: QueueChoice {
                 name: named.name,
                 options: options?,
             },
@@ -140,7 +140,7 @@ impl Queue {
         site: &Site,
         found: &mut Findings,
     ) {
-        let mut check = |choice: &Choice, at: &str, among: &[Named]| {
+        let mut check = |choice: &QueueChoice, at: &str, among: &[Named]| {
             let Some(named) = among.iter().find(|named| named.name == choice.name) else {
                 return;
             };

@@ -43,7 +43,7 @@ class Load:
     duration_s: float
 
     @classmethod
-    def of(cls, plan: _paceline.Plan) -> Load:
+    def of(cls, plan: _paceline.CheckedScenario) -> Load:
         """Return the load of a scenario."""
         rate = tomllib.loads(plan.toml)["path"].get("rate")
         found = _RATE.fullmatch(rate) if isinstance(rate, str) else None

@@ -100,7 +100,7 @@ def plan(
     path: str,
     overrides: list[tuple[str, str]],
     backend: _paceline.Backend = "sim",
-) -> _paceline.Plan:
+) -> _paceline.CheckedScenario:
     """Check a scenario, and that this machine can run it."""
     try:
         return _paceline.check(text, path, overrides, backend=backend)
@@ -115,7 +115,7 @@ def unavailable_failure(error: UnavailableError, path: str) -> Failure:
     return Failure("unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE)
 
 
-def tell_sweep(plan: _paceline.Plan, path: str) -> None:
+def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
     """Say that a scenario has a sweep, to whoever looks at or runs only the scenario itself."""
     if plan.sweep is not None:
         count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])

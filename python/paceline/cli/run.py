@@ -41,7 +41,7 @@ class Case:
 
     folder: Path
     overrides: list[tuple[str, str]]
-    plan: _paceline.Plan
+    plan: _paceline.CheckedScenario
     controller: str | None = None
     runs: dict[int, Run] = field(default_factory=dict)
 
@@ -75,10 +75,10 @@ class Batch:
         """Whether there is more than one run."""
         return self.repeats > 1 or bool(self.plan.compare)
 
-    def _plan(self, overrides: list[tuple[str, str]]) -> _paceline.Plan:
+    def _plan(self, overrides: list[tuple[str, str]]) -> _paceline.CheckedScenario:
         return files.plan(self.text, self.path, overrides, self.settings.backend)
 
-    def _key(self, plan: _paceline.Plan, seeds: Sequence[int]) -> str:
+    def _key(self, plan: _paceline.CheckedScenario, seeds: Sequence[int]) -> str:
         return store.key([plan.toml, list(seeds)], self.settings.backend, self.inputs)
 
     def _place(self, *, below: bool) -> tuple[Path, bool]:

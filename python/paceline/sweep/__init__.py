@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Does runs and tells a watch: `on_threads`, or `cluster.on_cluster`.
-Engine = Callable[[Plan, Iterable[Task], Watch], None]
+Executor = Callable[[Plan, Iterable[Task], Watch], None]
 
 
 class _Keeper(Watch):
@@ -57,7 +57,7 @@ def execute(
     plan: Plan,
     folder: Path,
     *,
-    engine: Engine = on_threads,
+    engine: Executor = on_threads,
     watch: Watch | None = None,
     resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
     fresh: bool = False,

@@ -14,7 +14,7 @@ use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
 use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, jiffies, scaled};
 use super::minmax::WindowedMax;
-use super::policer::Policer;
+use super::policer::PolicerDetector;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
@@ -60,7 +60,7 @@ pub struct Core {
     full_bw_cnt: u32,
     prior_cwnd: u32,
     aggregation: AckAggregation,
-    policer: Policer,
+    policer: PolicerDetector,
     packet_conservation: bool,
     round_start: bool,
     idle_restart: bool,
@@ -296,7 +296,7 @@ impl Algorithm for Core {
             full_bw_cnt: 0,
             prior_cwnd: 0,
             aggregation: AckAggregation::default(),
-            policer: Policer::new(sk),
+            policer: PolicerDetector::new(sk),
             packet_conservation: false,
             round_start: false,
             idle_restart: false,

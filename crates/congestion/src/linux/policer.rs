@@ -19,7 +19,7 @@ const MARGIN: u32 = 1;
 
 /// The detector's state (`lt_*`).
 #[derive(Clone, Copy, Debug)]
-pub struct Policer {
+pub struct PolicerDetector {
     bw: u32,
     last_delivered: u32,
     last_lost: u32,
@@ -29,7 +29,7 @@ pub struct Policer {
     use_bw: bool,
 }
 
-impl Policer {
+impl PolicerDetector {
     pub fn new(sk: &Socket) -> Self {
         Self {
             bw: 0,
@@ -165,7 +165,12 @@ mod tests {
     use super::*;
 
     /// Rounds of 100 ms with `rate` packets delivered and a quarter of that lost in each.
-    fn police(policer: &mut Policer, sk: &mut Socket, rate: u32, rounds: u32) -> Option<u32> {
+    fn police(
+        policer: &mut PolicerDetector,
+        sk: &mut Socket,
+        rate: u32,
+        rounds: u32,
+    ) -> Option<u32> {
         (0..rounds).find(|_| {
             sk.now += 100_000;
             sk.delivered_mstamp = sk.now;
@@ -181,7 +186,7 @@ mod tests {
             mss: 1448,
             ..Socket::default()
         };
-        let mut policer = Policer::new(&sk);
+        let mut policer = PolicerDetector::new(&sk);
         assert!(police(&mut policer, &mut sk, 100, 20).is_some());
         // 100 packets in 100 ms.
         let bw = (BW_UNIT / 1_000) as u32;
@@ -200,7 +205,7 @@ mod tests {
             mss: 1448,
             ..Socket::default()
         };
-        let mut policer = Policer::new(&sk);
+        let mut policer = PolicerDetector::new(&sk);
         for step in 1..10 {
             assert_eq!(
                 police(&mut policer, &mut sk, 100 * step * step, 3),
@@ -208,7 +213,7 @@ mod tests {
                 "{step}"
             );
         }
-        let mut policer = Policer::new(&sk);
+        let mut policer = PolicerDetector::new(&sk);
         for _ in 0..60 {
             sk.now += 100_000;
             sk.delivered_mstamp = sk.now;

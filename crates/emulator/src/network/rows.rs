@@ -1,0 +1,78 @@
+//! What the path writes down of what it sees.
+
+use paceline_record::{PacketKind, PacketRow, QueueRow};
+use paceline_units::{Bytes, Instant};
+
+use super::{Frame, Network};
+use crate::packet::{self, Tcp};
+
+impl Network<'_> {
+    pub(super) fn records_packets(&self) -> bool {
+        self.plan.scenario.run.record.packets
+    }
+
+    /// A sender has sent data, `again` if it had been sent before.
+    pub(super) fn record_data(&mut self, now: Instant, flow: u32, tcp: &Tcp, again: bool) {
+        if tcp.len > 0 {
+            let kind = match again {
+                true => PacketKind::Retransmit,
+                false => PacketKind::Send,
+            };
+            self.data(now, flow, kind, tcp);
+        }
+    }
+
+    /// Data reaches its receiver.
+    pub(super) fn record_delivery(&mut self, now: Instant, frame: &Frame, tcp: &Tcp) {
+        self.data(now, frame.flow, PacketKind::Deliver, tcp);
+        if packet::is_marked(&frame.bytes) {
+            self.data(now, frame.flow, PacketKind::Mark, tcp);
+        }
+    }
+
+    /// A link drops a packet.
+    pub(super) fn record_drop(&mut self, at: Instant, frame: &Frame) {
+        if let Some(tcp) = Tcp::read(&frame.bytes) {
+            self.data(at, frame.flow, PacketKind::Drop, &tcp);
+        }
+    }
+
+    /// An ACK reaches its sender.
+    pub(super) fn record_ack(&mut self, now: Instant, flow: u32, tcp: &Tcp) {
+        if !self.records_packets() || tcp.syn {
+            return;
+        }
+        let Some(tracker) = self.trackers.get(flow as usize) else {
+            return;
+        };
+        let window_bytes = Bytes::new(tracker.window_of(tcp));
+        let row = |kind, seq, bytes| PacketRow {
+            window_bytes,
+            ..PacketRow::new(now, flow, kind, seq, bytes)
+        };
+        let rows = &mut self.log.packets;
+        rows.push(row(PacketKind::Ack, tracker.ack_of(tcp), 0));
+        let blocks = tracker.blocks(tcp);
+        rows.extend(blocks.map(|(start, end)| row(PacketKind::Sack, start, end - start)));
+    }
+
+    fn data(&mut self, at: Instant, flow: u32, kind: PacketKind, tcp: &Tcp) {
+        if let (true, Some(tracker)) = (self.records_packets(), self.trackers.get(flow as usize)) {
+            let row = PacketRow::new(at, flow, kind, tracker.start_of(tcp), tcp.len.into());
+            self.log.packets.push(row);
+        }
+    }
+
+    /// A row for each link.
+    pub(super) fn sample(&mut self, now: Instant) {
+        for (number, link) in (0..).zip(&mut self.links) {
+            let offered = self.offered.get(number as usize);
+            let now = offered.map_or(now, |last| now.max(*last));
+            let row = paceline_experiment::queue_row(now, number, link);
+            self.log.queues.push(QueueRow {
+                t_ns: now.min(self.end),
+                ..row
+            });
+        }
+    }
+}
