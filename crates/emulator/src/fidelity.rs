@@ -163,12 +163,12 @@ fn told(held: &Held) -> Value {
 /// What the kernel did, flow by flow.
 fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
     let flows = plan.flows.iter().zip(&outcome.flows);
-    let flow = flows.map(|(plan, flow)| {
-        let base = i128::from(plan.base_rtt.as_nanos());
+    let flow = flows.map(|(planned, flow)| {
+        let base = i128::from(plan.least_rtt(planned).as_nanos());
         let error = flow.min_rtt.map(|rtt| i128::from(rtt.as_nanos()) - base);
         json!({
             "flow": flow.totals.flow,
-            "kernel_cc": kernel::name(&plan.group.cc.name),
+            "kernel_cc": kernel::name(&planned.group.cc.name),
             "min_rtt_ns": nanos(flow.min_rtt),
             "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
             "window_limited_ns": flow.window_limited,

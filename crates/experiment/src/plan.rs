@@ -3,8 +3,9 @@
 use paceline_path::{Link, Packet, QueueLimit, Service};
 use paceline_record::{FlowInfo, LinkInfo, RunInfo};
 use paceline_scenario::{Diagnostic, LinkSection, Scenario};
-use paceline_units::Bytes;
+use paceline_units::{Bytes, Duration};
 
+use crate::change::Change;
 use crate::flows::{self, FlowPlan};
 use crate::script::{self, Script};
 use crate::ways::Ways;
@@ -58,6 +59,16 @@ impl<'s> Plan<'s> {
             ways,
             flows,
         })
+    }
+
+    /// The least round trip without queues that a flow has while the run lasts.
+    pub fn least_rtt(&self, flow: &FlowPlan<'_>) -> Duration {
+        let scripted = self.script.changes().filter_map(|change| match change {
+            // A flow's own RTT stays.
+            Change::Rtt(rtt) if flow.group.rtt.is_none() => Some(*rtt),
+            _ => None,
+        });
+        scripted.fold(flow.base_rtt, Duration::min)
     }
 
     /// The links as the run begins.
@@ -119,5 +130,26 @@ fn info(
                     .collect(),
             })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_rtt_counts_every_event() {
+        let text = "schema = 1\nrun.duration = \"30 s\"\n\
+            [path]\nrate = \"100 Mbit/s\"\nrtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n\
+            [[flows]]\ncc = \"reno\"\n\
+            [[flows]]\ncc = \"reno\"\nrtt = \"10 ms\"\n\
+            [[events]]\nwhen = \"1 s\"\npath.rtt = \"30 ms\"\n\
+            [[events]]\nwhen = { flow = 0, enters = \"SlowStart\" }\npath.rtt = \"20 ms\"\n\
+            [[events]]\nwhen = \"3 s\"\npath.rtt = \"80 ms\"\n";
+        let scenario = crate::parse(text, "test.toml", &[]).unwrap();
+        let plan = Plan::resolve(&scenario, 1, "sim").unwrap();
+        let least = plan.flows.iter().map(|flow| plan.least_rtt(flow));
+        let least: Vec<u64> = least.map(Duration::as_millis).collect();
+        assert_eq!(least, [20, 10]);
     }
 }

@@ -30,6 +30,14 @@ pub struct Trigger {
     pub changes: Vec<Change>,
 }
 
+impl Script {
+    /// Every change that it may make.
+    pub fn changes(&self) -> impl Iterator<Item = &Change> {
+        let triggered = self.triggers.iter().flat_map(|trigger| &trigger.changes);
+        self.timed.iter().map(|(_, change)| change).chain(triggered)
+    }
+}
+
 /// The script of a scenario.
 pub(crate) fn script(scenario: &Scenario) -> Script {
     let mut script = Script::default();
