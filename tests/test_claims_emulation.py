@@ -257,7 +257,7 @@ backend = "emu"
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
     """Return it, where nobody asks what the kernel has."""
 
-    def check(text: str, file: str, overrides: Any, *, backend: str) -> _paceline.Plan:
+    def check(text: str, file: str, overrides: Any, *, backend: str) -> _paceline.CheckedScenario:
         return _paceline.check(text, file, overrides)
 
     monkeypatch.setattr(jobs, "_paceline", SimpleNamespace(check=check))

@@ -149,7 +149,7 @@ mod tests {
         let scenario = crate::parse(text, "test.toml", &[]).unwrap();
         let plan = Plan::resolve(&scenario, 1, "sim").unwrap();
         let least = plan.flows.iter().map(|flow| plan.least_rtt(flow));
-        let least: Vec<u64> = least.map(Duration::as_millis).collect();
-        assert_eq!(least, [20, 10]);
+        let least: Vec<u64> = least.map(Duration::as_micros).collect();
+        assert_eq!(least, [20_000, 10_000]);
     }
 }
