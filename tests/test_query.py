@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -184,3 +185,79 @@ def test_a_hostile_claim_is_refused_before_anything_runs(
     assert result.returncode == 2
     assert "may not read" in result.stderr
     assert "root:" not in result.stdout + result.stderr
+
+
+def big(rows: int) -> dict[str, pl.DataFrame]:
+    return {"samples": pl.DataFrame({"a": range(rows), "g": 1}), "flows": pl.DataFrame({"f": [7]})}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS n FROM samples AS x, samples AS y",
+        "SELECT COUNT(*) AS n FROM samples AS x CROSS JOIN samples AS y",
+        "SELECT COUNT(*) AS n FROM samples AS x JOIN samples AS y ON x.g = y.g",
+        "SELECT COUNT(*) AS n FROM samples AS x JOIN samples AS y ON x.a < y.a",
+        "SELECT COUNT(*) AS n FROM samples AS x, (SELECT a FROM samples) AS y",
+        "SELECT COUNT(*) AS n FROM (samples AS x JOIN samples AS y ON x.g = y.g)",
+        "SELECT (SELECT COUNT(*) FROM samples AS x, samples AS y) AS n FROM flows",
+        "SELECT f FROM flows WHERE f IN (SELECT x.a FROM samples AS x, samples AS y)",
+        "SELECT f FROM flows ORDER BY (SELECT MAX(x.a) FROM samples AS x, samples AS y)",
+        "WITH x AS (SELECT a FROM samples) SELECT COUNT(*) AS n FROM x, x AS y",
+        "WITH x AS (SELECT s.a FROM samples AS s, samples AS t) SELECT MAX(a) AS n FROM x",
+        "SELECT COUNT(*) AS n FROM samples, (SELECT (SELECT MAX(f) FROM flows) FROM samples) AS y",
+        "SELECT COUNT(*) AS n FROM samples, (SELECT MAX(a) OVER () AS m FROM samples) AS y",
+    ],
+)
+def test_a_join_that_would_be_too_large_is_refused(text: str) -> None:
+    query = Query.read(text)
+    with pytest.raises(QueryError, match=r"joins tables to up to [0-9,]+ rows of [0-9]+ columns"):
+        query.ask(big(20_000))
+    # With few rows it is none.
+    assert query.ask(big(10)).height <= 10
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS n FROM samples, flows",
+        "WITH x AS (SELECT a FROM samples WHERE a < 5) SELECT COUNT(*) AS n FROM samples, x",
+        "WITH x AS (SELECT g, MAX(a) AS m FROM samples GROUP BY g) SELECT m FROM flows, x LIMIT 1",
+        "WITH x AS (SELECT g AS h FROM samples GROUP BY g) SELECT MAX(a) AS n FROM samples, x",
+        "SELECT MAX(a - m) AS n FROM samples, (SELECT MIN(a) + 1 AS m FROM samples) AS y",
+        "SELECT COUNT(*) AS n FROM samples, (SELECT a AS b FROM samples LIMIT 3) AS y",
+    ],
+)
+def test_a_join_of_a_table_with_few_rows_is_answered(text: str) -> None:
+    assert Query.read(text).ask(big(10_000)).height == 1
+
+
+def test_what_a_query_defines_is_done_once() -> None:
+    """Each part names the one before twice: in one piece that would be done 2^40 times."""
+    names = [f"x{n}" for n in range(40)]
+    parts = ["x0 AS (SELECT f AS v FROM flows)"]
+    again = "(SELECT v + (SELECT MAX(v) FROM {last}) - v AS v FROM {last})"
+    parts += [f"{name} AS {again.format(last=last)}" for last, name in pairwise(names)]
+    answer = Query.read(f"WITH {', '.join(parts)} SELECT v FROM {names[-1]}").ask(big(1))
+    assert answer["v"].to_list() == [7]
+
+
+def test_a_query_goes_through_its_tables_so_often_and_no_more() -> None:
+    inner = ", ".join(f"(SELECT COUNT(*) FROM samples x, samples y) m{n}" for n in range(60))
+    query = Query.read(f"SELECT {inner} FROM flows")
+    assert query.ask(big(10)).width == 60
+    with pytest.raises(QueryError, match="too often"):
+        query.ask(big(2_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("WITH flows AS (SELECT 1 AS a FROM queue) SELECT a FROM flows", "another table"),
+        ("WITH x AS (SELECT 1 AS a), x AS (SELECT 2 AS a) SELECT a FROM x", "another table"),
+        ("SELECT a FROM (WITH x AS (SELECT 1 AS a) SELECT a FROM x) AS y", "beginning only"),
+    ],
+)
+def test_a_name_means_one_table(text: str, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        Query.read(text)

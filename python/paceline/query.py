@@ -3,13 +3,16 @@
 A query is data from outside, and polars' SQL opens files and addresses. So it is parsed first, and
 refused unless every node, type, function and table is on the lists below. What runs is text
 generated from the parsed tree, not the text that was given, so the two readers cannot differ.
+
+It is asked part by part: first what its WITH defines, each once and kept. So the sizes of all that
+a part reads are known before it runs, and a join that would be too large is refused.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 import sqlglot
@@ -22,6 +25,10 @@ TABLES = frozenset({"flows", "samples", "queue", "events", "packets"})
 
 #: Longest query, deepest parentheses, and deepest tree.
 _LENGTH, _PARENTHESES, _DEPTH = 4000, 32, 64
+
+#: Values (rows times the columns that are named) of joined tables, every row with every other; rows
+#: that a query goes through, or that many times all rows of the run.
+_JOINED, _ROWS, _TIMES = 100_000_000, 100_000_000, 64
 
 _KINDS: frozenset[type[exp.Expr]] = frozenset({
     # Clauses and names
@@ -56,8 +63,9 @@ class Query:
 
     #: As it was written.
     text: str
-    #: As it is asked.
-    sql: str
+    #: As it is asked: what it defines by name, and the query itself by none.
+    parts: tuple[tuple[str, str], ...]
+    _trees: tuple[exp.Expr, ...] = field(compare=False, repr=False)
 
     @classmethod
     def read(cls, text: str, tables: frozenset[str] = TABLES) -> Query:
@@ -74,7 +82,10 @@ class Query:
             if tree is None:
                 raise QueryError("is empty")
             _check(tree, tables)
-            return cls(text, tree.sql(_Polars, identify=True, comments=False))
+            parts = [(cte.alias, cte.this) for cte in tree.find_all(exp.CTE)] + [("", tree)]
+            tree.set("with_", None)
+            asked = ((name, p.sql(_Polars, identify=True, comments=False)) for name, p in parts)
+            return cls(text, tuple(asked), tuple(part for _, part in parts))
         except SqlglotError as error:
             said = getattr(error, "errors", None) or [{"description": "cannot be read"}]
             raise QueryError(_plain(said[0].get("description"))) from error
@@ -86,13 +97,24 @@ class Query:
             raise QueryError("is more than one statement") from error
 
     def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-        """Return the answer; raises polars' errors."""
-        return pl.SQLContext(dict(tables), eager=True).execute(self.sql)
+        """Return the answer; raises polars' errors, and `QueryError` for too much work."""
+        left = max(_ROWS, _TIMES * sum(frame.height for frame in tables.values()))
+        frames = dict(tables)
+        for (name, sql), tree in zip(self.parts, self._trees, strict=True):
+            left -= _measure(tree, {name: frame.shape for name, frame in frames.items()})[2]
+            if left < 0:
+                raise QueryError("goes through its tables too often")
+            frames[name] = pl.SQLContext(frames, eager=True).execute(sql)
+        return frames[""]
 
 
 def _check(tree: exp.Expr, tables: frozenset[str]) -> None:
     """Refuse what is not on the lists."""
-    known = tables | {cte.alias for cte in tree.find_all(exp.CTE)}
+    named = [cte.alias for cte in tree.find_all(exp.CTE)]
+    twice = next((name for name in named if name in tables or named.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(f"may not define {twice!r}: that is another table")
+    known = tables.union(named)
     for node in tree.walk():
         if type(node) not in _KINDS:
             raise QueryError(f"may not use {_named(node)}")
@@ -111,9 +133,59 @@ def _check(tree: exp.Expr, tables: frozenset[str]) -> None:
                 raise QueryError(f"may not use the type {_plain(node.sql(_Polars))}")
             case exp.With() if node.args.get("recursive"):
                 raise QueryError("may not be recursive")
+            case exp.With() if node.parent is not tree:
+                raise QueryError("may have WITH at its beginning only")
             case exp.Identifier() | exp.Literal():
                 if not node.name.isprintable() or "\\" in node.name:
                     raise QueryError(f"may not use the characters of {node.name!r}")
+
+
+def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[int, int, int]:
+    """Return the rows and columns that a query gives, at most, and how many rows it goes through.
+
+    Raises `QueryError` for a join that may be too large: it is taken for all pairs of rows.
+    """
+    rows, width, work, several = 1, 0, 0, 0
+    for part in [select.args.get("from_"), *select.args.get("joins", ())]:
+        for source in _found(part, exp.Table, exp.Select):
+            if isinstance(source, exp.Table):
+                high, wide = tables.get(source.name, (0, 0))
+                more = high
+            else:
+                high, wide, more = _measure(source, tables)
+            rows, width, work = rows * max(high, 1), width + wide, work + more
+            several += high > 1
+    if not any(cell.is_star for cell in select.expressions):
+        width = len({column.name for column in select.find_all(exp.Column)}) or 1
+    if several > 1 and rows * width > _JOINED:
+        joined = f"{rows:,} rows of {width} columns"
+        raise QueryError(f"joins tables to up to {joined}; {_JOINED:,} values are the most")
+    others = (clause for name, clause in select.args.items() if name not in ("from_", "joins"))
+    for clause in others:
+        for part in clause if isinstance(clause, list) else [clause]:
+            work += sum(_measure(inner, tables)[2] for inner in _found(part, exp.Select))
+    limit = select.args.get("limit")
+    most = int(limit.expression.name) if limit and limit.expression.is_int else rows
+    if not select.args.get("group") and all(map(_is_one, select.expressions)):
+        most = 1
+    return min(rows, most), width, work + rows
+
+
+def _found(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
+    """Return the nodes of a kind in a clause, those within queries in it excepted."""
+    if not isinstance(part, exp.Expr):
+        return []
+    nodes = part.walk(prune=lambda node: isinstance(node, exp.Select))
+    return [node for node in nodes if isinstance(node, kinds)]
+
+
+def _is_one(cell: exp.Expr) -> bool:
+    """Whether an expression gives one value for all rows: aggregates, and nothing beside them."""
+    nodes = list(cell.walk(prune=lambda node: isinstance(node, exp.AggFunc | exp.Select)))
+    others = exp.Column | exp.Window | exp.Star | exp.Select
+    return any(isinstance(node, exp.AggFunc) for node in nodes) and not any(
+        isinstance(node, others) for node in nodes
+    )
 
 
 def _named(node: exp.Expr) -> str:

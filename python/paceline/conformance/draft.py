@@ -14,6 +14,7 @@ from paceline import _paceline, quantities
 from paceline.conformance.case import Case, CaseError, Step
 from paceline.conformance.names import NAMES, Names
 from paceline.errors import RunError, ScenarioError
+from paceline.query import QueryError
 from paceline.reading import read_toml
 from paceline.runs import Progress, Run, load, run_jobs
 
@@ -114,6 +115,8 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[tuple[bool, Step, str
             column = _column(error)
             yield False, step, f"; not recorded: {column}", names.absent.get(column)
             continue
+        except QueryError as error:
+            raise CaseError(f"{case.id}, step {step.number}: its query {error}") from error
         except pl.exceptions.PolarsError as error:
             raise CaseError(f"{case.id}, step {step.number}: {error}") from error
         if "holds" not in rows.columns or rows.height > 1:
