@@ -111,3 +111,12 @@ def test_no_crate_needs_a_newer_rust_than_is_stated(packages: list[dict[str, Any
     for file in ("README.md", "Makefile", "CONTRIBUTING.md"):
         text = (ROOT / file).read_text()
         assert set(re.findall(r"Rust (1\.\d+)", text)) == {stated}, file
+
+
+def test_controllers_build_without_std() -> None:
+    """`examples/bare` has a panic handler of its own, so that it cannot be linked with `std`."""
+    example = ROOT / "examples" / "bare" / "Cargo.toml"
+    command = ["cargo", "build", "--quiet", "--locked", "--manifest-path", str(example)]
+    command += ["--target-dir", str(ROOT / "target" / "bare")]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -55,3 +55,8 @@ registry::registry! {
     Reno = reno::Reno,
     Swift = swift::Swift,
 }
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -22,3 +22,8 @@ pub use packet::{Backlog, DropCause, Packet, QueueLimit, Verdict};
 pub use queue::{Aqm, Codel, DualPi2, EARLY_SIGNALS, FqCodel, Pie, QUEUES, Red, StepMark};
 pub use service::Service;
 pub use trace::{CapacityTrace, TraceError};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

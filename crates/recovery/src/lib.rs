@@ -49,3 +49,8 @@ pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;
 pub use wire::{Acknowledgment, Block, SackBlocks, Segment};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -44,3 +44,8 @@ pub use time::{Duration, Instant};
 pub use transport::{App, EcnFeedback, Recovery};
 pub use value::{Field, Quantity, Setting, Settings, Value};
 pub use volume::Bytes;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
