@@ -58,6 +58,7 @@ demo: $(VENV)/.installed ## Build, run four BBRv3 flows for 60 s, write a report
 test-rust: | tools
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	cargo test --workspace --quiet
 
 test-python: $(VENV)/.developed

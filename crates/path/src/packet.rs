@@ -59,7 +59,7 @@ pub enum DropCause {
 
 /// What became of an offered packet. A packet lost on the way is known at once,
 /// though it uses the link first; but a queue that decides as it takes packets out
-/// may still drop what it holds (see [`Link::next_drop`]).
+/// may still drop what it holds (see [`Link::next_drop`](crate::Link::next_drop)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It will arrive.

@@ -2,10 +2,10 @@
 //! repository at 4ce5e87d). Section numbers beside the steps are the draft's;
 //! where the draft slips, `docs/divergences.md` says what is done instead.
 //!
-//! One concept a file: the path model ([`model`]), Startup and Drain
-//! ([`startup`]), the ProbeBW cycle ([`probe_bw`]), ProbeRTT ([`probe_rtt`]),
-//! the response to loss and its undoing ([`loss`]), and the three control
-//! parameters ([`control`]).
+//! One concept a file: the path model (`model`), Startup and Drain
+//! (`startup`), the ProbeBW cycle (`probe_bw`), ProbeRTT (`probe_rtt`),
+//! the response to loss and its undoing (`loss`), and the three control
+//! parameters (`control`).
 
 mod control;
 mod loss;

@@ -1,6 +1,6 @@
 //! BBRv3 as in Linux (google/bbr branch v3, `tcp_bbr.c`).
 //!
-//! The [`bbr23`](super::bbr23) with v3's constants and steps. Not here, for
+//! The [`bbr23`] with v3's constants and steps. Not here, for
 //! they touch no state of it: protective load balancing (off by default), the
 //! receiver's side of precise ECN echoes, and the fast ACK mode.
 
