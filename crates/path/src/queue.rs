@@ -14,6 +14,7 @@ mod linux_tests;
 mod mark;
 mod pie;
 mod red;
+mod sums;
 
 use paceline_units::options::{Named, OptionValue, Parameters};
 use paceline_units::{Instant, Site};

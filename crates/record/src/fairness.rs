@@ -6,8 +6,10 @@ use crate::series::{FlowSeries, Series};
 
 /// Length of a bin: 1 s.
 const BIN: i64 = 1_000_000_000;
-/// More bins than these (eleven days) are not looked at.
+/// More bins than these (eleven days) are not looked at,
 const MOST_BINS: u64 = 1_000_000;
+/// nor more than these of all flows together: a second's work.
+const MOST_LOOKS: u64 = 20_000_000;
 /// For how many bins flows must share fairly to have converged.
 const HOLD: usize = 5;
 
@@ -36,9 +38,13 @@ pub(crate) fn last_half(window: Span) -> Option<Span> {
 }
 
 /// The whole bins from the start of a span on; none when they are too many to look at.
-fn bins(span: Span) -> impl Iterator<Item = Span> {
+fn bins(rows: &Series<'_>, span: Span) -> impl Iterator<Item = Span> + use<> {
     let count = span.length() / BIN.unsigned_abs();
-    let count = if count > MOST_BINS { 0 } else { count as i64 };
+    let looks = count.saturating_mul(rows.flows.len() as u64);
+    let count = match count > MOST_BINS || looks > MOST_LOOKS {
+        true => 0,
+        false => count as i64,
+    };
     (0..count).map(move |k| Span {
         from: span.from + k * BIN,
         to: span.from + (k + 1) * BIN,
@@ -62,7 +68,7 @@ pub(crate) fn jain_in_bins(rows: &Series<'_>, span: Span) -> Option<f64> {
         let rates: Vec<f64> = shares.iter().map(|share| *share as f64).collect();
         if rates.len() < 2 { None } else { jain(&rates) }
     };
-    mean(&bins(span).filter_map(index).collect::<Vec<_>>())
+    mean(&bins(rows, span).filter_map(index).collect::<Vec<_>>())
 }
 
 /// Whether two or more flows each have the mean share, give or take 20 %.
@@ -84,7 +90,7 @@ fn after_last_start(rows: &Series<'_>) -> Option<Span> {
 pub(crate) fn converged(rows: &Series<'_>) -> Option<Span> {
     let span = after_last_start(rows)?;
     let mut fair = 0;
-    for bin in bins(span) {
+    for bin in bins(rows, span) {
         fair = if is_fair(&shares(rows, bin)) {
             fair + 1
         } else {
@@ -106,7 +112,7 @@ pub(crate) fn convergence(rows: &Series<'_>) -> Option<f64> {
 /// Coefficient of variation of a flow's goodput over the bins of its active time: the standard
 /// deviation (of the whole population) over the mean.
 pub(crate) fn variation(rows: &Series<'_>, flow: &FlowSeries) -> Option<f64> {
-    let rates: Vec<f64> = bins(flow.active?)
+    let rates: Vec<f64> = bins(rows, flow.active?)
         .map(|bin| rows.goodput(flow, bin) as f64)
         .collect();
     let mean = mean(&rates)?;

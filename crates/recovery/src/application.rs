@@ -98,6 +98,13 @@ impl Application {
         } else {
             off
         };
+        // Whole cycles end as they begin.
+        let cycle = (on + silence).as_nanos().max(1);
+        let cycles = now.since(self.since).as_nanos() / cycle;
+        if cycles > 0 {
+            self.since += (on + silence) * cycles;
+            self.written = 0;
+        }
         loop {
             let end = self.since + if self.silent { silence } else { on };
             if now < end || end == Instant::MAX {
@@ -240,6 +247,48 @@ mod tests {
         let mut limited = Application::new(App::Limited { rate }, MSS, at(0));
         assert_eq!(amount(&mut limited, 0), Amount::Bytes(2000));
         assert_eq!(limited.next_wakeup(), None);
+    }
+
+    /// Polled again after 30 days of cycles of 2 ns, as one whose connection took so long to open.
+    #[test]
+    fn cycles_that_nobody_saw_are_skipped() {
+        let of = |on, off| App::OnOff {
+            on: Duration::from_nanos(on),
+            off: Duration::from_nanos(off),
+            rate: Some(Rate::from_bps(8_000_000_000)), // 1 byte a nanosecond
+        };
+        let month = 30 * 24 * 3600 * 1000;
+        let mut flow = Application::new(of(1, 1), MSS, at(0));
+        assert_eq!(amount(&mut flow, month), Amount::Bytes(14_480));
+        assert_eq!(
+            flow.next_wakeup(),
+            Some(at(month) + Duration::from_nanos(1))
+        );
+        // As if each phase had been polled.
+        for (on, off, start) in [(3, 5, 0), (5, 3, 1), (8, 0, 2), (0, 8, 3), (1, 30_000, 4)] {
+            for end in 100..140 {
+                let instant = Instant::from_nanos;
+                let mut late = Application::new(of(on, off), MSS, instant(start));
+                let mut early = late.clone();
+                late.poll(instant(start));
+                let mut wakeup = early.next_wakeup().unwrap();
+                while wakeup <= instant(end) {
+                    early.poll(wakeup);
+                    wakeup = early.next_wakeup().unwrap();
+                }
+                late.poll(instant(end));
+                assert_eq!(
+                    (late.since, late.silent, late.written, late.next_wakeup()),
+                    (
+                        early.since,
+                        early.silent,
+                        early.written,
+                        early.next_wakeup()
+                    ),
+                    "{on}, {off}, {start}, {end}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use paceline_units::{Duration, Gain, Instant, Site, parameters};
 
 use super::discipline::{Discipline, Fate, Fifo, Waiting};
 use super::early::share;
+use super::sums::add_repeatedly;
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
@@ -244,26 +245,68 @@ impl<P: Packet> DualPi2Queue<P> {
         self.credit = self.max_packet as f64 * (2.0 * share(self.config.classic_share) - 1.0);
     }
 
-    /// Does the updates that were due up to `now`.
+    /// Does the updates that were due up to `now`. Those that change nothing, or the same each time, are done at
+    /// once.
     fn catch_up(&mut self, now: Instant) {
-        let (every, alpha, beta) = self.config.controller();
         while self.next_update <= now {
+            let (every, alpha, beta) = self.config.controller();
+            let (base, old_delay) = (self.base, self.old_delay);
             self.update(self.next_update, alpha, beta);
             self.next_update += every;
-            let rests = self.packets() == 0 && self.base == 0.0 && self.old_delay == Duration::ZERO;
-            if rests && self.next_update <= now {
-                let missed = now.since(self.next_update).as_nanos() / every.as_nanos();
-                self.next_update += every * (missed + 1);
+            if now < self.next_update {
+                return;
+            }
+            let due = now.since(self.next_update).as_nanos() / every.as_nanos() + 1;
+            let skipped = if self.packets() > 0 {
+                self.settled(every).min(due)
+            } else if old_delay > Duration::ZERO {
+                0
+            } else if self.base == base {
+                due
+            } else {
+                let step = self.step(Duration::ZERO, alpha, beta);
+                let (base, done) = add_repeatedly(self.base, step, &(0.0..1.0), due);
+                self.base = base.clamp(0.0, 1.0);
+                done
+            };
+            if skipped > 0 {
+                self.next_update += every * (skipped - 1);
+                self.old_delay = self.delay(self.next_update);
+                self.next_update += every;
             }
         }
     }
 
-    /// Appendix A.1, `dualpi2_update`; with A.2 the longer of the two delays counts.
-    fn update(&mut self, at: Instant, alpha: f64, beta: f64) {
-        let delay = self.classic.delay(at).max(self.l4s.delay(at));
+    /// How many updates will leave the probability at its end of the scale, as the head goes on waiting.
+    fn settled(&self, every: Duration) -> u64 {
+        if self.base == 1.0 && self.old_delay >= self.config.target {
+            return u64::MAX;
+        }
+        // At no delay that is shorter than the target by more than `beta` intervals over `alpha`, three of the
+        // longest round trips, does it rise; four leave room for rounding.
+        let low = self.config.target - self.config.rtt_max * 4;
+        let below = (low - self.delay(self.next_update)).as_nanos();
+        match self.base == 0.0 && below > 0 {
+            true => below / every.as_nanos() + 1,
+            false => 0,
+        }
+    }
+
+    /// With A.2 the longer of the two delays counts.
+    fn delay(&self, at: Instant) -> Duration {
+        self.classic.delay(at).max(self.l4s.delay(at))
+    }
+
+    /// What an update adds to the probability.
+    fn step(&self, delay: Duration, alpha: f64, beta: f64) -> f64 {
         let (now, old) = (delay.as_secs_f64(), self.old_delay.as_secs_f64());
-        let step = alpha * (now - self.config.target.as_secs_f64()) + beta * (now - old);
-        self.base = (self.base + step).clamp(0.0, 1.0);
+        alpha * (now - self.config.target.as_secs_f64()) + beta * (now - old)
+    }
+
+    /// Appendix A.1, `dualpi2_update`.
+    fn update(&mut self, at: Instant, alpha: f64, beta: f64) {
+        let delay = self.delay(at);
+        self.base = (self.base + self.step(delay, alpha, beta)).clamp(0.0, 1.0);
         self.old_delay = delay;
     }
 }
@@ -273,6 +316,7 @@ mod tests {
     use super::super::AnyDiscipline;
     use super::super::discipline::testing::{Grave, Probe, SITE};
     use super::*;
+    use proptest::prelude::*;
 
     fn us(n: u64) -> Instant {
         Instant::ZERO + Duration::from_micros(n)
@@ -453,5 +497,59 @@ mod tests {
         (0..10).for_each(|number| put(&mut queue, ms(0), probe(number, 0)));
         let alone = std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate()));
         assert_eq!(alone.count(), 10);
+    }
+
+    /// 30 days in steps of 10 us: 2.6e11 of them, idle or with a packet that waits.
+    #[test]
+    fn a_month_without_a_packet_takes_no_time() {
+        let month = Instant::ZERO + Duration::from_secs(30 * 24 * 3600);
+        for (rtt_max, waits) in [(100_000, false), (30, false), (30, true)] {
+            let mut queue = dual();
+            queue.config.target = Duration::from_nanos(MIN_UPDATE_NS);
+            queue.config.rtt_max = Duration::from_millis(rtt_max);
+            queue.next_update = ms(1);
+            queue.base = 0.01;
+            if waits {
+                put(&mut queue, us(1), probe(0, 0));
+            }
+            queue.catch_up(month);
+            assert!(queue.next_update > month);
+        }
+    }
+
+    proptest! {
+        /// All at once, or one update after another: the same to the last bit.
+        #[test]
+        fn updates_at_once_are_those_of_a_loop(
+            (target, rtt_max, small) in (10..3_000_u64, 30..10_000_u64, 0..3_u32),
+            (base, end) in (0.0..1.0_f64, 0..4_u8),
+            (old_delay, waits) in (0..5_000_u64, 0..3_u8),
+            (since, due) in (0..20_000_u64, 0..10_000_u64),
+        ) {
+            let start = || {
+                let mut queue = dual();
+                queue.config.target = Duration::from_micros(target);
+                queue.config.rtt_max = Duration::from_micros(rtt_max / 10_u64.pow(small)).max(Duration::from_micros(30));
+                queue.next_update = us(20_003);
+                queue.base = match end { 0 => 0.0, 1 => 1.0, _ => base };
+                queue.old_delay = Duration::from_micros(old_delay);
+                match waits {
+                    0 => {}
+                    1 => queue.classic.fifo.push(us(since), probe(0, 0)),
+                    _ => queue.l4s.fifo.push(us(since), probe(0, 1)),
+                }
+                queue
+            };
+            let (mut queue, mut looped) = (start(), start());
+            let (every, alpha, beta) = queue.config.controller();
+            let now = us(20_000) + every * due;
+            queue.catch_up(now);
+            while looped.next_update <= now {
+                looped.update(looped.next_update, alpha, beta);
+                looped.next_update += every;
+            }
+            let state = |queue: &DualPi2Queue<Probe>| (queue.base.to_bits(), queue.old_delay, queue.next_update);
+            prop_assert_eq!(state(&queue), state(&looped));
+        }
     }
 }

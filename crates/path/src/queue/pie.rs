@@ -1,10 +1,13 @@
 //! Proportional integral controller enhanced (RFC 8033).
 
+use std::ops::Range;
+
 use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
 use paceline_units::{Duration, Frequency, Gain, Instant, Rng, Site, parameters};
 
 use super::discipline::{Discipline, Fate, Fifo};
 use super::early::{draw, share};
+use super::sums::add_repeatedly;
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
@@ -161,42 +164,66 @@ impl<P: Packet> PieQueue<P> {
         Chance::Draw
     }
 
-    /// Does the updates that were due up to `now`.
+    /// Does the updates that were due up to `now`, in a time that does not grow with their number.
     fn catch_up(&mut self, now: Instant) {
-        while self.next_update <= now {
+        if now < self.next_update {
+            return;
+        }
+        let every = self.pie.update.max(Duration::from_nanos(1));
+        let mut due = now.since(self.next_update).as_nanos() / every.as_nanos() + 1;
+        self.next_update += every * due;
+        while due > 0 {
+            let (probability, old_delay) = (self.probability, self.old_delay);
             self.update();
-            self.next_update += self.pie.update;
-            let rests = self.probability == 0.0
-                && self.delay == Duration::ZERO
-                && self.old_delay == Duration::ZERO
-                && self.burst == Duration::ZERO;
-            if rests && self.next_update <= now {
-                let missed = now.since(self.next_update).as_nanos() / self.pie.update.as_nanos();
-                self.next_update += self.pie.update * (missed + 1);
+            due -= 1;
+            // Of the two delays the change counts once.
+            if old_delay == self.delay {
+                let skipped = self.skip(probability, due);
+                self.burst = self.burst - every * skipped;
+                due -= skipped;
             }
         }
     }
 
+    /// Does some of the updates that are due, as an update with the same delays has moved the probability from
+    /// `before`; how many.
+    fn skip(&mut self, before: f64, due: u64) -> u64 {
+        if self.probability == before {
+            return due;
+        }
+        // Where nothing waits it falls by 2 % each time, and is at rest soon.
+        if self.delay == Duration::ZERO {
+            return 0;
+        }
+        let (range, step) = self.step(0.0);
+        let (probability, done) = add_repeatedly(self.probability, step, &range, due);
+        self.probability = probability.clamp(0.0, 1.0);
+        done
+    }
+
+    /// What an update adds to the probability as the delay has changed by so many seconds, and the probabilities
+    /// to which it adds the same.
+    fn step(&self, change: f64) -> (Range<f64>, f64) {
+        let distance = self.delay.as_secs_f64() - self.pie.target.as_secs_f64();
+        let step = share(self.pie.alpha.per_second()) * distance
+            + share(self.pie.beta.per_second()) * change;
+        // Small probabilities move in small steps.
+        let (range, divisor) = match self.probability {
+            p if p < 0.000_001 => (0.0..0.000_001, 2048.0),
+            p if p < 0.000_01 => (0.000_001..0.000_01, 512.0),
+            p if p < 0.000_1 => (0.000_01..0.000_1, 128.0),
+            p if p < 0.001 => (0.000_1..0.001, 32.0),
+            p if p < 0.01 => (0.001..0.01, 8.0),
+            p if p < 0.1 => (0.01..0.1, 2.0),
+            _ => return (0.1..1.0, step.min(0.02)),
+        };
+        (range, step / divisor)
+    }
+
     /// Section 4.2, and 5.5.
     fn update(&mut self) {
-        let (delay, old) = (self.delay.as_secs_f64(), self.old_delay.as_secs_f64());
-        let target = self.pie.target.as_secs_f64();
-        let mut step = share(self.pie.alpha.per_second()) * (delay - target)
-            + share(self.pie.beta.per_second()) * (delay - old);
-        // Small probabilities move in small steps.
-        step /= match self.probability {
-            p if p < 0.000_001 => 2048.0,
-            p if p < 0.000_01 => 512.0,
-            p if p < 0.000_1 => 128.0,
-            p if p < 0.001 => 32.0,
-            p if p < 0.01 => 8.0,
-            p if p < 0.1 => 2.0,
-            _ => 1.0,
-        };
-        if self.probability >= 0.1 {
-            step = step.min(0.02);
-        }
-        self.probability += step;
+        let change = self.delay.as_secs_f64() - self.old_delay.as_secs_f64();
+        self.probability += self.step(change).1;
         if self.delay == Duration::ZERO && self.old_delay == Duration::ZERO {
             self.probability *= 0.98;
         }
@@ -213,9 +240,14 @@ mod tests {
     use super::super::discipline::testing::{Grave, Probe, SITE};
     use super::super::linux_tests::{self as kernel, Event};
     use super::*;
+    use proptest::prelude::*;
+
+    fn us(n: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(n)
+    }
 
     fn ms(n: u64) -> Instant {
-        Instant::ZERO + Duration::from_millis(n)
+        us(n * 1000)
     }
 
     fn pie() -> PieQueue<Probe> {
@@ -431,6 +463,57 @@ mod tests {
         let mut queue = pie();
         queue.catch_up(ms(1_000_000_000));
         assert_eq!(queue.next_update, ms(1_000_000_005));
+    }
+
+    /// 30 days in steps of 10 us: 2.6e11 of them, none of which brings the probability to rest.
+    #[test]
+    fn a_month_without_a_packet_takes_no_time() {
+        let month = Instant::ZERO + Duration::from_secs(30 * 24 * 3600);
+        for (alpha, delay) in [(0, 0), (1, 15_001), (1, 14_999), (125_000, 15_001)] {
+            let mut queue = pie();
+            queue.pie.update = Duration::from_nanos(MIN_UPDATE_NS);
+            queue.pie.alpha = Frequency::from_millionths(alpha);
+            queue.delay = Duration::from_micros(delay);
+            queue.probability = 0.01;
+            queue.catch_up(month);
+            assert!(queue.next_update > month);
+        }
+    }
+
+    proptest! {
+        /// All at once, or one update after another: the same to the last bit.
+        #[test]
+        fn updates_at_once_are_those_of_a_loop(
+            (target, delay, old_delay) in (1..50_000_u64, 0..60_000_u64, 0..60_000_u64),
+            (alpha, beta) in (0..2_000_000_u32, 0..5_000_000_u32),
+            (probability, small) in (0.0..1.0_f64, 0..30_i32),
+            (idle, burst, due) in (any::<bool>(), 0..100_000_u64, 0..20_000_u64),
+        ) {
+            let start = || {
+                let mut queue = pie();
+                queue.pie.target = Duration::from_micros(target);
+                queue.pie.update = Duration::from_micros(10);
+                queue.pie.alpha = Frequency::from_millionths(alpha);
+                queue.pie.beta = Frequency::from_millionths(beta);
+                queue.probability = probability * 2.0_f64.powi(-small);
+                queue.delay = Duration::from_micros(if idle { 0 } else { delay });
+                queue.old_delay = Duration::from_micros(old_delay);
+                queue.burst = Duration::from_micros(burst);
+                queue.next_update = us(7);
+                queue
+            };
+            let (mut queue, mut looped) = (start(), start());
+            let now = us(10 * due);
+            queue.catch_up(now);
+            while looped.next_update <= now {
+                looped.update();
+                looped.next_update += looped.pie.update;
+            }
+            let state = |queue: &PieQueue<Probe>| (
+                queue.probability.to_bits(), queue.old_delay, queue.burst, queue.next_update,
+            );
+            prop_assert_eq!(state(&queue), state(&looped));
+        }
     }
 
     /// What Linux did with the same packets, update for update and arrival for arrival, each from

@@ -301,6 +301,21 @@ fn convergence_needs_five_fair_bins_in_a_row() {
     );
 }
 
+/// 25 flows for 10 days are 21.6 million bins.
+#[test]
+fn more_bins_than_there_is_time_for_are_not_looked_at() {
+    let of = |count, hours: u64| {
+        let mut info = run_info((0..count).map(|flow| flow_info(flow, 0)).collect());
+        info.duration = Duration::from_secs(hours * 3600);
+        let mut recorder = recorder(info);
+        for flow in 0..count {
+            push_flow(&mut recorder, flow, 0, &[500]);
+        }
+        recorder.finish(&[]).metric("jain_bins_ratio")
+    };
+    assert_eq!((of(25, 1), of(25, 240)), (Some(1.0), None));
+}
+
 #[test]
 fn a_stall_of_all_flows_is_a_result() {
     let stalled = [500, 500, 0, 0, 500, 500, 500, 500, 500, 500];
