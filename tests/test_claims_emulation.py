@@ -102,8 +102,11 @@ class Machine:
         progress: Callable[[Progress], object],
         failed: Callable[[int, str], object],
         backend: str,
+        share: int,
     ) -> None:
         assert (threads, backend, len(tasks)) == (1, "emu", 1)
+        # What runs beside it has as much.
+        assert share >= len(self.running)
         index = tasks[0][3]
         with self.lock:
             attempt = self.attempts[index] = self.attempts.get(index, 0) + 1

@@ -89,9 +89,12 @@ class Run:
     scenario_toml: str
     def table(self, name: str) -> Table | None: ...
     def summary_json(self) -> str: ...
+    def measured(self) -> Run: ...
     def write(self, folder: str | PathLike[str]) -> None: ...
     @staticmethod
-    def read(folder: str | PathLike[str], beneath: str | PathLike[str] | None = None) -> Run: ...
+    def read(
+        folder: str | PathLike[str], memory: int, beneath: str | PathLike[str] | None = None
+    ) -> Run: ...
 
 class SweepPoint(TypedDict):
     name: str
@@ -106,6 +109,11 @@ class Sweep(TypedDict):
     metrics: list[str]
     axes: list[SweepAxis]
 
+class Memory(TypedDict):
+    least: int
+    most: int
+    parts: list[tuple[str, int, int, str]]
+
 class CheckedScenario:
     name: str
     seed: int
@@ -113,10 +121,12 @@ class CheckedScenario:
     repeats: int
     compare: list[str]
     flow_groups: int
+    flow_count: int
     toml: str
     trace: PathLike[str] | None
     about: str | None
     sweep: Sweep | None
+    def memory(self) -> Memory: ...
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
 def check(
@@ -145,10 +155,12 @@ def tables() -> list[TableDefinition]: ...
 def simulate(
     jobs: Sequence[tuple[str, str, _Overrides, int]],
     threads: int,
+    memory: int,
     finished: Callable[[int, Run, tuple[int, int, int]], object],
     progress: Callable[[int, int, int, int, int], object] | None = None,
     failed: Callable[[int, str], object] | None = None,
     backend: Backend = "sim",
 ) -> None: ...
+def parquet_size(file: str | PathLike[str]) -> tuple[int, int]: ...
 def aggregate(rows: Sequence[Sequence[float]]) -> list[Aggregate | None]: ...
 def repeats_json(runs: Sequence[Run]) -> str: ...

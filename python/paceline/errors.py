@@ -37,6 +37,14 @@ class RunError(PacelineError):
     """A run that stopped before its end."""
 
 
+class MemoryLimitError(RunError):
+    """A run that takes more memory than it may; `hint` says what makes it less."""
+
+    def __init__(self, what_and_hint: Sequence[str | None]) -> None:
+        what, self.hint = what_and_hint
+        super().__init__(what)
+
+
 class UnavailableError(PacelineError):
     """What a run needs and the machine lacks; `hint` says what may mend it."""
 

@@ -70,6 +70,24 @@ def quantity(name: str, value: float | None) -> str:
     return text if text == NONE or scale.unit in ("ratio", "count") else f"{text} {scale.unit}"
 
 
+_SIZES = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+
+
+def size_bytes(text: str) -> int:
+    """Read a volume with its unit: ``size_bytes("1.5 GB")`` is 1 500 000 000.
+
+    Raises `ValueError` with what would be right.
+    """
+    found = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", text)
+    if found is None or found[2] not in _SIZES:
+        raise ValueError(f'a volume has a number and a unit, such as "4 GB", not {text!r}')
+    return int(Decimal(found[1]) * _SIZES[found[2]])
+
+
 _TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 
 

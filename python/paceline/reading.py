@@ -11,6 +11,12 @@ import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+import polars as pl
+
+from paceline import _paceline, memory
+from paceline.errors import MemoryLimitError
+from paceline.quantities import quantity
+
 #: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
 TEXT = 64 << 20
 
@@ -49,6 +55,21 @@ def read_bytes(
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
     return content
+
+
+def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
+    """Read a table; raises `MemoryLimitError` if its rows take more memory than runs may.
+
+    Rows that are all alike take next to nothing in the file, however many they are.
+    """
+    rows, size = _paceline.parquet_size(path)
+    most = memory.limit()
+    if size > most:
+        told = f"{path} has {rows:,} rows, which take some {quantity('_bytes', size)} of memory"
+        raise MemoryLimitError(
+            [f"{told}; at most {quantity('_bytes', most)} may be read", "raise --memory"]
+        )
+    return pl.read_parquet(path, glob=False, hive_partitioning=False, **options)
 
 
 def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from paceline import _paceline, store
+from paceline import _paceline, memory, store
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
@@ -61,13 +61,17 @@ class Run:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
-        """Read a run from its folder."""
-        return cls(_paceline.Run.read(os.fspath(folder)))
+        """Read a run from its folder; raises `MemoryLimitError` if it takes more than it may."""
+        return cls(_paceline.Run.read(os.fspath(folder), memory.limit()))
+
+    def measured(self) -> Run:
+        """Return the run without its tables and its scenario: what was measured."""
+        return Run(self.inner.measured(), self.engine)
 
     @classmethod
     def read_beneath(cls, root: Path, path: str) -> Run:
         """Read a run from a folder below another one; no link below that is followed."""
-        return cls(_paceline.Run.read("" if path == "." else path, root))
+        return cls(_paceline.Run.read("" if path == "." else path, memory.limit(), root))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the run as a folder; raises `StoreError` if there is anything but this run."""
@@ -244,14 +248,17 @@ def simulate(
     progress: Callable[[Progress], object] | None = None,
     failed: Callable[[int, str], object] | None = None,
     backend: _paceline.Backend = "sim",
+    share: int = 1,
 ) -> None:
     """Run jobs (text, its name in errors, overrides, seed) side by side, and keep nothing.
 
-    A run that stops before its end stops the others, unless `failed` hears of it.
+    A run that stops before its end stops the others, unless `failed` hears of it. So does one that
+    takes more than its share of `memory.limit()`, of which this call takes one part in `share`.
     """
     _paceline.simulate(
         jobs,
         threads or os.cpu_count() or 1,
+        memory.limit() // share,
         finished,
         None if progress is None else lambda *seen: progress(Progress(*seen)),
         failed,

@@ -1,5 +1,6 @@
 //! How far runs have come, and why there is no record of one.
 
+use paceline_experiment::Memory;
 use paceline_scenario::Diagnostic;
 use paceline_units::Duration;
 
@@ -12,6 +13,8 @@ pub struct Progress {
     pub total: Duration,
     /// Data packets offered to the path so far.
     pub packets: u64,
+    /// What its record takes in memory.
+    pub memory: Memory,
 }
 
 /// What this machine lacks.

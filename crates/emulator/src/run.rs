@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::Plan;
-use paceline_record::Run;
+use paceline_experiment::{Memory, Plan};
+use paceline_record::{Held, Run};
 use paceline_scenario::Scenario;
 use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
@@ -46,6 +46,25 @@ pub fn run(
     Ok((run.with_emulation(report), last))
 }
 
+/// What the record takes in memory so far: rows as the path's process has them, as they come from there, and as
+/// columns.
+fn memory(plan: &Plan<'_>, so_far: &Progress) -> Memory {
+    const COPIES: u64 = 3;
+    let times = so_far.passed.as_nanos() / plan.info.sample_interval.as_nanos().max(1);
+    let each = |count: usize| times.saturating_mul(count as u64 * COPIES);
+    let packets = match plan.scenario.run.record.packets {
+        // Sent, delivered, and every other one acknowledged.
+        true => so_far.packets.saturating_mul(5 * COPIES) / 2,
+        false => 0,
+    };
+    let (samples, queue) = (each(plan.flows.len()), each(plan.links.len()));
+    Memory {
+        record: Held::rows(samples, 0, queue, 0, packets),
+        in_flight: 0,
+        fixed: plan.fixed_memory(),
+    }
+}
+
 fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
     move |error| RunError::Failed(format!("{what}: {error}"))
 }
@@ -62,6 +81,7 @@ fn emulate(
         ..Progress::default()
     };
     loop {
+        so_far.memory = memory(plan, &so_far);
         if progress(&so_far).is_break() {
             return Err(RunError::Interrupted(so_far));
         }

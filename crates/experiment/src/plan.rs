@@ -92,6 +92,14 @@ fn info(
     flows: &[FlowPlan<'_>],
     links: &[LinkSection],
 ) -> RunInfo {
+    let mut crossing = vec![Vec::new(); links.len()];
+    for (number, flow) in (0..).zip(flows) {
+        for link in &flow.route {
+            if let Some(crossing) = crossing.get_mut(*link) {
+                crossing.push(number);
+            }
+        }
+    }
     let payload = |flow: &FlowPlan<'_>| f64::from(flow.mss) / f64::from(flow.mss + flow.header);
     RunInfo {
         scenario: scenario.name.clone(),
@@ -114,20 +122,17 @@ fn info(
                 mss: flow.mss,
             })
             .collect(),
-        links: (0..)
+        links: crossing
+            .into_iter()
             .zip(links)
-            .map(|(number, link)| LinkInfo {
+            .map(|(flows, link)| LinkInfo {
                 name: link.name.clone(),
                 capacity: link.rate,
                 limit: match network::queue_limit(scenario, link) {
                     QueueLimit::Bytes(bytes) => Bytes::new(bytes),
                     QueueLimit::Packets(_) => Bytes::INFINITE,
                 },
-                flows: (0..)
-                    .zip(flows)
-                    .filter(|(_, flow)| flow.route.contains(&number))
-                    .map(|(flow, _)| flow)
-                    .collect(),
+                flows,
             })
             .collect(),
     }

@@ -93,7 +93,6 @@ impl<P> Late<P> {
         });
     }
 
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }

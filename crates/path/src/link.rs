@@ -359,6 +359,19 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
+    /// Packets that it has taken and not handed over, those that are lost on the way among them.
+    pub fn held(&self) -> usize {
+        let waiting = self.discipline.as_ref().map_or(0, AnyDiscipline::packets);
+        self.entries.len() + self.late.len() + waiting as usize
+    }
+
+    /// What the packets that it holds take in memory, in bytes.
+    pub fn memory(&self) -> usize {
+        // Late ones and those in a queue have a time beside them, and no more.
+        let others = self.held() - self.entries.len();
+        self.entries.capacity() * size_of::<Entry<P>>() + others * size_of::<(Instant, u64, P)>()
+    }
+
     /// The greatest backlog since the last call.
     pub fn take_peak(&mut self, now: Instant) -> Bytes {
         self.advance(now);

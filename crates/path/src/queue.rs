@@ -143,6 +143,16 @@ macro_rules! registry {
     };
 }
 
+impl Aqm {
+    /// What it takes in memory before the first packet, in bytes; what takes next to nothing is left out.
+    pub fn memory(&self) -> u64 {
+        match self {
+            Self::FqCodel(options) => options.memory(),
+            _ => 0,
+        }
+    }
+}
+
 registry! {
     disciplines {
         codel: Codel, CodelQueue = "codel", "controlled delay (RFC 8289)";

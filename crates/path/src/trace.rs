@@ -105,6 +105,11 @@ impl CapacityTrace {
         Duration::from_millis(self.times.last().copied().unwrap_or(1))
     }
 
+    /// How many opportunities one period has.
+    pub fn opportunities(&self) -> usize {
+        self.times.len()
+    }
+
     /// The mean rate over one period.
     pub fn mean_rate(&self) -> Rate {
         Rate::from_delivery(

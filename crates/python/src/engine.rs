@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use paceline_record::Run;
+use paceline_experiment::{Estimate, Memory};
+use paceline_record::{Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
+use paceline_units::Field;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -18,6 +20,7 @@ pub struct Progress {
     pub passed_ns: u64,
     pub packets: u64,
     pub events: u64,
+    pub memory: Memory,
 }
 
 /// Why there is no run.
@@ -28,6 +31,8 @@ pub enum Failure {
     Unavailable(String, Option<String>),
     /// It stopped before its end.
     Stopped(String),
+    /// It would take more memory than it may: what took most, and what makes it less.
+    TooLarge(String, String),
 }
 
 impl Failure {
@@ -37,6 +42,7 @@ impl Failure {
             Self::Scenario(diagnostics) => error::scenario(py, diagnostics),
             Self::Unavailable(what, hint) => error::unavailable(py, what, hint.as_deref()),
             Self::Stopped(message) => error::run(py, message),
+            Self::TooLarge(what, hint) => error::too_large(py, what, hint),
         }
     }
 
@@ -49,7 +55,19 @@ impl Failure {
             }
             Self::Unavailable(what, _) => what.clone(),
             Self::Stopped(message) => message.clone(),
+            Self::TooLarge(what, hint) => format!("{what}; {hint}"),
         }
+    }
+
+    /// A run that would take more memory than the `share` that it has.
+    pub fn too_large(what: &str, memory: &Memory, share: u64) -> Self {
+        let (part, all) = (memory.largest(), in_words(memory.total()));
+        let (share, most) = (in_words(share), in_words(part.bytes));
+        let name = part.name;
+        Self::TooLarge(
+            format!("{what} {all} of memory, {most} of it for `{name}`, and may take {share}"),
+            format!("choose {}, or raise --memory", part.hint),
+        )
     }
 }
 
@@ -80,16 +98,49 @@ pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
     }
 }
 
-/// Runs a scenario.
+/// What a run of a scenario will take in memory.
+pub fn estimate(engine: Engine, scenario: &Scenario) -> Result<Estimate, Failure> {
+    // The kernel shows less of its controllers than ours do.
+    let recipes = match engine {
+        Engine::Simulator => paceline_experiment::recipes(scenario).map_err(Failure::Scenario)?,
+        Engine::Emulator => Vec::new(),
+    };
+    let fields = recipes.iter().map(|recipe| {
+        let mut fields: Vec<Field> = Vec::new();
+        recipe.visit_fields(&mut |field| fields.push(field));
+        fields
+    });
+    paceline_experiment::estimate(scenario, &fields.collect::<Vec<_>>()).map_err(Failure::Scenario)
+}
+
+/// Runs a scenario, which may take `share` bytes of memory.
 pub fn run(
     engine: Engine,
     scenario: &Scenario,
     seed: u64,
+    share: u64,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), Failure> {
-    match engine {
-        Engine::Simulator => simulate(scenario, seed, progress),
-        Engine::Emulator => emulator::run(scenario, seed, progress),
+    let mut beyond = None;
+    let mut watched = |so_far: Progress| {
+        if so_far.memory.total() > share {
+            beyond = Some(so_far);
+            return ControlFlow::Break(());
+        }
+        progress(so_far)
+    };
+    let ended = match engine {
+        Engine::Simulator => simulate(scenario, seed, &mut watched),
+        Engine::Emulator => emulator::run(scenario, seed, &mut watched),
+    };
+    match beyond {
+        None => ended,
+        Some(Progress {
+            passed_ns, memory, ..
+        }) => {
+            let what = format!("after {} s the run takes", passed_ns as f64 / 1e9);
+            Err(Failure::too_large(&what, &memory, share))
+        }
     }
 }
 
@@ -103,6 +154,7 @@ fn simulate(
         passed_ns: progress.simulated.as_nanos(),
         packets: progress.packets,
         events: progress.events,
+        memory: progress.memory,
     };
     match paceline_simulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
         Ok((run, last)) => Ok((run, seen(&last))),
@@ -146,6 +198,7 @@ mod emulator {
             passed_ns: progress.passed.as_nanos(),
             packets: progress.packets,
             events: 0,
+            memory: progress.memory,
         };
         match paceline_emulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
             Ok((run, last)) => Ok((run, seen(&last))),

@@ -44,18 +44,27 @@ pub fn run(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "RunError", message)
 }
 
+/// `MemoryLimitError`: a run takes more memory than it may.
+pub fn too_large(py: Python<'_>, what: &str, hint: &str) -> PyErr {
+    raise(py, "MemoryLimitError", vec![Some(what), Some(hint)])
+}
+
 /// `UnavailableError`: this machine lacks what a run needs.
 pub fn unavailable(py: Python<'_>, what: &str, hint: Option<&str>) -> PyErr {
     raise(py, "UnavailableError", vec![Some(what), hint])
 }
 
-/// `OSError` or `NotARunError`: a folder could not be written or read.
+/// `OSError`, `MemoryLimitError` or `NotARunError`: a folder could not be written or read.
 pub fn record(py: Python<'_>, error: &RecordError) -> PyErr {
     match error {
         RecordError::Io { path, source } => match source.raw_os_error() {
             Some(code) => PyOSError::new_err((code, source.to_string(), path.clone())),
             None => PyOSError::new_err(error.to_string()),
         },
+        RecordError::TooLarge { .. } => {
+            let hint = "raise --memory, or read it where more is free";
+            too_large(py, &error.to_string(), hint)
+        }
         _ => raise(py, "NotARunError", error.to_string()),
     }
 }

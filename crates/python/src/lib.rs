@@ -25,7 +25,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]
-    use crate::run::{Run, aggregate, repeats_json};
+    use crate::run::{Run, aggregate, parquet_size, repeats_json};
     #[pymodule_export]
     use crate::scenario::{CheckedScenario, check, schema};
     #[pymodule_export]

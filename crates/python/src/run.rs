@@ -39,24 +39,41 @@ impl Run {
         &self.inner.info().scenario_toml
     }
 
+    /// The run without its tables and its scenario: what was measured.
+    fn measured(&self) -> Self {
+        Self::new(self.inner.measured())
+    }
+
     /// Writes the run as a folder; replaces a run, and nothing else.
     fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
         py.detach(|| self.inner.write(&folder, None))
             .map_err(|error| error::record(py, &error))
     }
 
-    /// Reads a run back from its folder; with `beneath`, from a folder below that one, and follows no
-    /// link below it.
+    /// Reads a run back from its folder; it may take `memory` bytes. With `beneath` it is a folder below
+    /// that one, and no link below it is followed.
     #[staticmethod]
-    #[pyo3(signature = (folder, beneath = None))]
-    fn read(py: Python<'_>, folder: PathBuf, beneath: Option<PathBuf>) -> PyResult<Self> {
+    #[pyo3(signature = (folder, memory, beneath = None))]
+    fn read(
+        py: Python<'_>,
+        folder: PathBuf,
+        memory: u64,
+        beneath: Option<PathBuf>,
+    ) -> PyResult<Self> {
         py.detach(|| match beneath {
-            Some(root) => record::Run::read_beneath(&root, &folder),
-            None => record::Run::read(&folder),
+            Some(root) => record::Run::read_beneath(&root, &folder, memory),
+            None => record::Run::read(&folder, memory),
         })
         .map(Self::new)
         .map_err(|error| error::record(py, &error))
     }
+}
+
+/// How many rows a Parquet file has, and what reading them takes in memory, as the file says.
+#[pyfunction]
+pub fn parquet_size(py: Python<'_>, file: PathBuf) -> PyResult<(u64, u64)> {
+    py.detach(|| record::table_size(&file))
+        .map_err(|error| error::record(py, &error))
 }
 
 /// What runs of one scenario say together, as JSON.

@@ -7,48 +7,40 @@ use paceline_scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, Failure};
 use crate::error;
 
-/// Reads and checks a scenario, names of controllers and metrics included. Unless `files`, one that
-/// names a file is refused, and that is not opened.
+/// Reads and checks a scenario, names of controllers and metrics included, and whether the machine
+/// has what it needs. Unless `files`, one that names a file is refused, and that is not opened.
 pub fn parse(
-    py: Python<'_>,
     text: &str,
     file: &Path,
     overrides: &[(String, String)],
     engine: Engine,
     files: bool,
-) -> PyResult<Scenario> {
+) -> Result<Scenario, Failure> {
     // Names of files need not be text; what errors call them is.
     let file = &*file.to_string_lossy();
-    // A capacity trace may take long to read, and others of this process have work to do.
-    let scenario = py
-        .detach(|| {
-            let scenario = paceline_experiment::parse(text, file, overrides)?;
-            if !files && scenario.trace_path().is_some() {
-                let hint = "`paceline run` reads them".to_owned();
-                let message = "files are not read here";
-                let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
-                return Err(vec![refused]);
-            }
-            let diagnostics = engine::check(engine, &scenario);
-            diagnostics
-                .is_empty()
-                .then_some(scenario)
-                .ok_or(diagnostics)
-        })
-        .map_err(|diagnostics| error::scenario(py, &diagnostics))?;
-    match engine::available(engine, &scenario) {
-        Ok(()) => Ok(scenario),
-        Err(failure) => Err(failure.raise(py)),
+    let scenario = paceline_experiment::parse(text, file, overrides).map_err(Failure::Scenario)?;
+    if !files && scenario.trace_path().is_some() {
+        let hint = "`paceline run` reads them".to_owned();
+        let message = "files are not read here";
+        let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
+        return Err(Failure::Scenario(vec![refused]));
     }
+    let diagnostics = engine::check(engine, &scenario);
+    if !diagnostics.is_empty() {
+        return Err(Failure::Scenario(diagnostics));
+    }
+    engine::available(engine, &scenario)?;
+    Ok(scenario)
 }
 
 /// A checked scenario: what it asks for.
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct CheckedScenario {
     scenario: Scenario,
+    engine: Engine,
 }
 
 #[pymethods]
@@ -95,6 +87,12 @@ impl CheckedScenario {
         self.scenario.flows.len()
     }
 
+    /// How many flows they are.
+    #[getter]
+    fn flow_count(&self) -> u64 {
+        self.scenario.flow_count()
+    }
+
     /// The file of its capacity trace, if it has one.
     #[getter]
     fn trace(&self) -> Option<PathBuf> {
@@ -134,6 +132,28 @@ impl CheckedScenario {
     #[getter]
     fn toml(&self) -> String {
         self.scenario.to_toml()
+    }
+
+    /// What a run takes in memory: `least`, if its flows get as far as sending, and `most`, if its
+    /// links are full all the time, each in bytes; `parts` of these [(name, least, most, what makes
+    /// it less)].
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let estimate = py
+            .detach(|| engine::estimate(self.engine, &self.scenario))
+            .map_err(|failure| failure.raise(py))?;
+        let parts = estimate
+            .least
+            .parts()
+            .into_iter()
+            .zip(estimate.most.parts());
+        let parts: Vec<_> = parts
+            .map(|(least, most)| (least.name, least.bytes, most.bytes, most.hint))
+            .collect();
+        let dict = PyDict::new(py);
+        dict.set_item("least", estimate.least.total())?;
+        dict.set_item("most", estimate.most.total())?;
+        dict.set_item("parts", parts)?;
+        Ok(dict)
     }
 
     /// Holds `[expect]` against metrics: [{`metric`, `bound`, `value`, `held`}].
@@ -195,14 +215,16 @@ pub fn check(
     files: bool,
 ) -> PyResult<CheckedScenario> {
     let engine = engine::named(backend)?;
-    let scenario = parse(py, text, &file, &overrides, engine, files)?;
+    // A capacity trace may take long to read, and others of this process have work to do.
+    let parsed = py.detach(|| parse(text, &file, &overrides, engine, files));
+    let scenario = parsed.map_err(|failure| failure.raise(py))?;
     let diagnostics = if sweep {
         py.detach(|| scenario.check_sweep(|point| engine::check(engine, point)))
     } else {
         Vec::new()
     };
     if diagnostics.is_empty() {
-        Ok(CheckedScenario { scenario })
+        Ok(CheckedScenario { scenario, engine })
     } else {
         Err(error::scenario(py, &diagnostics))
     }

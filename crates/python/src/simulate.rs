@@ -1,11 +1,14 @@
 //! Runs, side by side, while Python stays alive: the GIL is released, Ctrl-C is honoured.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use paceline_experiment::Memory;
 use paceline_scenario::Scenario;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -20,6 +23,8 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// What one job has done so far.
 #[derive(Default)]
 struct Seen {
+    /// Length of the run; zero before its scenario is read.
+    total_ns: AtomicU64,
     simulated_ns: AtomicU64,
     packets: AtomicU64,
     events: AtomicU64,
@@ -39,23 +44,103 @@ struct Ended {
     wall: Duration,
 }
 
+impl Ended {
+    /// What it takes in memory until it is handed over.
+    fn bytes(&self) -> u64 {
+        let run = self.outcome.as_ref();
+        run.map_or(0, |(_, last)| last.memory.total())
+    }
+}
+
 /// The text of a scenario, what errors call it, overrides, seed.
 type Job = (PyBackedStr, PathBuf, Vec<(String, String)>, u64);
+
+/// What several jobs may have in common: text, file, overrides.
+struct Source {
+    text: PyBackedStr,
+    file: PathBuf,
+    overrides: Vec<(String, String)>,
+    /// How many jobs have not taken it, and the scenario as long as there are others to come.
+    left: Mutex<(usize, Option<Arc<Ready>>)>,
+}
+
+/// A scenario that can be run, and what it takes in memory at least.
+struct Ready {
+    scenario: Scenario,
+    least: Memory,
+}
+
+impl Source {
+    /// The scenario, read and checked by the first who asks.
+    fn take(&self, engine: Engine) -> Result<Arc<Ready>, Failure> {
+        let mut left = lock(&self.left);
+        let ready = match left.1.take() {
+            Some(ready) => ready,
+            None => {
+                let scenario = parse(&self.text, &self.file, &self.overrides, engine, true)?;
+                let least = engine::estimate(engine, &scenario)?.least;
+                Arc::new(Ready { scenario, least })
+            }
+        };
+        left.0 = left.0.saturating_sub(1);
+        left.1 = (left.0 > 0).then(|| Arc::clone(&ready));
+        Ok(ready)
+    }
+}
+
+/// What a thread that has panicked leaves locked is as it was before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Jobs, each with its seed, and the sources that they have in common. What is the same text to
+/// Python, and not only looks like it, is one.
+fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
+    let mut sources: Vec<Source> = Vec::new();
+    let mut places = HashMap::new();
+    let jobs = jobs.into_iter().map(|(text, file, overrides, seed)| {
+        let key = (text.as_ptr() as usize, file, overrides);
+        let place = match places.get(&key) {
+            Some(place) => *place,
+            None => {
+                let (_, file, overrides) = key.clone();
+                sources.push(Source {
+                    text,
+                    file,
+                    overrides,
+                    left: Mutex::new((0, None)),
+                });
+                places.insert(key, sources.len() - 1);
+                sources.len() - 1
+            }
+        };
+        if let Some(source) = sources.get(place) {
+            lock(&source.left).0 += 1;
+        }
+        (place, seed)
+    });
+    let jobs = jobs.collect();
+    (sources, jobs)
+}
 
 /// Runs `jobs` (text, file, overrides, seed) on `threads` threads.
 ///
 /// `progress(simulated_ns, total_ns, packets, events, ended)` is called some times a second,
 /// `finished(index, run, engine)` once for each job, as they end, with `engine` being
 /// `(wall_ns, packets, events)`. What any of them raises, and Ctrl-C, stops the jobs that are left.
-/// So does a run that stops before its end, unless `failed(index, message)` hears of it. Of runs
-/// that have ended, no more than `threads` wait to be handed over. `backend` is `sim` or `emu`; runs
-/// in real time would get in each other's way, and go one after another.
+/// So does a run that stops before its end, unless `failed(index, message)` hears of it. A scenario
+/// is read as its first job begins; one that is wrong stops the jobs that are left. `memory` bytes
+/// are shared evenly among the runs at work, and one share is for those that have ended and wait to
+/// be handed over. `backend` is `sim` or `emu`; runs in real time would get in each other's way, and
+/// go one after another.
 #[pyfunction]
-#[pyo3(signature = (jobs, threads, finished, progress = None, failed = None, backend = "sim"))]
+#[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim"))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn simulate(
     py: Python<'_>,
     jobs: Vec<Job>,
     threads: usize,
+    memory: u64,
     finished: Py<PyAny>,
     progress: Option<Py<PyAny>>,
     failed: Option<Py<PyAny>>,
@@ -63,21 +148,19 @@ pub fn simulate(
 ) -> PyResult<()> {
     let engine = engine::named(backend)?;
     let threads = match engine {
-        Engine::Simulator => threads.max(1),
+        Engine::Simulator => threads.clamp(1, jobs.len().max(1)),
         Engine::Emulator => 1,
     };
-    let jobs = jobs
-        .into_iter()
-        .map(|(text, file, overrides, seed)| {
-            // There may be thousands of them.
-            py.check_signals()?;
-            Ok((parse(py, &text, &file, &overrides, engine, true)?, seed))
-        })
-        .collect::<PyResult<Vec<_>>>()?;
+    let shares = threads + usize::from(jobs.len() > threads);
+    let (sources, jobs) = sources(jobs);
     let batch = Batch {
         seen: jobs.iter().map(|_| Seen::default()).collect(),
         jobs,
+        sources,
         engine,
+        share: memory / shares as u64,
+        waiting: Mutex::new(0),
+        handed: Condvar::new(),
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
@@ -92,8 +175,15 @@ struct Listener {
 }
 
 struct Batch {
-    jobs: Vec<(Scenario, u64)>,
+    /// The source of each job, and its seed.
+    jobs: Vec<(usize, u64)>,
+    sources: Vec<Source>,
     engine: Engine,
+    /// Bytes of memory that a run may take.
+    share: u64,
+    /// Bytes of the runs that have ended and are not handed over.
+    waiting: Mutex<u64>,
+    handed: Condvar,
     seen: Vec<Seen>,
     next: AtomicUsize,
     stop: AtomicBool,
@@ -108,9 +198,15 @@ impl Batch {
     ) -> PyResult<()> {
         let (sender, receiver) = mpsc::sync_channel(threads);
         std::thread::scope(|scope| {
-            for _ in 0..threads.min(self.jobs.len()) {
-                let sender = sender.clone();
-                scope.spawn(move || self.work(&sender));
+            for nth in 0..threads {
+                let (thread, sender) = (std::thread::Builder::new(), sender.clone());
+                // Those that there are do the work of those that the system does not give.
+                let work = move || self.work(&sender);
+                match thread.spawn_scoped(scope, work) {
+                    Err(error) if nth == 0 => return Err(error.into()),
+                    Err(_) => break,
+                    Ok(_) => {}
+                }
             }
             drop(sender);
 
@@ -120,7 +216,11 @@ impl Batch {
                 let step = match receiver.recv_timeout(PERIOD) {
                     Ok(job) => {
                         ended += 1;
-                        self.hand_over(job, listener, result.is_err())
+                        let bytes = job.bytes();
+                        let step = self.hand_over(job, listener, result.is_err());
+                        *lock(&self.waiting) -= bytes;
+                        self.handed.notify_all();
+                        step
                     }
                     Err(RecvTimeoutError::Timeout) => self.report(progress, ended),
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -139,31 +239,59 @@ impl Batch {
     fn work(&self, sender: &mpsc::SyncSender<Ended>) {
         while !self.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
-            let (Some((scenario, seed)), Some(seen)) = (self.jobs.get(index), self.seen.get(index))
+            let (Some((source, seed)), Some(seen)) = (self.jobs.get(index), self.seen.get(index))
             else {
                 return;
             };
+            self.wait_for_room();
             let begin = Instant::now();
-            let outcome = engine::run(self.engine, scenario, *seed, &mut |progress| {
-                seen.set(&progress);
-                if self.stop.load(Relaxed) {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            });
-            let wall = begin.elapsed();
-            if sender
-                .send(Ended {
-                    index,
-                    outcome,
-                    wall,
-                })
-                .is_err()
-            {
+            let outcome = self.one(*source, *seed, seen);
+            let ended = Ended {
+                index,
+                outcome,
+                wall: begin.elapsed(),
+            };
+            *lock(&self.waiting) += ended.bytes();
+            if sender.send(ended).is_err() {
                 return;
             }
         }
+    }
+
+    /// Waits until the runs that have ended take no more than a share.
+    fn wait_for_room(&self) {
+        let mut waiting = lock(&self.waiting);
+        while *waiting > self.share && !self.stop.load(Relaxed) {
+            let woken = self.handed.wait_timeout(waiting, PERIOD);
+            (waiting, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// One run of a source.
+    fn one(
+        &self,
+        source: usize,
+        seed: u64,
+        seen: &Seen,
+    ) -> Result<(paceline_record::Run, Progress), Failure> {
+        let Some(source) = self.sources.get(source) else {
+            return Err(Failure::Stopped("the job has no scenario".to_owned()));
+        };
+        let ready = source.take(self.engine)?;
+        let total = ready.scenario.run.duration.as_nanos();
+        seen.total_ns.store(total, Relaxed);
+        if ready.least.total() > self.share {
+            let what = "the run takes at least";
+            return Err(Failure::too_large(what, &ready.least, self.share));
+        }
+        let mut stops = |progress: Progress| {
+            seen.set(&progress);
+            match self.stop.load(Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        engine::run(self.engine, &ready.scenario, seed, self.share, &mut stops)
     }
 
     fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {
@@ -182,8 +310,12 @@ impl Batch {
             // We stopped it ourselves.
             Err(_) if stopping => Ok(()),
             Err(error) => match &listener.failed {
-                Some(failed) => failed.call1(py, (job.index, error.message())).map(drop),
-                None => Err(error.raise(py)),
+                Some(failed)
+                    if !matches!(error, Failure::Scenario(_) | Failure::Unavailable(..)) =>
+                {
+                    failed.call1(py, (job.index, error.message())).map(drop)
+                }
+                _ => Err(error.raise(py)),
             },
         })
     }
@@ -197,11 +329,13 @@ impl Batch {
             let sum = |field: fn(&Seen) -> &AtomicU64| -> u64 {
                 self.seen.iter().map(|seen| field(seen).load(Relaxed)).sum()
             };
-            let total: u64 = self
-                .jobs
-                .iter()
-                .map(|(scenario, _)| scenario.run.duration.as_nanos())
-                .sum();
+            // Of those that are not read, each is taken to last as long as the others do.
+            let known = self.seen.iter().map(|seen| seen.total_ns.load(Relaxed));
+            let (count, length) = known
+                .filter(|total| *total > 0)
+                .fold((0, 0), |(n, sum), total| (n + 1, u128::from(total) + sum));
+            let total = length * self.seen.len() as u128 / u128::from(count.max(1_u64));
+            let total = u64::try_from(total).unwrap_or(u64::MAX);
             let simulated = sum(|seen| &seen.simulated_ns);
             let packets = sum(|seen| &seen.packets);
             let events = sum(|seen| &seen.events);

@@ -39,6 +39,20 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What a cell of a column takes in memory, in bits.
+    pub(crate) const fn bits(self, nullable: bool) -> u64 {
+        let value = match self {
+            Self::Id => 32,
+            Self::Int | Self::Real => 64,
+            Self::Flag => 1,
+            // A key, and whether there is one, until the column is whole.
+            Self::Text => 64,
+        };
+        value + nullable as u64
+    }
+}
+
 /// A column that every table of its name has.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 
+use crate::memory::in_words;
 use crate::table::SCHEMA;
 
 /// Why a run could not be written or read.
@@ -47,6 +48,18 @@ pub enum RecordError {
         path: PathBuf,
         /// What is wrong with it.
         source: ParquetError,
+    },
+    /// A table would take more memory than it may.
+    #[error("{} has {rows} rows, which take some {} of memory; at most {} may be read", path.display(), in_words(*bytes), in_words(*limit))]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// Its rows, as it says.
+        rows: u64,
+        /// What they take in memory.
+        bytes: u64,
+        /// What they may take.
+        limit: u64,
     },
     /// A table is missing.
     #[error("the run has no table `{table}`")]

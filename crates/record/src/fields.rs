@@ -32,6 +32,21 @@ pub fn column_name(field: &Field) -> String {
     }
 }
 
+/// The type of a field's column.
+fn kind_of(field: &Field) -> Kind {
+    match field.quantity {
+        Quantity::Gain => Kind::Real,
+        Quantity::Flag => Kind::Flag,
+        _ => Kind::Int,
+    }
+}
+
+/// What columns of these fields add to a row in memory, in bytes.
+pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
+    let bits = fields.into_iter().map(|field| kind_of(field).bits(true));
+    bits.sum::<u64>().div_ceil(8)
+}
+
 impl FieldColumn {
     /// A column beside those that are there. A name that is taken gets `cc_` in front
     /// (`cc_min_rtt_ns` is the controller's, `min_rtt_ns` the transport's).
@@ -44,9 +59,9 @@ impl FieldColumn {
         while taken(&name) {
             name.insert_str(0, "cc_");
         }
-        let cells = match of.quantity {
-            Quantity::Gain => FieldCells::Real(Float64Builder::new()),
-            Quantity::Flag => FieldCells::Flag(BooleanBuilder::new()),
+        let cells = match kind_of(&of) {
+            Kind::Real => FieldCells::Real(Float64Builder::new()),
+            Kind::Flag => FieldCells::Flag(BooleanBuilder::new()),
             _ => FieldCells::Int(Int64Builder::new()),
         };
         Self {
@@ -95,12 +110,12 @@ impl FieldColumn {
 
     fn finish(mut self, rows: usize) -> (ArrowField, ArrayRef) {
         self.pad(rows);
-        let (kind, array) = match self.cells {
-            FieldCells::Int(cells) => (Kind::Int, Cells::finish(cells)),
-            FieldCells::Real(cells) => (Kind::Real, Cells::finish(cells)),
-            FieldCells::Flag(cells) => (Kind::Flag, Cells::finish(cells)),
+        let array = match self.cells {
+            FieldCells::Int(cells) => Cells::finish(cells),
+            FieldCells::Real(cells) => Cells::finish(cells),
+            FieldCells::Flag(cells) => Cells::finish(cells),
         };
-        (field(&self.name, kind, true), array)
+        (field(&self.name, kind_of(&self.of), true), array)
     }
 }
 
@@ -112,6 +127,11 @@ pub(crate) struct FieldColumns {
 }
 
 impl FieldColumns {
+    /// What they add to a row in memory, in bytes.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        field_bytes(self.columns.iter().map(|column| &column.of))
+    }
+
     /// Columns for the fields that each of `flows` declares, in the order of the flows' starts.
     pub(crate) fn new(flows: &[FlowInfo], fields: &[Vec<Field>], fixed: &[Column]) -> Self {
         let mut declared: Vec<_> = flows.iter().zip(fields).enumerate().collect();

@@ -24,6 +24,8 @@ mod place;
 mod read;
 mod upgrade;
 
+pub use read::table_size;
+
 use files::{MACHINE, RUN, SCENARIO, table_path};
 use place::Beside;
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::column::{Cells, Kind, Text, field, finite};
 use crate::fields::FieldColumns;
 use crate::info::{FlowInfo, RunInfo};
+use crate::memory::Held;
 use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
 use crate::table::{Row, TableBuilder};
@@ -35,6 +36,8 @@ pub struct Recorder {
     counters: Vec<&'static str>,
     samples: TableBuilder<SampleRow>,
     fields: FieldColumns,
+    /// What they take of a row of `samples`, in bytes.
+    field_bytes: u64,
     queue: TableBuilder<QueueRow>,
     events: TableBuilder<EventRow>,
     packets: TableBuilder<PacketRow>,
@@ -48,8 +51,10 @@ impl Recorder {
         fields: &[Vec<Field>],
         counters: impl IntoIterator<Item = &'static str>,
     ) -> Self {
+        let fields = FieldColumns::new(&info.flows, fields, SampleRow::TABLE.columns);
         Self {
-            fields: FieldColumns::new(&info.flows, fields, SampleRow::TABLE.columns),
+            field_bytes: fields.row_bytes(),
+            fields,
             info,
             counters: counters.into_iter().collect(),
             samples: TableBuilder::new(),
@@ -83,6 +88,17 @@ impl Recorder {
     /// A packet at one time. A run that never calls this has no table `packets`.
     pub fn packet(&mut self, row: PacketRow) {
         self.packets.push(row);
+    }
+
+    /// What it takes in memory so far.
+    pub fn held(&self) -> Held {
+        Held::rows(
+            self.samples.rows() as u64,
+            self.field_bytes,
+            self.queue.rows() as u64,
+            self.events.rows() as u64,
+            self.packets.rows() as u64,
+        )
     }
 
     /// The complete record. A flow without totals has no counters.

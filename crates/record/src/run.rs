@@ -54,6 +54,20 @@ impl Run {
         self
     }
 
+    /// The run without its tables and its scenario, which take most of it: what was measured.
+    pub fn measured(&self) -> Self {
+        Self {
+            info: RunInfo {
+                scenario_toml: String::new(),
+                ..self.info.clone()
+            },
+            tables: Vec::new(),
+            metrics: self.metrics.clone(),
+            flows: self.flows.clone(),
+            emulation: self.emulation.clone(),
+        }
+    }
+
     /// What its emulator measured of itself; none of a simulated run.
     pub fn emulation(&self) -> Option<&Value> {
         self.emulation.as_ref()

@@ -25,6 +25,18 @@ pub struct Table {
     pub columns: &'static [Column],
 }
 
+impl Table {
+    /// What a row takes in memory, in bytes, without columns after those that are declared.
+    pub const fn row_bytes(&self) -> u64 {
+        let (mut bits, mut n) = (0, 0);
+        while n < self.columns.len() {
+            bits += self.columns[n].kind.bits(self.columns[n].nullable);
+            n += 1;
+        }
+        bits.div_ceil(8)
+    }
+}
+
 /// A row of a table: see [`table!`].
 pub(crate) trait Row: Sized {
     const TABLE: Table;

@@ -103,6 +103,13 @@ impl Scoreboard {
         self.lost_count
     }
 
+    /// What it takes in memory, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.segments.capacity() * size_of::<Outstanding>()
+            + self.order.capacity() * size_of::<(u64, u64)>()
+            + self.waiting.capacity() * size_of::<u64>()
+    }
+
     /// Segments not acknowledged cumulatively.
     pub(crate) fn len(&self) -> usize {
         self.segments.len()

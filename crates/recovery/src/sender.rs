@@ -461,6 +461,11 @@ impl<C: Controller> Sender<C> {
         self.board.nxt()
     }
 
+    /// What it keeps of segments in flight, in bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.board.memory()
+    }
+
     /// Whether it is closed and everything is acknowledged.
     pub fn is_finished(&self) -> bool {
         self.closed && self.board.is_empty() && self.board.nxt() >= self.written

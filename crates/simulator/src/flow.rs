@@ -77,6 +77,12 @@ impl<'s> Flow<'s> {
         }
     }
 
+    /// What its packets take in memory at its ends, in bytes.
+    pub fn memory(&self) -> usize {
+        let host = self.host.as_ref().map_or(0, |host| host.memory());
+        host + self.sender().map_or(0, Sender::memory)
+    }
+
     /// When the sending side wants to be called next.
     pub fn next_timer(&self) -> Instant {
         let next = match &self.stage {

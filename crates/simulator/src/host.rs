@@ -49,6 +49,12 @@ impl Host {
         }
     }
 
+    /// What the packets in it take in memory, in bytes.
+    pub fn memory(&self) -> usize {
+        self.egress.capacity() * size_of::<(Instant, Packet)>()
+            + self.ingress.capacity() * size_of::<Received>()
+    }
+
     /// The pacer releases a packet.
     pub fn release(&mut self, now: Instant, packet: Packet) {
         let last = self.egress.back().map_or(now, |(ready, _)| *ready);

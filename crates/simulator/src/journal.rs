@@ -4,7 +4,7 @@ use paceline_congestion::{CaState, Controller, Ecn};
 use paceline_experiment::{Before, Change, change_rows, queue_row};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
-    EventKind, EventRow, FlowTotals, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
+    EventKind, EventRow, FlowTotals, Held, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
 };
 use paceline_recovery::{Acknowledgment, Segment, SenderStats};
 use paceline_scenario::RecordSection;
@@ -42,6 +42,11 @@ impl Journal {
 
     pub fn interval(&self) -> Duration {
         self.interval
+    }
+
+    /// What the record takes in memory so far.
+    pub fn held(&self) -> Held {
+        self.recorder.held()
     }
 
     pub fn started(&mut self, now: Instant, flow: u32) {

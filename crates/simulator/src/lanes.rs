@@ -61,6 +61,12 @@ impl Lanes {
         self.lanes.len()
     }
 
+    /// What the replies on their way take in memory, in bytes.
+    pub fn memory(&self) -> usize {
+        let replies = self.lanes.iter().map(|lane| lane.queue.capacity());
+        replies.sum::<usize>() * size_of::<Arrival>()
+    }
+
     /// The path's RTT becomes another; the delay that its own link has then.
     pub fn set_rtt(&mut self, rtt: Duration) -> Duration {
         let delays = self.ways.delays(rtt);

@@ -22,7 +22,7 @@ mod world;
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::{self as experiment, Plan};
+use paceline_experiment::{self as experiment, Memory, Plan};
 use paceline_record::Run;
 use paceline_recovery::SenderStats;
 use paceline_scenario::{Diagnostic, Scenario};
@@ -44,6 +44,8 @@ pub struct Progress {
     pub packets: u64,
     /// Events handled so far.
     pub events: u64,
+    /// What the run takes in memory.
+    pub memory: Memory,
 }
 
 /// Why there is no record.
@@ -71,8 +73,8 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     wrong
 }
 
-/// Runs a scenario with `seed` to its end. `progress` is called every some
-/// ten thousand events; it may stop the run.
+/// Runs a scenario with `seed` to its end. `progress` is called every some hundred events, so that a
+/// stop is heard at once whatever they cost; it may stop the run.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -81,24 +83,38 @@ pub fn run(
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    /// Events between two calls of `progress`: some milliseconds of work.
-    const STRIDE: u64 = 50_000;
-    let mut world = match (
+    /// Work between two calls of `progress`: some 50 us of it, and where each event has to look at
+    /// tens of thousands of queues still no more than some 50 ms.
+    const STRIDE: i64 = 256;
+    let (fixed, mut world) = match (
         Plan::resolve(scenario, seed, "sim"),
         experiment::recipes(scenario),
     ) {
-        (Ok(plan), Ok(recipes)) => World::new(plan, recipes),
+        (Ok(plan), Ok(recipes)) => (plan.fixed_memory(), World::new(plan, recipes)),
         _ => return Err(RunError::Scenario(check(scenario))),
     };
     let total = scenario.run.duration;
     let end = Instant::ZERO + total;
+    // Rows are counted each time; what is in flight only as often as looking at all flows costs nothing.
+    let seldom = 1 + world.parts() as u64 / 16;
+    let mut in_flight = 0;
+    let mut strides = 0;
     loop {
         let reached = world.run(end, STRIDE);
+        if strides % seldom == 0 {
+            in_flight = world.in_flight();
+        }
+        strides += 1;
         let so_far = Progress {
             simulated: world.now.since(Instant::ZERO),
             total,
             packets: world.tally.packets,
             events: world.tally.events,
+            memory: Memory {
+                record: world.held(),
+                in_flight,
+                fixed,
+            },
         };
         match reached {
             Err(world::Stuck) => return Err(RunError::Stuck(so_far)),

@@ -3,7 +3,7 @@
 use paceline_congestion::Recipe;
 use paceline_experiment::{Before, Change, Plan, Unbalanced, audit, seed_of};
 use paceline_path::Link;
-use paceline_record::Run;
+use paceline_record::{Held, Run};
 use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::Scenario;
 use paceline_units::{Field, Instant, Rate};
@@ -44,6 +44,11 @@ pub(crate) struct World<'s> {
     /// The flows that have hosts, by the numbers of these.
     hosted: Vec<usize>,
     seed: u64,
+    /// Work that may be done before the caller is asked: an event, a packet that is sent or served anew, and a row
+    /// of the samples are one each.
+    allowance: i64,
+    /// Events at this instant so far.
+    at_once: u64,
 }
 
 /// Why a world stopped before its end.
@@ -109,14 +114,16 @@ impl<'s> World<'s> {
             sources,
             hosted,
             seed,
+            allowance: 0,
+            at_once: 0,
         }
     }
 
-    /// Runs until `end` or for about `events` more events; true when `end` is reached.
-    pub fn run(&mut self, end: Instant, events: u64) -> Result<bool, Stuck> {
-        let pause = self.tally.events.saturating_add(events);
-        let mut at_once = 0;
-        while self.tally.events < pause {
+    /// Runs until `end` or for about so much `work`; true when `end` is reached.
+    pub fn run(&mut self, end: Instant, work: i64) -> Result<bool, Stuck> {
+        self.allowance = work;
+        let mut at_once = self.at_once;
+        while self.allowance > 0 {
             let (due, number) = self.agenda.next();
             if due > end {
                 self.now = end;
@@ -128,6 +135,7 @@ impl<'s> World<'s> {
             }
             self.now = due;
             self.tally.events += 1;
+            self.allowance -= 1;
             match self.sources.of(number) {
                 Source::Script => self.follow_script(),
                 Source::Link(link) => self.link_arrives(link),
@@ -139,7 +147,25 @@ impl<'s> World<'s> {
                 Source::Sampler => self.sample(),
             }
         }
+        self.at_once = at_once;
         Ok(false)
+    }
+
+    /// How many parts [`Self::in_flight`] looks at.
+    pub fn parts(&self) -> usize {
+        self.flows.len() + self.links.len() + self.lanes.len()
+    }
+
+    /// What all packets on their way take in memory, in bytes.
+    pub fn in_flight(&self) -> u64 {
+        let flows = self.flows.iter().map(Flow::memory);
+        let links = self.links.iter().map(Link::memory);
+        (flows.chain(links).sum::<usize>() + self.lanes.memory()) as u64
+    }
+
+    /// What the record takes in memory so far.
+    pub fn held(&self) -> Held {
+        self.journal.held()
     }
 
     /// A link's head reaches its far end: the next link, or the receiver.
@@ -344,6 +370,7 @@ impl<'s> World<'s> {
         while let Some(segment) = sender.poll_transmit(self.now) {
             sent = true;
             self.tally.packets += 1;
+            self.allowance -= 1;
             let packet = Packet {
                 flow: id,
                 size: header + segment.len,
@@ -440,11 +467,13 @@ impl<'s> World<'s> {
         self.journal.scripted(self.now, change, before);
         match *change {
             Change::Link(number, change) => {
+                self.allowance -= self.links[number].held() as i64;
                 change.apply(self.now, &mut self.links[number]);
                 self.link_due(number);
             }
             Change::Rtt(rtt) => {
                 let delay = self.lanes.set_rtt(rtt);
+                self.allowance -= self.links[0].held() as i64;
                 self.links[0].set_delay(self.now, delay);
                 self.link_due(0);
             }
@@ -457,6 +486,7 @@ impl<'s> World<'s> {
     }
 
     fn sample(&mut self) {
+        self.allowance -= (self.flows.len() + self.links.len()) as i64;
         self.journal.sample(self.now, &self.flows, &mut self.links);
         let next = self.now + self.journal.interval();
         self.agenda.set(self.sources.sampler(), next);

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use paceline_record::Run;
+use paceline_record::{Held, Run};
 use paceline_scenario::Scenario;
 use proptest::prelude::*;
 
@@ -176,6 +176,36 @@ fn limited_and_on_off_applications_send_what_they_say() {
     );
     let goodput = metric(&on_off, "goodput_bps");
     assert!((goodput / 2e6 - 1.0).abs() < 0.1, "{goodput}");
+}
+
+/// A row of each of 2000 flows every millisecond: the caller is asked after one or two of these, and
+/// hears how much memory they take.
+#[test]
+fn the_caller_is_asked_often_however_much_an_event_does() {
+    let text = format!(
+        "{}count = 2000\n",
+        one("reno", PLAIN, 2).replacen('\n', "\nrun.sample_interval = \"1 ms\"\n", 1)
+    );
+    let row = Held::rows(1, 0, 0, 0, 0).samples;
+    let (mut before, mut most, mut calls) = (0, 0, 0);
+    let (run, last) = paceline_simulator::run(&parse(&text), 1, &mut |progress| {
+        let rows = progress.memory.record.samples / row;
+        (most, before, calls) = (most.max(rows - before), rows, calls + 1);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(calls > 1000, "{calls}");
+    assert!(most < 2 * 2000, "{most} rows between two calls");
+    let rows = run.table("samples").unwrap().num_rows() as u64;
+    let held = last.memory.record.samples;
+    // Reno shows fields of its own in each row.
+    assert!(
+        held > rows * row && held < 2 * rows * row,
+        "{held} bytes, {rows} rows"
+    );
+    // Each flow has a packet at least on its way.
+    assert!(last.memory.in_flight > 2000 * 100, "{last:?}");
+    assert!(last.memory.fixed > 0);
 }
 
 #[test]

@@ -214,6 +214,7 @@ class Emulations:
                 progress=seen,
                 failed=lambda _, message: outcome.append(message),
                 backend="emu",
+                share=max(min(self.room.runs, len(self.tasks)), 1),
             )
         except Exception as error:
             outcome.append(error)

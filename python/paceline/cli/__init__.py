@@ -13,7 +13,7 @@ from cyclopts.exceptions import CycloptsError
 from paceline.cli import console, experiments, judgements, streams  # noqa: F401 - they add commands
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import NotARunError, StoreError
+from paceline.errors import MemoryLimitError, NotARunError, StoreError
 
 
 def _usage(error: CycloptsError) -> Failure:
@@ -80,6 +80,11 @@ def _main(tokens: list[str]) -> int:
     except StoreError as error:
         code = Exit.RUN_FAILED if error.failed else Exit.BAD_INPUT
         failure = Failure(error.kind, str(error), hint=error.hint, file=error.file, code=code)
+    except MemoryLimitError as error:
+        failure = Failure("memory", str(error), hint=error.hint, code=Exit.RUN_FAILED)
+    except MemoryError:
+        hint = "end other programs, or give it less with --memory"
+        failure = Failure("memory", "there is no memory left", hint=hint, code=Exit.RUN_FAILED)
     except NotARunError as error:
         failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
     except BrokenPipeError:

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from paceline import memory
 from paceline._paceline import __version__
+from paceline.quantities import size_bytes
 
 _DEMO = "scenarios/bbr3/four-flows-50M-40ms-1bdp.toml"
 
@@ -46,13 +48,40 @@ def positive(_: object, value: int | None) -> None:
         raise ValueError("must be 1 or more.")
 
 
+#: The most repeats, or seeds: as a scenario's.
+_REPEATS = 100_000
+
+
+def at_most_repeats(_: object, value: int | None) -> None:
+    """Refuse less than 1, and more repeats than a scenario may ask for."""
+    if value is not None and not 1 <= value <= _REPEATS:
+        raise ValueError(f"must be from 1 to {_REPEATS:,}.")
+
+
 def not_negative(_: object, value: int | None) -> None:
     """Refuse less than 0."""
     if value is not None and value < 0:
         raise ValueError("must be 0 or more.")
 
 
+def _size(_: object, value: str | None) -> None:
+    if value is not None and size_bytes(value) < 1:
+        raise ValueError("must be more than 0.")
+
+
+def limit_memory(size: str | None) -> None:
+    """Set what runs may take together, as ``--memory`` says it."""
+    memory.choose(None if size is None else size_bytes(size))
+
+
 #: What several commands take.
+Memory = Annotated[
+    str | None,
+    Parameter(
+        validator=_size,
+        help='Memory that runs may take together, such as "4 GB". Default: half of what is free.',
+    ),
+]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
 Quiet = Annotated[bool, Parameter(negative="", help="No progress.")]
 Jobs = Annotated[

@@ -8,7 +8,20 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from paceline.cli import console, files, listing
-from paceline.cli.app import Force, Jobs, Json, Quiet, Set, app, examples, not_negative, positive
+from paceline.cli.app import (
+    Force,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    Set,
+    app,
+    at_most_repeats,
+    examples,
+    limit_memory,
+    not_negative,
+    positive,
+)
 from paceline.cli.failure import Exit
 from paceline.serve import limits
 
@@ -39,7 +52,7 @@ def run(
     ] = None,
     repeats: Annotated[
         int | None,
-        Parameter(validator=positive, help="Run with this many seeds, from the seed on."),
+        Parameter(validator=at_most_repeats, help="Run with this many seeds, from the seed on."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -47,6 +60,7 @@ def run(
     ] = None,
     set_: Set = None,
     jobs: Jobs = None,
+    memory: Memory = None,
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False,
     force: Annotated[
         bool, Parameter(negative="", help="Run again what is there, and compare the bytes.")
@@ -65,6 +79,7 @@ def run(
     already is shown and not run again; after Ctrl-C the same command runs those that are missing.
     Nothing is replaced.
     """
+    limit_memory(memory)
     from paceline.cli.run import Settings, run_files
 
     settings = Settings(
@@ -93,16 +108,24 @@ def check(
     /,
     *,
     set_: Set = None,
+    memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Check a scenario and print it with every default written."""
+    """Check a scenario, print it with every default written, and say what memory a run takes.
+
+    That is an estimate, from what it takes if its flows get as far as sending to what it takes if
+    its links are full all the time.
+    """
+    limit_memory(memory)
     plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_ or []))
     if json:
         import tomllib
 
         value = {"name": plan.name, "file": file, "resolved": tomllib.loads(plan.toml)}
-        console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep})
+        takes = files.memory_of(plan, file)
+        console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep, "memory": takes})
     else:
+        files.tell_memory(plan, file, always=True)
         files.tell_sweep(plan, file)
         console.say_file(plan.toml)
     return Exit.OK
@@ -149,6 +172,7 @@ def report(
     flow: Annotated[
         int | None, Parameter(help="The flow of the detailed panels of a figure.")
     ] = None,
+    memory: Memory = None,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
@@ -156,6 +180,7 @@ def report(
 
     The page opens from disk, without a network. Figures are the same bytes every time.
     """
+    limit_memory(memory)
     from paceline.report import write
 
     place = out or Path(run) / f"report.{format}"
@@ -197,6 +222,7 @@ def sequence(
         Parameter(validator=positive, help="End with this round trip of the slowest flow."),
     ] = None,
     title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None,
+    memory: Memory = None,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
@@ -206,6 +232,7 @@ def sequence(
     are marked. Several runs are laid over each other. It needs a record of the packets:
     `record.packets = true` in `[run]`.
     """
+    limit_memory(memory)
     from paceline.cli.sequence import Settings, show
 
     show(run, Settings(format, out, flow, from_, to, rounds, title, force, json))
@@ -236,6 +263,7 @@ def export(
     qlog_dialect: Annotated[
         Literal["current", "0.3"], Parameter(help="Names of qlog's events; 0.3 is for qvis.")
     ] = "current",
+    memory: Memory = None,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
@@ -243,6 +271,7 @@ def export(
 
     pcapng and xplot need a record of the packets: `record.packets = true` in `[run]`.
     """
+    limit_memory(memory)
     from paceline.cli.export import Settings, show
 
     show(run, Settings(format, out, flow, qlog_dialect, force, json))
@@ -279,6 +308,7 @@ def sweep(
         str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
     ] = None,
     jobs: Jobs = None,
+    memory: Memory = None,
     format: Annotated[  # noqa: A002
         Literal["png", "svg", "pdf"], Parameter(help="Form of the pictures.")
     ] = "png",
@@ -293,6 +323,7 @@ def sweep(
     After Ctrl-C or a crash the same command goes on where it stopped. What is written is one
     Parquet data set and a picture of each metric, the same bytes whoever ran it.
     """
+    limit_memory(memory)
     from paceline.cli.sweep import Settings, run_sweep
 
     settings = Settings(
@@ -341,12 +372,14 @@ def compare(
         bool, Parameter(name="--all", negative="", help="Show what is the same, too.")
     ] = False,
     markdown: Annotated[bool, Parameter(negative="", help="For a pull request.")] = False,
+    memory: Memory = None,
     json: Json = False,
 ) -> Exit:
     """Hold one result against another: same, better or worse, and how sure.
 
     Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
     """
+    limit_memory(memory)
     from paceline.cli.compare import Settings, show
 
     return show(old, new, Settings(metric or [], tolerance / 100, correction, all_, markdown, json))
@@ -415,6 +448,7 @@ def serve(
         int, Parameter(validator=_port, help="Port on this machine; 0 takes any that is free.")
     ] = 8470,
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    memory: Memory = None,
     json: Json = False,
 ) -> Exit:
     """Open a local page over the runs: browse, lay over each other, change and run again.
@@ -422,6 +456,7 @@ def serve(
     It is reached from this machine only, and only by who has the address that is printed: a secret
     is part of it, new each time. Scenarios run from the page may not name files.
     """
+    limit_memory(memory)
     from paceline.cli.serve import show
 
     return show(folder, port, browser=browser, as_json=json)

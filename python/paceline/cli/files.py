@@ -5,15 +5,20 @@ from __future__ import annotations
 import errno
 import math
 from pathlib import Path
+from typing import Any
 
-from paceline import _paceline
+from paceline import _paceline, memory
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import NotARunError, ScenarioError, UnavailableError
+from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
 from paceline.names import did_you_mean, nearest
+from paceline.quantities import quantity
 from paceline.reading import read_text
 from paceline.runs import Run
 from paceline.store import GROUP
+
+#: What the metrics of a run take in memory, and of each of its flows.
+_RESULT, _FLOW = 4_000, 3_000
 
 
 def read_scenario(path: str) -> str:
@@ -115,6 +120,61 @@ def unavailable_failure(error: UnavailableError, path: str) -> Failure:
     return Failure("unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE)
 
 
+def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
+    """Return what a run will take in memory; raise if it cannot be what it may take."""
+    said, most = plan.memory(), memory.limit()
+    if said["least"] > most:
+        name, least, _, hint = max(said["parts"], key=lambda part: part[1])
+        raise Failure(
+            "memory",
+            f"a run takes at least {_size(said['least'])} of memory, {_size(least)} of it for "
+            f"`{name}`, and may take {_size(most)}",
+            hint=f"choose {hint}, or raise --memory",
+            file=path,
+        )
+    parts = {name: {"least_bytes": a, "most_bytes": b} for name, a, b, _ in said["parts"]}
+    return {
+        "least_bytes": said["least"],
+        "most_bytes": said["most"],
+        "limit_bytes": most,
+        "parts": parts,
+    }
+
+
+def afford_results(runs: int, flows: int, path: str) -> None:
+    """Refuse more runs than there is room for what is kept of each."""
+    said, most = runs * (_RESULT + flows * _FLOW), memory.limit()
+    if said > most:
+        raise Failure(
+            "memory",
+            f"the results of {runs} runs take {_size(said)} of memory, and may take {_size(most)}",
+            hint="run fewer of them at a time, or raise --memory",
+            file=path,
+        )
+
+
+def _size(count: int) -> str:
+    return quantity("_bytes", count)
+
+
+def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> None:
+    """Say what a run will take in memory, if asked or if that may be more than it may take."""
+    said = memory_of(plan, path)
+    least, most, limit = (said[f"{name}_bytes"] for name in ("least", "most", "limit"))
+    told = f"{path}: a run takes {_size(least)} to {_size(most)} of memory"
+    if most > limit:
+        name, _, largest, hint = max(plan.memory()["parts"], key=lambda part: part[2])
+        told += (
+            f", up to {_size(largest)} of it for `{name}`; beyond {_size(limit)} it will be ended. "
+            f"To be sure, choose {hint}, or raise --memory"
+        )
+    elif always:
+        told += f" and may take {_size(limit)}"
+    else:
+        return
+    console.stderr().print(told, markup=False)
+
+
 def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
     """Say that a scenario has a sweep, to whoever looks at or runs only the scenario itself."""
     if plan.sweep is not None:
@@ -144,6 +204,8 @@ def read_run(folder: str) -> Run:
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
     try:
         return Run.read(path)
+    except MemoryLimitError as error:
+        raise Failure("memory", str(error), hint=error.hint, file=folder) from None
     except NotARunError as error:
         message = str(error) if folder in str(error) else f"{folder}: {error}"
         raise Failure(

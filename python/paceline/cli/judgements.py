@@ -7,7 +7,18 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline.cli.app import Force, Jobs, Json, Quiet, app, examples, positive
+from paceline.cli.app import (
+    Force,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    app,
+    at_most_repeats,
+    examples,
+    limit_memory,
+    positive,
+)
 from paceline.cli.failure import Exit
 
 
@@ -25,7 +36,7 @@ def evaluate(
         Parameter(negative="", consume_multiple=True, help="Set it beside these. Default: all."),
     ] = None,
     seeds: Annotated[
-        int | None, Parameter(validator=positive, help="Seeds of each scenario, from 1 on.")
+        int | None, Parameter(validator=at_most_repeats, help="Seeds of each scenario, from 1 on.")
     ] = None,
     quick: Annotated[
         bool, Parameter(negative="", help="A short form: fewer seeds and pairs, shorter runs.")
@@ -38,6 +49,7 @@ def evaluate(
         "scenarios/evaluate"
     ),
     jobs: Jobs = None,
+    memory: Memory = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
@@ -46,6 +58,7 @@ def evaluate(
     It is also set beside every other: share, and harm by Ware et al. to goodput, delay and loss.
     Exit code 3 if a criterion is not met.
     """
+    limit_memory(memory)
     from paceline.cli.evaluate import Settings, show
 
     settings = Settings(
@@ -109,6 +122,7 @@ def conformance(
         str | None, Parameter(help="Run the draft's cases with it. Default: bbr3.")
     ] = None,
     jobs: Jobs = None,
+    memory: Memory = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
@@ -118,6 +132,7 @@ def conformance(
     each of its numbered steps holds in the record of its run, on every path it is tried on. What
     cannot hold is an expected fail, with its reason. Exit code 3 if one fails.
     """
+    limit_memory(memory)
     from paceline.cli.conformance import DRAFT, GOLDEN, Settings, show
 
     folder = Path("conformance")
@@ -149,7 +164,7 @@ def claims(
         bool, Parameter(name="--list", negative="", help="Show them without running them.")
     ] = False,
     seeds: Annotated[
-        int | None, Parameter(validator=positive, help="Seeds of each scenario, from 1 on.")
+        int | None, Parameter(validator=at_most_repeats, help="Seeds of each scenario, from 1 on.")
     ] = None,
     quick: Annotated[
         bool, Parameter(negative="", help="A short form of each: fewer seeds, shorter runs.")
@@ -169,6 +184,7 @@ def claims(
             help="Threads, and emulations at a time. Default: one, and four, for each core.",
         ),
     ] = None,
+    memory: Memory = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
@@ -179,6 +195,7 @@ def claims(
     that is beyond its bounds is repeated, up to three times. A claim that is named by its id is
     run whatever the backend. Exit code 3 if a claim is not reproduced.
     """
+    limit_memory(memory)
     from paceline.cli.claims import Settings, chosen, list_claims, run_claims
 
     found = chosen(names or [], claims, None if list_ else backend)

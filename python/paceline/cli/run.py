@@ -12,8 +12,8 @@ from paceline import _paceline, store
 from paceline.cli import console, files
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
-from paceline.errors import RunError, ScenarioError, UnavailableError
-from paceline.runs import Run, run_jobs
+from paceline.errors import MemoryLimitError, RunError, ScenarioError, UnavailableError
+from paceline.runs import Engine, Run, simulate
 
 #: The report of a run, in its folder.
 _REPORT = "report.html"
@@ -43,6 +43,7 @@ class Case:
     overrides: list[tuple[str, str]]
     plan: _paceline.CheckedScenario
     controller: str | None = None
+    #: The runs by their seeds, without their tables, which are in their folders.
     runs: dict[int, Run] = field(default_factory=dict)
 
 
@@ -55,10 +56,14 @@ class Batch:
         self.text = files.read_scenario(path)
         self.overrides = list(settings.overrides)
         self.plan = self._plan(self.overrides)
+        files.memory_of(self.plan, path)
         if not settings.quiet:
             files.tell_sweep(self.plan, path)
+            files.tell_memory(self.plan, path, always=False)
         self.seed = self.plan.seed if settings.seed is None else settings.seed
         self.repeats = settings.repeats or self.plan.repeats
+        count = self.repeats * max(len(self.plan.compare), 1)
+        files.afford_results(count, self.plan.flow_count, path)
         self.seeds = range(self.seed, self.seed + self.repeats)
         #: Of the trace, which the cases have in common.
         self.inputs = [] if self.plan.trace is None else [store.digest(Path(self.plan.trace))]
@@ -140,7 +145,7 @@ class Batch:
                 if self.settings.force and self.settings.backend == "sim":
                     continue
                 try:
-                    case.runs[seed] = files.read_run(str(folder))
+                    case.runs[seed] = files.read_run(str(folder)).measured()
                 except Failure as failure:
                     failure.hint = f"remove {folder}, or run with --force to write another beside"
                     raise
@@ -160,26 +165,27 @@ class Batch:
             key = self._key(self.plan, self.seeds)
             store.begin(self.out, "runs", key, [store.GROUP])
 
-        def keep(index: int, run: Run) -> None:
+        def keep(index: int, run: _paceline.Run, engine: tuple[int, int, int]) -> None:
             case, seed = jobs[index]
-            self._keep(case, seed, run)
+            self._keep(case, seed, Run(run, Engine(*engine)))
 
         quiet = self.settings.quiet
         with console.progress(self.plan.name, len(jobs), quiet=quiet) as reporter:
             try:
-                run_jobs(
-                    self.text,
-                    [(case.overrides, seed) for case, seed in jobs],
-                    name=self.path,
+                simulate(
+                    [(self.text, self.path, case.overrides, seed) for case, seed in jobs],
+                    keep,
                     threads=self.settings.jobs,
                     progress=reporter,
-                    finished=keep,
                     backend=self.settings.backend,
                 )
             except ScenarioError as error:
                 raise files.scenario_failure(error) from None
             except UnavailableError as error:
                 raise files.unavailable_failure(error, self.path) from None
+            except MemoryLimitError as error:
+                kind, code = "memory", Exit.RUN_FAILED
+                raise Failure(kind, str(error), hint=error.hint, code=code) from None
             except RunError as error:
                 raise Failure("run-failed", str(error), code=Exit.RUN_FAILED) from None
         self._tell_again()
@@ -199,7 +205,7 @@ class Batch:
             self.differing.append(f"{', '.join(other)} of {place} is not as in {where}")
         if not self.grouped:
             case.folder = where
-        case.runs[seed] = run
+        case.runs[seed] = run.measured()
 
     def _tell_again(self) -> None:
         if self.differing:
@@ -256,9 +262,10 @@ class Batch:
 
     def _reports(self) -> Iterator[Path]:
         for case in self.cases:
-            for seed, run in sorted(case.runs.items()):
+            for seed in sorted(case.runs):
                 path = self._folder(case, seed) / _REPORT
                 if not path.exists():
+                    run = files.read_run(str(path.parent))
                     with store.writing(path) as fresh:
                         run.report(fresh)
                 yield path

@@ -125,6 +125,7 @@ def run_sweep(path: str, settings: Settings) -> Exit:
     except NoSweepError as error:
         hint = 'say what is varied: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
         raise Failure("no-sweep", str(error), hint=hint, file=path) from None
+    files.afford_results(len(plan.grid), plan.flow_count, path)
     out = settings.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
     store.claim(out, "sweep", None if settings.fresh else plan.key())
     whole = Sweep.read(out) if (out / NAME).is_file() and not settings.fresh else None

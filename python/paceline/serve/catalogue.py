@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from paceline.errors import NotARunError
+from paceline.errors import MemoryLimitError, NotARunError
 from paceline.reading import json_value, read_bytes
 from paceline.runs import Run
 from paceline.serve import limits
@@ -124,7 +124,7 @@ class Catalogue:
         self.tables(name).check()
         try:
             return Run.read_beneath(self._folder, name)
-        except (OSError, NotARunError):
+        except (OSError, MemoryLimitError, NotARunError):
             raise NotARunError(f"{name} cannot be read: `paceline report` says why") from None
 
     def tables(self, name: str) -> OnDisk:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from paceline import memory
 from paceline.errors import PacelineError
 from paceline.grid import Overrides
 from paceline.sweep.plan import Plan, Task
@@ -69,12 +70,14 @@ def on_cluster(
 
 
 def _chunk(
-    work: Work, tasks: list[tuple[int, Overrides, int]]
+    work: Work, tasks: list[tuple[int, Overrides, int]], limit: int | None
 ) -> tuple[float, list[tuple[Any, ...]]]:
-    """Do a chunk of runs; this is what a worker executes."""
+    """Do a chunk of runs; this is what a worker executes, beside others of its machine."""
     begin = time.perf_counter()
     outcomes: list[tuple[Any, ...]] = []
-    work.do(tasks, lambda outcome: outcomes.append(tuple(outcome)), threads=1)
+    memory.choose(limit)
+    share = os.cpu_count() or 1
+    work.do(tasks, lambda outcome: outcomes.append(tuple(outcome)), threads=1, share=share)
     return time.perf_counter() - begin, outcomes
 
 
@@ -86,6 +89,8 @@ class _Cluster:
         self._watch = watch
         self._work = ray.put(Work.of(plan))
         self._remote = ray.remote(max_retries=_RETRIES)(_chunk)
+        #: What all runs of a machine may take, unless it is half of what is free there.
+        self._limit = memory.chosen()
         #: Runs of the next chunk.
         self._size = 1
         self._cores = 1
@@ -99,7 +104,7 @@ class _Cluster:
                 chunk = [tuple(task) for task in islice(tasks, self._size)]
                 left = len(chunk) == self._size
                 if chunk:
-                    pending.add(self._remote.remote(self._work, chunk))
+                    pending.add(self._remote.remote(self._work, chunk, self._limit))
             if pending:
                 # Each second Python sees whether Ctrl-C was pressed.
                 ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=1.0)

@@ -18,6 +18,7 @@ import polars as pl
 from paceline import _paceline, store
 from paceline.grid import Axis, Grid
 from paceline.measures import aggregate
+from paceline.reading import read_parquet
 
 #: Points of the first axis, at most, that have a folder each.
 _PARTITIONS = 64
@@ -185,7 +186,7 @@ def read(grid: Grid, folder: Path, name: str) -> pl.DataFrame:
     frames = []
     for path, points in _parts(grid).items():
         # Not a pattern, whatever is in the name of the folder.
-        frame = pl.read_parquet(folder / name / path / _FILE, glob=False, hive_partitioning=False)
+        frame = read_parquet(folder / name / path / _FILE)
         common = dict(grid.points[points[0]])
         frames.append(frame.with_columns(pl.lit(common[key]).alias(key) for key in hive))
     frame = pl.concat(frames)

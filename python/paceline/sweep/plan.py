@@ -44,6 +44,8 @@ class Plan:
     durations_ns: tuple[int, ...]
     #: The capacity traces that its points read.
     traces: tuple[str, ...]
+    #: How many flows a run has at most.
+    flow_count: int
 
     @classmethod
     def read(
@@ -72,9 +74,13 @@ class Plan:
             for axis in sweep["axes"]
         )
         given = tuple(overrides)
-        points = [
-            _paceline.check(text, file, (*given, *point), sweep=False) for point in crossed(axes)
-        ]
+        durations_ns, traces, flow_count = [], set[str](), 0
+        for point in crossed(axes):
+            checked = _paceline.check(text, file, (*given, *point), sweep=False)
+            durations_ns.append(checked.duration_ns)
+            flow_count = max(flow_count, checked.flow_count)
+            if checked.trace:
+                traces.add(str(checked.trace))
         return cls(
             text=text,
             file=file,
@@ -83,8 +89,9 @@ class Plan:
             grid=Grid(axes, tuple(sweep["seeds"] if seeds is None else seeds)),
             metrics=tuple(metrics or sweep["metrics"] or HEADLINES),
             tables=tuple(tables),
-            durations_ns=tuple(point.duration_ns for point in points),
-            traces=tuple(sorted({str(point.trace) for point in points if point.trace})),
+            durations_ns=tuple(durations_ns),
+            traces=tuple(sorted(traces)),
+            flow_count=flow_count,
         )
 
     def tasks(self) -> Iterator[Task]:

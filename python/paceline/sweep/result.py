@@ -17,7 +17,7 @@ from paceline import _paceline, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid, Point
 from paceline.measures import aggregate, higher_is_better, of_flow
-from paceline.reading import read_json
+from paceline.reading import read_json, read_parquet
 from paceline.sweep import dataset
 from paceline.sweep.plan import Plan
 
@@ -96,7 +96,7 @@ class Sweep:
     @cached_property
     def points(self) -> pl.DataFrame:
         """A row for each point and metric: mean, median and their 95 % intervals over the seeds."""
-        return pl.read_parquet(self.folder / POINTS, glob=False)
+        return read_parquet(self.folder / POINTS)
 
     def values(self, metric: str) -> list[list[float | None]]:
         """Return a metric at each point, for each seed."""

@@ -19,7 +19,7 @@ from paceline.grid import Overrides
 from paceline.runs import Progress, simulate
 from paceline.sweep.plan import Plan, Task
 
-#: Runs that are handed to the engine at a time: it reads all of their scenarios beforehand.
+#: Runs that are handed to the engine at a time.
 BATCH = 1000
 
 
@@ -54,8 +54,12 @@ class Work:
         *,
         threads: int | None,
         progress: Callable[[Progress], object] | None = None,
+        share: int = 1,
     ) -> None:
-        """Do runs side by side; one that stops before its end does not stop the others."""
+        """Do runs side by side; one that stops before its end does not stop the others.
+
+        They take one part in `share` of the memory that runs may take here.
+        """
 
         def keep(index: int, run: _paceline.Run, engine: tuple[int, int, int]) -> None:
             number = tasks[index][0]
@@ -69,7 +73,7 @@ class Work:
             finished(Outcome({"run": tasks[index][0], "error": message}, {}, (0, 0, 0)))
 
         jobs = [(self.text, self.file, overrides, seed) for _, overrides, seed in tasks]
-        simulate(jobs, keep, threads=threads, progress=progress, failed=failed)
+        simulate(jobs, keep, threads=threads, progress=progress, failed=failed, share=share)
 
 
 def _plain(flow: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,13 @@ struct FlowQueue<P> {
     listed: bool,
 }
 
+impl FqCodel {
+    /// What the queues take in memory while they are empty, in bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        u64::from(self.flows) * size_of::<FlowQueue<()>>() as u64
+    }
+}
+
 /// The queues, and whose turn it is.
 pub(crate) struct FqCodelQueue<P> {
     /// CoDel of each queue; its backlog is that of the queue, and not of all as in Linux.

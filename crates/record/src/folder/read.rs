@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;
@@ -29,13 +29,15 @@ use crate::view::TableView;
 type Open<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
 
 impl Run {
-    /// Reads a run back. Its metrics are computed anew from its tables.
+    /// Reads a run back that takes at most `limit` bytes of memory. Its metrics are computed anew from
+    /// its tables.
     ///
     /// # Errors
     /// [`RecordError::NotARun`] when there is no run in that place, [`RecordError::Schema`] when a
-    /// newer version of the program wrote it, and the others when it is damaged.
-    pub fn read(dir: &Path) -> Result<Self, RecordError> {
-        Self::read_from(dir, &regular::open)
+    /// newer version of the program wrote it, [`RecordError::TooLarge`] beyond the limit, and the
+    /// others when it is damaged.
+    pub fn read(dir: &Path, limit: u64) -> Result<Self, RecordError> {
+        Self::read_from(dir, limit, &regular::open)
     }
 
     /// Reads a run back from a folder below another one, as [`Run::read`], and follows no link below
@@ -44,11 +46,11 @@ impl Run {
     /// # Errors
     /// As [`Run::read`].
     #[cfg(unix)]
-    pub fn read_beneath(root: &Path, dir: &Path) -> Result<Self, RecordError> {
-        Self::read_from(dir, &|path| regular::open_beneath(root, path))
+    pub fn read_beneath(root: &Path, dir: &Path, limit: u64) -> Result<Self, RecordError> {
+        Self::read_from(dir, limit, &|path| regular::open_beneath(root, path))
     }
 
-    fn read_from(dir: &Path, open: Open<'_>) -> Result<Self, RecordError> {
+    fn read_from(dir: &Path, limit: u64, open: Open<'_>) -> Result<Self, RecordError> {
         let path = dir.join(RUN);
         let read_text = |path: &Path| regular::text_of(open(path)?, regular::TEXT);
         let text = match read_text(&path) {
@@ -70,9 +72,10 @@ impl Run {
         let run: RunFile = serde_json::from_value(value).map_err(json)?;
         let scenario_path = dir.join(SCENARIO);
         let scenario_toml = read_text(&scenario_path).map_err(at(&scenario_path))?;
-        let mut tables = Vec::new();
+        let (mut tables, mut left) = (Vec::new(), limit);
         for table in &TABLES {
-            if let Some(batch) = read_table(dir, table, open)? {
+            if let Some((batch, bytes)) = read_table(dir, table, left, open)? {
+                left = left.saturating_sub(bytes);
                 tables.push((table.name, batch));
             }
         }
@@ -175,12 +178,14 @@ fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
     Ok(flows)
 }
 
-/// A table from its file, as this version has it; `None` when there is no file.
+/// A table from its file, as this version has it, and what it takes in memory, at most `limit` bytes; `None` when
+/// there is no file.
 fn read_table(
     dir: &Path,
     table: &Table,
+    limit: u64,
     open: Open<'_>,
-) -> Result<Option<RecordBatch>, RecordError> {
+) -> Result<Option<(RecordBatch, u64)>, RecordError> {
     let path = table_path(dir, table.name);
     let file = match open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -190,18 +195,124 @@ fn read_table(
         path: path.clone(),
         source,
     };
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(parquet)?;
+    let (reader, size) = open_table(file, &path, limit)?;
     let found = reader.schema().clone();
     let version = version(&path, found.metadata().get(SCHEMA_KEY).map(String::as_str))?;
     let reader = reader.with_batch_size(1 << 16).build().map_err(parquet)?;
-    let batches = reader.collect::<Result<Vec<_>, _>>();
-    let batches = batches.map_err(|error| parquet(error.into()))?;
+    let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
+    for batch in reader {
+        let batch = batch.map_err(|error| parquet(error.into()))?;
+        // What the file says of itself need not be so.
+        rows += batch.num_rows() as u64;
+        bytes += batch.get_array_memory_size() as u64;
+        if rows > size.rows || bytes > limit {
+            return Err(too_large(&path, rows, bytes, limit));
+        }
+        batches.push(batch);
+    }
     let batch = arrow_select::concat::concat_batches(&found, &batches);
     let mut batch = batch.map_err(|error| parquet(error.into()))?;
+    drop(batches);
     if version < SCHEMA {
         batch = upgrade::table(table, version, &batch)?;
     }
-    conform(table, &batch).map(Some)
+    Ok(Some((conform(table, &batch)?, size.bytes)))
+}
+
+/// How many rows a Parquet file has, and what reading them takes in memory, in bytes, as the file says.
+///
+/// # Errors
+/// [`RecordError::Io`] and [`RecordError::Parquet`].
+pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
+    let file = regular::open(path).map_err(at(path))?;
+    let (_, size) = open_table(file, path, u64::MAX)?;
+    Ok((size.rows, size.bytes))
+}
+
+fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> RecordError {
+    RecordError::TooLarge {
+        path: path.into(),
+        rows,
+        bytes,
+        limit,
+    }
+}
+
+/// What a table says of itself.
+struct Size {
+    rows: u64,
+    /// What reading it takes in memory.
+    bytes: u64,
+}
+
+/// Opens a table that takes at most `limit` bytes of memory.
+///
+/// Rows that are all alike take next to nothing in the file, however many they are.
+fn open_table(
+    file: File,
+    path: &Path,
+    limit: u64,
+) -> Result<(ParquetRecordBatchReaderBuilder<File>, Size), RecordError> {
+    /// The place of a row in its flow or link, and its share of what is sorted.
+    const METRICS: u64 = 36;
+    let described = description(&file).map_err(at(path))?;
+    if described > regular::TEXT.min(limit) {
+        return Err(too_large(path, 0, described, regular::TEXT.min(limit)));
+    }
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file);
+    let reader = reader.map_err(|source| RecordError::Parquet {
+        path: path.into(),
+        source,
+    })?;
+    let metadata = reader.metadata();
+    let number = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
+    let rows = number(metadata.file_metadata().num_rows());
+    let columns = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns());
+    let encoded = columns.map(|column| number(column.uncompressed_size()));
+    let encoded = encoded.fold(0, u64::saturating_add);
+    let width: u64 = reader
+        .schema()
+        .fields()
+        .iter()
+        .map(|f| width(f.data_type()))
+        .sum();
+    // Twice: as they are read, and as one.
+    let bytes = rows
+        .saturating_mul(2 * width + METRICS)
+        .saturating_add(encoded);
+    if bytes > limit {
+        return Err(too_large(path, rows, bytes, limit));
+    }
+    Ok((reader, Size { rows, bytes }))
+}
+
+/// The length of what a Parquet file says of itself, which stands before its last four bytes; no more than the file
+/// has.
+fn description(mut file: &File) -> io::Result<u64> {
+    let mut end = [0; 8];
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(8)))?;
+    // What is shorter is no such file, as its reader says.
+    let read = file.take(8).read(&mut end)?;
+    file.rewind()?;
+    let [a, b, c, d, ..] = end;
+    let said = u32::from_le_bytes([a, b, c, d]);
+    Ok(if read < 8 { 0 } else { length.min(said.into()) })
+}
+
+/// Bytes of a cell.
+fn width(of: &DataType) -> u64 {
+    let whole = of.primitive_width().unwrap_or(match of {
+        DataType::Boolean => 1,
+        DataType::Dictionary(..) => 4,
+        // An offset; the text is counted as it is encoded.
+        DataType::Utf8 | DataType::Binary => 4,
+        _ => 64,
+    });
+    whole as u64
 }
 
 /// A table with its columns as they are declared, and further ones as they are after them.

@@ -10,7 +10,7 @@ use paceline_units::{Duration, Instant};
 use super::*;
 use crate::rows::TABLES;
 use crate::table::{SCHEMA, SCHEMA_KEY};
-use crate::testing::two_flows;
+use crate::testing::{at_ms, flow_info, recorder, run_info, sample, two_flows};
 
 /// The files of a folder and what is in them.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -38,7 +38,7 @@ fn what_is_written_is_read() {
     let dir = parent.path().join("deep/er/run");
     let run = two_flows();
     run.write(&dir, None).unwrap();
-    let read = Run::read(&dir).unwrap();
+    let read = Run::read(&dir, u64::MAX).unwrap();
     assert_eq!(read.info(), run.info());
     assert_eq!(read.metrics(), run.metrics());
     assert_eq!(read.flows(), run.flows());
@@ -67,7 +67,7 @@ fn equal_runs_are_equal_bytes() {
         files
     );
     // Nor does it matter that the run was read.
-    Run::read(&a).unwrap().write(&b, None).unwrap();
+    Run::read(&a, u64::MAX).unwrap().write(&b, None).unwrap();
     assert_eq!(contents(&a), contents(&b));
 }
 
@@ -94,7 +94,7 @@ fn an_old_run_is_replaced_and_what_is_not_ours_stays() {
     fs::write(dir.join("run.json"), "{\"schema\": 0}").unwrap();
     two_flows().write(&dir, None).unwrap();
     assert_eq!(fs::read_to_string(dir.join("notes.txt")).unwrap(), "mine");
-    assert!(Run::read(&dir).is_ok());
+    assert!(Run::read(&dir, u64::MAX).is_ok());
     assert_eq!(names(parent.path()), ["run"]);
 }
 
@@ -131,7 +131,7 @@ fn what_a_killed_process_leaves_does_no_harm() {
         fs::write(half.join("samples.parquet"), "PAR1").unwrap();
     }
     assert_eq!(contents(&dir), before);
-    assert!(Run::read(&dir).is_ok());
+    assert!(Run::read(&dir, u64::MAX).is_ok());
     two_flows().write(&dir, None).unwrap();
     assert_eq!(contents(&dir), before);
     if cfg!(unix) {
@@ -238,7 +238,7 @@ fn a_killed_writer_leaves_one_run_or_the_other() {
         writer.wait().unwrap();
         partial += usize::from(names(parent.path()).iter().any(|n| n.starts_with(&name)));
         assert!(whole.contains(&contents(&dir)), "{:?}", names(&dir));
-        Run::read(&dir).unwrap();
+        Run::read(&dir, u64::MAX).unwrap();
     }
     // Most died while they wrote; the next to write clears up after them.
     assert!(partial > 10, "{partial}");
@@ -252,7 +252,7 @@ fn a_killed_writer_leaves_one_run_or_the_other() {
 fn a_run_of_each_schema_is_read() {
     for schema in 1..=SCHEMA {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/schema-{schema}"));
-        let run = Run::read(&dir).unwrap();
+        let run = Run::read(&dir, u64::MAX).unwrap();
         let info = run.info();
         assert_eq!((info.scenario.as_str(), info.seed), ("schema-1", 7));
         assert_eq!(info.duration, Duration::from_secs(1));
@@ -301,7 +301,7 @@ fn a_run_of_another_version_is_not_read() {
     let path = dir.join(RUN);
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"schema\": 2", "\"schema\": 7")).unwrap();
-    let error = Run::read(&dir).unwrap_err();
+    let error = Run::read(&dir, u64::MAX).unwrap_err();
     assert!(
         matches!(&error, RecordError::Schema { found, .. } if found == "7"),
         "{error}"
@@ -313,18 +313,47 @@ fn a_run_of_another_version_is_not_read() {
     );
 }
 
+/// Rows that are all alike: hardly more in the file than one of them.
+#[test]
+fn what_memory_does_not_hold_is_not_read() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
+    for _ in 0..200_000 {
+        let row = sample(0, at_ms(1), 1448, Some(40));
+        recorder.sample(row, |_| {});
+    }
+    recorder.finish(&[]).write(&dir, None).unwrap();
+    let file = dir.join("samples.parquet");
+    assert!(fs::metadata(&file).unwrap().len() < 20_000);
+    let error = Run::read(&dir, 30_000_000).unwrap_err();
+    assert!(
+        matches!(&error, RecordError::TooLarge { path, rows: 200_000, .. } if *path == file),
+        "{error}"
+    );
+    let told = error.to_string();
+    assert!(
+        told.ends_with("of memory; at most 30 MB may be read"),
+        "{told}"
+    );
+    assert!(Run::read(&dir, 100_000_000).is_ok());
+}
+
 #[test]
 fn damage_is_an_error() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");
-    assert!(matches!(Run::read(&dir), Err(RecordError::NotARun { .. })));
+    assert!(matches!(
+        Run::read(&dir, u64::MAX),
+        Err(RecordError::NotARun { .. })
+    ));
     let damage = |file: &str, bytes: Option<&[u8]>| {
         two_flows().write(&dir, None).unwrap();
         match bytes {
             Some(bytes) => fs::write(dir.join(file), bytes).unwrap(),
             None => fs::remove_file(dir.join(file)).unwrap(),
         }
-        let error = Run::read(&dir).unwrap_err();
+        let error = Run::read(&dir, u64::MAX).unwrap_err();
         // The next write must see a run here.
         two_flows()
             .write(&parent.path().join("whole"), None)
@@ -361,7 +390,12 @@ fn damage_is_an_error() {
     // Packets are optional.
     two_flows().write(&dir, None).unwrap();
     fs::remove_file(dir.join("packets.parquet")).unwrap();
-    assert!(Run::read(&dir).unwrap().table("packets").is_none());
+    assert!(
+        Run::read(&dir, u64::MAX)
+            .unwrap()
+            .table("packets")
+            .is_none()
+    );
 }
 
 /// Whole tables with a value that no run has.
@@ -381,7 +415,7 @@ fn a_value_that_cannot_be_is_an_error() {
         let changed = Run::new(run.info().clone(), tables.collect()).unwrap();
         let dir = parent.path().join("run");
         changed.write(&dir, None).unwrap();
-        match Run::read(&dir) {
+        match Run::read(&dir, u64::MAX) {
             Err(RecordError::Value { table, column }) => format!("{table}.{column}"),
             other => panic!("{other:?}"),
         }
