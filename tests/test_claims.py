@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO, Command
 from paceline import runs
-from paceline.claims import Campaign, ClaimError, find, jobs, load
+from paceline.claims import Campaign, ClaimError, find, jobs, load, runner
 from paceline.claims.claim import parse
 from paceline.claims.drawing import _laid_over
 from paceline.claims.expressions import Expression, ExpressionError, Flows, Names
@@ -360,6 +360,65 @@ def test_an_interrupt_keeps_what_is_finished(
     found = json.loads(result.stdout)["claims"]
     assert [(claim["id"], claim["verdict"]) for claim in found] == [("S2", "reproduced")]
     assert "without S3" in result.stderr
+
+
+COMPUTED = """
+[[claims]]
+id = "{name}"
+topic = "no runs"
+source = "none"
+published = "2.77"
+measured = "{measured}"
+accept = []
+{more}
+"""
+
+
+def test_after_an_interrupt_nothing_is_begun(
+    claims: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What needs no run is judged before the runs, and cases of conformance not at all."""
+    (tmp_path / "cases").mkdir()
+    cases = COMPUTED.format(name="X2", measured="cases_count", more='conformance = "cases"')
+    computed = COMPUTED.format(name="X1", measured="pacing_gain", more="")
+    (claims / "s.toml").write_text((claims / "s.toml").read_text() + computed + cases)
+    done: list[str] = []
+    judged = runner._judged
+
+    def judge(plan: Any, pool: Any) -> Any:
+        done.append(plan.claim.id)
+        return judged(plan, pool)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        done.append("interrupted")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_judged", judge)
+    monkeypatch.setattr(jobs, "simulate", interrupted)
+    verdicts = Campaign(load(claims)).verify()
+    assert done == ["X1", "interrupted"]
+    assert [result.claim.id for result in verdicts.results] == ["X1"]
+    assert [claim.id for claim in verdicts.unfinished] == ["S1", "S2", "X2"]
+
+
+def test_an_interrupt_while_claims_are_judged_keeps_those_that_are(
+    claims: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged = runner._judged
+    calls: list[str] = []
+
+    def judge(plan: Any, pool: Any) -> Any:
+        calls.append(plan.claim.id)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return judged(plan, pool)
+
+    monkeypatch.setattr(runner, "_judged", judge)
+    verdicts = Campaign(load(claims)).verify()
+    # The one that was interrupted is finished: its runs are there.
+    assert calls == ["S1", "S2", "S2"]
+    assert [result.verdict for result in verdicts.results] == ["reproduced"] * 2
+    assert not verdicts.unfinished
 
 
 def test_a_run_that_stops_is_its_claims_error(

@@ -168,6 +168,31 @@ sys.exit(main())
     assert (result.returncode, result.stderr) == (130, b"")
 
 
+@pytest.mark.parametrize(("code", "said"), [(0, b"first taken down"), (130, b"first ")])
+def test_who_interrupts_does_not_wait_for_libraries_to_be_taken_down(
+    code: int, said: bytes, place: Path
+) -> None:
+    script = f"""
+import atexit, os, sys
+from paceline.__main__ import main
+import paceline.cli
+class Library:
+    def __del__(self):
+        os.write(1, b"taken down")
+def command():
+    global library
+    library = Library()
+    atexit.register(lambda: os.write(1, b"first "))
+    return {code}
+paceline.cli.main = command
+sys.exit(main())
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=place, capture_output=True, check=False
+    )
+    assert (result.returncode, result.stdout) == (code, said)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 def test_ctrl_c_while_a_command_runs(place: Path) -> None:
     long = SCENARIO.replace('"2 s"', '"100000 s"')

@@ -1,10 +1,23 @@
 """``python -m paceline`` is the command ``paceline``."""
 
+import atexit
+import os
 import sys
+
+#: Who has pressed Ctrl-C need not wait until libraries are taken down.
+_INTERRUPTED = (129, 130, 143)
 
 
 def main() -> int:
     """Run the command as a process, and return its exit code."""
+    code = 0
+
+    def leave() -> None:
+        if code in _INTERRUPTED:
+            os._exit(code)
+
+    # The first that is registered is the last that is called.
+    atexit.register(leave)
     try:
         # Loading takes long enough for a Ctrl-C.
         from paceline.cli import main as command
@@ -14,7 +27,7 @@ def main() -> int:
         code = command()
         streams.finish()
     except KeyboardInterrupt:
-        return 130
+        code = 130
     return code
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,25 +155,29 @@ class Campaign:
         note: Callable[[str], object] | None = None,
     ) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
-        plans, cut = self._plans, list[_Plan]()
-        try:
+        found: dict[int, Result] = {}
+
+        def judge(plans: Iterable[_Plan]) -> None:
+            for plan in plans:
+                if id(plan) not in found:
+                    found[id(plan)] = _judged(plan, self._pool)
+
+        # After Ctrl-C nothing is begun that takes time: what needs no run is judged before.
+        with suppress(KeyboardInterrupt):
+            judge(plan for plan in self._plans if not plan.jobs and not plan.claim.conformance)
             self._pool.run(threads=threads, progress=progress, note=note)
-        except KeyboardInterrupt:
-            plans, cut = _parted(plans, self._pool)
-        results = [_judged(plan, self._pool) for plan in plans]
-        unfinished = [plan.claim for plan in cut]
+            judge(self._plans)
+        judge(plan for plan in self._plans if plan.jobs and _is_done(plan, self._pool))
+        results = [found[id(plan)] for plan in self._plans if id(plan) in found]
+        unfinished = [plan.claim for plan in self._plans if id(plan) not in found]
         pool = self._pool
         return Verdicts(results, unfinished, pool.emulated, pool.repeated, pool.broken)
 
 
-def _parted(plans: list[_Plan], pool: Pool) -> tuple[list[_Plan], list[_Plan]]:
-    done = pool.records.keys() | pool.failures.keys()
-    whole: list[_Plan] = []
-    cut: list[_Plan] = []
-    for plan in plans:
-        jobs = {job for rows in plan.jobs.values() for row in rows for job in row}
-        (whole if jobs <= done else cut).append(plan)
-    return whole, cut
+def _is_done(plan: _Plan, pool: Pool) -> bool:
+    jobs = (job for rows in plan.jobs.values() for row in rows for job in row)
+    ended = all(job in pool.records or job in pool.failures for job in jobs)
+    return ended and plan.claim.conformance is None
 
 
 def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Plan:
