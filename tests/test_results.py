@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import resource
 import signal
@@ -19,9 +18,6 @@ import pytest
 
 import paceline
 from conftest import SCENARIO, Command, Result
-
-#: Rounds of each kill test; more of them where there is time.
-KILLS = int(os.environ.get("PACELINE_KILLS", "2"))
 
 SWEEP = """
 [sweep]
@@ -469,36 +465,6 @@ def test_a_file_that_is_cut_off_has_no_name(
     assert tree(tmp_path / "s") == tree(tmp_path / "t")
 
 
-def test_a_disk_that_is_full_leaves_nothing_half(
-    scenario: Path, tmp_path: Path, run: paceline.Run, bounded: Bounded
-) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("a small tmpfs cannot be mounted here")
-    try:
-        run.write(small / "r")
-        before = tree(small)
-        # Most of what is left.
-        room = os.statvfs(small).f_bavail * os.statvfs(small).f_bsize
-        (small / "mine").write_bytes(b"x" * (room - 20_000))
-        for command in (
-            ("report", "r"),
-            ("run", scenario, "--out", "new"),
-            ("run", scenario, "--repeats", 3, "--out", "set"),
-        ):
-            result = bounded(small, 1 << 30, *command)
-            assert result.returncode == 1, (command, result)
-            assert "cannot write" in result.stderr
-            assert "Traceback" not in result.stderr
-        (small / "mine").unlink()
-        left = {name: data for name, data in tree(small).items() if not name.startswith("set/")}
-        assert left == before
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
-
-
 # Ends at any moment
 
 
@@ -515,56 +481,6 @@ def start(folder: Path, *arguments: object) -> subprocess.Popen[bytes]:
 def end(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     said, _ = process.communicate(timeout=120)
     return process.returncode, said.decode()
-
-
-@pytest.mark.parametrize(
-    "verb",
-    [
-        ("run", "--repeats", "15", "--report", "--out", "r"),
-        ("sweep", "--table", "queue", "--out", "r"),
-        ("report", "record", "--out", "r/page.html"),
-        ("export", "record", "--format", "csv", "--out", "r/csv"),
-    ],
-    ids=lambda verb: verb[0],
-)
-def test_what_is_killed_is_completed_by_the_same_command(
-    verb: tuple[str, ...], tmp_path: Path, run: paceline.Run
-) -> None:
-    chance = random.Random(verb[0])
-    file = tmp_path / "grid.toml"
-    file.write_text(SCENARIO + SWEEP.replace("[1, 2, 3]", "15"))
-    run.write(tmp_path / "record")
-    arguments = [verb[0], str(file), *verb[1:]] if verb[0] in ("run", "sweep") else list(verb)
-
-    def folder(name: str) -> Path:
-        place = tmp_path / name
-        (place / "notes").mkdir(parents=True)
-        (place / "notes" / "mine.txt").write_text("mine")
-        (place / "record").symlink_to(tmp_path / "record")
-        if verb[0] in ("report", "export"):
-            (place / "r").mkdir()
-        return place
-
-    whole = folder("whole")
-    began = time.monotonic()
-    assert end(start(whole, *arguments))[0] == 0
-    took = time.monotonic() - began
-    for nth in range(KILLS):
-        place = folder(f"killed-{nth}")
-        process = start(place, *arguments)
-        time.sleep(chance.uniform(0.4, 1.0) * took)
-        process.kill()
-        end(process)
-        # Whatever bears a run's name is a whole run.
-        for record in place.glob("r/seed-*"):
-            assert paceline.Run.read(record).scenario == "grid"
-            assert (record / "report.html").read_bytes().rstrip().endswith(b"</html>")
-        code, said = end(start(place, *arguments))
-        if code == 2 and verb[0] in ("report", "export"):
-            assert "exists" in said  # it had been written, and is whole
-        else:
-            assert code == 0, said
-        assert tree(place) == tree(whole)
 
 
 @pytest.mark.parametrize(

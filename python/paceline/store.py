@@ -12,6 +12,7 @@ import errno
 import fcntl
 import filecmp
 import hashlib
+import io
 import itertools
 import json
 import os
@@ -25,6 +26,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+
+import polars as pl
 
 from paceline import _paceline
 from paceline.errors import NotARunError, StoreError
@@ -105,7 +108,8 @@ class Manifest:
     kind: str
     #: What tells it from others of its kind.
     key: str = ""
-    #: The names that we wrote. With a hash, a file is ours as long as it is as we wrote it.
+    #: The names that we wrote. With a hash, or two while one of ours is replaced, a file is ours as
+    #: long as it is as we wrote it.
     files: dict[str, str | None] = field(default_factory=dict)
 
     @classmethod
@@ -125,7 +129,7 @@ class Manifest:
         if name not in self.files or not _inside(folder, name):
             return False
         told = self.files[name]
-        return told is None or (_is_file(folder / name) and digest(folder / name) == told)
+        return told is None or (_is_file(folder / name) and digest(folder / name) in told.split())
 
     def write(self, folder: Path) -> None:
         """Write it into the folder."""
@@ -444,6 +448,7 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
             yield fresh
             files = [fresh] if fresh.is_file() else [p for p in fresh.rglob("*") if p.is_file()]
             written = [place / file.relative_to(fresh) for file in files]
+            _list(place, zip(written, files, strict=True))
             if fresh.is_dir() and not os.path.lexists(place):
                 # All at once: a process killed here leaves no part of a folder.
                 _put(fresh, place, replace=False)
@@ -452,7 +457,6 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
                 check(target, force=force)
                 target.parent.mkdir(exist_ok=True)
                 _put(file, target, replace=os.path.lexists(target))
-        _list(place, written)
 
 
 @contextmanager
@@ -463,6 +467,13 @@ def replacing(place: Path) -> Iterator[Path]:
         _put(fresh, place, replace=True)
 
 
+def write_table(frame: pl.DataFrame, place: Path) -> None:
+    """Write a table as Parquet: in memory first, as polars does not say that a disk is full."""
+    octets = io.BytesIO()
+    frame.write_parquet(octets)
+    place.write_bytes(octets.getbuffer())
+
+
 def _into(place: Path) -> Iterator[Path]:
     """Yield a path whose contents then go into a device or a pipe."""
     with tempfile.TemporaryDirectory() as folder:
@@ -471,14 +482,23 @@ def _into(place: Path) -> Iterator[Path]:
         place.write_bytes(fresh.read_bytes())
 
 
-def _list(place: Path, written: Iterable[Path]) -> None:
+def _list(place: Path, coming: Iterable[tuple[Path, Path]]) -> None:
+    """Put names on the list of the folder of ours that they are in, before the files are there.
+
+    What stops in between leaves no file that is not ours. One of ours that is to be replaced is
+    ours until then.
+    """
     owner = _owner(place)
     if owner is None:
         return
     with _locked(owner[0]):
         manifest = Manifest.of(owner[0]) or owner[2]
-        names = {Path(os.path.abspath(path)).relative_to(owner[0]): path for path in written}
-        listed = {name.as_posix(): digest(path) for name, path in names.items()}
+        listed = {}
+        for target, file in coming:
+            name = Path(os.path.abspath(target)).relative_to(owner[0]).as_posix()
+            listed[name] = new = digest(file)
+            if manifest.owns(owner[0], name) and _is_file(target) and digest(target) != new:
+                listed[name] = f"{digest(target)} {new}"
         if not listed.items() <= manifest.files.items():
             manifest.files |= listed
             manifest.write(owner[0])

@@ -165,7 +165,7 @@ def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
         # The folder's name says what its rows have in common.
         part = frame.filter(points.is_in(those)).drop(_hive(grid))
         with store.replacing(place) as fresh:
-            part.write_parquet(fresh)
+            store.write_table(part, fresh)
 
 
 def _hive(grid: Grid) -> list[str]:

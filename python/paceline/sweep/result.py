@@ -185,7 +185,7 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
     dataset.write(plan.grid, folder, "runs", runs)
     dataset.write(plan.grid, folder, "flows", dataset.flows(plan.grid, records))
     with store.replacing(folder / POINTS) as fresh:
-        dataset.together(plan.grid, runs).write_parquet(fresh)
+        store.write_table(dataset.together(plan.grid, runs), fresh)
     with store.replacing(folder / SCENARIO) as fresh:
         fresh.write_text(plan.text, encoding="utf-8")
     axes = [
