@@ -20,7 +20,8 @@ pub(crate) fn jain(rates: &[f64]) -> Option<f64> {
         sum += rate;
         squares += rate * rate;
     }
-    (squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
+    // Rounding would show flows that are alike as more than fair.
+    (squares > 0.0).then(|| (sum * sum / (rates.len() as f64 * squares)).min(1.0))
 }
 
 /// Jain's index of the flows' mean goodput in a span, each over the time that it is active in it.
@@ -133,4 +134,15 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
         sum += value;
     }
     (!values.is_empty()).then(|| sum / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_that_are_alike_are_fair_and_no_more() {
+        // Without a bound this is 1.0000000000000002.
+        assert_eq!(jain(&[14.3; 3]), Some(1.0));
+    }
 }

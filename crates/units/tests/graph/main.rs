@@ -23,6 +23,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("simulator", ENGINE),
     ("emulator", ENGINE),
     ("python", BINDINGS),
+    ("soak", SOAK),
 ];
 const LIBRARIES: &[&str] = &[
     "units",
@@ -40,6 +41,17 @@ const ENGINE: &[&str] = &[
     "record",
     "recovery",
     "experiment",
+];
+const SOAK: &[&str] = &[
+    "units",
+    "congestion",
+    "path",
+    "scenario",
+    "record",
+    "recovery",
+    "experiment",
+    "simulator",
+    "emulator",
 ];
 const BINDINGS: &[&str] = &[
     "units",

@@ -1,0 +1,82 @@
+//! A scenario as text, before it is read.
+
+use paceline_scenario::{Diagnostic, Scenario};
+use serde_json::Value as Json;
+
+/// A scenario as it would be written, before it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft(pub(crate) Json);
+
+impl Draft {
+    /// A file's text as a draft.
+    ///
+    /// # Errors
+    /// It is not TOML.
+    pub fn of(text: &str) -> Result<Self, String> {
+        toml::from_str(text)
+            .map(Self)
+            .map_err(|error| error.to_string())
+    }
+
+    /// As a file.
+    pub fn text(&self) -> String {
+        toml::to_string(&self.0).expect("tables, texts, numbers and flags")
+    }
+
+    /// Reads it as the scenario of a file.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(&self, file: &str) -> Result<Scenario, Vec<Diagnostic>> {
+        paceline_experiment::parse(&self.text(), file, &[])
+    }
+
+    /// The keys that it has, as [`crate::keys`] names them.
+    pub fn keys(&self, seen: &mut impl FnMut(String)) {
+        keys_of(&self.0, "", seen);
+    }
+}
+
+fn keys_of(value: &Json, key: &str, seen: &mut impl FnMut(String)) {
+    match value {
+        Json::Object(entries) => {
+            let kind = match key.ends_with("queue") {
+                true => entries
+                    .get("kind")
+                    .and_then(Json::as_str)
+                    .or(Some("droptail")),
+                false => None,
+            };
+            let at = kind.map_or(key.to_owned(), |kind| format!("{key}={kind}"));
+            if let (true, Some(name)) = (
+                key.ends_with(".cc"),
+                entries.get("name").and_then(Json::as_str),
+            ) {
+                for option in entries.keys() {
+                    seen(format!("cc={name}.{option}"));
+                }
+            }
+            for (name, inner) in entries {
+                let key = if at.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{at}.{name}")
+                };
+                seen(key.clone());
+                keys_of(inner, &key, seen);
+            }
+        }
+        Json::Array(entries) => {
+            for inner in entries {
+                keys_of(inner, &format!("{key}[]"), seen);
+            }
+        }
+        Json::String(text) => {
+            if key.ends_with(".cc") || key.ends_with(".cc.name") {
+                seen(format!("cc={text}"));
+            }
+            seen(format!("{key}={text}"));
+        }
+        _ => {}
+    }
+}

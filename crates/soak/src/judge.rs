@@ -1,0 +1,367 @@
+//! What must hold of every run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::Hasher;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use paceline_experiment::Plan;
+use paceline_record::arrow_array::cast::AsArray;
+use paceline_record::arrow_array::types::{Int64Type, UInt32Type};
+use paceline_record::arrow_array::{Array, RecordBatch};
+use paceline_record::{Expectation, Run, evaluate};
+use paceline_scenario::Scenario;
+use paceline_simulator::{Progress, RunError};
+use paceline_units::Duration;
+use serde_json::json;
+
+use crate::draft::Draft;
+use crate::draw::with;
+use crate::names::TRACE;
+use crate::schema::Schema;
+
+/// What a run may take: it is made shorter until it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Events of the engine and packets of the senders, together.
+    pub work: u64,
+    /// Rows of the tables that are sampled.
+    pub rows: u64,
+}
+
+/// A run about which nothing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Of all bytes of its folder.
+    pub digest: u64,
+    /// Events and packets.
+    pub work: u64,
+}
+
+/// Runs a draft twice in `folder`, the second time in a thread of its own beside the first, and holds the records against
+/// each other and against sense. Shortens it until it is within the budget; `None` if it cannot be.
+///
+/// # Errors
+/// What is wrong.
+pub fn judge(
+    schema: &Schema,
+    draft: &mut Draft,
+    folder: &Path,
+    budget: Budget,
+) -> Result<Option<Judged>, String> {
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    fs::write(folder.join(TRACE.0), TRACE.1).map_err(|error| error.to_string())?;
+    let file = folder.join("scenario.toml");
+    let name = file.to_string_lossy().into_owned();
+    let wrong = |scenario: &Scenario| paceline_simulator::check(&at_home(scenario, &name));
+    let Some(scenario) = fit(schema, draft, &name, budget, wrong)? else {
+        return Ok(None);
+    };
+    fs::write(&file, draft.text()).map_err(|error| error.to_string())?;
+    round_trip(&scenario)?;
+    let (first, second) = std::thread::scope(|scope| {
+        let beside = scope.spawn(|| recorded(&scenario, &folder.join("second"), budget));
+        let first = recorded(&scenario, &folder.join("first"), budget);
+        let second = beside
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (first, second)
+    });
+    let (first, second) = (first?, second?);
+    match first == second {
+        true => Ok(Some(first)),
+        false => Err("two runs of the same scenario and seed differ".into()),
+    }
+}
+
+/// The scenario as if it had been read from another file: where its trace is looked for.
+fn at_home(scenario: &Scenario, name: &str) -> Scenario {
+    paceline_experiment::parse(&scenario.to_toml(), name, &[]).unwrap_or_else(|_| scenario.clone())
+}
+
+/// Shortens a draft until its run is within the budget.
+fn fit(
+    schema: &Schema,
+    draft: &mut Draft,
+    name: &str,
+    budget: Budget,
+    wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
+) -> Result<Option<Scenario>, String> {
+    for _ in 0..8 {
+        let scenario = draft
+            .read(name)
+            .map_err(|problems| format!("what was mended is refused: {}", problems[0]))?;
+        let interval = scenario.sample_interval().as_nanos();
+        let sampled = scenario.flow_count() + scenario.links.len() as u64 + 2;
+        let most = Duration::from_nanos(interval.saturating_mul(budget.rows / sampled + 1));
+        let shorter = match scenario.run.duration > most {
+            true => most,
+            false => {
+                let mut reached = Duration::ZERO;
+                match paceline_simulator::run(&scenario, scenario.run.seed, &mut |so_far| {
+                    reached = so_far.simulated;
+                    within(so_far, budget)
+                }) {
+                    Ok(_) => return Ok(Some(scenario)),
+                    Err(RunError::Interrupted(_)) => reached,
+                    Err(error) => return Err(told(error)),
+                }
+            }
+        };
+        let shorter = json!(format!("{} ns", shorter.as_nanos().max(1)));
+        match with(draft, schema, "/run/duration", shorter, &wrong) {
+            Some(again) => *draft = again,
+            None => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+fn within(so_far: &Progress, budget: Budget) -> ControlFlow<()> {
+    match so_far.events + so_far.packets > budget.work {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+fn told(error: RunError) -> String {
+    match error {
+        RunError::Scenario(problems) => problems
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+        error => error.to_string(),
+    }
+}
+
+/// What is written is read as the same, and everything beside a run can be asked of it.
+fn round_trip(scenario: &Scenario) -> Result<(), String> {
+    let again = paceline_experiment::parse(&scenario.to_toml(), "again.toml", &[]);
+    let again =
+        again.map_err(|problems| format!("the resolved scenario is refused: {}", problems[0]))?;
+    let mut said = scenario.clone();
+    said.sweep = None;
+    if again != said {
+        return Err("the resolved scenario is read as another".into());
+    }
+    if again.to_toml() != scenario.to_toml() {
+        return Err("the resolved scenario is written differently when it is read again".into());
+    }
+    // Points of a sweep may be wrong, and are then reported.
+    scenario.check_sweep(paceline_simulator::check);
+    Ok(())
+}
+
+/// Bytes that a run may hold beside what it has for each flow, each link, each row and each packet.
+const BASE: u64 = 64 << 20;
+const A_FLOW: u64 = 32 << 10;
+const A_LINK: u64 = 1 << 20;
+const A_UNIT_OF_WORK: u64 = 1 << 10;
+
+/// A run, judged and written.
+fn recorded(scenario: &Scenario, folder: &Path, budget: Budget) -> Result<Judged, String> {
+    let mut ended = None;
+    let counted = allocation_counter::measure(|| {
+        let run = paceline_simulator::run(scenario, scenario.run.seed, &mut |_| {
+            ControlFlow::Continue(())
+        });
+        ended = Some(run);
+    });
+    let (run, progress) = ended.expect("it has ended").map_err(told)?;
+    let work = progress.events + progress.packets;
+    let allowed = BASE
+        + scenario.flow_count() * A_FLOW
+        + (1 + scenario.links.len() as u64) * A_LINK
+        + (work + budget.rows) * A_UNIT_OF_WORK;
+    if counted.bytes_max > allowed {
+        return Err(format!(
+            "the run holds {} bytes, and {allowed} are enough",
+            counted.bytes_max
+        ));
+    }
+    sane(scenario, &run)?;
+    let digest = written(&run, folder)?;
+    Ok(Judged { digest, work })
+}
+
+/// Writes a run, reads it, and returns the hash of its bytes.
+fn written(run: &Run, folder: &Path) -> Result<u64, String> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    run.write(folder, None)
+        .map_err(|error| format!("cannot write the record: {error}"))?;
+    let again =
+        Run::read(folder, u64::MAX).map_err(|error| format!("cannot read the record: {error}"))?;
+    if again.summary_json() != run.summary_json() || again.tables() != run.tables() {
+        return Err("the record is read as another".into());
+    }
+    let mut hash = std::hash::DefaultHasher::new();
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect())
+        .map_err(|error: std::io::Error| error.to_string())?;
+    files.sort();
+    for file in files {
+        hash.write(&fs::read(&file).map_err(|error| error.to_string())?);
+    }
+    Ok(hash.finish())
+}
+
+/// Whether a record is within physics and arithmetic.
+fn sane(scenario: &Scenario, run: &Run) -> Result<(), String> {
+    metrics(run)?;
+    let table = |name: &str| run.table(name).ok_or(format!("there is no table {name}"));
+    round_trips(scenario, run, table("samples")?)?;
+    rising(run)?;
+    let expectations: Vec<_> = (scenario.expect.iter())
+        .map(|(metric, bound)| Expectation {
+            metric: metric.clone(),
+            op: bound.op,
+            bound: bound.value,
+        })
+        .collect();
+    if evaluate(run.metrics(), &expectations).len() != scenario.expect.len() {
+        return Err("an expectation has no outcome".into());
+    }
+    Ok(())
+}
+
+/// Whether a record of real time is within arithmetic.
+///
+/// # Errors
+/// The first thing that is not.
+pub fn sane_emulated(run: &Run) -> Result<(), String> {
+    metrics(run)?;
+    rising(run)
+}
+
+/// Counters only rise, and what is a part of something is no more than it.
+fn rising(run: &Run) -> Result<(), String> {
+    let table = |name: &str| run.table(name).ok_or(format!("there is no table {name}"));
+    counters(table("samples")?, "flow", &SAMPLED)?;
+    counters(table("queue")?, "link", &QUEUED)?;
+    no_more(table("samples")?, "retransmitted_packets", "sent_packets")
+}
+
+/// Counters of the table `samples`.
+const SAMPLED: [&str; 5] = [
+    "goodput_bytes",
+    "delivered_bytes",
+    "sent_packets",
+    "lost_packets",
+    "retransmitted_packets",
+];
+/// Counters of the table `queue`.
+const QUEUED: [&str; 5] = [
+    "capacity_bytes",
+    "delivered_bytes",
+    "dropped_packets",
+    "offered_packets",
+    "marked_packets",
+];
+
+/// Metrics are finite, and ratios at most one.
+fn metrics(run: &Run) -> Result<(), String> {
+    let flows = run.flows().iter().flat_map(|flow| &flow.metrics);
+    for metric in run.metrics().iter().chain(flows) {
+        let Some(value) = metric.value else {
+            continue;
+        };
+        let bounded = metric.name.ends_with("_ratio") && !metric.name.contains("variation");
+        if !value.is_finite() || value < 0.0 || bounded && value > 1.0 {
+            return Err(format!("{} is {value}", metric.name));
+        }
+    }
+    shares(run)
+}
+
+/// Shares of one whole.
+fn shares(run: &Run) -> Result<(), String> {
+    let share = |flow: &paceline_record::FlowMetrics| {
+        let share = flow
+            .metrics
+            .iter()
+            .find(|metric| metric.name == "share_ratio")?;
+        share.value
+    };
+    let shares: Vec<f64> = run.flows().iter().filter_map(share).collect();
+    let sum: f64 = shares.iter().sum();
+    match shares.is_empty() || (sum - 1.0).abs() < 1e-6 {
+        true => Ok(()),
+        false => Err(format!("the shares of the flows come to {sum}")),
+    }
+}
+
+/// No round trip is shorter than the path.
+fn round_trips(scenario: &Scenario, run: &Run, samples: &RecordBatch) -> Result<(), String> {
+    let plan = Plan::resolve(scenario, run.info().seed, "sim").map_err(|_| "it has no plan")?;
+    let changes = scenario
+        .events
+        .iter()
+        .filter_map(|event| event.path.as_ref()?.rtt);
+    let least = changes.min().unwrap_or(scenario.path.rtt);
+    let base = |flow: usize| {
+        let planned = &plan.flows[flow];
+        match planned.group.rtt {
+            Some(_) => planned.base_rtt,
+            None => planned.base_rtt.min(least),
+        }
+    };
+    let flows = samples["flow"].as_primitive::<UInt32Type>();
+    for name in ["rtt_ns", "min_rtt_ns", "srtt_ns"] {
+        let rtts = samples[name].as_primitive::<Int64Type>();
+        for row in (0..samples.num_rows()).filter(|row| rtts.is_valid(*row)) {
+            let (flow, rtt) = (flows.value(row) as usize, rtts.value(row));
+            let base = base(flow);
+            if rtt < 0 || (rtt as u64) < base.as_nanos() {
+                return Err(format!(
+                    "{name} of flow {flow} is {rtt} ns, and its path takes {base}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counters only rise.
+fn counters(table: &RecordBatch, of: &str, names: &[&str]) -> Result<(), String> {
+    let owners = table[of].as_primitive::<UInt32Type>();
+    for name in names {
+        let values = table[*name].as_primitive::<Int64Type>();
+        let mut last = BTreeMap::new();
+        for row in (0..table.num_rows()).filter(|row| values.is_valid(*row)) {
+            let (owner, value) = (owners.value(row), values.value(row));
+            let before = last.insert(owner, value).unwrap_or(0);
+            if value < before {
+                return Err(format!(
+                    "{name} of {of} {owner} falls from {before} to {value}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One column is never more than another.
+fn no_more(table: &RecordBatch, less: &str, more: &str) -> Result<(), String> {
+    let column = |name: &str| {
+        table
+            .column_by_name(name)
+            .and_then(|column| column.as_primitive_opt::<Int64Type>())
+    };
+    let (Some(low), Some(high)) = (column(less), column(more)) else {
+        return Err(format!("there is no column {less}, or no {more}"));
+    };
+    for row in 0..table.num_rows() {
+        if low.is_valid(row) && high.is_valid(row) && low.value(row) > high.value(row) {
+            return Err(format!(
+                "{less} is {}, and {more} is {}",
+                low.value(row),
+                high.value(row)
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! Scenarios drawn at random, and what must hold of each.
+//!
+//! [`draw`] follows the JSON Schema that comes from the declarations of the format, and the registries of queues
+//! and controllers: a new key is drawn without a line here. What the reader refuses is mended until it is a scenario.
+//! [`judge`] runs it. `make soak` runs thousands; an ordinary test runs a hundred.
+
+mod draft;
+mod draw;
+mod drawer;
+mod judge;
+mod mend;
+mod names;
+mod quantity;
+mod schema;
+mod shrink;
+
+pub use draft::Draft;
+pub use draw::{draw, draw_emulated};
+pub use judge::{Budget, Judged, judge, sane_emulated};
+pub use schema::{Schema, keys};
+pub use shrink::shrink;

@@ -1,0 +1,297 @@
+//! Draws scenarios and judges them: `paceline-soak --count 10000`. `make soak` runs it.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, thread};
+
+use paceline_soak::{Budget, Draft, Judged, Schema, draw, judge, shrink};
+
+/// How it is called.
+const USAGE: &str =
+    "paceline-soak [--seed N] [--count N] [--threads N] [--work N] [--out DIR] [--emulated]
+paceline-soak --file FILE      judges one scenario";
+
+/// A run that takes longer than this, whatever its budget, does not end.
+const HANG: Duration = Duration::from_secs(120);
+
+struct Arguments {
+    seed: u64,
+    count: u64,
+    threads: usize,
+    budget: Budget,
+    out: PathBuf,
+    emulated: bool,
+    file: Option<PathBuf>,
+}
+
+fn arguments() -> Option<Arguments> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let mut arguments = Arguments {
+        seed: now.as_secs() * 1_000_000,
+        count: 100,
+        threads: thread::available_parallelism().map_or(1, usize::from),
+        budget: Budget {
+            work: 300_000,
+            rows: 100_000,
+        },
+        out: "target/soak".into(),
+        emulated: false,
+        file: None,
+    };
+    let mut given = std::env::args().skip(1);
+    while let Some(name) = given.next() {
+        if name == "--emulated" {
+            arguments.emulated = true;
+            continue;
+        }
+        let value = given.next()?;
+        match name.as_str() {
+            "--seed" => arguments.seed = value.parse().ok()?,
+            "--count" => arguments.count = value.parse().ok()?,
+            "--threads" => arguments.threads = value.parse().ok().filter(|count| *count > 0)?,
+            "--work" => arguments.budget.work = value.parse().ok()?,
+            "--out" => arguments.out = value.into(),
+            "--file" => arguments.file = Some(value.into()),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+/// What is wrong with a draft; a panic is something wrong.
+fn wrong_with(
+    schema: &Schema,
+    draft: &mut Draft,
+    folder: &Path,
+    budget: Budget,
+) -> Result<Option<Judged>, String> {
+    catch_unwind(AssertUnwindSafe(|| judge(schema, draft, folder, budget))).unwrap_or_else(
+        |panic| {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or(panic.downcast_ref::<&str>().copied());
+            Err(format!("panic: {}", text.unwrap_or("without a message")))
+        },
+    )
+}
+
+/// What all threads share.
+struct Shared {
+    next: AtomicU64,
+    /// Events and packets of each that was judged.
+    judged: Mutex<Vec<u64>>,
+    unaffordable: AtomicU64,
+    digest: AtomicU64,
+    failed: AtomicUsize,
+    /// What each thread is at, and since when.
+    at: Mutex<BTreeMap<usize, (u64, Instant)>>,
+}
+
+fn work(number: usize, schema: &Schema, arguments: &Arguments, shared: &Shared) {
+    let folder = arguments.out.join(format!("thread-{number}"));
+    loop {
+        let nth = shared.next.fetch_add(1, Ordering::Relaxed);
+        if nth >= arguments.count {
+            shared.at.lock().expect("no thread panics").remove(&number);
+            return;
+        }
+        let seed = arguments.seed.wrapping_add(nth);
+        shared
+            .at
+            .lock()
+            .expect("no thread panics")
+            .insert(number, (seed, Instant::now()));
+        let drawn = catch_unwind(|| draw(schema, seed, paceline_simulator::check));
+        let Ok(Some(mut draft)) = drawn else {
+            shared.unaffordable.fetch_add(1, Ordering::Relaxed);
+            if drawn.is_err() {
+                shared.failed.fetch_add(1, Ordering::Relaxed);
+                println!("seed {seed}: the reader panics; --seed {seed} --count 1 repeats it");
+            }
+            continue;
+        };
+        match wrong_with(schema, &mut draft, &folder, arguments.budget) {
+            Ok(Some(judged)) => {
+                shared
+                    .judged
+                    .lock()
+                    .expect("no thread panics")
+                    .push(judged.work);
+                shared
+                    .digest
+                    .fetch_xor(judged.digest.rotate_left(nth as u32), Ordering::Relaxed);
+            }
+            Ok(None) => {
+                shared.unaffordable.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                shared.failed.fetch_add(1, Ordering::Relaxed);
+                report(schema, &draft, seed, &error, &folder, arguments);
+            }
+        }
+    }
+}
+
+/// Writes what fails, and something smaller that fails alike.
+fn report(
+    schema: &Schema,
+    draft: &Draft,
+    seed: u64,
+    error: &str,
+    folder: &Path,
+    arguments: &Arguments,
+) {
+    let alike = |text: &str| {
+        text.chars()
+            .filter(|c| !c.is_ascii_digit())
+            .take(40)
+            .collect::<String>()
+    };
+    let smaller = shrink(draft, 200, |tried| {
+        let again = wrong_with(schema, &mut tried.clone(), folder, arguments.budget);
+        again.is_err_and(|again| alike(&again) == alike(error))
+    });
+    let file = arguments.out.join(format!("{seed}.toml"));
+    let head: String = error.lines().map(|line| format!("# {line}\n")).collect();
+    if let Err(error) = fs::write(&file, head + &smaller.text()) {
+        println!("cannot write {}: {error}", file.display());
+    }
+    println!(
+        "seed {seed}: {error}\n  {} is smaller and fails alike; --seed {seed} --count 1 repeats it, --file judges the file",
+        file.display()
+    );
+}
+
+/// Ends the process when a run does not end.
+fn watch(shared: &Shared, arguments: &Arguments) {
+    while shared.next.load(Ordering::Relaxed) < arguments.count + arguments.threads as u64 {
+        thread::sleep(Duration::from_millis(200));
+        let at = shared.at.lock().expect("no thread panics");
+        if let Some((seed, _)) = at.values().find(|(_, since)| since.elapsed() > HANG) {
+            println!("seed {seed}: does not end; --seed {seed} --count 1 repeats it");
+            std::process::exit(1);
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments() else {
+        eprintln!("usage: {USAGE}");
+        return ExitCode::from(2);
+    };
+    if let Err(error) = fs::create_dir_all(&arguments.out) {
+        eprintln!("error: {}: {error}", arguments.out.display());
+        return ExitCode::from(2);
+    }
+    let schema = Schema::new();
+    if let Some(file) = &arguments.file {
+        return one(&schema, file, &arguments);
+    }
+    println!(
+        "scenarios from seed {} on, {} of them, {} threads",
+        arguments.seed, arguments.count, arguments.threads
+    );
+    if arguments.emulated {
+        return emulated(&schema, &arguments);
+    }
+    let shared = Shared {
+        next: AtomicU64::new(0),
+        judged: Mutex::new(Vec::new()),
+        unaffordable: AtomicU64::new(0),
+        digest: AtomicU64::new(0),
+        failed: AtomicUsize::new(0),
+        at: Mutex::new(BTreeMap::new()),
+    };
+    std::panic::set_hook(Box::new(|_| {}));
+    thread::scope(|scope| {
+        for number in 0..arguments.threads {
+            let (schema, arguments, shared) = (&schema, &arguments, &shared);
+            scope.spawn(move || work(number, schema, arguments, shared));
+        }
+        watch(&shared, &arguments);
+    });
+    let failed = shared.failed.into_inner();
+    let mut works = shared.judged.into_inner().expect("no thread panics");
+    works.sort_unstable();
+    println!(
+        "{} judged, {} beyond the budget; {} events and packets, {} and more in half of them; {failed} failed; digest {:016x}",
+        works.len(),
+        shared.unaffordable.into_inner(),
+        works.iter().sum::<u64>(),
+        works.get(works.len() / 2).unwrap_or(&0),
+        shared.digest.into_inner(),
+    );
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// Judges one scenario.
+fn one(schema: &Schema, file: &Path, arguments: &Arguments) -> ExitCode {
+    let draft = fs::read_to_string(file).map_err(|error| error.to_string());
+    let draft = draft.and_then(|text| Draft::of(&text));
+    let judged = draft.and_then(|mut draft| {
+        judge(
+            schema,
+            &mut draft,
+            &arguments.out.join("one"),
+            arguments.budget,
+        )
+    });
+    match judged {
+        Ok(Some(judged)) => println!("{judged:?}"),
+        Ok(None) => println!("beyond the budget"),
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::from(1);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Runs scenarios of one second in real time, one after the other.
+#[cfg(target_os = "linux")]
+fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
+    use paceline_emulator::{RunError, check, controllers, run};
+    use paceline_soak::{draw_emulated, sane_emulated};
+    let known = controllers();
+    let (mut judged, mut failed) = (0, 0);
+    for nth in 0..arguments.count {
+        let seed = arguments.seed.wrapping_add(nth);
+        let Some(draft) = draw_emulated(schema, seed, &known, check) else {
+            continue;
+        };
+        let scenario = draft.read("drawn.toml").expect("it has been read");
+        let error = match run(&scenario, seed, &mut |_| ControlFlow::Continue(())) {
+            Ok((run, _)) => sane_emulated(&run).err(),
+            Err(RunError::Unavailable(lacks)) => {
+                println!("{lacks}");
+                return ExitCode::from(127);
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        judged += 1;
+        if let Some(error) = error {
+            failed += 1;
+            let file = arguments.out.join(format!("emulated-{seed}.toml"));
+            let _ = fs::write(&file, draft.text());
+            println!(
+                "seed {seed}: {error}\n  {} is what fails; --emulated --seed {seed} --count 1 repeats it",
+                file.display()
+            );
+        }
+    }
+    println!("{judged} emulated, {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn emulated(_: &Schema, _: &Arguments) -> ExitCode {
+    println!("the emulator needs Linux");
+    ExitCode::from(127)
+}

@@ -1,0 +1,71 @@
+//! A hundred scenarios, drawn and judged; and that every key is among what is drawn.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use paceline_soak::{Budget, Schema, draw, judge, keys};
+
+/// Each run is made so short that it takes no more.
+const BUDGET: Budget = Budget {
+    work: 40_000,
+    rows: 20_000,
+};
+
+#[test]
+fn a_hundred_scenarios_end_in_records_that_hold_together() {
+    let schema = Schema::new();
+    let (next, judged) = (AtomicU64::new(0), AtomicU64::new(0));
+    let failures = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for number in 0..2 {
+            let (schema, next, judged, failures) = (&schema, &next, &judged, &failures);
+            scope.spawn(move || {
+                let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("soak-{number}"));
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= 100 {
+                        return;
+                    }
+                    let Some(mut draft) = draw(schema, seed, paceline_simulator::check) else {
+                        continue;
+                    };
+                    match judge(schema, &mut draft, &folder, BUDGET) {
+                        Ok(Some(_)) => {
+                            judged.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(None) => {}
+                        Err(error) => failures.lock().unwrap().push((seed, error)),
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap();
+    let again = "cargo run --release -p paceline-soak -- --count 1 --seed SEED makes a small scenario of a failure";
+    assert!(failures.is_empty(), "{failures:#?}\n{again}");
+    // Few are beyond the budget, or cannot be made a scenario.
+    let judged = judged.into_inner();
+    assert!(judged >= 85, "only {judged} of 100 were judged");
+}
+
+#[test]
+fn every_key_is_drawn() {
+    let schema = Schema::new();
+    let mut missing: BTreeSet<String> = keys(&schema);
+    assert!(missing.len() > 300, "{} keys", missing.len());
+    for seed in 0..4_000 {
+        let Some(draft) = draw(&schema, seed, |_| vec![]) else {
+            continue;
+        };
+        draft.keys(&mut |key| {
+            missing.remove(&key);
+        });
+        if missing.is_empty() {
+            return;
+        }
+    }
+    panic!("never drawn: {missing:#?}");
+}
