@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web clean tools test-rust test-python recipes
+.PHONY: help demo test bench docs reference web clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -56,21 +56,32 @@ demo: $(VENV)/.installed ## Build, run four BBRv3 flows for 60 s, write a report
 	@$(BIN)/paceline run $(DEMO) --report
 
 test-rust: | tools
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
-	cargo test --workspace --quiet
+	@.ci/stage rustfmt cargo fmt --all --check
+	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
+	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	@.ci/stage rust cargo test --workspace --quiet
 
-test-python: $(VENV)/.developed
-	$(BIN)/ruff format --check python tests docs
-	$(BIN)/ruff check python tests docs
-	$(BIN)/mypy
-	$(BIN)/python -m pytest
+test-python: | tools
+	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
+	@.ci/stage ruff $(BIN)/ruff format --check python tests docs
+	@.ci/stage ruff $(BIN)/ruff check python tests docs
+	@.ci/stage mypy $(BIN)/mypy
+	@.ci/stage python $(BIN)/python -m pytest
 
-recipes: $(VENV)/.developed ## Carry out every recipe of CONTRIBUTING on a copy of the tree
-	@$(BIN)/python tests/recipes/carry_out.py
+recipes: | tools ## Carry out every recipe of CONTRIBUTING on a copy of the tree
+	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
+	@.ci/stage recipes $(BIN)/python tests/recipes/carry_out.py
 
-test: test-rust test-python recipes ## Format, lint, types and every test, in Rust and Python, and the recipes
+test: ## Format, lint, types and every test, in Rust and Python, and the recipes
+	@.ci/stage --begin
+	@$(MAKE) --no-print-directory test-rust test-python recipes
+	@.ci/stage --sum
+
+ci-full: ## The same, and what this machine lacks is a failure
+	@PACELINE_FULL=1 $(MAKE) --no-print-directory test
+
+soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for hours; writes docs/soak.md
+	@$(BIN)/python tests/soak.py $(SOAK)
 
 bench: | tools ## Measure the controllers and the simulator
 	cargo bench --workspace

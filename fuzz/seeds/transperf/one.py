@@ -1,0 +1,4 @@
+conn = 'cubic'
+bw = 10
+rtt = 20
+buf = 100

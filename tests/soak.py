@@ -1,0 +1,226 @@
+"""`make soak`: what takes hours. It says what it ran, with seeds, and writes `docs/soak.md`.
+
+make soak                                 everything
+make soak SOAK="generator kills"          some parts
+make soak SOAK="generator --scale 0.1"    less of them
+make soak SOAK="generator --seed 7"       from the same seed again
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "soak.md"
+FUZZ = ("ets", "golden", "packet", "run", "scenario", "trace")
+#: What mutants are made of: the package, and its files.
+MUTANTS = (
+    ("paceline-congestion", "crates/congestion/src/**"),
+    ("paceline-recovery", "crates/recovery/src/**"),
+    ("paceline-path", "crates/path/src/queue/**"),
+    ("paceline-record", "crates/record/src/{metrics,fairness}.rs"),
+)
+
+
+class LackingError(Exception):
+    """A tool that this machine does not have."""
+
+
+@dataclass
+class Done:
+    """What a command said, and how it ended."""
+
+    code: int
+    said: str
+
+    @property
+    def last(self) -> str:
+        """The last line that says something."""
+        lines = [line for line in self.said.splitlines() if line.strip()]
+        return lines[-1].strip() if lines else ""
+
+
+def call(*command: str, **environment: str) -> Done:
+    """Run a command at low priority, show what it says, and return it."""
+    if shutil.which(command[0]) is None:
+        raise LackingError(command[0])
+    print("$", *(f"{key}={value}" for key, value in environment.items()), *command, flush=True)
+    process = subprocess.Popen(
+        ["nice", "-n", "19", *command],
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        said.append(line)
+    return Done(process.wait(), "".join(said))
+
+
+def many(count: float, scale: float) -> str:
+    """Return a number as a part of itself, at least one."""
+    return str(max(1, round(count * scale)))
+
+
+Row = tuple[str, str, bool]
+
+
+def soak(*arguments: str) -> Done:
+    """Call the generator."""
+    return call("cargo", "run", "--quiet", "--release", "-p", "paceline-soak", "--", *arguments)
+
+
+def generator(seed: int, scale: float) -> Iterator[Row]:
+    """Random scenarios, and some of them on one thread and on all."""
+    count = many(10_000, scale)
+    done = soak("--seed", str(seed), "--count", count)
+    yield f"{count} random scenarios", done.last, done.code == 0
+    few = ("--seed", str(seed), "--count", many(500, scale))
+    digests = {
+        re.sub(r".*digest ", "", soak(*few, "--threads", threads).last) for threads in ("1", "4")
+    }
+    same = len(digests) == 1
+    told = "the same bytes" if same else "other bytes"
+    yield f"{few[3]} of them on one thread and on four", told, same
+
+
+def emulated(seed: int, scale: float) -> Iterator[Row]:
+    """Random scenarios in real time."""
+    count = many(20, scale)
+    done = soak("--emulated", "--seed", str(seed), "--count", count)
+    yield f"{count} random scenarios, emulated", done.last, done.code == 0
+
+
+def kills(seed: int, scale: float) -> Iterator[Row]:
+    """Every verb that writes, killed and on a full disk."""
+    count = many(100, scale)
+    tests = (sys.executable, "-m", "pytest", "tests/test_kill.py")
+    done = call(*tests, PACELINE_KILLS=count, PACELINE_SEED=str(seed % 2**32))
+    yield f"each verb that writes, killed {count} times", done.last, done.code == 0
+
+
+def readers(seed: int, scale: float) -> Iterator[Row]:
+    """The readers in Python, with bent inputs."""
+    count = many(100_000, scale)
+    tests = (sys.executable, "-m", "pytest", "tests/test_fuzz.py")
+    done = call(*tests, PACELINE_FUZZ=count, PACELINE_SEED=str(seed % 2**32))
+    yield f"each reader in Python, {count} bent inputs", done.last, done.code == 0
+
+
+def fuzzers(seed: int, scale: float) -> Iterator[Row]:
+    """The readers in Rust, with libFuzzer."""
+    if shutil.which("cargo-fuzz") is None:
+        raise LackingError("cargo-fuzz")
+    for target in FUZZ:
+        seeds = {"run": "fuzz/seeds/scenario", "golden": "conformance/linux-bbr/v3"}
+        folders = [f"fuzz/corpus/{target}", seeds.get(target, f"fuzz/seeds/{target}")]
+        (ROOT / folders[0]).mkdir(parents=True, exist_ok=True)
+        folders = [folder for folder in folders if (ROOT / folder).is_dir()]
+        limits = (
+            f"-seed={seed % 2**32}",
+            f"-max_total_time={many(1800, scale)}",
+            "-rss_limit_mb=4096",
+        )
+        fuzz = ("cargo", "+nightly", "fuzz", "run", "--sanitizer", "none", target, *folders)
+        done = call(*fuzz, "--", *limits)
+        ran = re.findall(r"Done (\d+) runs in (\d+) second", done.said)
+        told = f"{ran[-1][0]} executions in {ran[-1][1]} s" if ran else done.last
+        yield f"`{target}`, libFuzzer", told, done.code == 0
+
+
+def mutants(seed: int, scale: float) -> Iterator[Row]:
+    """Mutants of controllers, recovery, queues and metrics."""
+    if shutil.which("cargo-mutants") is None:
+        raise LackingError("cargo-mutants")
+    for package, files in MUTANTS:
+        # A shard of them when there is less time.
+        shard = ("--shard", f"{seed % round(1 / scale)}/{round(1 / scale)}") if scale < 1 else ()
+        out = f"target/mutants/{package}"
+        done = call(
+            *("cargo", "mutants", "--package", package, "--file", files, "--jobs", "1"),
+            *("--minimum-test-timeout", "120", "--output", out, "--colors", "never", *shard),
+        )
+        # A survivor is no failure: fuzz/mutants.md has its reason, or it needs a test.
+        yield f"mutants of `{files}`", done.last, done.code in (0, 2, 3)
+
+
+PARTS: dict[str, Callable[[int, float], Iterator[Row]]] = {
+    "generator": generator,
+    "emulated": emulated,
+    "kills": kills,
+    "readers": readers,
+    "fuzzers": fuzzers,
+    "mutants": mutants,
+}
+
+HEAD = """\
+# Soak: last result
+
+`make soak` writes this page. It draws random scenarios and judges each run, kills every verb that
+writes, bends what readers read, and mutates the code under its tests. Each part can be repeated
+from its seed: `make soak SOAK="PART --seed SEED"`. A part keeps its result until it runs again.
+
+| part | date | seed | what | result | took |
+|---|---|---|---|---|---|
+"""
+
+
+def record(part: str, rows: list[str]) -> None:
+    """Replace what the page says of a part."""
+    text = PAGE.read_text() if PAGE.exists() else HEAD
+    known = [line for line in text.splitlines() if line.startswith("| ")][1:]
+    tail = text.partition("\n\n## ")[2]
+    kept = [line for line in known if not line.startswith(f"| {part} |")] + rows
+    kept.sort(key=lambda line: list(PARTS).index(line.split(" | ")[0].removeprefix("| ")))
+    PAGE.write_text(HEAD + "\n".join(kept) + "\n" + (f"\n## {tail}" if tail else ""))
+
+
+def main() -> int:
+    """Run the parts, and return 1 if one has failed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all of them")
+    parser.add_argument("--seed", type=int, default=int(time.time()) * 1000)
+    parser.add_argument("--scale", type=float, default=1.0, help="0.1: a tenth of it")
+    given = parser.parse_args()
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(unknown)}")
+    failed = []
+    for part in given.parts or PARTS:
+        print(f"{part}: seed {given.seed}", flush=True)
+        rows, began = [], time.monotonic()
+        try:
+            for what, told, well in PARTS[part](given.seed, given.scale):
+                took = round(time.monotonic() - began)
+                date = datetime.date.today().isoformat()
+                told = told if well else f"**failed**: {told}"
+                rows.append(f"| {part} | {date} | {given.seed} | {what} | {told} | {took} s |")
+                if not well:
+                    failed.append(part)
+                began = time.monotonic()
+        except LackingError as lacking:
+            print(f"{part}: not run: {lacking} is not on PATH", flush=True)
+            failed.append(part)
+            continue
+        record(part, rows)
+        print("\n".join(rows), flush=True)
+    print(f"failed or not run: {', '.join(failed)}" if failed else "all well")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""What continuous integration promises: no test is left out unseen, and stages are timed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+SKIPPED = """
+import pytest
+
+def test_one():
+    pytest.skip("no tshark")
+
+@pytest.mark.skipif(True, reason="no browser")
+def test_other():
+    pass
+
+def test_third():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("full", "said"), [(None, "1 passed, 2 skipped"), ("1", "1 failed, 1 passed, 1 error")]
+)
+def test_what_is_skipped_fails_where_nothing_may_be(
+    full: str | None, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "test_three.py").write_text(SKIPPED)
+    environment = {name: text for name, text in os.environ.items() if name != "PACELINE_FULL"}
+    environment |= {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    environment |= {} if full is None else {"PACELINE_FULL": full}
+    options = ["-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_three.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert said in result.stdout, result.stdout + result.stderr
+    assert full is None or "no tshark" in result.stdout
+    assert full is None or "no browser" in result.stdout
+
+
+def test_a_stage_says_what_it_took_and_fails_as_its_command_does(tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    stage = shutil.copy(ROOT / ".ci" / "stage", tmp_path / ".ci" / "stage")
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([stage, *arguments], capture_output=True, text=True, check=False)
+
+    assert call("--begin").returncode == 0
+    one = call("one", "true")
+    assert re.fullmatch(r"stage one +0 min 0\d s +0 % of 25 min\n", one.stdout), one
+    assert call("two", "sh", "-c", "exit 7").returncode == 7
+    (tmp_path / "target" / "stages").write_text("600 one\n1000 two\n")
+    said = call("--sum").stdout.splitlines()
+    assert " ".join(said[2].split()) == "stage all 26 min 40 s 106 % of 25 min"
+    assert said[3].startswith("note: the stages took 100 s more than their budget")
+
+
+def test_ci_runs_what_the_readme_says() -> None:
+    (command,) = re.findall(r"^exec (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert command == "make test"
+    assert f"\n{command} " in (ROOT / "README.md").read_text()

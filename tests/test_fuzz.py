@@ -1,0 +1,168 @@
+"""What Python reads from outside, bent at random: read, or refused in words.
+
+The readers in Rust have `fuzz/` and `crates/simulator/tests/corpus.rs`. A find worth keeping is a
+file in `fuzz/seeds/NAME`; `make soak` bends more of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import paceline
+from conftest import SCENARIO
+from paceline import store
+from paceline.claims import claim
+from paceline.conformance import case
+from paceline.errors import NotARunError
+from paceline.imports import ImportFailedError, mahimahi, transperf_scenario
+from paceline.sweep.ledger import NAME, Ledger, LedgerError
+
+ROOT = Path(__file__).parent.parent
+#: Inputs for each reader; `make soak` asks for more.
+COUNT = int(os.environ.get("PACELINE_FUZZ", "300"))
+#: Where the inputs start.
+SEED = int(os.environ.get("PACELINE_SEED", "1"))
+
+#: What is on an edge of what is allowed, or beyond it.
+EDGES = (
+    *(b"0", b"-1", b"1e400", b"18446744073709551616", b"nan", b"true", b"null", b"[]", b"{}"),
+    *(b'"', b"'", b"\\", b"\n", b"\0", b"\xff", b"[" * 2000, b"9" * 5000, b"**", b"%", b"()"),
+)
+
+
+def bend(chance: random.Random, corpus: list[bytes]) -> bytes:
+    """Return one of the corpus with some things done to it."""
+    octets = bytearray(chance.choice(corpus))
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randint(0, len(octets))
+        taken = chance.choice((0, 1, 2, 12))
+        other = chance.choice(corpus)
+        start = chance.randint(0, len(other))
+        given = chance.choice(
+            (
+                chance.choice(EDGES),
+                chance.randbytes(chance.randint(0, 4)),
+                other[start : start + chance.randint(0, 60)],
+            )
+        )
+        octets[at : at + taken] = given
+    return bytes(octets)
+
+
+def text(octets: bytes) -> str:
+    return octets.decode(errors="replace")
+
+
+def read_transperf(octets: bytes, _: Path) -> None:
+    with suppress(ImportFailedError):
+        transperf_scenario.scenarios(text(octets), "x", ignore_commands=True)
+
+
+def read_mahimahi(octets: bytes, _: Path) -> None:
+    with suppress(ImportFailedError):
+        mahimahi.scenario(text(octets), name="x", trace="t", rtt="1 ms", queue="9 B", cc="reno")
+
+
+def read_claim(octets: bytes, folder: Path) -> None:
+    with suppress(claim.ClaimError):
+        claim.parse(text(octets), folder / "s.toml")
+
+
+def read_case(octets: bytes, folder: Path) -> None:
+    (folder / "a.steps.toml").write_bytes(octets)
+    with suppress(case.CaseError):
+        case.load(folder)
+
+
+def read_ledger(octets: bytes, folder: Path) -> None:
+    (folder / NAME).write_bytes(octets)
+    with suppress(LedgerError):
+        Ledger(folder, "key", 2).close()
+
+
+def read_manifest(octets: bytes, folder: Path) -> None:
+    (folder / store.MANIFEST).write_bytes(octets)
+    manifest = store.Manifest.of(folder)
+    for name in manifest.files if manifest is not None else ():
+        if manifest is not None and manifest.owns(folder, name):
+            assert (folder / name).parent.resolve().is_relative_to(folder.resolve())
+
+
+def read_run(octets: bytes, folder: Path) -> None:
+    """Spoil one file of a record, which the first octet chooses; the rest is the file."""
+    names = sorted(path.name for path in WHOLE[0].iterdir())
+    for name in names:
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()
+        (folder / name).symlink_to(WHOLE[0] / name)
+    name = names[octets[0] % len(names)] if octets else names[0]
+    (folder / name).unlink()
+    (folder / name).write_bytes(octets[1:])
+    with suppress(NotARunError, OSError, paceline.PacelineError):
+        run = paceline.Run.read(folder)
+        assert run.flow_metrics is not None
+
+
+#: A record to be spoiled.
+WHOLE: list[Path] = []
+
+READERS: dict[str, Callable[[bytes, Path], None]] = {
+    "transperf": read_transperf,
+    "mahimahi": read_mahimahi,
+    "claim": read_claim,
+    "case": read_case,
+    "ledger": read_ledger,
+    "manifest": read_manifest,
+    "run": read_run,
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def whole(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    short = {"run.duration": '"0.3 s"', "run.record.packets": True}
+    paceline.run(SCENARIO, overrides=short).write(folder)
+    WHOLE[:] = [folder]
+
+
+def corpus(name: str) -> list[bytes]:
+    files = {
+        "claim": (ROOT / "claims").glob("*.toml"),
+        "case": (ROOT / "conformance").rglob("*.steps.toml"),
+        "mahimahi": (ROOT / "fuzz" / "seeds" / "trace").iterdir(),
+    }.get(name)
+    if name == "run":
+        whole = enumerate(sorted(WHOLE[0].iterdir()))
+        return [bytes([nth]) + path.read_bytes() for nth, path in whole]
+    found = sorted(files or (ROOT / "fuzz" / "seeds" / name).iterdir())
+    return [path.read_bytes() for path in found]
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_bent_is_read_or_refused(name: str, tmp_path: Path) -> None:
+    seeds = corpus(name)
+    assert seeds
+    for octets in seeds:
+        READERS[name](octets, tmp_path)
+    for nth in range(COUNT):
+        octets = bend(random.Random(f"{SEED} {name} {nth}"), seeds)
+        try:
+            READERS[name](octets, tmp_path)
+        except Exception as error:
+            found = tmp_path / "found"
+            found.write_bytes(octets)
+            raise AssertionError(f"{name}, input {nth} of seed {SEED}: {found}") from error
+
+
+def test_the_loop_finds_what_is_wrong() -> None:
+    """Text that is not UTF-8 comes within a few inputs, and so do several edges."""
+    seeds = corpus("transperf")
+    inputs = [bend(random.Random(nth), seeds) for nth in range(300)]
+    assert any(text(octets).encode() != octets for octets in inputs)
+    assert sum(any(edge in octets for edge in EDGES[-7:]) for octets in inputs) > 20
