@@ -92,10 +92,12 @@ pub struct Ack {
     pub in_flight: Bytes,
     /// Data delivered over the life of the connection (`C.delivered`).
     pub delivered: Bytes,
-    /// Data declared lost over the life of the connection (`C.lost`).
+    /// Data declared lost over the life of the connection (`C.lost`), rightly or not.
     pub lost: Bytes,
-    /// RTT of the most recently sent packet that it newly acknowledges; none if ambiguous (Karn).
-    /// With ETS, in whole microseconds, that of the earliest it acknowledges in order.
+    /// Data sent over the life of the connection, each transmission counted.
+    pub sent: Bytes,
+    /// RTT of the most recently sent packet that it newly acknowledges (`RS.rtt`); none if every
+    /// one is ambiguous (Karn).
     pub rtt: Option<Duration>,
     /// Smoothed RTT (RFC 6298), this sample included; zero before the first.
     pub srtt: Duration,
@@ -111,10 +113,22 @@ pub struct Ack {
     pub delayed: bool,
     /// One-way delay of the newest delivered packet, where the transport can measure it.
     pub one_way_delay: Option<Duration>,
-    /// Time of `rtt` for which the receiver held the packet, where it says so (ETS).
+    /// Round trip without what the receiver's host is known to have taken. With ETS that of the
+    /// earliest packet acknowledged in order, in whole microseconds, and none on an ACK that does
+    /// not say; without ETS all of `rtt`.
+    pub network_rtt: Option<Duration>,
+    /// What the receiver's host took beside `network_rtt`, where it says so (ETS).
     pub receiver_delay: Option<Duration>,
     /// Whether a receiver's classic ECN echo (ECE) is set.
     pub ece: bool,
+}
+
+impl Ack {
+    /// Data of which it is known what became of it: all that was sent and is not in flight. A
+    /// window that is in flight now is over once this reaches today's [`Self::sent`].
+    pub fn resolved(&self) -> Bytes {
+        self.sent - self.in_flight
+    }
 }
 
 /// The codepoint a controller wants on its packets (RFC 3168, RFC 9331).
@@ -185,7 +199,8 @@ pub trait Controller {
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes);
 
     /// The recovery episode was spurious: every packet it declared lost was in fact delivered.
-    fn on_spurious(&mut self, _now: Instant) {}
+    /// `delivered` is `C.delivered` now.
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {}
 
     /// The payload of a full packet changed.
     fn on_mss(&mut self, _mss: u32) {}

@@ -114,7 +114,7 @@ impl Dctcp {
         } else {
             Bytes::ZERO
         };
-        let resolved = ack.delivered + ack.lost;
+        let resolved = ack.resolved();
         if resolved <= self.window_end {
             return false;
         }
@@ -186,7 +186,7 @@ impl Controller for Dctcp {
         self.growth = Bytes::ZERO;
     }
 
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         self.window.undo();
     }
 

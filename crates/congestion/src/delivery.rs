@@ -64,6 +64,7 @@ pub struct Delivery {
     delivered: Bytes,
     delivered_ce: Bytes,
     lost: Bytes,
+    sent: Bytes,
     delivered_time: Instant,
     first_send_time: Instant,
     /// `C.delivered` beyond which samples are no longer application-limited; none if they are not.
@@ -91,9 +92,14 @@ impl Delivery {
         self.delivered
     }
 
-    /// `C.lost`.
+    /// `C.lost`: what was declared lost, whether it was or not (section 2.2).
     pub fn lost(&self) -> Bytes {
         self.lost
+    }
+
+    /// Data sent, each transmission counted.
+    pub fn sent(&self) -> Bytes {
+        self.sent
     }
 
     /// Whether the connection is application-limited now.
@@ -104,6 +110,7 @@ impl Delivery {
     /// `OnPacketSent` (4.1.2.2): the state to keep with a packet of `size` bytes
     /// that departs at `send_time` with `in_flight` before it.
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
+        self.sent += Bytes::new(u64::from(size));
         let goes_on =
             self.pacer_below && self.app_limited.is_none() && self.delivered > Bytes::ZERO;
         if in_flight == Bytes::ZERO && !goes_on {
@@ -146,11 +153,6 @@ impl Delivery {
     /// A transmission was declared lost.
     pub fn on_lost(&mut self, packet: &PacketState) {
         self.lost += Bytes::new(u64::from(packet.size));
-    }
-
-    /// A transmission declared lost turns out delivered: it no longer counts as lost.
-    pub fn on_lost_undone(&mut self, packet: &PacketState) {
-        self.lost -= Bytes::new(u64::from(packet.size));
     }
 
     /// An RTT sample for the lifetime minimum (`C.min_rtt`).

@@ -60,7 +60,7 @@ impl HyStart {
     /// One ACK in slow start or CSS. True when CSS has run its course and
     /// congestion avoidance is to begin.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
-        let resolved = ack.delivered + ack.lost;
+        let resolved = ack.resolved();
         // SND.NXT, counted in transmitted rather than numbered bytes.
         let snd_nxt = resolved + ack.in_flight;
         let window_end = *self.window_end.get_or_insert(snd_nxt);

@@ -192,7 +192,7 @@ impl Prague {
     /// Alpha, once a round, and while RTTs are scaled no more often than once a
     /// target RTT; not before the first mark.
     fn end_round(&mut self, ack: &Ack) {
-        let resolved = ack.delivered + ack.lost;
+        let resolved = ack.resolved();
         if resolved < self.round_end
             || (self.is_rtt_independent() && ack.now.since(self.alpha_stamp) < self.target_rtt())
         {
@@ -218,7 +218,7 @@ impl Prague {
 
     /// A mark: half of alpha, once a window and, while RTTs are scaled, once a target RTT.
     fn reduce(&mut self, ack: &Ack) {
-        let resolved = ack.delivered + ack.lost;
+        let resolved = ack.resolved();
         let in_loss = matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
         if resolved < self.cwr_end || in_loss {
             return;
@@ -311,7 +311,7 @@ impl Controller for Prague {
         self.in_loss = false;
     }
 
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         if let Some((cwnd, carry, ssthresh)) = self.prior.take() {
             self.cwnd = self.cwnd.max(cwnd);
             self.carry = carry;

@@ -140,8 +140,8 @@ macro_rules! dispatch {
             fn on_timeout(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
                 match self { $(Self::$variant(c) => c.on_timeout(now, in_flight)),* }
             }
-            fn on_spurious(&mut self, now: paceline_units::Instant) {
-                match self { $(Self::$variant(c) => c.on_spurious(now)),* }
+            fn on_spurious(&mut self, now: paceline_units::Instant, delivered: paceline_units::Bytes) {
+                match self { $(Self::$variant(c) => c.on_spurious(now, delivered)),* }
             }
             fn on_mss(&mut self, mss: u32) { match self { $(Self::$variant(c) => c.on_mss(mss)),* } }
             fn cwnd(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.cwnd()),* } }

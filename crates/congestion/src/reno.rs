@@ -83,7 +83,7 @@ impl Controller for Reno {
         self.window.collapse();
     }
 
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         self.window.undo();
     }
 

@@ -169,7 +169,7 @@ impl EcnGate {
 
     /// Whether the sender has to react to this ACK; to be asked on every one.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
-        let resolved = ack.delivered + ack.lost;
+        let resolved = ack.resolved();
         let window_end = resolved + ack.in_flight;
         if self.cwr_end.is_infinite() {
             self.cwr_end = window_end;

@@ -278,6 +278,14 @@ pub struct EtsSample {
     pub receiver_delay: Option<Duration>,
 }
 
+impl EtsSample {
+    /// The network's part of the round trip and the receiver's, if that is known.
+    pub fn parts(self) -> Option<(Duration, Duration)> {
+        let held = self.receiver_delay?;
+        Some((self.total_rtt - held, held))
+    }
+}
+
 /// What a sender sees at `now` of an acknowledgment whose times went over the
 /// wire in this option: what did not fit into its fields is lost.
 pub fn over_the_wire(now: Instant, ack: &Acknowledgment) -> Option<EtsSample> {

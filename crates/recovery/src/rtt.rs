@@ -33,10 +33,12 @@ impl RttEstimator {
         }
     }
 
-    /// A sample from a transmission that was not ambiguous (Karn's algorithm, section 3).
-    pub(crate) fn on_sample(&mut self, rtt: Duration) {
-        self.latest = Some(rtt);
-        self.min = Some(self.min.map_or(rtt, |min| min.min(rtt)));
+    /// Samples from one acknowledgment, of transmissions that were not ambiguous (Karn's
+    /// algorithm, section 3): `rtt` of the earliest, `latest` of the most recently sent. The
+    /// timeout waits for the former; the latter is nearer to the path's.
+    pub(crate) fn on_sample(&mut self, rtt: Duration, latest: Duration) {
+        self.latest = Some(latest);
+        self.min = Some(self.min.map_or(latest, |min| min.min(latest)));
         let srtt = match self.srtt {
             // 2.2: the first measurement.
             None => {
@@ -96,17 +98,17 @@ mod tests {
         let mut rtt = RttEstimator::new(ms(1000), ms(1), ms(120_000));
         assert_eq!(rtt.rto(), ms(1000));
         // SRTT 100, RTTVAR 50: RTO 100 + 200.
-        rtt.on_sample(ms(100));
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(
             (rtt.srtt, rtt.rttvar, rtt.rto()),
             (Some(ms(100)), ms(50), ms(300))
         );
         // RTTVAR 3/4 * 50 + 1/4 * 40 = 47.5, SRTT 7/8 * 100 + 1/8 * 140 = 105, RTO 295.
-        rtt.on_sample(ms(140));
+        rtt.on_sample(ms(140), ms(140));
         assert_eq!(rtt.rttvar, Duration::from_micros(47_500));
         assert_eq!((rtt.srtt, rtt.rto()), (Some(ms(105)), ms(295)));
         // RTTVAR 35.625 + 1/4 * 5 = 36.875, SRTT 91.875 + 12.5 = 104.375, RTO 251.875.
-        rtt.on_sample(ms(100));
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(rtt.rto(), Duration::from_micros(251_875));
         assert_eq!((rtt.min(), rtt.latest()), (Some(ms(100)), Some(ms(100))));
     }
@@ -115,7 +117,7 @@ mod tests {
     fn the_floor_stands_above_the_smoothed_rtt() {
         let mut rtt = RttEstimator::new(ms(1000), ms(200), ms(120_000));
         for _ in 0..100 {
-            rtt.on_sample(ms(180));
+            rtt.on_sample(ms(180), ms(180));
         }
         assert_eq!(rtt.rto(), ms(380));
     }
@@ -134,7 +136,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), ms(60_000));
-        rtt.on_sample(ms(100));
+        rtt.on_sample(ms(100), ms(100));
         assert_eq!(rtt.rto(), ms(300));
     }
 }

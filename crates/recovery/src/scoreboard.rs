@@ -374,14 +374,15 @@ impl Scoreboard {
         }
     }
 
-    /// Takes back every loss mark; `waiting` is called with those not sent again.
-    /// They are in flight once more, and may be declared lost once more.
-    pub(crate) fn exonerate(&mut self, mut waiting: impl FnMut(&PacketState)) {
+    /// Takes back every loss mark, and returns how many segments had not been sent again. They are
+    /// in flight once more, and may be declared lost once more.
+    pub(crate) fn exonerate(&mut self) -> u64 {
+        let mut waiting = 0;
         for segment in &mut self.segments {
             if segment.waits() {
                 segment.out = true;
                 self.in_flight += segment.len();
-                waiting(&segment.packet);
+                waiting += 1;
             }
             segment.lost = false;
         }
@@ -394,6 +395,7 @@ impl Scoreboard {
             .collect();
         order.sort_unstable_by_key(|&(_, number)| number);
         self.order = order.into();
+        waiting
     }
 
     /// The receiver has dropped what it had SACKed (RFC 2018 section 8): nothing is SACKed

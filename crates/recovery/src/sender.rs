@@ -142,7 +142,7 @@ impl<C: Controller> Sender<C> {
             known: SackBlocks::default(),
         };
         if let Some(rtt) = handshake_rtt {
-            sender.rtt.on_sample(rtt);
+            sender.rtt.on_sample(rtt, rtt);
             sender.delivery.on_rtt(rtt);
         }
         sender

@@ -300,7 +300,8 @@ impl Controller for Bbr3 {
         self.enter_rto(in_flight);
     }
 
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, delivered: Bytes) {
+        self.delivered = delivered;
         self.handle_spurious_loss();
     }
 

@@ -248,7 +248,7 @@ impl Controller for Cubic {
         self.window.collapse();
     }
 
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         let before = self.undo.take();
         if self.window.undo()
             && let Some(before) = before

@@ -50,6 +50,7 @@ impl Flow {
             in_flight: cwnd - Bytes::new(MSS),
             delivered: Bytes::new(self.delivered),
             lost: Bytes::ZERO,
+            sent: Bytes::new(self.delivered) + cwnd - Bytes::new(MSS),
             rtt: Some(RTT),
             srtt: RTT,
             min_rtt: RTT,
@@ -58,6 +59,7 @@ impl Flow {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(RTT),
             receiver_delay: None,
             ece,
         });

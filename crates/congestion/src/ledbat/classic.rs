@@ -166,7 +166,7 @@ impl Controller for Ledbat {
         self.window.set(self.mss);
     }
 
-    fn on_spurious(&mut self, now: Instant) {
+    fn on_spurious(&mut self, now: Instant, _delivered: Bytes) {
         if let Some(before) = self.before_loss.take() {
             self.window.set(self.window.bytes.max(before));
             self.on_recovery_exit(now);

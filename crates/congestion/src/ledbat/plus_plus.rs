@@ -467,7 +467,7 @@ impl Controller for LedbatPlusPlus {
         self.pace();
     }
 
-    fn on_spurious(&mut self, now: Instant) {
+    fn on_spurious(&mut self, now: Instant, _delivered: Bytes) {
         if let Some(undo) = self.undo.take() {
             self.on_recovery_exit(now);
             self.ssthresh = self.ssthresh.max(undo.ssthresh);

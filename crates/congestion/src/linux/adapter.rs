@@ -169,7 +169,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
         self.set_state(now, CaState::Loss);
     }
 
-    fn on_spurious(&mut self, now: Instant) {
+    fn on_spurious(&mut self, now: Instant, _delivered: Bytes) {
         let (core, sk, _) = self.at(now);
         sk.cwnd = core.undo_cwnd(sk).max(1);
     }

@@ -240,6 +240,7 @@ impl<C: Controller> Path<C> {
             in_flight: self.in_flight(),
             delivered: self.delivery.delivered(),
             lost: self.delivery.lost(),
+            sent: self.delivery.delivered() + self.delivery.lost() + self.in_flight(),
             rtt: Some(rtt),
             srtt: rtt,
             min_rtt: Self::RTT,
@@ -252,6 +253,7 @@ impl<C: Controller> Path<C> {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(rtt),
             receiver_delay: None,
             ece: false,
         });

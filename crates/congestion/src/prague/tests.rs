@@ -56,6 +56,7 @@ impl Flow {
             in_flight: cwnd - Bytes::new(MSS),
             delivered: Bytes::new(self.delivered),
             lost: Bytes::ZERO,
+            sent: Bytes::new(self.delivered) + cwnd - Bytes::new(MSS),
             rtt: Some(self.rtt),
             srtt: self.rtt,
             min_rtt: self.rtt,
@@ -64,6 +65,7 @@ impl Flow {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(self.rtt),
             receiver_delay: None,
             ece: false,
         });
@@ -191,7 +193,7 @@ fn a_loss_takes_half_and_undo_gives_it_back() {
     flow.acks(30);
     assert_eq!(flow.window(), 20.25);
     assert_eq!(flow.cc.phase(), "Recovery");
-    flow.cc.on_spurious(flow.now);
+    flow.cc.on_spurious(flow.now, Bytes::ZERO);
     flow.cc.on_recovery_exit(flow.now);
     assert_eq!(flow.window(), 40.5);
 }

@@ -173,15 +173,17 @@ impl Controller for Swift {
         if ack.newly_acked > Bytes::ZERO {
             self.timeouts = 0;
         }
-        let Some(rtt) = ack.rtt else {
+        // Section 3.1: what the receiver's host took is not the fabric's. Where hosts tell, an ACK
+        // that does not is no sample.
+        let Some(network) = ack.network_rtt else {
             return;
         };
+        let held = ack.receiver_delay.unwrap_or(Duration::ZERO);
+        let rtt = network + held;
         self.rtt = rtt;
         let acked = (u128::from(ack.newly_acked.get()) << BITS) / u128::from(self.mss);
         let acked = u64::try_from(acked).unwrap_or(u64::MAX);
-        // Section 3.1: what the receiver's host took is not the fabric's.
-        let held = ack.receiver_delay.unwrap_or(Duration::ZERO);
-        self.fabric_delay = rtt - held;
+        self.fabric_delay = network;
         let target = self.fabric_target();
         let p = &self.parameters;
         self.fabric

@@ -44,6 +44,7 @@ fn ack(at: u64, rtt: u64, held: Option<u64>) -> Ack {
         in_flight: Bytes::ZERO,
         delivered: Bytes::ZERO,
         lost: Bytes::ZERO,
+        sent: Bytes::ZERO,
         rtt: Some(us(rtt)),
         srtt: us(rtt),
         min_rtt: us(rtt),
@@ -52,6 +53,7 @@ fn ack(at: u64, rtt: u64, held: Option<u64>) -> Ack {
         una_advanced: true,
         delayed: false,
         one_way_delay: None,
+        network_rtt: Some(us(rtt) - us(held.unwrap_or(0))),
         receiver_delay: held.map(us),
         ece: false,
     }

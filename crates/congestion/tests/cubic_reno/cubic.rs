@@ -144,7 +144,7 @@ fn a_spurious_episode_restores_the_epoch() {
         }
         assert!(flow.cwnd() < cwnd);
         assert_ne!(names.map(|name| flow.bytes(name)), before);
-        flow.controller.on_spurious(flow.now);
+        flow.controller.on_spurious(flow.now, Bytes::ZERO);
         assert_eq!(names.map(|name| flow.bytes(name)), before);
         assert_eq!((flow.cwnd(), flow.duration("k")), (cwnd, k));
         assert_eq!(flow.duration("t"), t);
@@ -190,7 +190,7 @@ fn ecn_may_take_the_window_to_one_segment() {
     flow.feed(ack);
     // 4.6: cwnd = max(0.7, 1), ssthresh = max(0.7, 2).
     assert_eq!((flow.cwnd(), flow.ssthresh()), (MSS, 2 * MSS));
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.ssthresh(), 2 * MSS);
 }
 

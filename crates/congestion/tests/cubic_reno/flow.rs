@@ -61,6 +61,7 @@ impl Flow {
             in_flight: cwnd - Bytes::new(size),
             delivered: self.delivered + Bytes::new(size),
             lost: Bytes::ZERO,
+            sent: self.delivered + Bytes::new(size) + cwnd - Bytes::new(size),
             rtt: Some(self.rtt),
             srtt: self.rtt,
             min_rtt: self.rtt,
@@ -69,6 +70,7 @@ impl Flow {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(self.rtt),
             receiver_delay: None,
             ece: false,
         }

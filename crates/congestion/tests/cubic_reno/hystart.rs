@@ -130,7 +130,7 @@ fn an_undo_resumes_it() {
     let mut ack = flow.ack_of(MSS);
     ack.ca_state = CaState::Recovery;
     flow.feed(ack);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     let before = flow.cwnd();
     flow.ack(20 * MSS);
     assert_eq!(flow.cwnd(), before + 8 * MSS);

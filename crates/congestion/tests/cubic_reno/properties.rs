@@ -114,6 +114,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             in_flight: volumes.2,
             delivered: volumes.3,
             lost: volumes.4,
+            sent: volumes.3 + volumes.4 + volumes.2,
             rtt: rtts.0,
             srtt: rtts.1,
             min_rtt: rtts.2,
@@ -122,6 +123,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             una_advanced: flags.1,
             delayed: false,
             one_way_delay: None,
+            network_rtt: rtts.0,
             receiver_delay: rtts.3,
             ece: flags.2,
         })
@@ -155,7 +157,7 @@ fn apply(controller: &mut impl Controller, event: &Event) {
         Event::Enter(now, in_flight) => controller.on_recovery_enter(*now, *in_flight),
         Event::Exit(now) => controller.on_recovery_exit(*now),
         Event::Timeout(now, in_flight) => controller.on_timeout(*now, *in_flight),
-        Event::Spurious(now) => controller.on_spurious(*now),
+        Event::Spurious(now) => controller.on_spurious(*now, Bytes::ZERO),
         Event::Mss(mss) => controller.on_mss(*mss),
     }
 }

@@ -141,15 +141,15 @@ fn a_spurious_episode_is_undone_to_its_beginning() {
     flow.controller.on_recovery_enter(flow.now, Bytes::ZERO);
     flow.controller.on_timeout(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.ssthresh()), (MSS, 10 * MSS));
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.cwnd(), 40 * MSS);
     assert_eq!(flow.controller.ssthresh(), Some(Bytes::INFINITE));
     assert_eq!(flow.controller.phase(), "SlowStart");
     // Nothing is given back twice.
     flow.recover();
     flow.recover();
-    flow.controller.on_spurious(flow.now);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.ssthresh()), (20 * MSS, 20 * MSS));
 }
 
@@ -193,6 +193,7 @@ fn ecn_reduces_once_a_round() {
     let echo = |flow: &mut Flow| {
         let mut ack = flow.ack_of(MSS);
         ack.in_flight = Bytes::new(10 * MSS);
+        ack.sent = ack.delivered + ack.in_flight;
         ack.ece = true;
         flow.feed(ack);
         flow.cwnd() / MSS
@@ -225,10 +226,11 @@ fn an_ecn_reduction_is_not_undone() {
     flow.ack(MSS);
     let mut ack = flow.ack_of(MSS);
     ack.delivered = Bytes::new(100 * MSS);
+    ack.sent = ack.delivered + ack.in_flight;
     ack.ece = true;
     flow.feed(ack);
     assert_eq!(flow.cwnd(), 10 * MSS);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.cwnd(), 10 * MSS);
 }
 

@@ -96,6 +96,9 @@ impl Pipe {
             in_flight: Bytes::new((flight - u64::from(packets)) * mss),
             delivered: self.delivery.delivered(),
             lost: self.delivery.lost(),
+            sent: self.delivery.delivered()
+                + self.delivery.lost()
+                + Bytes::new((flight - u64::from(packets)) * mss),
             rtt: Some(rtt),
             srtt: rtt,
             min_rtt: self.rtt,
@@ -104,6 +107,7 @@ impl Pipe {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(rtt),
             receiver_delay: None,
             ece: false,
         });
@@ -125,7 +129,7 @@ impl Pipe {
         self.controller
             .on_recovery_enter(self.now, packet.tx_in_flight);
         self.controller.on_recovery_exit(self.now);
-        self.controller.on_spurious(self.now);
+        self.controller.on_spurious(self.now, Bytes::ZERO);
     }
 
     #[allow(dead_code, reason = "the benchmark has no timeouts")]

@@ -25,8 +25,58 @@ struct Progress {
     sacked: bool,
     /// Data sent more than once is among it.
     retransmitted: bool,
-    /// The newest transmission: number, send time, whether its RTT is ambiguous.
-    newest: Option<(u64, Instant, bool)>,
+    /// Send times of what is acknowledged in order and was sent once, of what is SACKed and was
+    /// sent once, and that of a segment sent again, if the echo is that transmission's.
+    acked: Option<SendTimes>,
+    sacked_times: Option<SendTimes>,
+    again: Option<Instant>,
+    /// Data sent more than once is acknowledged in order.
+    again_acked: bool,
+}
+
+/// When the earliest and the latest of some segments were sent. They come in that order.
+#[derive(Clone, Copy)]
+struct SendTimes {
+    earliest: Instant,
+    latest: Instant,
+}
+
+impl SendTimes {
+    fn include(times: &mut Option<Self>, sent: Instant) {
+        match times {
+            Some(times) => times.latest = sent,
+            None => {
+                *times = Some(Self {
+                    earliest: sent,
+                    latest: sent,
+                });
+            }
+        }
+    }
+}
+
+impl Progress {
+    /// The transmissions that give RTT samples: the earliest for the retransmission timeout, the
+    /// latest for the controller (draft-ietf-ccwg-bbr-06 5.5.7.1). By Karn's algorithm (RFC 6298
+    /// section 3) those whose data was sent once, unless the echo tells. What is acknowledged in
+    /// order together with data sent again had waited for that at the receiver: it is no measure
+    /// of the path (as in Linux).
+    fn measured(&self) -> Option<SendTimes> {
+        let acked = if self.again_acked {
+            self.again.map(|sent| SendTimes {
+                earliest: sent,
+                latest: sent,
+            })
+        } else {
+            self.acked
+        };
+        let first = acked.or(self.sacked_times)?;
+        let last = self.sacked_times.or(acked)?;
+        Some(SendTimes {
+            earliest: first.earliest,
+            latest: first.latest.max(last.latest),
+        })
+    }
 }
 
 impl<C: Controller> Sender<C> {
@@ -79,13 +129,11 @@ impl<C: Controller> Sender<C> {
         self.board.trim();
         let una_advanced = self.board.una() > prior_una;
 
-        // Karn: an ambiguous sample is none.
-        let rtt = progress
-            .newest
-            .filter(|(.., ambiguous)| !ambiguous)
-            .map(|(_, sent, _)| (now - ack.stack).since(sent));
-        if let Some(rtt) = rtt {
-            self.rtt.on_sample(rtt);
+        let arrival = now - ack.stack;
+        let measured = progress.measured();
+        let rtt = measured.map(|times| arrival.since(times.latest));
+        if let (Some(times), Some(rtt)) = (measured, rtt) {
+            self.rtt.on_sample(arrival.since(times.earliest), rtt);
             self.delivery.on_rtt(rtt);
             self.tlp.on_rtt();
         }
@@ -133,10 +181,14 @@ impl<C: Controller> Sender<C> {
             let safe = una_advanced && lost == 0;
             prr.on_ack(progress.bytes, in_flight.get(), safe);
         }
-        // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
-        let echo = (self.config.ets && una_advanced)
-            .then(|| ets::over_the_wire(now - ack.stack, ack))
-            .flatten();
+        let (network_rtt, receiver_delay) = if self.config.ets {
+            // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
+            let echo = una_advanced.then(|| ets::over_the_wire(arrival, ack));
+            let parts = echo.flatten().and_then(|echo| echo.parts());
+            parts.unzip()
+        } else {
+            (rtt, None)
+        };
         if !old || progress.bytes > 0 {
             self.sample = self.delivery.sample();
             self.controller.on_ack(&Ack {
@@ -149,7 +201,8 @@ impl<C: Controller> Sender<C> {
                 in_flight,
                 delivered: self.delivery.delivered(),
                 lost: self.delivery.lost(),
-                rtt: echo.map(|echo| echo.total_rtt).or(rtt),
+                sent: self.delivery.sent(),
+                rtt,
                 srtt: self.rtt.srtt().unwrap_or_default(),
                 min_rtt: self.rtt.min().unwrap_or_default(),
                 cwnd_limited,
@@ -157,7 +210,8 @@ impl<C: Controller> Sender<C> {
                 una_advanced,
                 delayed: ack.delayed,
                 one_way_delay: una_advanced.then(|| (ack.sent - ack.delay).since(ack.ts_echo)),
-                receiver_delay: echo.and_then(|echo| echo.receiver_delay),
+                network_rtt,
+                receiver_delay,
                 ece: ack.ece,
             });
             if self.controller.marks_app_limited() {
@@ -192,7 +246,7 @@ impl<C: Controller> Sender<C> {
             if index == first && segment.lost {
                 eifel = self.config.undo && self.recovering() && self.undo.is_eifel(ack.ts_echo);
                 if eifel && segment.out {
-                    self.count_spurious(&segment);
+                    self.stats.spurious_packets += 1;
                 }
             }
             self.take(now, &segment, Some(ack.ts_echo), progress);
@@ -246,7 +300,7 @@ impl<C: Controller> Sender<C> {
         progress.original |= !segment.retransmitted && segment.end() <= self.recovery_point;
         if segment.waits() {
             // Declared lost and never sent again: it was the first transmission that arrived.
-            self.count_spurious(segment);
+            self.stats.spurious_packets += 1;
         }
         let sent = segment.packet.send_time;
         self.delivery
@@ -263,19 +317,18 @@ impl<C: Controller> Sender<C> {
             echo,
             self.rtt.min(),
         );
-        if progress
-            .newest
-            .is_none_or(|(number, ..)| segment.number > number)
-        {
-            // A matching echo tells transmissions apart (RFC 7323 section 4).
-            let ambiguous = segment.retransmitted && echo != Some(sent);
-            progress.newest = Some((segment.number, sent, ambiguous));
+        match echo {
+            Some(echo) if segment.retransmitted => {
+                progress.again_acked = true;
+                // A matching echo tells transmissions apart (RFC 7323 section 4).
+                if echo == sent {
+                    progress.again = Some(sent);
+                }
+            }
+            Some(_) => SendTimes::include(&mut progress.acked, sent),
+            None if segment.retransmitted => {}
+            None => SendTimes::include(&mut progress.sacked_times, sent),
         }
-    }
-
-    fn count_spurious(&mut self, segment: &Outstanding) {
-        self.stats.spurious_packets += 1;
-        self.delivery.on_lost_undone(&segment.packet);
     }
 
     /// F-RTO, after a timeout. `plain`: it repeats the last one without selective ranges.
@@ -316,12 +369,8 @@ impl<C: Controller> Sender<C> {
         self.stats.undo_count += 1;
         self.stats.f_rto_count += u64::from(!shown);
         self.undo.end();
-        self.controller.on_spurious(now);
-        let (delivery, stats) = (&mut self.delivery, &mut self.stats);
-        self.board.exonerate(|packet| {
-            delivery.on_lost_undone(packet);
-            stats.spurious_packets += 1;
-        });
+        self.controller.on_spurious(now, self.delivery.delivered());
+        self.stats.spurious_packets += self.board.exonerate();
         self.sack.forget();
         self.urgent = Urgent::Nothing;
         if self.recovering() {

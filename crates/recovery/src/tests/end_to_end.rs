@@ -4,7 +4,7 @@ use paceline_congestion::{CaState, Ecn, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Rate};
 
 use super::harness::{Fate, MSS, Told, Window, World, at, ms};
-use crate::{Acknowledgment, Segment, Sender, SenderConfig};
+use crate::{Acknowledgment, Block, Segment, Sender, SenderConfig};
 
 const LOSS: Told = Told::Loss {
     starts_range: true,
@@ -295,7 +295,8 @@ fn a_late_segment_taken_for_lost_is_undone() {
         ),
         (1, 1, 1)
     );
-    assert_eq!(world.sender.delivery().lost(), Bytes::ZERO);
+    // `C.lost` is a lifetime total (draft-ietf-ccwg-bbr-06 2.2): what was marked lost stays in it.
+    assert_eq!(world.sender.delivery().lost(), Bytes::new(1000));
 }
 
 #[test]
@@ -530,7 +531,7 @@ fn a_window_below_a_segment_is_carried_by_the_pacer() {
     assert_eq!(world.sender.stats().rto_count, 0);
 }
 
-/// What the controller sees of each acknowledgment: RTT and the receiver's delay, in microseconds.
+/// What the controller sees of each acknowledgment: the network's RTT and the receiver's delay, in microseconds.
 fn round_trips(ets: bool) -> Vec<(Option<u64>, Option<u64>)> {
     let mut world = World::new(Window::new(2), direct, direct);
     world.sender = Sender::new(
@@ -556,7 +557,7 @@ fn round_trips(ets: bool) -> Vec<(Option<u64>, Option<u64>)> {
         .controller()
         .acks
         .iter()
-        .map(|ack| (ack.rtt.map(micros), ack.receiver_delay.map(micros)))
+        .map(|ack| (ack.network_rtt.map(micros), ack.receiver_delay.map(micros)))
         .collect()
 }
 
@@ -565,7 +566,7 @@ fn the_ets_option_tells_the_receivers_delay_as_its_units_hold_it() {
     let plain = [(Some(40_000), None), (Some(55_400), None)];
     assert_eq!(round_trips(false), plain);
     // 15.4 ms do not fit into 13 bits of microseconds: 16 ms.
-    let told = [(Some(40_000), Some(0)), (Some(55_400), Some(16_000))];
+    let told = [(Some(40_000), Some(0)), (Some(39_400), Some(16_000))];
     assert_eq!(round_trips(true), told);
 }
 
@@ -592,10 +593,86 @@ fn the_ets_option_speaks_of_the_earliest_segment_and_of_advances_only() {
         .acks
         .iter()
         .take(3)
-        .map(|ack| (ack.una_advanced, ack.rtt, ack.receiver_delay))
+        .map(|ack| {
+            let network = (ack.network_rtt, ack.receiver_delay);
+            (ack.una_advanced, ack.rtt, network)
+        })
         .collect();
     // Each second segment is acknowledged at once, the one before it a millisecond late.
-    assert_eq!(seen[..2], [(true, Some(ms(41)), Some(ms(1))); 2]);
-    // A selective acknowledgment echoes a segment of long ago.
-    assert_eq!(seen[2], (false, Some(ms(40)), None));
+    assert_eq!(
+        seen[..2],
+        [(true, Some(ms(40)), (Some(ms(40)), Some(ms(1)))); 2]
+    );
+    // A selective acknowledgment echoes a segment of long ago: it does not say.
+    assert_eq!(seen[2], (false, Some(ms(40)), (None, None)));
+}
+
+/// draft-ietf-ccwg-bbr-06 5.5.7.1: of several segments that are acknowledged the earliest gives
+/// the timeout's RTT, the latest the controller's.
+#[test]
+fn the_timeout_measures_the_earliest_segment_and_the_controller_the_latest() {
+    let mut sender = Sender::new(
+        SenderConfig {
+            mss: MSS,
+            ..SenderConfig::default()
+        },
+        Window::new(10),
+        at(0),
+        None,
+    );
+    for time in [0, 3, 5] {
+        sender.write(at(time), u64::from(MSS));
+        assert!(sender.poll_transmit(at(time)).is_some());
+    }
+    sender.on_ack(
+        at(45),
+        &Acknowledgment {
+            ack: 3000,
+            ts_echo: at(0),
+            window: 1 << 20,
+            ..Acknowledgment::default()
+        },
+    );
+    let told = sender.controller().acks.last().map(|ack| ack.rtt);
+    assert_eq!(told, Some(Some(ms(40))));
+    assert_eq!(
+        (sender.srtt(), sender.min_rtt()),
+        (Some(ms(45)), Some(ms(40)))
+    );
+}
+
+/// Karn's algorithm takes the segments that were sent again out, not the others of their
+/// acknowledgment.
+#[test]
+fn an_ambiguous_segment_does_not_take_the_sample_of_another() {
+    let mut sender = Sender::new(
+        SenderConfig {
+            mss: MSS,
+            ..SenderConfig::default()
+        },
+        Window::new(10),
+        at(0),
+        None,
+    );
+    sender.write(at(0), 20_000);
+    while sender.poll_transmit(at(0)).is_some() {}
+    let block = |start, end| Block { start, end };
+    let sack = |blocks: &[Block]| Acknowledgment {
+        blocks: blocks.iter().copied().collect(),
+        window: 1 << 20,
+        ..Acknowledgment::default()
+    };
+    // The tenth arrives alone; one new segment goes, and the reordering timer takes nine for lost.
+    sender.on_ack(at(40), &sack(&[block(9000, 10_000)]));
+    assert_eq!(
+        sender.poll_transmit(at(40)).map(|new| new.seq),
+        Some(10_000)
+    );
+    sender.on_timer(at(50));
+    while sender.poll_transmit(at(50)).is_some() {}
+    // Of the second either copy may have arrived; the new one was sent once.
+    let both = [block(1000, 2000), block(9000, 11_000)];
+    sender.on_ack(at(90), &sack(&both));
+    let told = sender.controller().acks.last().map(|ack| ack.rtt);
+    assert_eq!(told, Some(Some(ms(50))));
 }

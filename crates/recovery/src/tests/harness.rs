@@ -99,7 +99,7 @@ impl Controller for Window {
         self.told.push(Told::Timeout);
         self.cwnd = u64::from(MSS);
     }
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         self.told.push(Told::Spurious);
         self.cwnd = self.full;
     }

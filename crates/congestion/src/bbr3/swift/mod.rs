@@ -173,7 +173,6 @@ impl BbrSwift {
     }
 
     fn multiply(&mut self) {
-        let least = self.bbr.min_pipe_cwnd();
         match self.acts_on {
             ActsOn::Scale => self.scale = self.md.scale(self.scale).max(1),
             ActsOn::Bounds => {
@@ -187,7 +186,8 @@ impl BbrSwift {
                 bbr.set_pacing_rate(bbr.pacing_gain);
                 bbr.bound_cwnd_for_model();
             }
-            ActsOn::Output => self.bbr.cwnd = (self.bbr.cwnd * self.md).max(least),
+            // Rate and window are multiplied where they are read.
+            ActsOn::Output => {}
         }
     }
 
@@ -236,10 +236,10 @@ impl Controller for BbrSwift {
         if self.target_rtt == Duration::ZERO || !ack.sample.has_data {
             return;
         }
-        if let Some(rtt) = ack.rtt {
+        if let Some(rtt) = ack.network_rtt {
             self.network_rtt = match self.signal {
-                Signal::Network => rtt - ack.receiver_delay.unwrap_or(Duration::ZERO),
-                Signal::Total => rtt,
+                Signal::Network => rtt,
+                Signal::Total => rtt + ack.receiver_delay.unwrap_or(Duration::ZERO),
             };
             self.samples.add(self.network_rtt);
             self.answer(ack);
@@ -262,8 +262,8 @@ impl Controller for BbrSwift {
         self.bbr.on_timeout(now, in_flight);
     }
 
-    fn on_spurious(&mut self, now: Instant) {
-        self.bbr.on_spurious(now);
+    fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
+        self.bbr.on_spurious(now, delivered);
     }
 
     fn on_mss(&mut self, mss: u32) {
@@ -274,7 +274,8 @@ impl Controller for BbrSwift {
     fn cwnd(&self) -> Bytes {
         match self.acts_on {
             ActsOn::Scale => Bytes::new(self.scaled(self.bbr.cwnd.get())).max(Bytes::new(1)),
-            ActsOn::Bounds | ActsOn::Output => self.bbr.cwnd,
+            ActsOn::Output => (self.bbr.cwnd * self.md).max(self.bbr.smss()),
+            ActsOn::Bounds => self.bbr.cwnd,
         }
     }
 

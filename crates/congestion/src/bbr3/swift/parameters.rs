@@ -23,7 +23,7 @@ choice! {
         Scale = "scale" default,
         /// The short-term bounds of the model, which the next probe for bandwidth lifts.
         Bounds = "bounds",
-        /// The pacing rate of this ACK alone, and the window, which BBR grows again.
+        /// The pacing rate and the window of this ACK alone; BBR's own stay as they are.
         Output = "output",
     }
 }

@@ -34,10 +34,15 @@ fn config() -> Config {
 impl<C: Controller> Flow<C> {
     /// One packet acknowledged; 100 of them are a round.
     fn ack(&mut self, rtt: u64, held: u64) {
+        let ack = self.next(rtt, held);
+        self.cc.on_ack(&ack);
+    }
+
+    fn next(&mut self, rtt: u64, held: u64) -> Ack {
         self.now += us(1);
         self.delivered += MSS;
         let flight = 100 * MSS;
-        self.cc.on_ack(&Ack {
+        Ack {
             now: self.now,
             sample: RateSample {
                 has_data: true,
@@ -54,6 +59,7 @@ impl<C: Controller> Flow<C> {
             in_flight: Bytes::new(flight - MSS),
             delivered: Bytes::new(self.delivered),
             lost: Bytes::ZERO,
+            sent: Bytes::new(self.delivered) + Bytes::new(flight - MSS),
             rtt: Some(us(rtt)),
             srtt: us(rtt),
             min_rtt: us(50),
@@ -62,9 +68,10 @@ impl<C: Controller> Flow<C> {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(us(rtt - held)),
             receiver_delay: (held > 0).then(|| us(held)),
             ece: true,
-        });
+        }
     }
 }
 
@@ -213,6 +220,18 @@ fn what_the_receiver_took_does_not_count_unless_asked() {
     }
 }
 
+/// Where receivers say what they took, an ACK that does not (it only SACKs) tells nothing of the
+/// network's round trip.
+#[test]
+fn an_ack_without_the_receivers_delay_is_no_sample() {
+    let mut flow = Flow::cruising(&[("acts_on", choice("output"))]);
+    flow.ack(90, 10);
+    let mut silent = flow.next(400, 0);
+    silent.network_rtt = None;
+    flow.cc.on_ack(&silent);
+    assert_eq!((flow.cc.network_rtt, flow.cc.md), (us(80), Gain::ONE));
+}
+
 #[test]
 fn the_lasting_factor_multiplies_window_and_rate_and_grows_back() {
     let mut flow = Flow::lasting(&[
@@ -270,18 +289,20 @@ fn the_output_of_an_ack_is_its_own() {
     flow.ack(200, 0);
     let cut = flow.cc.pacing_rate().map_or(0, Rate::bps);
     assert!((ratio(cut, rate) - 0.6).abs() < 1e-3);
+    assert!((ratio(flow.cc.cwnd().get(), cwnd.get()) - 0.6).abs() < 0.02);
     flow.ack(90, 0);
     assert_eq!(flow.cc.pacing_rate().map(Rate::bps), Some(rate));
-    flow.round(200);
-    flow.round(200);
-    assert!(flow.cc.cwnd() < cwnd);
-    // On every ACK, without growth in between, it would fall below BBR's floor.
-    let mut flow = Flow::cruising(&[("acts_on", choice("output"))]);
-    flow.cc.md = Gain::from_millionths(500_000);
-    for _ in 0..50 {
-        flow.cc.multiply();
+    assert!(flow.cc.cwnd() >= cwnd);
+    // The same delay all through a round is the same cut, not its hundredth power.
+    for _ in 0..98 {
+        flow.ack(200, 0);
     }
-    assert_eq!(flow.cc.cwnd(), Bytes::new(4 * MSS));
+    let (window, of_bbr) = (flow.cc.cwnd(), flow.cc.bbr.cwnd);
+    assert_eq!(window, of_bbr * Gain::from_millionths(600_000));
+    assert!(of_bbr >= cwnd);
+    // The window is never less than a packet.
+    flow.cc.bbr.cwnd = Bytes::new(MSS);
+    assert_eq!(flow.cc.cwnd(), Bytes::new(MSS));
 }
 
 #[test]

@@ -175,6 +175,7 @@ impl Path {
             in_flight: self.in_flight,
             delivered: self.delivery.delivered(),
             lost: self.delivery.lost(),
+            sent: self.delivery.delivered() + self.delivery.lost() + self.in_flight,
             rtt: Some(rtt),
             srtt: self.srtt,
             min_rtt: self.rtt,
@@ -183,6 +184,7 @@ impl Path {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(rtt),
             receiver_delay: None,
             ece: false,
         });
@@ -324,7 +326,7 @@ fn high_loss_ends_startup_and_undo_returns_to_it() {
     assert_eq!(path.bbr.undo_state, UndoState::Startup);
     assert!(path.bbr.full_bw_now && path.bbr.full_bw_reached);
     assert!(!path.bbr.inflight_longterm.is_infinite());
-    path.bbr.on_spurious(path.now);
+    path.bbr.on_spurious(path.now, path.delivery.delivered());
     assert_eq!(path.bbr.phase(), "Startup");
     assert!(!path.bbr.full_bw_reached && path.bbr.inflight_longterm.is_infinite());
     assert_eq!(path.bbr.undo_state, UndoState::None);
@@ -357,7 +359,7 @@ fn loss_in_up_cuts_the_longterm_bound_once_and_undo_lifts_it() {
         path.bbr.inflight_longterm, cut,
         "reacted twice to one probe"
     );
-    path.bbr.on_spurious(path.now);
+    path.bbr.on_spurious(path.now, path.delivery.delivered());
     assert!(path.bbr.inflight_longterm.is_infinite());
     assert_eq!(path.bbr.phase(), "ProbeBW_REFILL");
 }

@@ -91,11 +91,12 @@ proptest! {
                     bbr.on_ack(&Ack {
                         now, sample, newly_acked: size, newly_lost: Bytes::ZERO,
                         newly_marked: Bytes::ZERO, prior_in_flight, in_flight,
-                        delivered: delivery.delivered(), lost: delivery.lost(),
+                        delivered: delivery.delivered(), lost: delivery.lost(), sent: delivery.sent(),
                         rtt: (rtt > 0).then(|| Duration::from_nanos(rtt)),
                         srtt: Duration::from_nanos(rtt), min_rtt: Duration::from_nanos(rtt),
                         cwnd_limited: limited, ca_state: CaState::Open, una_advanced: true,
-                        delayed: false, one_way_delay: None, receiver_delay: None, ece: false,
+                        delayed: false, one_way_delay: None, network_rtt: None, receiver_delay: None,
+                        ece: false,
                     });
                     if sample.has_data {
                         prop_assert!(bbr.cwnd() >= bbr.min_pipe_cwnd());
@@ -114,7 +115,7 @@ proptest! {
                 Op::Enter => bbr.on_recovery_enter(now, in_flight),
                 Op::Exit => bbr.on_recovery_exit(now),
                 Op::Timeout => bbr.on_timeout(now, in_flight),
-                Op::Spurious => bbr.on_spurious(now),
+                Op::Spurious => bbr.on_spurious(now, Bytes::ZERO),
             }
             prop_assert!(bbr.cwnd() > Bytes::ZERO);
             prop_assert!(bbr.pacing_rate().unwrap() > Rate::ZERO);

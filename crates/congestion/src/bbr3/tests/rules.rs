@@ -30,6 +30,7 @@ fn ack() -> Ack {
         in_flight: Bytes::new(99_000),
         delivered: Bytes::new(1000),
         lost: Bytes::ZERO,
+        sent: Bytes::new(1000) + Bytes::new(99_000),
         rtt: None,
         srtt: Duration::from_millis(40),
         min_rtt: Duration::from_millis(40),
@@ -38,6 +39,7 @@ fn ack() -> Ack {
         una_advanced: true,
         delayed: false,
         one_way_delay: None,
+        network_rtt: None,
         receiver_delay: None,
         ece: false,
     }

@@ -113,7 +113,7 @@ fn ledbat_halves_on_loss_and_falls_to_one_packet_on_timeout() {
     let before = flow.cwnd();
     flow.recover();
     assert_eq!(flow.cwnd(), before / 2);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.cwnd(), before);
     flow.controller.on_timeout(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.controller.phase()), (MSS, "Loss"));

@@ -73,6 +73,8 @@ impl Flow {
             in_flight: prior - Bytes::new(packets * MSS),
             delivered: Bytes::new(self.delivered),
             lost: Bytes::new(self.lost),
+            sent: Bytes::new(self.delivered) + Bytes::new(self.lost) + prior
+                - Bytes::new(packets * MSS),
             rtt: Some(rtt),
             srtt: rtt,
             min_rtt: BASE,
@@ -82,6 +84,7 @@ impl Flow {
             delayed: false,
             // Half of the base, and clocks that differ by a second.
             one_way_delay: Some(Duration::from_secs(1) + rtt - BASE / 2),
+            network_rtt: Some(rtt),
             receiver_delay: None,
             ece: false,
         });

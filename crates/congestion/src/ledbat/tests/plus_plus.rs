@@ -442,16 +442,16 @@ fn a_spurious_episode_is_undone() {
     let before = (flow.cwnd(), flow.ssthresh());
     flow.controller.on_recovery_enter(flow.now, Bytes::ZERO);
     flow.controller.on_timeout(flow.now, Bytes::ZERO);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.ssthresh()), before);
     // Nothing is given back twice, nor lifts a slowdown.
     flow.recover();
-    flow.controller.on_spurious(flow.now);
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.ssthresh()), before);
     flow.until("Slowdown", BASE + ms(46));
     flow.recover();
-    flow.controller.on_spurious(flow.now);
+    flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.cwnd(), 2 * MSS);
     assert!(flow.ssthresh() >= before.1);
 }

@@ -56,6 +56,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             in_flight: Bytes::new(volumes.2),
             delivered: Bytes::new(volumes.3),
             lost: Bytes::ZERO,
+            sent: Bytes::new(volumes.3) + Bytes::new(volumes.2),
             rtt: delays.0,
             srtt: delays.1,
             min_rtt: delays.1,
@@ -64,6 +65,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             una_advanced: flags.1,
             delayed: false,
             one_way_delay: delays.2,
+            network_rtt: delays.0,
             receiver_delay: None,
             ece: false,
         })
@@ -133,7 +135,7 @@ proptest! {
                 Event::Enter(now) => controller.on_recovery_enter(*now, Bytes::ZERO),
                 Event::Exit(now) => controller.on_recovery_exit(*now),
                 Event::Timeout(now) => controller.on_timeout(*now, Bytes::ZERO),
-                Event::Spurious(now) => controller.on_spurious(*now),
+                Event::Spurious(now) => controller.on_spurious(*now, Bytes::ZERO),
                 Event::Mss(changed) => {
                     controller.on_mss(*changed);
                     mss = Bytes::new(u64::from((*changed).max(1)));

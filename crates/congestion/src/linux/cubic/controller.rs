@@ -78,9 +78,8 @@ impl Cubic {
     }
 
     /// Sequence numbers as they stand.
-    fn set_sequence(&mut self, resolved: Bytes, in_flight: Bytes) {
-        self.sk.snd_una = resolved.get() as u32;
-        self.sk.snd_nxt = (resolved + in_flight).get() as u32;
+    fn set_unresolved(&mut self, in_flight: Bytes) {
+        self.sk.snd_una = self.sk.snd_nxt.wrapping_sub(in_flight.get() as u32);
     }
 
     /// A reduction that can be undone begins (`tcp_current_ssthresh`, `tcp_init_undo`).
@@ -131,12 +130,13 @@ impl Controller for Cubic {
     }
 
     fn on_loss(&mut self, loss: &Lost) {
-        self.set_sequence(loss.delivered + loss.lost, loss.in_flight);
+        self.set_unresolved(loss.in_flight);
     }
 
     fn on_ack(&mut self, ack: &Ack) {
         self.at(ack.now);
-        self.set_sequence(ack.delivered + ack.lost, ack.in_flight);
+        self.sk.snd_nxt = ack.sent.get() as u32;
+        self.set_unresolved(ack.in_flight);
         self.ca_state = ack.ca_state;
         if ack.una_advanced {
             self.timeout_outstanding = false;
@@ -205,7 +205,7 @@ impl Controller for Cubic {
     }
 
     /// `tcp_undo_cwnd_reduction`.
-    fn on_spurious(&mut self, _now: Instant) {
+    fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {
         if let Some(prior_ssthresh) = self.undo.take() {
             self.sk.cwnd = self.sk.undo_cwnd();
             self.sk.ssthresh = self.sk.ssthresh.max(prior_ssthresh);

@@ -60,6 +60,7 @@ impl Flow {
             in_flight: window - Bytes::new(MSS),
             delivered: Bytes::new(self.delivered),
             lost: Bytes::new(self.lost),
+            sent: Bytes::new(self.delivered) + Bytes::new(self.lost) + window - Bytes::new(MSS),
             rtt: Some(rtt),
             srtt: RTT,
             min_rtt: RTT,
@@ -68,6 +69,7 @@ impl Flow {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(rtt),
             receiver_delay: None,
             ece,
         });
@@ -190,11 +192,11 @@ fn a_spurious_episode_gives_the_window_back() {
     let mut flow = Flow::new(100, &[]);
     flow.recover();
     assert_eq!((flow.window(), flow.threshold()), (70, Some(70)));
-    flow.cubic.on_spurious(flow.now);
+    flow.cubic.on_spurious(flow.now, Bytes::ZERO);
     flow.recovered();
     // The threshold is three quarters of the window at least (tcp_current_ssthresh).
     assert_eq!((flow.window(), flow.threshold()), (100, None));
-    flow.cubic.on_spurious(flow.now);
+    flow.cubic.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.window(), 100);
 }
 
@@ -231,6 +233,7 @@ fn blank(flow: &Flow) -> Ack {
         in_flight: flow.cubic.cwnd(),
         delivered: Bytes::new(flow.delivered),
         lost: Bytes::new(flow.lost),
+        sent: Bytes::new(flow.delivered) + Bytes::new(flow.lost) + flow.cubic.cwnd(),
         rtt: Some(RTT * 2),
         srtt: RTT,
         min_rtt: RTT,
@@ -239,6 +242,7 @@ fn blank(flow: &Flow) -> Ack {
         una_advanced: true,
         delayed: false,
         one_way_delay: None,
+        network_rtt: Some(RTT * 2),
         receiver_delay: None,
         ece: false,
     }

@@ -73,6 +73,7 @@ impl Flow {
             in_flight: packets(self.in_flight),
             delivered: packets(self.delivered),
             lost: packets(self.lost),
+            sent: packets(self.delivered) + packets(self.lost) + packets(self.in_flight),
             rtt: Some(RTT),
             srtt: RTT,
             min_rtt: RTT,
@@ -81,6 +82,7 @@ impl Flow {
             una_advanced: true,
             delayed: false,
             one_way_delay: None,
+            network_rtt: Some(RTT),
             receiver_delay: None,
             ece,
         });
@@ -284,7 +286,7 @@ fn a_spurious_episode_returns_the_window() {
             flow.ack(1, false);
         }
         assert!(flow.cc.cwnd() <= packets(90));
-        flow.cc.on_spurious(flow.now);
+        flow.cc.on_spurious(flow.now, Bytes::ZERO);
         flow.leave();
         flow.ack(1, false);
         assert!(
