@@ -18,7 +18,7 @@ use crate::rack::Rack;
 use crate::rtt::RttEstimator;
 use crate::sack::Sack;
 use crate::scoreboard::Scoreboard;
-use crate::tlp::Tlp;
+use crate::tlp::{Probed, Tlp};
 use crate::undo::Undo;
 use crate::usage::WindowUsage;
 use crate::{Block, Recovery, SackBlocks, Segment, SenderConfig, SenderStats};
@@ -287,6 +287,17 @@ impl<C: Controller> Sender<C> {
             .or_else(|| self.again(self.board.last_index()?))
     }
 
+    /// The transmission that a probe repeats.
+    fn probed(&self, next: Next) -> Option<Probed> {
+        let Next::Again(index, _) = next else {
+            return None;
+        };
+        self.board.get(index).map(|segment| Probed {
+            packet: segment.packet,
+            retransmission: segment.retransmitted,
+        })
+    }
+
     fn window(&self) -> u64 {
         let cwnd = self.controller.cwnd().get();
         match &self.prr {
@@ -351,6 +362,7 @@ impl<C: Controller> Sender<C> {
             in_flight,
             app_limited: self.delivery.is_app_limited(),
         });
+        let probed = if probe { self.probed(next) } else { None };
         let packet = self.delivery.on_send(now, len, in_flight);
         let mut first = false;
         let mut retransmission = true;
@@ -397,7 +409,7 @@ impl<C: Controller> Sender<C> {
             self.rto = Some(self.rtt.expiry(now));
         }
         if probe {
-            self.tlp.on_probe(nxt, retransmission);
+            self.tlp.on_probe(nxt, probed);
             self.stats.tlp_count += 1;
         } else if !retransmission {
             self.arm_probe(now);

@@ -1,14 +1,23 @@
 //! Tail loss probes (RFC 8985 section 7).
 
+use paceline_congestion::PacketState;
 use paceline_units::{Duration, Instant};
 
 use crate::Block;
 
+/// The transmission that a probe repeated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probed {
+    pub packet: PacketState,
+    /// Whether it was itself a retransmission.
+    pub retransmission: bool,
+}
+
 /// The RFC's `TLP.` state and the probe timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tlp {
-    /// `TLP.end_seq` while a probe is outstanding, and `TLP.is_retrans`.
-    probe: Option<(u64, bool)>,
+    /// `TLP.end_seq` while a probe is outstanding, and what it repeats (`TLP.is_retrans`).
+    probe: Option<(u64, Option<Probed>)>,
     /// Whether an RTT was measured since the last probe.
     measured: bool,
     /// When the probe timer expires.
@@ -55,9 +64,9 @@ impl Tlp {
         self.deadline
     }
 
-    /// 7.3: a probe went, with `end` the end of everything sent.
-    pub(crate) fn on_probe(&mut self, end: u64, retransmission: bool) {
-        self.probe = Some((end, retransmission));
+    /// 7.3: a probe went, with `end` the end of everything sent; `probed` if it was no new data.
+    pub(crate) fn on_probe(&mut self, end: u64, probed: Option<Probed>) {
+        self.probe = Some((end, probed));
         self.measured = false;
         self.deadline = None;
     }
@@ -75,31 +84,38 @@ impl Tlp {
     /// Whether `duplicate` reports the probe itself.
     pub(crate) fn is_duplicate(&self, duplicate: Block) -> bool {
         self.probe
-            .is_some_and(|(end, retransmission)| retransmission && duplicate.end == end)
+            .is_some_and(|(end, probed)| probed.is_some() && duplicate.end == end)
     }
 
-    /// 7.4.2: whether the acknowledgment shows that the probe repaired a loss.
+    /// 7.4.2: what the probe has repaired, if the acknowledgment shows that it was lost.
     /// `plain` says that it repeats the last one without selective ranges.
-    pub(crate) fn repaired(&mut self, ack: u64, duplicate: Option<Block>, plain: bool) -> bool {
-        let Some((end, retransmission)) = self.probe.filter(|(end, _)| ack >= *end) else {
-            return false;
-        };
-        if !retransmission || plain || duplicate.is_some_and(|duplicate| duplicate.end == end) {
-            // New data was acknowledged, or both transmissions arrived.
+    pub(crate) fn repaired(
+        &mut self,
+        ack: u64,
+        duplicate: Option<Block>,
+        plain: bool,
+    ) -> Option<Probed> {
+        let (end, probed) = self.probe.filter(|(end, _)| ack >= *end)?;
+        let both = plain || duplicate.is_some_and(|duplicate| duplicate.end == end);
+        let probed = probed.filter(|_| !both);
+        if probed.is_none() || ack > end {
+            // New data was acknowledged, or both transmissions arrived, or it is repaired.
             self.probe = None;
-            return false;
         }
-        let repaired = ack > end;
-        if repaired {
-            self.probe = None;
-        }
-        repaired
+        probed.filter(|_| ack > end)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn probed() -> Option<Probed> {
+        Some(Probed {
+            packet: PacketState::default(),
+            retransmission: false,
+        })
+    }
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -125,10 +141,10 @@ mod tests {
     #[test]
     fn one_probe_until_an_rtt_is_measured() {
         let mut tlp = Tlp::default();
-        tlp.on_probe(1000, false);
+        tlp.on_probe(1000, None);
         tlp.arm(at(5), Some(ms(40)), None, None);
         assert_eq!(tlp.deadline(), None);
-        assert!(!tlp.repaired(1000, None, false));
+        assert!(tlp.repaired(1000, None, false).is_none());
         tlp.arm(at(5), Some(ms(40)), None, None);
         assert_eq!(tlp.deadline(), None);
         tlp.on_rtt();
@@ -139,11 +155,11 @@ mod tests {
     #[test]
     fn a_repaired_loss_shows_when_later_data_is_acknowledged() {
         let mut tlp = Tlp::default();
-        tlp.on_probe(1000, true);
-        assert!(!tlp.repaired(900, None, false));
-        assert!(!tlp.repaired(1000, None, false));
-        assert!(tlp.repaired(1500, None, false));
-        assert!(!tlp.repaired(2000, None, false));
+        tlp.on_probe(1000, probed());
+        assert!(tlp.repaired(900, None, false).is_none());
+        assert!(tlp.repaired(1000, None, false).is_none());
+        assert!(tlp.repaired(1500, None, false).is_some());
+        assert!(tlp.repaired(2000, None, false).is_none());
     }
 
     #[test]
@@ -153,12 +169,12 @@ mod tests {
             end: 1000,
         };
         let mut tlp = Tlp::default();
-        tlp.on_probe(1000, true);
+        tlp.on_probe(1000, probed());
         assert!(tlp.is_duplicate(duplicate));
-        assert!(!tlp.repaired(1000, Some(duplicate), false));
-        assert!(!tlp.repaired(1500, None, false));
-        tlp.on_probe(1000, true);
-        assert!(!tlp.repaired(1000, None, true));
-        assert!(!tlp.repaired(1500, None, false));
+        assert!(tlp.repaired(1000, Some(duplicate), false).is_none());
+        assert!(tlp.repaired(1500, None, false).is_none());
+        tlp.on_probe(1000, probed());
+        assert!(tlp.repaired(1000, None, true).is_none());
+        assert!(tlp.repaired(1500, None, false).is_none());
     }
 }

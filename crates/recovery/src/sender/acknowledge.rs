@@ -147,22 +147,30 @@ impl<C: Controller> Sender<C> {
         let needless = duplicate.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
         self.rack
             .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
+        // The end of an episode comes before what is new: a controller that hears of a loss first
+        // would take it for one of the episode's.
+        if exiting {
+            self.leave_recovery(now);
+        }
         let signs = Signs {
             advanced: self.board.una() - prior_una,
             sacks: progress.sacked,
             duplicate: plain && outstanding && self.window_end == prior_end,
             exiting,
         };
-        let lost = self.detect_losses(now, signs);
+        let mut lost = self.detect_losses(now, signs);
 
         let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
-        if exiting {
-            self.leave_recovery(now);
+        let repaired = repaired.filter(|_| !self.recovering());
+        if let Some(probed) = &repaired {
+            lost += self.lose_repaired(now, probed);
         }
         let recover_fs = (self.board.nxt() - prior_una).saturating_sub(prior_sacked);
         let entered = self.enter_recovery(now, recover_fs);
-        if repaired && !entered && !self.recovering() {
-            // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once.
+        if repaired.is_some() && !entered {
+            // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once. It is
+            // proven: what a late duplicate would undo is no longer there.
+            self.undo.end();
             self.controller
                 .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
             self.controller.on_recovery_exit(now);

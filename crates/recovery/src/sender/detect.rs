@@ -7,6 +7,8 @@ use paceline_units::{Bytes, Duration, Instant};
 use super::{Sender, Urgent};
 use crate::Recovery;
 use crate::sack::Sack;
+use crate::scoreboard::LostTransmission;
+use crate::tlp::Probed;
 
 /// What an acknowledgment was, for the detection of losses.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +62,12 @@ impl<C: Controller> Sender<C> {
     }
 
     /// RFC 5681 section 4.3: the loss of a retransmission is a second sign of
-    /// congestion, here once for all that were sent since the last reduction.
+    /// congestion, here once for all that were sent since the last reduction. With PRR it is none
+    /// within fast recovery, as in Linux; after a timeout [`Self::enter_recovery`] answers it.
     fn reduce_again(&mut self, now: Instant) {
+        if self.state == CaState::Loss {
+            return;
+        }
         let again = std::mem::take(&mut self.is_again);
         if again
             && self.config.recovery == Recovery::Rack
@@ -152,6 +158,24 @@ impl<C: Controller> Sender<C> {
         let Some(lost) = self.board.mark_lost(index) else {
             return 0;
         };
+        self.is_again |= lost.retransmission && lost.number >= self.reduced_at;
+        self.count_lost(now, &lost)
+    }
+
+    /// RFC 8985 7.4.2: a transmission was lost that a probe has repaired since.
+    pub(super) fn lose_repaired(&mut self, now: Instant, probed: &Probed) -> u64 {
+        self.count_lost(
+            now,
+            &LostTransmission {
+                packet: probed.packet,
+                starts_range: true,
+                retransmission: probed.retransmission,
+                number: 0,
+            },
+        )
+    }
+
+    fn count_lost(&mut self, now: Instant, lost: &LostTransmission) -> u64 {
         self.delivery.on_lost(&lost.packet);
         self.stats.lost_packets += 1;
         self.controller.on_loss(&Lost {
@@ -163,7 +187,6 @@ impl<C: Controller> Sender<C> {
             starts_range: lost.starts_range,
             retransmission: lost.retransmission,
         });
-        self.is_again |= lost.retransmission && lost.number >= self.reduced_at;
         u64::from(lost.packet.size)
     }
 }

@@ -13,15 +13,21 @@ impl<C: Controller> Sender<C> {
     }
 
     /// Enters fast recovery if something is lost. Losses of data sent during
-    /// the last episode open a new one when that is over.
+    /// the last episode open a new one when that is over. After a timeout the loss of what was sent
+    /// since, and sent again, is a second sign of congestion (RFC 5681 section 4.3): fast recovery
+    /// goes on with the episode, as in Linux.
     pub(super) fn enter_recovery(&mut self, now: Instant, recover_fs: u64) -> bool {
-        if self.recovering() || self.board.lost_count() == 0 {
+        let again = self.state == CaState::Loss && std::mem::take(&mut self.is_again);
+        if (self.recovering() && !again) || self.board.lost_count() == 0 {
             return false;
         }
         self.state = CaState::Recovery;
         self.recovery_point = self.board.nxt();
-        self.undo
-            .begin(self.board.una(), self.board.retransmitted_count());
+        self.frto.end();
+        if !again {
+            self.undo
+                .begin(self.board.una(), self.board.retransmitted_count());
+        }
         self.tlp.reset();
         self.stats.recovery_count += 1;
         self.controller
@@ -105,6 +111,7 @@ impl<C: Controller> Sender<C> {
         self.tlp.reset();
         self.newreno.on_timeout(self.board.nxt());
         self.reduced_at = self.board.next_number();
+        self.is_again = false;
         self.reorder = None;
         self.stats.rto_count += 1;
         self.controller

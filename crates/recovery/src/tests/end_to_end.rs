@@ -209,7 +209,10 @@ fn a_lost_tail_is_probed_and_counts_as_one_congestion_signal() {
         ),
         (1, 0, 1)
     );
-    assert_eq!(world.sender.controller().story(), [Told::Enter, Told::Exit]);
+    assert_eq!(
+        world.sender.controller().story(),
+        [LOSS, Told::Enter, Told::Exit]
+    );
 }
 
 #[test]

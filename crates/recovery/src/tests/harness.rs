@@ -44,6 +44,7 @@ pub(super) struct Window {
     pub slow_start: bool,
     pub told: Vec<Told>,
     pub acks: Vec<Ack>,
+    pub losses: Vec<Lost>,
 }
 
 impl Window {
@@ -58,6 +59,7 @@ impl Window {
             slow_start: false,
             told: Vec::new(),
             acks: Vec::new(),
+            losses: Vec::new(),
         }
     }
 
@@ -75,6 +77,7 @@ impl Window {
 impl Controller for Window {
     fn on_send(&mut self, _sent: &Sent) {}
     fn on_loss(&mut self, loss: &Lost) {
+        self.losses.push(*loss);
         self.told.push(Told::Loss {
             starts_range: loss.starts_range,
             again: loss.retransmission,

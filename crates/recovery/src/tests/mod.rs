@@ -2,6 +2,7 @@
 
 mod adversary;
 mod end_to_end;
+mod episodes;
 mod harness;
 mod timeouts;
 mod variants;

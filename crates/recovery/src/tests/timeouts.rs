@@ -317,3 +317,31 @@ fn a_timeout_within_fast_recovery_is_undone_with_it() {
     );
     assert_eq!(world.sender.stats().f_rto_count, 0);
 }
+
+/// Linux's `tcp_fastretrans_alert`, RFC 5681 section 4.3: what is sent again after a timeout and
+/// lost again is a second sign of congestion, with PRR and without.
+#[test]
+fn a_retransmission_lost_after_a_timeout_reduces_again() {
+    for recovery in [crate::Recovery::RackPrr, crate::Recovery::Rack] {
+        let config = SenderConfig {
+            recovery,
+            ..F_RTO_ALONE
+        };
+        let mut again = false;
+        let data = |_: u64, segment: &Segment| {
+            let blackout = segment.sent >= at(100) && segment.sent < at(700);
+            let hit = !blackout && segment.retransmission && segment.seq == 33_000;
+            let lost = blackout || (hit && !std::mem::replace(&mut again, true));
+            if lost { vec![] } else { vec![ms(20)] }
+        };
+        let mut world = world(config, data, direct);
+        finish(&mut world);
+        let mut told = moves(&world.sender.controller().told);
+        told.dedup();
+        assert_eq!(
+            told,
+            [Told::Timeout, Told::Enter, Told::Exit],
+            "{recovery:?}"
+        );
+    }
+}
