@@ -16,6 +16,9 @@ pub struct Config {
     pub now: Instant,
     /// Smoothed RTT, when the handshake has measured one.
     pub srtt: Option<Duration>,
+    /// Whether acknowledgments are selective, so that more than one loss a round trip is found
+    /// (the draft's `C.has_selective_acks`).
+    pub has_selective_acks: bool,
 }
 
 /// A packet is about to be sent. All volumes are as they stand *before* it is counted.
@@ -175,13 +178,17 @@ pub trait Described {
 ///
 /// The transport calls in this order for one incoming acknowledgment:
 /// [`on_spurious`](Self::on_spurious) if it shows that the episode's losses were none,
+/// [`on_recovery_exit`](Self::on_recovery_exit) if the episode is over,
 /// [`on_loss`](Self::on_loss) for each packet newly declared lost,
-/// [`on_recovery_enter`](Self::on_recovery_enter) or
-/// [`on_recovery_exit`](Self::on_recovery_exit) if the state changed, and last
+/// [`on_recovery_enter`](Self::on_recovery_enter) if they open an episode, and last
 /// [`on_ack`](Self::on_ack), once. Losses that a timer declares come without an ACK.
 pub trait Controller {
     /// A packet is about to be sent.
     fn on_send(&mut self, _sent: &Sent) {}
+
+    /// Data goes again after nothing was sent for longer than the retransmission timeout, and
+    /// nothing is in flight (RFC 5681 section 4.1). Comes before [`Self::on_send`].
+    fn on_idle_restart(&mut self, _now: Instant) {}
 
     /// A packet was declared lost.
     fn on_loss(&mut self, _loss: &Lost) {}

@@ -5,7 +5,7 @@ use paceline_units::{Bytes, Gain, Instant, parameters};
 
 use crate::options::choice;
 use crate::state::state;
-use crate::window::{Phase, Settings, Window, by_window};
+use crate::window::{AfterIdle, Phase, Settings, Window, by_window};
 use crate::{Ack, CaState, Config, Controller, Described, Value};
 
 choice! {
@@ -35,6 +35,8 @@ parameters! {
         initial_ssthresh: AnyBytes = Bytes::INFINITE;
         /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
         pacing: Flag = false;
+        /// After nothing was sent for an RTO: begin again with the initial window (RFC 5681 4.1), or keep the window
+        after_idle: Choice(AfterIdle) = AfterIdle::Restart;
     }
 }
 
@@ -47,6 +49,7 @@ impl From<Parameters> for Settings {
             hystart: false,
             pacing: p.pacing,
             ecn: true,
+            after_idle: p.after_idle,
         }
     }
 }
@@ -167,6 +170,12 @@ impl Controller for Dctcp {
             }
         }
         self.window.end_ack(ack);
+    }
+
+    fn on_idle_restart(&mut self, _now: Instant) {
+        if self.window.restart() {
+            self.growth = Bytes::ZERO;
+        }
     }
 
     /// A loss is answered as by Reno (RFC 8257 section 3.4).

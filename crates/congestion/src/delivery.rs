@@ -150,6 +150,24 @@ impl Delivery {
         }
     }
 
+    /// Without SACK: a duplicate acknowledgment tells of `bytes` that have arrived, nobody knows
+    /// which (4.1.3.5.1). They count; a sample they give none.
+    pub fn on_duplicate(&mut self, now: Instant, bytes: Bytes) {
+        self.delivered += bytes;
+        self.delivered_time = now;
+    }
+
+    /// A spurious retransmission of `bytes` was delivered (`C.delivered`, section 2.2).
+    pub fn on_repeated(&mut self, bytes: Bytes) {
+        self.delivered += bytes;
+    }
+
+    /// Of what [`Self::on_delivered`] has told in this ACK, `bytes` were counted by
+    /// [`Self::on_duplicate`].
+    pub fn on_told_before(&mut self, bytes: Bytes) {
+        self.delivered -= bytes;
+    }
+
     /// A transmission was declared lost.
     pub fn on_lost(&mut self, packet: &PacketState) {
         self.lost += Bytes::new(u64::from(packet.size));

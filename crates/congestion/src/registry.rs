@@ -129,6 +129,9 @@ macro_rules! dispatch {
     ($($variant:ident)*) => {
         impl $crate::Controller for AnyController {
             fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent)),* } }
+            fn on_idle_restart(&mut self, now: paceline_units::Instant) {
+                match self { $(Self::$variant(c) => c.on_idle_restart(now)),* }
+            }
             fn on_loss(&mut self, loss: &$crate::Lost) { match self { $(Self::$variant(c) => c.on_loss(loss)),* } }
             fn on_ack(&mut self, ack: &$crate::Ack) { match self { $(Self::$variant(c) => c.on_ack(ack)),* } }
             fn on_recovery_enter(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
@@ -204,6 +207,7 @@ mod tests {
             seed: 1,
             now: Instant::ZERO,
             srtt: Some(Duration::from_millis(40)),
+            has_selective_acks: true,
         };
         for spec in controllers() {
             let recipe = recipe(spec.name, &[]).expect("its defaults");

@@ -69,6 +69,12 @@ impl Controller for Reno {
         self.window.end_ack(ack);
     }
 
+    fn on_idle_restart(&mut self, _now: Instant) {
+        if self.window.restart() {
+            self.bytes_acked = Bytes::ZERO;
+        }
+    }
+
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
         self.window.begin_episode(CaState::Recovery);
         self.reduce();

@@ -4,6 +4,7 @@
 use paceline_units::{Bytes, Duration, Gain, Rate, Value};
 
 use crate::hystart::HyStart;
+use crate::options::choice;
 use crate::state::state;
 use crate::words::words;
 use crate::{Ack, CaState, Config, Ecn};
@@ -67,6 +68,17 @@ pub(crate) struct Settings {
     pub(crate) hystart: bool,
     pub(crate) pacing: bool,
     pub(crate) ecn: bool,
+    pub(crate) after_idle: AfterIdle,
+}
+
+choice! {
+    /// The window after nothing was sent for longer than the retransmission timeout.
+    AfterIdle {
+        /// The initial window at the most, and slow start to the threshold (RFC 5681 4.1).
+        Restart = "restart" default,
+        /// As it was.
+        Keep = "keep",
+    }
 }
 
 /// Declares the parameters of Reno or CUBIC: the default and source of `beta`, the source of the threshold, whether
@@ -91,6 +103,8 @@ macro_rules! window_parameters {
                 pacing: Flag = false;
                 /// Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)
                 ecn: Flag = false;
+                /// After nothing was sent for an RTO: begin again with the initial window (RFC 5681 4.1), or keep the window
+                after_idle: Choice($crate::window::AfterIdle) = $crate::window::AfterIdle::Restart;
             }
         }
 
@@ -103,6 +117,7 @@ macro_rules! window_parameters {
                     hystart: p.hystart,
                     pacing: p.pacing,
                     ecn: p.ecn,
+                    after_idle: p.after_idle,
                 }
             }
         }
@@ -190,6 +205,7 @@ impl EcnGate {
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     mss: Bytes,
+    initial: Bytes,
     cwnd: Bytes,
     ssthresh: Bytes,
     settings: Settings,
@@ -213,6 +229,7 @@ impl Window {
         let mss = Bytes::new(u64::from(config.mss.max(1)));
         let mut window = Self {
             mss,
+            initial: config.initial_window,
             cwnd: config.initial_window.max(mss),
             ssthresh: settings.initial_ssthresh.max(mss * 2),
             settings,
@@ -265,6 +282,18 @@ impl Window {
     pub(crate) fn set_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = ssthresh.max(self.mss * 2);
         self.hystart.end();
+    }
+
+    /// RFC 5681 section 4.1: after a timeout's length without a segment the window is the initial
+    /// one at the most, as there is no longer an ACK clock to send the rest by. The threshold
+    /// stays. True if it made the window smaller.
+    pub(crate) fn restart(&mut self) -> bool {
+        let cut = self.settings.after_idle == AfterIdle::Restart && self.cwnd > self.initial;
+        if cut {
+            self.set_cwnd(self.initial);
+            self.pace(Bytes::ZERO);
+        }
+        cut
     }
 
     /// Fast recovery or recovery from a timeout begins. True at the first

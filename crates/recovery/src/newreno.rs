@@ -1,5 +1,10 @@
 //! NewReno: fast recovery without SACK (RFC 6582), in the impatient variant
 //! (section 4), with limited transmit (RFC 3042).
+//!
+//! A duplicate acknowledgment says that a segment has arrived. The RFC lets the window grow by one
+//! for it, and shrink again by what a partial acknowledgment covers, but for one; here, as in Linux,
+//! the segment leaves what is in flight ([`Scoreboard`](crate::scoreboard::Scoreboard)): the same
+//! may be sent, and the controller hears of what was delivered when it was.
 
 /// What the sender keeps across acknowledgments. Volumes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -8,8 +13,6 @@ pub(crate) struct NewReno {
     /// `recover`: duplicates start no fast retransmit until more than this is
     /// acknowledged. None before the first episode.
     recover: Option<u64>,
-    /// What the window holds above the controller's in fast recovery.
-    inflation: i64,
     /// A partial acknowledgment has restarted the timer of this episode.
     restarted: bool,
 }
@@ -23,32 +26,21 @@ impl NewReno {
         self.dup_acks == Self::DUP_THRESH && self.recover.is_none_or(|recover| una > recover)
     }
 
-    /// Step 3: three segments have left the network.
-    pub(crate) fn enter(&mut self, nxt: u64, mss: u32) {
+    /// An episode begins.
+    pub(crate) fn enter(&mut self, nxt: u64) {
         self.recover = Some(nxt);
-        self.inflation = i64::from(mss) * Self::DUP_THRESH as i64;
         self.restarted = false;
     }
 
-    /// RFC 5681 section 3.2 step 4: a duplicate in fast recovery.
-    pub(crate) fn inflate(&mut self, mss: u32) {
-        self.inflation = self.inflation.saturating_add(i64::from(mss));
-    }
-
-    /// Step 5, a partial acknowledgment of `acked` bytes. Returns whether it
-    /// restarts the timer, as the first one of an episode does.
-    pub(crate) fn on_partial(&mut self, acked: u64, mss: u32) -> bool {
-        self.inflation = self.inflation.saturating_sub_unsigned(acked);
-        if acked >= u64::from(mss) {
-            self.inflate(mss);
-        }
+    /// Step 5, a partial acknowledgment. Returns whether it restarts the timer, as the first one
+    /// of an episode does.
+    pub(crate) fn on_partial(&mut self) -> bool {
         !std::mem::replace(&mut self.restarted, true)
     }
 
     /// New data is acknowledged outside recovery, or an episode is over.
     pub(crate) fn reset(&mut self) {
         self.dup_acks = 0;
-        self.inflation = 0;
     }
 
     /// Step 6: the timer expired.
@@ -60,19 +52,6 @@ impl NewReno {
     /// Whether duplicates have come that started nothing.
     pub(crate) fn is_disordered(&self) -> bool {
         self.dup_acks > 0
-    }
-
-    /// The window in force, where the controller's is `cwnd`: outside recovery
-    /// the first two duplicates let a new segment go each (RFC 3042).
-    pub(crate) fn window(&self, cwnd: u64, mss: u32, recovering: bool, limited: bool) -> u64 {
-        let mss = u64::from(mss);
-        if recovering {
-            cwnd.saturating_add_signed(self.inflation).max(mss)
-        } else if limited {
-            cwnd.saturating_add(self.dup_acks.min(2) * mss)
-        } else {
-            cwnd
-        }
     }
 }
 
@@ -103,33 +82,13 @@ mod tests {
         assert!(third(&mut newreno, 6000));
     }
 
-    /// By hand: ssthresh 5; three duplicates, two more; a partial ACK of four
-    /// segments takes four and gives one back.
+    /// Impatient: the timer is restarted once an episode.
     #[test]
-    fn inflates_and_deflates_by_the_rfc() {
+    fn the_first_partial_acknowledgment_restarts_the_timer() {
         let mut newreno = NewReno::default();
-        newreno.enter(10_000, 1000);
-        let window = |newreno: &NewReno| newreno.window(5000, 1000, true, true);
-        assert_eq!(window(&newreno), 8000);
-        newreno.inflate(1000);
-        newreno.inflate(1000);
-        assert_eq!(window(&newreno), 10_000);
-        assert!(newreno.on_partial(4000, 1000));
-        assert_eq!(window(&newreno), 7000);
-        // Impatient: the timer is not restarted again.
-        assert!(!newreno.on_partial(500, 1000));
-        assert_eq!(window(&newreno), 6500);
-    }
-
-    #[test]
-    fn limited_transmit_lets_two_segments_go() {
-        let mut newreno = NewReno::default();
-        let mut windows = Vec::new();
-        for _ in 0..3 {
-            newreno.on_duplicate(0);
-            windows.push(newreno.window(4000, 1000, false, true));
-        }
-        assert_eq!(windows, [5000, 6000, 6000]);
-        assert_eq!(newreno.window(4000, 1000, false, false), 4000);
+        newreno.enter(10_000);
+        assert_eq!([newreno.on_partial(), newreno.on_partial()], [true, false]);
+        newreno.enter(20_000);
+        assert!(newreno.on_partial());
     }
 }

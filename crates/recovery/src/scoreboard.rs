@@ -73,6 +73,10 @@ pub(crate) struct Scoreboard {
     sacked_count: u64,
     sacked_bytes: u64,
     lost_count: u64,
+    lost_bytes: u64,
+    /// Without SACK: bytes of which duplicate acknowledgments tell that they have arrived, nobody
+    /// knows which (Linux's `sacked_out`).
+    duplicates: u64,
 }
 
 impl Scoreboard {
@@ -87,7 +91,12 @@ impl Scoreboard {
     /// `pipe`: bytes of transmissions neither delivered nor lost. A segment
     /// counts once, even while a probe repeats it.
     pub(crate) fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.in_flight - self.duplicates
+    }
+
+    /// Bytes that duplicate acknowledgments stand for.
+    pub(crate) fn duplicates(&self) -> u64 {
+        self.duplicates
     }
 
     pub(crate) fn sacked_count(&self) -> u64 {
@@ -212,6 +221,40 @@ impl Scoreboard {
         }
         if segment.lost {
             self.lost_count -= 1;
+            self.lost_bytes -= segment.len();
+        }
+    }
+
+    /// A duplicate acknowledgment: a segment of `len` bytes has arrived. Returns how many bytes
+    /// that adds to what is known to have: at least one segment is missing, and those lost are
+    /// (Linux's `tcp_add_reno_sack`).
+    pub(crate) fn add_duplicate(&mut self, len: u64) -> u64 {
+        let before = self.duplicates;
+        self.duplicates = before.saturating_add(len);
+        self.limit_duplicates();
+        self.duplicates.saturating_sub(before)
+    }
+
+    /// `acked` bytes have been acknowledged in order, the first `hole` of which were missing.
+    /// Returns how many of the others duplicates had told of (Linux's `tcp_remove_reno_sacks`).
+    pub(crate) fn take_duplicates(&mut self, acked: u64, hole: u64) -> u64 {
+        let told = self.duplicates.min(acked.saturating_sub(hole));
+        self.duplicates -= told;
+        self.limit_duplicates();
+        told
+    }
+
+    /// Duplicates tell of nothing that is still outstanding.
+    pub(crate) fn forget_duplicates(&mut self) {
+        self.duplicates = 0;
+    }
+
+    fn limit_duplicates(&mut self) {
+        if self.duplicates > 0 {
+            let first = self.segments.front().map_or(0, Outstanding::len);
+            let holes = self.lost_bytes.max(first);
+            let most = (self.nxt - self.una).saturating_sub(holes);
+            self.duplicates = self.duplicates.min(most);
         }
     }
 
@@ -302,7 +345,9 @@ impl Scoreboard {
         self.in_flight -= u64::from(lost.packet.size);
         if !again {
             self.lost_count += 1;
+            self.lost_bytes += u64::from(lost.packet.size);
         }
+        self.limit_duplicates();
         self.waiting.push(Reverse(index));
         Some(lost)
     }
@@ -387,6 +432,7 @@ impl Scoreboard {
             segment.lost = false;
         }
         self.lost_count = 0;
+        self.lost_bytes = 0;
         self.waiting.clear();
         let mut order: Vec<(u64, u64)> = (self.first..)
             .zip(&self.segments)
@@ -406,6 +452,7 @@ impl Scoreboard {
                 segment.sacked = false;
                 segment.lost = true;
                 self.lost_count += 1;
+                self.lost_bytes += segment.len();
                 self.waiting.push(Reverse(index));
             }
         }
@@ -444,6 +491,14 @@ impl Scoreboard {
                 self.sacked_bytes == sum(|s| s.sacked, Outstanding::len),
             ),
             ("lost_count", self.lost_count == sum(|s| s.lost, |_| 1)),
+            (
+                "lost_bytes",
+                self.lost_bytes == sum(|s| s.lost, Outstanding::len),
+            ),
+            (
+                "duplicates",
+                self.duplicates <= sum(|s| s.out && !s.lost, Outstanding::len),
+            ),
             (
                 "span",
                 self.nxt - self.una == sum(|_| true, Outstanding::len),

@@ -51,6 +51,10 @@ pub struct Sender<C> {
     /// whether a retransmission since then is declared lost.
     reduced_at: u64,
     is_again: bool,
+    /// When the last segment went.
+    sent_at: Option<Instant>,
+    /// Retransmissions reported as received twice.
+    repeated: u64,
     /// What goes next whatever window and pacer say.
     urgent: Urgent,
     /// Bytes that the application has written, the end of the stream so far.
@@ -130,6 +134,8 @@ impl<C: Controller> Sender<C> {
             recovery_point: 0,
             reduced_at: 0,
             is_again: false,
+            sent_at: None,
+            repeated: 0,
             urgent: Urgent::Nothing,
             written: 0,
             unlimited: false,
@@ -302,24 +308,25 @@ impl<C: Controller> Sender<C> {
         let cwnd = self.controller.cwnd().get();
         match &self.prr {
             Some(prr) => prr.window(self.board.in_flight()),
-            None if self.config.recovery == Recovery::NewReno => {
-                let limited = self.config.limited_transmit;
-                self.newreno
-                    .window(cwnd, self.config.mss, self.recovering(), limited)
-            }
             None => cwnd,
         }
     }
 
     /// One segment always fits into an empty pipe: a window below a segment is the pacer's
     /// business. Without limited transmit (RFC 3042), what is SACKed leaves the pipe only when
-    /// something is declared lost.
+    /// something is declared lost; with it, without SACK, the first two duplicates let a segment
+    /// go each.
     fn window_allows(&self, next: Next) -> bool {
         let in_flight = self.board.in_flight();
-        let held = if self.state == CaState::Disorder && !self.config.limited_transmit {
-            self.board.sacked_bytes()
-        } else {
-            0
+        let held = match self.state {
+            CaState::Disorder if !self.config.limited_transmit => {
+                self.board.sacked_bytes() + self.board.duplicates()
+            }
+            CaState::Disorder => {
+                let two = 2 * u64::from(self.config.mss);
+                self.board.duplicates().saturating_sub(two)
+            }
+            _ => 0,
         };
         let after = in_flight.saturating_add(u64::from(next.len()));
         in_flight == 0 || after.saturating_add(held) <= self.window()
@@ -355,6 +362,10 @@ impl<C: Controller> Sender<C> {
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
+        if self.board.is_empty() && self.sent_at.is_some_and(|sent| sent + self.rtt.rto() < now) {
+            self.controller.on_idle_restart(now);
+        }
+        self.sent_at = Some(now);
         // The controller hears of it before it counts.
         self.controller.on_send(&Sent {
             now,

@@ -132,6 +132,7 @@ impl<'s> Flow<'s> {
             seed: seed_of(seed, u64::from(self.id)),
             now,
             srtt: rtt,
+            has_selective_acks: sender.recovery.has_sack(),
         };
         if tries > 1 {
             // RFC 6298 5.7: the SYN's timeout showed that one second is too short.

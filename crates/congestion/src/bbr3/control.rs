@@ -52,17 +52,18 @@ impl Bbr3 {
 
     /// `Inflight` (5.6.4.2).
     pub(super) fn inflight(&self, bw: Rate, gain: Gain) -> Bytes {
-        self.quantization_budget(self.bdp(bw) * gain)
+        self.quantization_budget(self.bdp_multiple(bw, gain))
     }
 
     /// `UpdateMaxInflight` (5.6.4.2).
     pub(super) fn max_inflight(&self) -> Bytes {
-        self.quantization_budget(self.bdp(self.bw) * self.cwnd_gain + self.extra_acked)
+        self.quantization_budget(self.bdp_multiple(self.bw, self.cwnd_gain) + self.extra_acked)
     }
 
     /// `ProbeRTTCwnd` (5.6.4.5). The floor keeps it reachable.
     pub(super) fn probe_rtt_cwnd(&self) -> Bytes {
-        (self.bdp(self.bw) * self.parameters.probe_rtt_cwnd_gain).max(self.min_pipe_cwnd())
+        self.bdp_multiple(self.bw, self.parameters.probe_rtt_cwnd_gain)
+            .max(self.min_pipe_cwnd())
     }
 
     /// `SetCwnd` (5.6.4.6).

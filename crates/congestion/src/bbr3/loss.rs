@@ -6,9 +6,10 @@ use super::{Bbr3, State, UndoState};
 use crate::Lost;
 
 impl Bbr3 {
-    /// `IsInflightTooHigh` (5.5.10.2), for a sender with selective acknowledgments.
+    /// `IsInflightTooHigh` (5.5.10.2).
     pub(super) fn is_inflight_too_high(&self, lost: Bytes, tx_in_flight: Bytes) -> bool {
         lost > tx_in_flight * self.parameters.loss_threshold
+            || (lost > Bytes::ZERO && !self.has_selective_acks)
     }
 
     /// `NoteLoss` (5.5.10.2).
@@ -28,6 +29,7 @@ impl Bbr3 {
     /// must survive for the steps that follow (divergence 4).
     pub(super) fn handle_lost_packet(&mut self, loss: &Lost) {
         self.delivered = loss.delivered;
+        self.is_loss_in_fast_recovery |= self.in_fast_recovery;
         self.note_loss(loss);
         if !self.is_bw_probe_sample {
             return; // not a packet sent while probing bandwidth

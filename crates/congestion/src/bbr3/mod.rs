@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// What the ACKs that arrive now tell of the last bandwidth probe (5.3.3.6).
+/// What the ACKs that arrive now tell of the last bandwidth probe (5.3.3.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -75,10 +75,11 @@ pub struct Bbr3 {
     parameters: Parameters,
     mss: u32,
     initial_window: Bytes,
+    has_selective_acks: bool,
     rng: Rng,
     state: State,
 
-    // Control parameters (2.5) and their gains.
+    // Control parameters (2.4) and their gains.
     cwnd: Bytes,
     pacing_rate: Rate,
     pacing_gain: Gain,
@@ -122,6 +123,8 @@ pub struct Bbr3 {
     loss_ranges_in_round: u32,
     in_fast_recovery: bool,
     in_recovery: bool,
+    /// Since the last ACK a loss was found within fast recovery.
+    is_loss_in_fast_recovery: bool,
     prior_cwnd: Bytes,
 
     // Full pipe (5.3.1.2).
@@ -150,6 +153,8 @@ pub struct Bbr3 {
     /// [`Instant::MAX`] while not scheduled.
     probe_rtt_done_stamp: Instant,
     probe_rtt_round_done: bool,
+    /// This ACK was handled in ProbeRTT, also if it ended it.
+    marks_app_limited: bool,
     idle_restart: bool,
 
     // Undo (5.5.11).
@@ -167,6 +172,7 @@ impl Bbr3 {
         let mut bbr = Self {
             mss: config.mss.max(1),
             initial_window: config.initial_window,
+            has_selective_acks: config.has_selective_acks,
             rng: Rng::new(config.seed),
             state: State::Startup,
             cwnd: config.initial_window,
@@ -200,6 +206,7 @@ impl Bbr3 {
             loss_ranges_in_round: 0,
             in_fast_recovery: false,
             in_recovery: false,
+            is_loss_in_fast_recovery: false,
             prior_cwnd: Bytes::ZERO,
             full_bw: Rate::ZERO,
             full_bw_count: 0,
@@ -221,6 +228,7 @@ impl Bbr3 {
             probe_rtt_expired: false,
             probe_rtt_done_stamp: Instant::MAX,
             probe_rtt_round_done: false,
+            marks_app_limited: false,
             idle_restart: false,
             undo_state: UndoState::None,
             undo_bw_shortterm: Rate::INFINITE,
@@ -237,7 +245,7 @@ impl Bbr3 {
         Bytes::new(u64::from(self.mss))
     }
 
-    /// `MinPipeCwnd` (2.7).
+    /// `MinPipeCwnd` (2.8).
     fn min_pipe_cwnd(&self) -> Bytes {
         self.smss() * u64::from(self.parameters.min_pipe_packets)
     }
@@ -264,13 +272,15 @@ impl Controller for Bbr3 {
             self.init_pacing_rate(Some(ack.srtt));
         }
         self.delivered = ack.delivered;
-        if !ack.sample.has_data {
-            // Nothing was delivered: no round, no sample, nothing to learn.
-            return;
-        }
         let rate = ack.sample.delivery_rate();
-        self.update_latest_delivery_signals(ack, rate);
-        self.update_congestion_signals(ack, rate);
+        if ack.sample.has_data {
+            self.update_latest_delivery_signals(ack, rate);
+            self.update_congestion_signals(ack, rate);
+        } else {
+            // No sample: no round ends (divergence 21).
+            self.loss_round_start = false;
+            self.round_start = false;
+        }
         self.update_ack_aggregation(ack);
         self.check_full_bw_reached(ack, rate);
         self.check_startup_done(ack);
@@ -281,7 +291,9 @@ impl Controller for Bbr3 {
         self.advance_latest_delivery_signals(ack, rate);
         self.bound_bw_for_model();
         self.set_pacing_rate(self.pacing_gain);
-        self.set_cwnd(ack);
+        if ack.newly_acked > Bytes::ZERO {
+            self.set_cwnd(ack);
+        }
     }
 
     fn on_loss(&mut self, loss: &Lost) {
@@ -326,7 +338,7 @@ impl Controller for Bbr3 {
     }
 
     fn marks_app_limited(&self) -> bool {
-        self.state == State::ProbeRtt
+        self.marks_app_limited
     }
 
     fn phase(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! The network path model (5.5): rounds, bandwidth, aggregation.
 
-use paceline_units::{Bytes, Duration, Rate};
+use paceline_units::{Bytes, Duration, Gain, Rate};
 
 use super::Bbr3;
 use crate::Ack;
@@ -134,11 +134,16 @@ impl Bbr3 {
         ));
     }
 
-    /// The BDP at rate `bw` (`BDPMultiple`, 5.6.4.2); the initial window while no RTT is known.
-    pub(super) fn bdp(&self, bw: Rate) -> Bytes {
+    /// `BDPMultiple` (5.6.4.2): the initial window while no RTT is known, whatever the gain.
+    pub(super) fn bdp_multiple(&self, bw: Rate, gain: Gain) -> Bytes {
         if self.min_rtt == Duration::MAX {
             return self.initial_window;
         }
-        bw.volume_in(self.min_rtt)
+        bw.volume_in(self.min_rtt) * gain
+    }
+
+    /// `BBR.bdp` at rate `bw`.
+    pub(super) fn bdp(&self, bw: Rate) -> Bytes {
+        self.bdp_multiple(bw, Gain::ONE)
     }
 }

@@ -7,7 +7,7 @@ use crate::options::thousandths;
 parameters! {
     /// What a scenario may set; the defaults are the draft's.
     pub struct Parameters {
-        /// StartupPacingGain: pacing gain in Startup, 4 ln 2 (2.4)
+        /// StartupPacingGain: pacing gain in Startup, 4 ln 2 (2.5)
         startup_pacing_gain: Gain(1001, 10_000) = Gain::from_millionths(2_772_589); // 4 ln 2
         /// cwnd gain in Startup (5.6.1)
         startup_cwnd_gain: Gain(1000, 10_000) = thousandths(2000);
@@ -47,7 +47,7 @@ parameters! {
         extra_acked_filter_rounds: Count(1, 1000) = 10;
         /// MinPipeCwnd in packets: floor of the window (5.6.4.3)
         min_pipe_packets: Count(1, 1000) = 4;
-        /// Most rounds between bandwidth probes (5.3.3.5)
+        /// Most rounds between bandwidth probes (5.3.3.8)
         reno_rounds: Count(1, 1_000_000) = 63;
         /// MinRTTFilterLen: life of min_rtt (5.5.7)
         min_rtt_filter: Millis(1, HOUR_MS) = Duration::from_secs(10);
@@ -55,9 +55,9 @@ parameters! {
         probe_rtt_interval: Millis(1, HOUR_MS) = Duration::from_secs(5);
         /// ProbeRTTDuration: least time at the reduced window (5.3.4)
         probe_rtt_duration: Millis(1, HOUR_MS) = Duration::from_millis(200);
-        /// Least wall-clock time between bandwidth probes (5.3.3.5)
+        /// Least wall-clock time between bandwidth probes (5.3.3.8)
         probe_wait: Millis(0, HOUR_MS) = Duration::from_secs(2);
-        /// Random addition to it, uniform (5.3.3.5)
+        /// Random addition to it, uniform (5.3.3.8)
         probe_wait_random: Millis(0, HOUR_MS) = Duration::from_secs(1);
     }
 }

@@ -90,7 +90,7 @@ impl Bbr3 {
             if self.state.is_probe_bw() && !ack.sample.app_limited {
                 self.advance_max_bw_filter();
             }
-            // Precautionary probing, acceleration (5.3.3.4.2): the brief probe went well.
+            // Precautionary probing, acceleration (5.3.3.6): the brief probe went well.
             if self.state.is_probe_bw()
                 && self.prev_probe_precautionary
                 && !self.prev_probe_too_high
@@ -134,7 +134,7 @@ impl Bbr3 {
             Bytes::new(self.cwnd.get() / growth_this_round).max(self.smss());
     }
 
-    /// `PickProbeWait` (5.3.3.5.3).
+    /// `PickProbeWait` (5.3.3.8.3).
     fn pick_probe_wait(&mut self) {
         self.rounds_since_probe_up = self.rng.below(2) as u32;
         let random = self.parameters.probe_wait_random.as_nanos();
@@ -142,7 +142,7 @@ impl Bbr3 {
             self.parameters.probe_wait + Duration::from_nanos(self.rng.below(random));
     }
 
-    /// `IsTimeToProbeBW` (5.3.3.5.3).
+    /// `IsTimeToProbeBW` (5.3.3.8.3).
     fn is_time_to_probe_bw(&self, now: Instant) -> bool {
         now > self.cycle_stamp + self.bw_probe_wait || self.is_reno_coexistence_probe_time()
     }
@@ -156,7 +156,7 @@ impl Bbr3 {
             >= reno_rounds.clamp(1, u64::from(self.parameters.reno_rounds).max(1))
     }
 
-    /// `TargetInflight` (5.3.3.5.3): the estimated BDP, unless congestion cut the window.
+    /// `TargetInflight` (5.3.3.8.3): the estimated BDP, unless congestion cut the window.
     pub(super) fn target_inflight(&self) -> Bytes {
         self.bdp(self.bw).min(self.cwnd)
     }
@@ -169,7 +169,7 @@ impl Bbr3 {
 
     /// `IsTimeToGoDown`.
     fn is_time_to_go_down(&mut self, ack: &Ack, rate: Rate) -> bool {
-        // Precautionary probing, deceleration (5.3.3.4.2).
+        // Precautionary probing, deceleration (5.3.3.6).
         if self.prev_probe_too_high && ack.in_flight >= self.inflight_longterm {
             self.prev_probe_precautionary = true;
             return true;

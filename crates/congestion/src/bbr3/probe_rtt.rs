@@ -33,7 +33,8 @@ impl Bbr3 {
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round();
         }
-        if self.state == State::ProbeRtt {
+        self.marks_app_limited = self.state == State::ProbeRtt;
+        if self.marks_app_limited {
             self.handle_probe_rtt(ack);
         }
         if ack.sample.delivered > Bytes::ZERO {

@@ -49,23 +49,32 @@ impl Bbr3 {
     /// `CheckStartupHighLoss` (5.3.1.3), at the end of each loss round: it began
     /// with the first loss, so a full round has passed in recovery; the newest
     /// sample's losses over what was in flight are the round's loss rate
-    /// (divergence 11).
+    /// (divergence 11). Without selective acknowledgments any loss within fast
+    /// recovery is high.
     fn check_startup_high_loss(&mut self, ack: &Ack) {
-        if !self.loss_round_start {
-            return;
-        }
-        let ranges = core::mem::take(&mut self.loss_ranges_in_round);
-        if self.full_bw_reached
-            || !self.in_fast_recovery
-            || ranges < self.parameters.startup_full_loss_count
-            || !self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
-        {
+        let again = core::mem::take(&mut self.is_loss_in_fast_recovery);
+        let high = if self.has_selective_acks {
+            self.has_high_loss_round(ack)
+        } else {
+            again
+        };
+        if self.full_bw_reached || !high {
             return;
         }
         self.undo_state = UndoState::Startup;
-        self.full_bw_now = true;
+        self.full_bw_now = true; // divergence 23
         self.full_bw_reached = true;
         self.inflight_longterm = self.bdp(self.bw).max(self.inflight_latest);
+    }
+
+    fn has_high_loss_round(&mut self, ack: &Ack) -> bool {
+        if !self.loss_round_start {
+            return false;
+        }
+        let ranges = core::mem::take(&mut self.loss_ranges_in_round);
+        self.in_fast_recovery
+            && ranges >= self.parameters.startup_full_loss_count
+            && self.is_inflight_too_high(ack.sample.lost, ack.sample.tx_in_flight)
     }
 
     /// `EnterDrain` (5.3.2).
@@ -84,7 +93,7 @@ impl Bbr3 {
         if self.state == State::Drain
             && (ack.in_flight <= self.inflight(self.bw, Gain::ONE) || self.round_count > last_round)
         {
-            // EnterProbeBW (5.3.3.6)
+            // EnterProbeBW (5.3.3.9)
             self.start_probe_bw_down(ack.now);
         }
     }

@@ -225,6 +225,14 @@ impl Controller for Cubic {
         self.window.end_ack(ack);
     }
 
+    /// What follows up to the threshold is slow start, and after it a new stage of congestion
+    /// avoidance (4.2).
+    fn on_idle_restart(&mut self, _now: Instant) {
+        if self.window.restart() {
+            self.epoch.epoch_start = None;
+        }
+    }
+
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
         let before = self.epoch;
         if self.window.begin_episode(CaState::Recovery) {

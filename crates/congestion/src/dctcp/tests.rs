@@ -27,6 +27,7 @@ impl Flow {
                     seed: 0,
                     now: Instant::ZERO,
                     srtt: Some(RTT),
+                    has_selective_acks: true,
                 },
                 Parameters::with(&all).unwrap_or_else(|at| panic!("{at}")),
             ),

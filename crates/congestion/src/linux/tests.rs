@@ -270,6 +270,7 @@ fn config() -> Config {
         seed: 1,
         now: Instant::ZERO,
         srtt: Some(Duration::from_millis(40)),
+        has_selective_acks: true,
     }
 }
 

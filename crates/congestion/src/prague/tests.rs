@@ -23,6 +23,7 @@ impl Flow {
                     seed: 0,
                     now: Instant::ZERO,
                     srtt: Some(rtt),
+                    has_selective_acks: true,
                 },
                 Parameters::with(options).unwrap_or_else(|at| panic!("{at}")),
             ),

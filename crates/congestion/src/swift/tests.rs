@@ -28,6 +28,7 @@ fn plain(window: u64, more: &[(&str, OptionValue)]) -> Swift {
             seed: 0,
             now: Instant::ZERO,
             srtt: Some(us(100)),
+            has_selective_acks: true,
         },
         parameters,
     )
@@ -96,6 +97,7 @@ fn topology_scales_the_target() {
             seed: 0,
             now: Instant::ZERO,
             srtt: None,
+            has_selective_acks: true,
         },
         Parameters::with(&[("hops", OptionValue::Count(5))]).unwrap_or_default(),
     );

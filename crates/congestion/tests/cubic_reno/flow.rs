@@ -32,6 +32,7 @@ impl Flow {
             seed: 0,
             now: Instant::ZERO,
             srtt: Some(rtt),
+            has_selective_acks: true,
         };
         Self {
             controller: build(name, &config, options).expect("a known controller"),

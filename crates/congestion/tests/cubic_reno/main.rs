@@ -3,5 +3,6 @@
 mod cubic;
 mod flow;
 mod hystart;
+mod idle;
 mod properties;
 mod reno;

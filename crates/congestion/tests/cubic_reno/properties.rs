@@ -173,7 +173,7 @@ proptest! {
         flags in any::<[bool; 3]>(),
         events in proptest::collection::vec(event(), 1..200),
     ) {
-        let config = Config { mss, initial_window, seed: 0, now: Instant::ZERO, srtt: None };
+        let config = Config { mss, initial_window, seed: 0, now: Instant::ZERO, srtt: None, has_selective_acks: true };
         let options = [
             ("hystart", OptionValue::Flag(flags[0])),
             ("pacing", OptionValue::Flag(flags[1])),
@@ -218,7 +218,7 @@ proptest! {
     ) {
         let spec = which.get(controllers());
         let initial_window = initial_window.max(Bytes::new(1));
-        let config = Config { mss, initial_window, seed: 1, now: Instant::ZERO, srtt };
+        let config = Config { mss, initial_window, seed: 1, now: Instant::ZERO, srtt, has_selective_acks: true };
         // Flags and words other than the defaults.
         let chosen: Vec<(&str, OptionValue)> = spec
             .options()

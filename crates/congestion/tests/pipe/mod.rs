@@ -28,6 +28,7 @@ impl Pipe {
             seed: 1,
             now: Instant::ZERO,
             srtt: Some(rtt),
+            has_selective_acks: true,
         };
         let controller = build(name, &config, &[]).unwrap_or_else(|error| panic!("{error:?}"));
         let mut pipe = Self {

@@ -14,6 +14,8 @@ use crate::{Acknowledgment, Block, Recovery, SackBlocks, ets};
 #[derive(Default)]
 struct Progress {
     bytes: u64,
+    /// Bytes of the first segment that is acknowledged in order.
+    hole: u64,
     /// Bytes marked CE not yet attributed to a packet, and those that were.
     marks: u64,
     marked: u64,
@@ -127,6 +129,8 @@ impl<C: Controller> Sender<C> {
         let eifel = self.take_acked(now, ack, &mut progress);
         self.take_sacked(now, blocks, &mut progress);
         self.board.trim();
+        let told = self.take_duplicates(prior_una, &progress);
+        progress.bytes -= told;
         let una_advanced = self.board.una() > prior_una;
 
         let arrival = now - ack.stack;
@@ -158,6 +162,9 @@ impl<C: Controller> Sender<C> {
             duplicate: plain && outstanding && self.window_end == prior_end,
             exiting,
         };
+        if !self.config.recovery.has_sack() {
+            progress.bytes += self.count_duplicate(now, signs);
+        }
         let mut lost = self.detect_losses(now, signs);
 
         let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
@@ -251,6 +258,9 @@ impl<C: Controller> Sender<C> {
             if segment.sacked {
                 continue;
             }
+            if index == first {
+                progress.hole = segment.len();
+            }
             if index == first && segment.lost {
                 eifel = self.config.undo && self.recovering() && self.undo.is_eifel(ack.ts_echo);
                 if eifel && segment.out {
@@ -260,6 +270,17 @@ impl<C: Controller> Sender<C> {
             self.take(now, &segment, Some(ack.ts_echo), progress);
         }
         eifel
+    }
+
+    /// Bytes acknowledged in order that duplicates had told of before; they are delivered once.
+    fn take_duplicates(&mut self, prior_una: u64, progress: &Progress) -> u64 {
+        if self.board.duplicates() == 0 {
+            return 0;
+        }
+        let acked = self.board.una() - prior_una;
+        let told = self.board.take_duplicates(acked, progress.hole);
+        self.delivery.on_told_before(Bytes::new(told));
+        told
     }
 
     /// The selective part.
@@ -354,6 +375,18 @@ impl<C: Controller> Sender<C> {
             })
     }
 
+    /// A retransmission that was spurious has been delivered as well, and counts
+    /// (draft-ietf-ccwg-bbr-06 2.2, Linux's `tcp_check_dsack`): not more than were sent, as the
+    /// network may have made copies. A probe's does not: in flight is counted once what it repeats.
+    fn count_repeated(&mut self, duplicate: Block) {
+        let left = self.stats.retransmitted_packets - self.repeated;
+        let segments = (duplicate.end - duplicate.start).div_ceil(u64::from(self.config.mss));
+        let segments = segments.min(left);
+        self.repeated += segments;
+        let bytes = (segments * u64::from(self.config.mss)).min(duplicate.end - duplicate.start);
+        self.delivery.on_repeated(Bytes::new(bytes));
+    }
+
     /// Undoes the episode if it was spurious.
     fn undo_on_ack(
         &mut self,
@@ -366,6 +399,7 @@ impl<C: Controller> Sender<C> {
             !self.tlp.is_duplicate(*duplicate) && self.board.may_be_duplicate(duplicate.start)
         });
         if let Some(duplicate) = duplicate {
+            self.count_repeated(duplicate);
             let segments = self.undo.on_duplicate(duplicate, self.config.mss);
             self.stats.spurious_packets += segments;
         }

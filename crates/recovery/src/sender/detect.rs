@@ -97,30 +97,36 @@ impl<C: Controller> Sender<C> {
         lost
     }
 
+    /// Without SACK a duplicate stands for a segment that has arrived
+    /// (draft-ietf-ccwg-bbr-06 4.1.3.5.1, Linux's `tcp_add_reno_sack`). After a timeout it does if
+    /// new data went since, as in step 2b of F-RTO; what is acknowledged outside fast recovery ends
+    /// the count. Returns the bytes that it delivers.
+    pub(super) fn count_duplicate(&mut self, now: Instant, signs: Signs) -> u64 {
+        if signs.advanced > 0 && self.state != CaState::Recovery {
+            self.board.forget_duplicates();
+        }
+        let old = self.state == CaState::Loss && self.board.nxt() <= self.recovery_point;
+        if !signs.duplicate || old {
+            return 0;
+        }
+        let delivered = self.board.add_duplicate(u64::from(self.config.mss));
+        self.delivery.on_duplicate(now, Bytes::new(delivered));
+        delivered
+    }
+
     /// RFC 6582 section 3.2: the third duplicate, and each partial acknowledgment.
     fn detect_by_duplicates(&mut self, now: Instant, signs: Signs) -> u64 {
-        let mss = self.config.mss;
         let first = self.board.first_index();
         match self.state {
             _ if signs.exiting => 0,
             CaState::Recovery if signs.advanced > 0 => {
-                if self.newreno.on_partial(signs.advanced, mss) {
+                if self.newreno.on_partial() {
                     self.rto = Some(self.rtt.expiry(now));
                 }
                 self.urgent = Urgent::FirstLost;
                 self.lose(now, first)
             }
-            CaState::Recovery if signs.duplicate => {
-                self.newreno.inflate(mss);
-                0
-            }
-            // New data of F-RTO's step 2b has arrived, and makes room (Linux).
-            CaState::Loss if signs.advanced == 0 => {
-                if signs.duplicate && self.board.nxt() > self.recovery_point {
-                    self.newreno.inflate(mss);
-                }
-                0
-            }
+            CaState::Loss if signs.advanced == 0 => 0,
             CaState::Recovery => 0,
             _ if signs.advanced > 0 => {
                 self.newreno.reset();

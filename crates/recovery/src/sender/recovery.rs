@@ -34,7 +34,7 @@ impl<C: Controller> Sender<C> {
             .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
         self.reduced_at = self.board.next_number();
         self.sack.enter(self.board.first_index());
-        self.newreno.enter(self.board.nxt(), self.config.mss);
+        self.newreno.enter(self.board.nxt());
         let transports = self.controller.recovery_window() == RecoveryWindow::Prr;
         match Bound::of(self.config.recovery) {
             Some(bound) if transports => {
@@ -56,6 +56,7 @@ impl<C: Controller> Sender<C> {
         self.prr = None;
         self.frto.end();
         self.newreno.reset();
+        self.board.forget_duplicates();
         self.sack.forget();
         self.controller.on_recovery_exit(now);
     }
@@ -94,6 +95,7 @@ impl<C: Controller> Sender<C> {
             self.board.renege();
             self.known = SackBlocks::default();
         }
+        self.board.forget_duplicates();
         self.lose_at_timeout(now);
         self.lose(now, first);
 

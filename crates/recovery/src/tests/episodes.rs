@@ -1,7 +1,7 @@
 //! Episodes of recovery, acknowledgment by acknowledgment.
 
 use paceline_congestion::{CaState, RecoveryWindow};
-use paceline_units::{Bytes, Instant};
+use paceline_units::{Bytes, Instant, Recovery};
 
 use super::harness::{MSS, Told, Window, at};
 use crate::{Acknowledgment, Block, Sender, SenderConfig};
@@ -123,5 +123,78 @@ fn a_late_duplicate_does_not_undo_a_repaired_loss() {
         sender.on_ack(at(2000), &duplicate);
         let undone = sender.controller().told.contains(&Told::Spurious);
         assert_eq!(undone, !repaired);
+    }
+}
+
+/// RFC 5681 section 4.1: restart after more than a timeout without a segment, and nothing in flight.
+#[test]
+fn a_pause_longer_than_the_timeout_is_a_restart() {
+    // The timeout is 240 ms once the RTT is known to be 40.
+    for (pause, restarts) in [(240, 0), (241, 1)] {
+        let mut sender = sender();
+        send(&mut sender, at(0), 10);
+        sender.on_ack(at(40), &ack(10, at(0), &[]));
+        assert_eq!(sender.rto(), super::harness::ms(240));
+        send(&mut sender, at(50), 2);
+        sender.on_ack(at(90), &ack(12, at(50), &[]));
+        let rto = sender.rto().as_nanos() / 1_000_000;
+        send(&mut sender, at(50 + rto + pause - 240), 2);
+        let told = sender.controller().told.iter();
+        let restart = told.filter(|told| **told == Told::Idle).count();
+        assert_eq!(restart, restarts, "{pause} ms");
+    }
+}
+
+/// draft-ietf-ccwg-bbr-06 4.1.3.5.1, Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`:
+/// without SACK a duplicate acknowledgment delivers a segment, and what is acknowledged later
+/// delivers those no more.
+#[test]
+fn without_sack_a_duplicate_delivers_a_segment() {
+    let mut controller = Window::new(20);
+    controller.reduced = 5 * u64::from(MSS);
+    let config = SenderConfig {
+        mss: MSS,
+        recovery: Recovery::NewReno,
+        ..SenderConfig::default()
+    };
+    let mut sender = Sender::new(config, controller, at(0), None);
+    // The receive window is known, and a duplicate does not change it.
+    sender.on_ack(at(0), &ack(0, at(0), &[]));
+    // Ten segments; the first and the sixth are lost: eight duplicates.
+    send(&mut sender, at(0), 10);
+    for nth in 0..8 {
+        sender.on_ack(at(40 + nth), &ack(0, at(0), &[]));
+        let told = sender.controller().acks.last().unwrap();
+        assert_eq!(told.newly_acked, Bytes::new(1000));
+        assert_eq!(told.delivered, Bytes::new(1000 * (nth + 1)));
+        assert!(!told.sample.has_data);
+        while sender.poll_transmit(at(40 + nth)).is_some() {}
+    }
+    // Out: the retransmission and one that is missing or not.
+    assert_eq!(sender.in_flight(), Bytes::new(2000));
+    assert_eq!(sender.ca_state(), CaState::Recovery);
+    // Five are acknowledged: one filled the hole, four had been told of; the sixth is lost.
+    sender.on_ack(at(80), &ack(5, at(42), &[]));
+    let told = sender.controller().acks.last().unwrap();
+    assert_eq!(told.newly_acked, Bytes::new(1000));
+    assert_eq!(told.delivered, Bytes::new(9000));
+    while sender.poll_transmit(at(80)).is_some() {}
+    sender.on_ack(at(120), &ack(10, at(80), &[]));
+    assert_eq!(sender.delivery().delivered(), Bytes::new(10_000));
+    assert_eq!(sender.in_flight(), Bytes::ZERO);
+    assert_eq!(sender.ca_state(), CaState::Open);
+}
+
+/// draft-ietf-ccwg-bbr-06 2.2: `C.delivered` counts spurious retransmissions that were delivered.
+#[test]
+fn a_segment_that_arrived_twice_was_delivered_twice() {
+    let mut sender = first_of_ten_lost();
+    sender.on_ack(at(80), &ack(10, at(40), &[]));
+    for delivered in [11_000, 11_000] {
+        let mut duplicate = ack(10, at(40), &[segments(0, 1)]);
+        duplicate.blocks.dsack = true;
+        sender.on_ack(at(90), &duplicate);
+        // Sent again once: no more than one can have come twice.
+        assert_eq!(sender.delivery().delivered(), Bytes::new(delivered));
     }
 }

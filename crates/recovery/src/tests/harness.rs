@@ -23,6 +23,7 @@ pub(super) enum Told {
     Loss { starts_range: bool, again: bool },
     Enter,
     Exit,
+    Idle,
     Timeout,
     Spurious,
     Mss(u32),
@@ -97,6 +98,9 @@ impl Controller for Window {
     fn on_recovery_exit(&mut self, _now: Instant) {
         self.told.push(Told::Exit);
         self.cwnd = self.full;
+    }
+    fn on_idle_restart(&mut self, _now: Instant) {
+        self.told.push(Told::Idle);
     }
     fn on_timeout(&mut self, _now: Instant, _in_flight: Bytes) {
         self.told.push(Told::Timeout);

@@ -154,7 +154,7 @@ impl BbrSwift {
                 self.grow(rtt);
             }
         }
-        if self.acts_on == ActsOn::Output {
+        if matches!(self.acts_on, ActsOn::Output | ActsOn::Stored) {
             // BBR computes the rate anew on each ACK: so does this.
             self.md = self.decrease(self.network_rtt);
         }
@@ -188,6 +188,9 @@ impl BbrSwift {
             }
             // Rate and window are multiplied where they are read.
             ActsOn::Output => {}
+            ActsOn::Stored => {
+                self.bbr.cwnd = (self.bbr.cwnd * self.md).max(self.bbr.min_pipe_cwnd())
+            }
         }
     }
 
@@ -275,7 +278,7 @@ impl Controller for BbrSwift {
         match self.acts_on {
             ActsOn::Scale => Bytes::new(self.scaled(self.bbr.cwnd.get())).max(Bytes::new(1)),
             ActsOn::Output => (self.bbr.cwnd * self.md).max(self.bbr.smss()),
-            ActsOn::Bounds => self.bbr.cwnd,
+            ActsOn::Bounds | ActsOn::Stored => self.bbr.cwnd,
         }
     }
 
@@ -283,7 +286,7 @@ impl Controller for BbrSwift {
         let rate = self.bbr.pacing_rate;
         Some(match self.acts_on {
             ActsOn::Scale => Rate::from_bps(self.scaled(rate.bps())).max(Rate::from_bps(1)),
-            ActsOn::Output => (rate * self.md).max(Rate::from_bps(1)),
+            ActsOn::Output | ActsOn::Stored => (rate * self.md).max(Rate::from_bps(1)),
             ActsOn::Bounds => rate,
         })
     }

@@ -25,6 +25,8 @@ choice! {
         Bounds = "bounds",
         /// The pacing rate and the window of this ACK alone; BBR's own stay as they are.
         Output = "output",
+        /// The pacing rate of this ACK alone, and BBR's window itself, which it grows again: the cuts of a round compound.
+        Stored = "stored",
     }
 }
 

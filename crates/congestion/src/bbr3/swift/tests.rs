@@ -28,6 +28,7 @@ fn config() -> Config {
         seed: 3,
         now: Instant::ZERO,
         srtt: Some(us(50)),
+        has_selective_acks: true,
     }
 }
 
@@ -300,6 +301,12 @@ fn the_output_of_an_ack_is_its_own() {
     let (window, of_bbr) = (flow.cc.cwnd(), flow.cc.bbr.cwnd);
     assert_eq!(window, of_bbr * Gain::from_millionths(600_000));
     assert!(of_bbr >= cwnd);
+    // Stored, each ACK cuts what the ACK before has left, down to BBR's floor.
+    let mut stored = Flow::cruising(&[("acts_on", choice("stored"))]);
+    for _ in 0..98 {
+        stored.ack(200, 0);
+    }
+    assert!(stored.cc.cwnd() < Bytes::new(10 * MSS));
     // The window is never less than a packet.
     flow.cc.bbr.cwnd = Bytes::new(MSS);
     assert_eq!(flow.cc.cwnd(), Bytes::new(MSS));

@@ -16,6 +16,7 @@ fn config(srtt: Option<Duration>) -> Config {
         seed: 7,
         now: Instant::ZERO,
         srtt,
+        has_selective_acks: true,
     }
 }
 

@@ -62,6 +62,7 @@ proptest! {
             seed: 3,
             now: if start { Instant::ZERO } else { Instant::from_nanos(1 << 62) },
             srtt: start.then_some(ms(10)),
+            has_selective_acks: true,
         };
         let mut bbr = Bbr3::new(&config, Parameters::default());
         let mut delivery = Delivery::default();

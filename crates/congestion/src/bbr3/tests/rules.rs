@@ -9,6 +9,7 @@ fn fresh(srtt: Option<Duration>) -> Bbr3 {
         seed: 7,
         now: Instant::ZERO,
         srtt,
+        has_selective_acks: true,
     };
     Bbr3::new(&config, Parameters::default())
 }
@@ -211,4 +212,114 @@ fn the_max_filter_spans_two_cycles() {
     bbr.max_bw_filter[1] = Rate::from_bps(3);
     bbr.advance_max_bw_filter();
     assert_eq!(bbr.max_bw, Rate::from_bps(3));
+}
+
+/// 5.5.10.2 and 5.3.1.3 for `C.has_selective_acks` false: any loss is too high, and one within fast
+/// recovery ends Startup.
+#[test]
+fn without_selective_acks_any_loss_is_high() {
+    for (selective, within, ends) in [
+        (false, true, true),
+        (false, false, false),
+        (true, true, false),
+    ] {
+        let mut bbr = fresh(None);
+        bbr.has_selective_acks = selective;
+        assert_eq!(
+            bbr.is_inflight_too_high(Bytes::new(1), Bytes::new(100_000)),
+            !selective
+        );
+        if within {
+            bbr.enter_fast_recovery();
+        }
+        bbr.handle_lost_packet(&lost(1));
+        bbr.check_startup_done(&ack());
+        assert_eq!(bbr.state == State::Drain, ends, "{selective} {within}");
+        assert_eq!(bbr.full_bw_now, ends);
+    }
+}
+
+/// 5.3.4.3: the connection is marked application-limited on each ACK in ProbeRTT, that which ends
+/// it among them.
+#[test]
+fn the_last_ack_of_probe_rtt_marks_as_well() {
+    let mut bbr = fresh(Some(ms(40)));
+    bbr.state = State::ProbeRtt;
+    bbr.probe_rtt_done_stamp = Instant::ZERO;
+    bbr.probe_rtt_round_done = true;
+    bbr.on_ack(&ack());
+    assert!(bbr.state != State::ProbeRtt && bbr.marks_app_limited());
+    bbr.on_ack(&ack());
+    assert!(!bbr.marks_app_limited());
+}
+
+/// 5.2.3: the steps follow on every ACK, also on one that delivers nothing; a round it is not.
+#[test]
+fn an_ack_without_a_sample_ends_probe_rtt() {
+    let mut bbr = fresh(Some(ms(40)));
+    bbr.state = State::ProbeRtt;
+    bbr.probe_rtt_done_stamp = Instant::ZERO;
+    bbr.probe_rtt_round_done = true;
+    let empty = Ack {
+        sample: RateSample::default(),
+        newly_acked: Bytes::ZERO,
+        ..ack()
+    };
+    bbr.prior_cwnd = Bytes::new(90_000);
+    let rounds = bbr.round_count;
+    bbr.on_ack(&empty);
+    assert!(bbr.state != State::ProbeRtt);
+    assert_eq!((bbr.round_count, bbr.round_start), (rounds, false));
+    // What was restored stays until something is delivered.
+    assert_eq!(bbr.cwnd, Bytes::new(90_000));
+}
+
+/// 5.6.4.2 `BDPMultiple`: while no RTT is known it is the initial window, whatever the gain.
+#[test]
+fn without_an_rtt_the_initial_window_is_not_multiplied() {
+    let mut bbr = Bbr3::new(
+        &Config {
+            initial_window: Bytes::new(50_000),
+            ..config(None)
+        },
+        Parameters::default(),
+    );
+    bbr.bw = Rate::from_bps(8_000_000);
+    bbr.pacing_rate = bbr.bw; // quanta are small
+    assert_eq!(bbr.max_inflight().get(), 50_000);
+    assert_eq!(
+        bbr.inflight(bbr.bw, Gain::from_millionths(500_000)).get(),
+        50_000
+    );
+    assert_eq!(bbr.probe_rtt_cwnd().get(), 50_000);
+    bbr.min_rtt = ms(40);
+    assert_eq!(bbr.max_inflight().get(), 80_000);
+}
+
+/// 5.5.11.2 `StartProbeBW_REFILL` begins a round at `C.delivered` as it is now.
+#[test]
+fn an_undo_begins_a_round_at_what_is_delivered_now() {
+    let mut bbr = fresh(Some(ms(40)));
+    bbr.state = State::Cruise;
+    bbr.undo_state = UndoState::Up;
+    bbr.delivered = Bytes::new(1000);
+    bbr.on_spurious(Instant::ZERO, Bytes::new(7000));
+    assert_eq!(bbr.state, State::Refill);
+    assert_eq!(bbr.next_round_delivered, Bytes::new(7000));
+}
+
+fn lost(packets: u64) -> Lost {
+    Lost {
+        now: Instant::ZERO,
+        packet: PacketState {
+            tx_in_flight: Bytes::new(100_000),
+            size: 1000,
+            ..PacketState::default()
+        },
+        lost: Bytes::new(packets * 1000),
+        delivered: Bytes::ZERO,
+        in_flight: Bytes::ZERO,
+        starts_range: true,
+        retransmission: false,
+    }
 }

@@ -47,6 +47,7 @@ impl Flow {
             seed: 0,
             now: Instant::ZERO,
             srtt: None,
+            has_selective_acks: true,
         };
         Self {
             controller: build(name, &config, options).unwrap(),

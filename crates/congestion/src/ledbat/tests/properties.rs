@@ -124,6 +124,7 @@ proptest! {
             seed: 0,
             now: Instant::ZERO,
             srtt: None,
+            has_selective_acks: true,
         };
         let mut controller = build(name, &config, &options).unwrap();
         let mut mss = Bytes::new(u64::from(mss.max(1)));

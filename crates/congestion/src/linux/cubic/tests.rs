@@ -25,6 +25,7 @@ impl Flow {
             seed: 0,
             now: Instant::ZERO,
             srtt: Some(RTT),
+            has_selective_acks: true,
         };
         let parameters = Parameters::with(options).unwrap_or_else(|at| panic!("option {at}"));
         Self {

@@ -32,6 +32,7 @@ impl Flow {
             seed: 1,
             now: Instant::ZERO,
             srtt: Some(RTT),
+            has_selective_acks: true,
         };
         let parameters = Parameters::with(options).unwrap_or_else(|at| panic!("{at}"));
         Self {
