@@ -12,6 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import sections
+
 from paceline.cli import main
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -158,7 +160,12 @@ below. `paceline list columns TABLE` says the same.
   (`pause`, `resume`, `bulk`, `off`), what holds from then on.
 """
 
-PAGES = {"controllers.md": controllers, "record.md": record, "scenario.md": scenario}
+PAGES = {
+    "controllers.md": controllers,
+    "record.md": record,
+    "scenario.md": scenario,
+    "sections.md": sections.page,
+}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

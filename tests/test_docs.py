@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import re
 import shlex
 import subprocess
@@ -22,12 +22,43 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("generate")
+
+
+@pytest.fixture(scope="module")
+def sections() -> ModuleType:
+    return load("sections")
+
+
+def load(name: str) -> ModuleType:
+    folder = str(ROOT / "docs")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    return importlib.import_module(name)
+
+
+def test_sections_are_those_of_their_sources(sections: ModuleType) -> None:
+    found = sections.mentions()
+    assert len(found) > 200
+    assert not sections.unknown(found)
+
+
+def test_a_section_that_its_source_has_not_is_found(sections: ModuleType, tmp_path: Path) -> None:
+    code = tmp_path / "code.rs"
+    code.write_text(
+        "//! RACK (RFC 8985).\n"
+        "/// RFC 5681 4.1, and what 7.4.2 does not (7.9.1);\n"
+        "/// section 3.1 of RFC 3465, and section 7.2.\n"
+        "fn probe() {}\n"
+    )
+    found = sections.in_file(code)
+    assert {(m.source, m.number, m.item) for m in found} == {
+        ("RFC 5681", "4.1", "probe"),
+        ("RFC 8985", "7.9.1", "probe"),
+        ("RFC 3465", "3.1", "probe"),
+        ("RFC 8985", "7.2", "probe"),
+    }
+    assert [m.number for m in sections.unknown(found)] == ["7.9.1"]
 
 
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
@@ -49,7 +80,7 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
                 assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
 
 
-@pytest.mark.parametrize("page", ["controllers.md", "record.md", "scenario.md"])
+@pytest.mark.parametrize("page", ["controllers.md", "record.md", "scenario.md", "sections.md"])
 def test_reference_is_of_today(page: str, generate: ModuleType) -> None:
     written = (ROOT / "docs" / "reference" / page).read_text()
     assert written == generate.PAGES[page](), "stale: make reference"
