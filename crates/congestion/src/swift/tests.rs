@@ -252,3 +252,18 @@ fn a_window_at_its_ceiling_can_still_fall() {
     swift.on_ack(&ack(2100, 400, None));
     assert_eq!(milli(swift.fabric.cwnd), 500);
 }
+
+/// Where hosts say what they took, an ACK that does not is no sample of the fabric's delay.
+#[test]
+fn an_ack_without_the_hosts_delay_is_no_sample() {
+    let mut swift = plain(16, &[]);
+    swift.on_ack(&ack(1000, 150, Some(100)));
+    let (cwnd, delay) = (swift.fabric.cwnd, swift.fabric_delay);
+    assert_eq!(delay, us(50));
+    swift.on_ack(&Ack {
+        network_rtt: None,
+        receiver_delay: None,
+        ..ack(3000, 400, None)
+    });
+    assert_eq!((swift.fabric.cwnd, swift.fabric_delay), (cwnd, delay));
+}
