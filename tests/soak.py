@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "soak.md"
 FUZZ = ("ets", "golden", "packet", "run", "scenario", "trace")
+#: Inputs for each reader in Rust: together 10^8.
+BENDS = {"ets": 6e7, "packet": 3e7, "trace": 8e6, "scenario": 1.5e6, "run": 5e5}
 #: What mutants are made of: the package, and its files.
 MUTANTS = (
     ("paceline-congestion", "crates/congestion/src/**"),
@@ -122,6 +124,13 @@ def readers(seed: int, scale: float) -> Iterator[Row]:
     yield f"each reader in Python, {count} bent inputs", done.last, done.code == 0
 
 
+def bends(seed: int, scale: float) -> Iterator[Row]:
+    """The readers in Rust, with bent inputs."""
+    for reader, count in BENDS.items():
+        done = soak("--bend", reader, "--seed", str(seed), "--count", many(count, scale))
+        yield f"`{reader}`, bent inputs", done.last, done.code == 0
+
+
 def fuzzers(seed: int, scale: float) -> Iterator[Row]:
     """The readers in Rust, with libFuzzer."""
     if shutil.which("cargo-fuzz") is None:
@@ -164,6 +173,7 @@ PARTS: dict[str, Callable[[int, float], Iterator[Row]]] = {
     "emulated": emulated,
     "kills": kills,
     "readers": readers,
+    "bends": bends,
     "fuzzers": fuzzers,
     "mutants": mutants,
 }

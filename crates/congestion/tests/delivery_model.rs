@@ -248,3 +248,15 @@ fn less_than_a_packet_a_round_trip_is_measured_if_the_pacer_is_below() {
         assert_eq!(send(500, true), 8_000_000);
     }
 }
+
+/// Nothing has been delivered before the first flight: its interval begins with it, wherever the pacer is.
+#[test]
+fn the_first_flight_begins_its_interval() {
+    for pacer_below in [false, true] {
+        let mut delivery = Delivery::new(pacer_below);
+        let sent = Instant::ZERO + Duration::from_secs(5);
+        let packet = delivery.on_send(sent, 1000, Bytes::ZERO);
+        delivery.on_delivered(sent + Duration::from_millis(10), &packet, 0, false);
+        assert_eq!(delivery.sample().interval, Duration::from_millis(10));
+    }
+}

@@ -1,5 +1,7 @@
 //! Draws scenarios and judges them: `paceline-soak --count 10000`. `make soak` runs it.
 
+mod bend;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +17,8 @@ use paceline_soak::{Budget, Draft, Judged, Schema, draw, judge, shrink};
 /// How it is called.
 const USAGE: &str =
     "paceline-soak [--seed N] [--count N] [--threads N] [--work N] [--out DIR] [--emulated]
-paceline-soak --file FILE      judges one scenario";
+paceline-soak --file FILE               judges one scenario
+paceline-soak --bend READER [--seed N] [--count N] [--threads N] [--out DIR]";
 
 /// A run that takes longer than this, whatever its budget, does not end.
 const HANG: Duration = Duration::from_secs(120);
@@ -28,6 +31,7 @@ struct Arguments {
     out: PathBuf,
     emulated: bool,
     file: Option<PathBuf>,
+    bend: Option<String>,
 }
 
 fn arguments() -> Option<Arguments> {
@@ -45,6 +49,7 @@ fn arguments() -> Option<Arguments> {
         out: "target/soak".into(),
         emulated: false,
         file: None,
+        bend: None,
     };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
@@ -59,6 +64,7 @@ fn arguments() -> Option<Arguments> {
             "--threads" => arguments.threads = value.parse().ok().filter(|count| *count > 0)?,
             "--work" => arguments.budget.work = value.parse().ok()?,
             "--out" => arguments.out = value.into(),
+            "--bend" => arguments.bend = Some(value),
             "--file" => arguments.file = Some(value.into()),
             _ => return None,
         }
@@ -190,6 +196,9 @@ fn main() -> ExitCode {
         eprintln!("error: {}: {error}", arguments.out.display());
         return ExitCode::from(2);
     }
+    if let Some(reader) = &arguments.bend {
+        return bent(reader, &arguments);
+    }
     let schema = Schema::new();
     if let Some(file) = &arguments.file {
         return one(&schema, file, &arguments);
@@ -231,6 +240,31 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
+/// Gives a reader bent inputs.
+fn bent(reader: &str, arguments: &Arguments) -> ExitCode {
+    std::panic::set_hook(Box::new(|_| {}));
+    let Arguments {
+        seed,
+        count,
+        threads,
+        out,
+        ..
+    } = arguments;
+    match bend::bend(reader, *seed, *count, *threads, out) {
+        Ok(found) => {
+            println!("{count} inputs from seed {seed} on, {found} made it panic");
+            ExitCode::from(u8::from(found > 0))
+        }
+        Err(error) => {
+            eprintln!(
+                "error: {error}; the readers are {}",
+                bend::names().join(", ")
+            );
+            ExitCode::from(2)
+        }
+    }
+}
+
 /// Judges one scenario.
 fn one(schema: &Schema, file: &Path, arguments: &Arguments) -> ExitCode {
     let draft = fs::read_to_string(file).map_err(|error| error.to_string());
@@ -258,12 +292,25 @@ fn one(schema: &Schema, file: &Path, arguments: &Arguments) -> ExitCode {
 #[cfg(target_os = "linux")]
 fn emulated(schema: &Schema, arguments: &Arguments) -> ExitCode {
     use paceline_emulator::{RunError, check, controllers, run};
+    use paceline_scenario::Scenario;
     use paceline_soak::{draw_emulated, sane_emulated};
     let known = controllers();
     let (mut judged, mut failed) = (0, 0);
     for nth in 0..arguments.count {
         let seed = arguments.seed.wrapping_add(nth);
-        let Some(draft) = draw_emulated(schema, seed, &known, check) else {
+        let wrong = |scenario: &Scenario| {
+            let groups = scenario.flows.iter().enumerate();
+            let lacking = groups.filter(|(_, group)| !known.contains(&group.cc.name));
+            let told = lacking.map(|(nth, _)| {
+                scenario.diagnostic(
+                    &format!("flows[{nth}].cc"),
+                    "the kernel has no such thing",
+                    None,
+                )
+            });
+            check(scenario).into_iter().chain(told).collect()
+        };
+        let Some(draft) = draw_emulated(schema, seed, &known, wrong) else {
             continue;
         };
         let scenario = draft.read("drawn.toml").expect("it has been read");

@@ -1,0 +1,138 @@
+//! What readers read, bent at random: read, or refused, and never a panic.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io, panic, thread};
+
+use paceline_units::Rng;
+
+#[path = "../../../fuzz/src/lib.rs"]
+mod checks;
+#[allow(
+    dead_code,
+    missing_docs,
+    reason = "a reader that is private to its crate"
+)]
+#[path = "../../emulator/src/packet.rs"]
+mod packet;
+
+/// A reader, with the folder of its seeds below `fuzz/seeds`.
+type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
+
+/// The readers, by the names of their fuzz targets.
+const READERS: [Reader; 5] = [
+    ("ets", "ets", |octets| checks::ets(octets)),
+    ("packet", "ets", |octets| {
+        packet::classify(octets, true);
+        packet::classify(octets, false);
+        packet::Tcp::read(octets);
+        true
+    }),
+    ("trace", "trace", |octets| {
+        checks::trace(&String::from_utf8_lossy(octets))
+    }),
+    ("scenario", "scenario", |octets| {
+        checks::scenario(&String::from_utf8_lossy(octets))
+    }),
+    ("run", "scenario", |octets| {
+        checks::run(&String::from_utf8_lossy(octets))
+    }),
+];
+
+/// Inputs that a thread takes at once.
+const BATCH: u64 = 64;
+
+/// The names of the readers.
+pub fn names() -> Vec<&'static str> {
+    READERS.iter().map(|(name, ..)| *name).collect()
+}
+
+/// Gives a reader `count` inputs, those of the seeds `seed` and up; what it panics at is written to `out`. Returns how many
+/// there were.
+///
+/// # Errors
+/// There are no seeds, or `out` cannot be written.
+pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io::Result<u64> {
+    let known = READERS.iter().find(|(known, ..)| *known == name);
+    let (_, folder, read) =
+        known.ok_or_else(|| io::Error::other(format!("no reader is called {name}")))?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz/seeds")
+        .join(folder);
+    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    files.sort_by_key(fs::DirEntry::path);
+    let corpus: Vec<Vec<u8>> = files
+        .iter()
+        .map(|file| fs::read(file.path()))
+        .collect::<io::Result<_>>()?;
+    let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let first = next.fetch_add(BATCH, Ordering::Relaxed);
+                    if first >= count {
+                        return;
+                    }
+                    for nth in first..(first + BATCH).min(count) {
+                        let octets = bent(&mut Rng::new(seed.wrapping_add(nth)), &corpus);
+                        if panic::catch_unwind(|| read(&octets)).is_err() {
+                            found
+                                .lock()
+                                .expect("no thread panics")
+                                .push((seed.wrapping_add(nth), octets));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no thread panics");
+    for (seed, octets) in &found {
+        let file = out.join(format!("{name}-{seed}"));
+        fs::write(&file, octets)?;
+        println!(
+            "{name}: {} makes it panic; --bend {name} --seed {seed} --count 1 repeats it",
+            file.display()
+        );
+    }
+    Ok(found.len() as u64)
+}
+
+/// One of the corpus with some things done to it.
+fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
+    const EDGES: [&[u8]; 14] = [
+        b"0",
+        b"-1",
+        b"1e300",
+        b"18446744073709551616",
+        b"nan",
+        b"\"0 s\"",
+        b"\"1 ns\"",
+        b"\"584 years\"",
+        b"\"1e12 Gbit/s\"",
+        b"\"1e-9 bdp\"",
+        b"true",
+        b"[]",
+        b"{}",
+        b"\xff",
+    ];
+    let any = |rng: &mut Rng, most: usize| rng.below(most as u64 + 1) as usize;
+    let mut octets = corpus[any(rng, corpus.len() - 1)].clone();
+    for _ in 0..1 + any(rng, 3) {
+        let at = any(rng, octets.len());
+        let end = (at + [0, 1, 2, 12][any(rng, 3)]).min(octets.len());
+        let given = match any(rng, 2) {
+            0 => EDGES[any(rng, EDGES.len() - 1)].to_vec(),
+            1 => (0..any(rng, 4)).map(|_| rng.next_u64() as u8).collect(),
+            _ => {
+                let other = &corpus[any(rng, corpus.len() - 1)];
+                let start = any(rng, other.len());
+                other[start..(start + any(rng, 60)).min(other.len())].to_vec()
+            }
+        };
+        octets.splice(at..end, given);
+    }
+    octets
+}
