@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import html
 import json
+import re
 from pathlib import Path
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from conftest import SCENARIO, Command
+from paceline.claims.drawing import Line, Value, _bars, _sweep
+from paceline.claims.pictures import Picture
 from paceline.cli import console
 from paceline.names import visible
+from paceline.report.figure import literal, saved
 from paceline.runs import Progress
+from paceline.sweep import Plan, execute
 
 PACKAGE = Path(console.__file__).parents[1]
 
@@ -103,6 +111,39 @@ def test_a_name_may_have_dollars(cli: Command, tmp_path: Path) -> None:
     for format_ in ("png", "svg"):
         result = cli("report", "one", "--format", format_)
         assert result.returncode == 0, result
+
+
+#: One that matplotlib would find wrong, one that it would draw in italics, and none.
+FORMULAS = ["$\\foo$", "$a$ b", "5 $"]
+
+
+def texts(svg: bytes) -> list[str]:
+    """Return the texts of a picture, which stand beside their outlines."""
+    return [html.unescape(text) for text in re.findall(r"<!-- (.*?) -->", svg.decode())]
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_points_of_a_sweep_may_have_dollars(axes: int, tmp_path: Path) -> None:
+    keys = ["flows.0.label", "flows.1.label", "about"][:axes]
+    names = ", ".join(map(toml, FORMULAS))
+    over = "".join(f"{key} = [{names}]\n" for key in keys)
+    text = SCENARIO.replace('"2 s"', '"0.3 s"') + f"[sweep.over]\n{over}"
+    sweep = execute(Plan.read(text, "s.toml"), tmp_path / "sweep")
+    found = " ".join(texts(saved(sweep.plot("utilisation_ratio"), "svg")))
+    for name in FORMULAS:
+        assert found.count(name) >= axes, found
+
+
+def test_labels_of_a_claim_may_have_dollars() -> None:
+    value = Value(1.0, 1.0, 1.0)
+    lines = [Line(name, ("",), (value,)) for name in FORMULAS]
+    groups = [Line("x", tuple(FORMULAS), (value,) * 3)]
+    picture = Picture("bars")
+    for draw, drawn in ((_bars, lines), (_bars, groups), (_sweep, groups)):
+        figure = Figure()
+        FigureCanvasAgg(figure)
+        draw(figure.subplots(), picture, drawn)
+        assert {*FORMULAS} <= {*texts(saved(literal(figure), "svg"))}, drawn
 
 
 def test_json_says_the_same_without_control_characters(

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline import reading
+from paceline.sweep.ledger import Ledger, LedgerError, see_idle
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 
@@ -122,3 +123,51 @@ def test_a_number_without_end_in_a_claim(seeds: str, cli: Command, tmp_path: Pat
     result = cli("claims")
     assert result.returncode in (2, 3)
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero"])
+def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path) -> None:
+    """A manifest and a ledger lie in folders that others may have written."""
+    folder = tmp_path / "s-sweep"
+    folder.mkdir()
+    text = SCENARIO.replace('"2 s"', '"0.3 s"') + '[sweep.over]\npath.rtt = ["1 ms", "2 ms"]\n'
+    (tmp_path / "s.toml").write_text(text)
+    odd(folder / "paceline.json", kind)
+    result = paceline("sweep", "s.toml", "--out", "s-sweep", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "is left as it is" in result.stderr
+    (folder / "paceline.json").unlink()
+    odd(folder / "ledger.jsonl", kind)
+    with pytest.raises(OSError, match="no regular file"):
+        see_idle(folder)
+    with pytest.raises(OSError, match="no regular file"):
+        Ledger(folder, "key", 2)
+
+
+def test_a_ledger_may_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(*lines: str) -> set[int]:
+        (tmp_path / "ledger.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        ledger = Ledger(tmp_path, "key", 3)
+        ledger.close()
+        return set(ledger.records)
+
+    first, record = '{"sweep": "key"}', '{"run": 1, "error": "x"}'
+    for damaged in ("[" * 100_000, '{"run": 2, "metrics": {"a": 1e999}}', "9" * 5000, "\x00"):
+        assert runs(first, damaged, record) == {1}
+    monkeypatch.setattr("paceline.sweep.ledger.TEXT", 1000)
+    with pytest.raises(LedgerError, match=r"a line of more than 1,000 bytes"):
+        runs(first, " " * 2000, record)
+
+
+def test_a_scenario_in_a_record_may_be_odd(tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "s.toml").write_text(SCENARIO.replace('"2 s"', '"0.3 s"'))
+    assert cli("run", "s.toml", "--out", "one", "--set", "run.record.packets=true").returncode == 0
+    file = tmp_path / "one" / "scenario.toml"
+    for text in ("x = " + "[" * 5000, "x = 1", "flows = 1", 'flows = [{ count = "x" }]'):
+        file.write_text(text)
+        result = cli("export", "one", "--format", "pcapng", "--out", "x.pcapng")
+        assert (result.returncode, "is damaged" in result.stderr) == (2, True), (text, result)
+    # There are as many flows as there are, whatever it says.
+    many = "[[flows]]\ncount = 1000000000000\nheader = '60 B'\nack.delay = '1 ms'\n"
+    file.write_text(many)
+    assert cli("export", "one", "--format", "pcapng", "--out", "x.pcapng").returncode == 0

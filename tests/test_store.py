@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -303,3 +305,88 @@ def test_what_a_killed_process_left_is_removed_and_what_looks_like_it_is_not(
         ".paceline-mine",
         "one",
     ]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from paceline import store
+place, left = Path(sys.argv[1]), int(sys.argv[2])
+rename = Path.rename
+def count(*arguments):
+    global left
+    if left == 0:
+        os._exit(9)
+    left -= 1
+    return rename(*arguments)
+Path.rename = count
+with store.writing(place, force=True) as fresh:
+    fresh.mkdir()
+    for name in ("a", "b"):
+        (fresh / name).write_text("new")
+"""
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
+
+
+@pytest.mark.parametrize("kills", [0, 1, 2])
+def test_a_folder_that_is_written_again_is_the_old_or_the_new_one(
+    kills: int, tmp_path: Path
+) -> None:
+    place = tmp_path / "csv"
+    (place / "more").mkdir(parents=True)
+    for name in ("a", "b", "more/mine"):
+        (place / name).write_text("old")
+    (place / "link").symlink_to("more")
+    old, new = contents(place), {"a": "new", "b": "new", "more/mine": "old"}
+    result = subprocess.run([sys.executable, "-c", KILLED, place, str(kills)], check=False)
+    assert result.returncode == (9 if kills < 2 else 0)
+    # Whoever writes there next finds it; before, it may be hidden.
+    assert not place.exists() or contents(place) == (new if kills == 2 else old)
+    store.tidy.cache_clear()
+    store.tidy(tmp_path)
+    assert contents(place) == (new if kills == 2 else old)
+    assert (place / "link").readlink() == Path("more")
+    assert os.listdir(tmp_path) == ["csv"]
+
+
+def test_a_folder_that_cannot_be_written_again_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "csv"
+    place.mkdir()
+    (place / "a").write_text("old")
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        # The second: the old one is away.
+        if target == place and path.parent.name != store._OLD:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    def again() -> None:
+        with store.writing(place, force=True) as fresh:
+            fresh.mkdir()
+            (fresh / "a").write_text("new")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(KeyboardInterrupt):
+        again()
+    assert contents(tmp_path) == {"csv/a": "old"}
+
+
+def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "mine").write_text("old")
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "other" / "csv"
+    link.symlink_to(tmp_path / "real")
+    with store.writing(link, force=True) as fresh:
+        fresh.mkdir()
+        (fresh / "a").write_text("new")
+    assert link.is_symlink()
+    assert contents(tmp_path / "real") == {"a": "new", "mine": "old"}
+    assert os.listdir(tmp_path / "other") == ["csv"]

@@ -9,7 +9,7 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, Literal, NoReturn
 
 import polars as pl
 
@@ -24,26 +24,34 @@ TEXT = 64 << 20
 _LARGEST = 1 << 63
 
 
-def open_regular(path: str | os.PathLike[str], beneath: int | None = None) -> BinaryIO:
+#: What files are opened for: to be read, or to be read and appended to.
+_FLAGS = {"rb": os.O_RDONLY, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
+
+
+def open_regular(
+    path: str | os.PathLike[str],
+    beneath: int | None = None,
+    mode: Literal["rb", "a+b"] = "rb",
+) -> BinaryIO:
     """Open a regular file; raises `OSError` for any other.
 
     Opening a FIFO does not wait for a writer, and nothing is read of a device. In a folder that is
     open, `beneath`, a name that is a link is refused.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = _FLAGS[mode] | os.O_NONBLOCK | os.O_CLOEXEC
     if beneath is not None:
         flags |= os.O_NOFOLLOW
-    file = open(os.open(path, flags, dir_fd=beneath), "rb")  # noqa: SIM115
+    file = os.open(path, flags, 0o666, dir_fd=beneath)
     try:
-        mode = os.fstat(file.fileno()).st_mode
-        if stat.S_ISDIR(mode):
+        kind = os.fstat(file).st_mode
+        if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(kind):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return open(file, mode)
     except BaseException:
-        file.close()
+        os.close(file)
         raise
-    return file
 
 
 def read_bytes(

@@ -31,6 +31,7 @@ import polars as pl
 
 from paceline import _paceline
 from paceline.errors import NotARunError, StoreError
+from paceline.reading import open_regular, read_json
 
 #: What a folder of ours says of itself, and which names in it are ours.
 MANIFEST = "paceline.json"
@@ -93,8 +94,8 @@ def key(said: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
 
 def digest(path: Path) -> str:
     """Return the hash of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 # Manifests
@@ -118,10 +119,11 @@ class Manifest:
         if not _is_file(folder / MANIFEST):
             return None
         try:
-            value = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            files = {str(name): told for name, told in value["files"].items()}
+            value = read_json(folder / MANIFEST)
+            told = {str(name): told for name, told in value["files"].items()}
+            files = {name: None if sums is None else str(sums) for name, sums in told.items()}
             return cls(str(value["kind"]), str(value["key"]), files)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def owns(self, folder: Path, name: str) -> bool:
@@ -444,19 +446,22 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
         if _is_special(place):
             yield from _into(place)
             return
-        with _beside(place) as fresh:
+        # Of a folder, that which a link leads to.
+        real = Path(os.path.realpath(place)) if place.is_dir() else place
+        with _beside(real, place.name) as fresh:
             yield fresh
             files = [fresh] if fresh.is_file() else [p for p in fresh.rglob("*") if p.is_file()]
             written = [place / file.relative_to(fresh) for file in files]
-            _list(place, zip(written, files, strict=True))
-            if fresh.is_dir() and not os.path.lexists(place):
-                # All at once: a process killed here leaves no part of a folder.
-                _put(fresh, place, replace=False)
-                files = []
-            for file, target in zip(files, written, strict=False):
+            for target in written:
                 check(target, force=force)
-                target.parent.mkdir(exist_ok=True)
-                _put(file, target, replace=os.path.lexists(target))
+            _list(place, zip(written, files, strict=True))
+            # A folder all at once: a process killed here leaves no part of it.
+            if fresh.is_file():
+                _put(fresh, place, replace=os.path.lexists(place))
+            elif not os.path.lexists(place):
+                _put(fresh, place, replace=False)
+            else:
+                _swap(fresh, real)
 
 
 @contextmanager
@@ -583,6 +588,11 @@ def tidy(parent: Path) -> None:
     names = os.listdir(parent) if parent.is_dir() else []
     for name in filter(_DRAFT.fullmatch, names):
         with suppress(OSError), _locked(parent / name, wait=False):
+            waiting = parent / name / _OLD
+            for old in waiting.iterdir() if waiting.is_dir() else ():
+                # Killed after it was taken away and before the new one came.
+                if not os.path.lexists(parent / old.name):
+                    old.rename(parent / old.name)
             shutil.rmtree(parent / name, ignore_errors=True)
 
 
@@ -614,6 +624,33 @@ def _put(fresh: Path, place: Path, *, replace: bool) -> None:
             fresh.replace(place)
         else:
             _link(fresh, place)
+    _sync(place.parent)
+
+
+#: Where a folder waits, in the draft of the one that takes its place.
+_OLD = ".paceline-old"
+
+
+def _swap(fresh: Path, place: Path) -> None:
+    """Put a folder in the place of another, with what else was in that one."""
+    shutil.copystat(place, fresh)
+    for path in sorted(place.rglob("*")):
+        kept = fresh / path.relative_to(place)
+        if path.is_dir() and not path.is_symlink():
+            kept.mkdir(exist_ok=True)
+        elif not os.path.lexists(kept):
+            os.link(path, kept, follow_symlinks=False)
+    for path in (*fresh.rglob("*"), fresh):
+        if path.is_dir() or _is_file(path):
+            _sync(path)
+    old = fresh.parent / _OLD / place.name
+    old.parent.mkdir()
+    place.rename(old)
+    try:
+        fresh.rename(place)
+    except BaseException:
+        old.rename(place)
+        raise
     _sync(place.parent)
 
 

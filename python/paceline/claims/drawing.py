@@ -21,7 +21,7 @@ from paceline.claims.quantity import interval_end, statistic
 from paceline.claims.runner import Result
 from paceline.query import Query
 from paceline.report import sequence_figure
-from paceline.report.figure import SETTINGS
+from paceline.report.figure import SETTINGS, literal, plain
 from paceline.report.palette import NEUTRAL, QUANTITIES
 from paceline.report.sequence import SequenceError
 
@@ -108,7 +108,7 @@ def draw(result: Result, picture: Picture) -> Figure:
         mpl.rcParams["lines.linewidth"] = 1.2
         match picture.kind:
             case "time":
-                return _time(result, picture)
+                return literal(_time(result, picture))
             case "sequence":
                 return _sequence(result, picture)
         figure = _figure(7.2, 3.6, picture.title)
@@ -124,7 +124,7 @@ def draw(result: Result, picture: Picture) -> Figure:
         axes.set_ylabel(picture.ylabel or axes.get_ylabel())
         if "y" in picture.log:
             axes.set_yscale("log")
-    return figure
+    return literal(figure)
 
 
 def _figure(width: float, height: float, title: str) -> Figure:
@@ -184,7 +184,7 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         if "x" in picture.log and unit is not None:
             axes.set_xscale("log")
         axes.minorticks_off()
-        axes.set_xticks(list(places.values()), [grid.short(name, unit) for name in places])
+        axes.set_xticks(list(places.values()), [plain(grid.short(name, unit)) for name in places])
     axes.set_xlabel(unit or "")
     if "y" not in picture.log:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -238,7 +238,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         axes.plot([], [], color="black", linestyle="none", marker="_", label="published")
     if alone:
         labels = [line.label for line in measured]
-        axes.set_xticks(range(len(measured)), labels)
+        axes.set_xticks(range(len(measured)), map(plain, labels))
         if _letters(labels) > _ALONG:
             axes.tick_params("x", rotation=45)
             for text in axes.get_xticklabels():
@@ -247,7 +247,7 @@ def _bars(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         if published:
             axes.legend(handles=axes.lines[-1:], loc="best")
         return
-    axes.set_xticks(range(len(groups)), groups)
+    axes.set_xticks(range(len(groups)), map(plain, groups))
     axes.grid(visible=False, axis="x")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +52,7 @@ def show(folders: list[str], settings: Settings) -> None:
         )
     except SequenceError as error:
         raise Failure("no-packets", str(error), hint=error.hint) from None
-    except (tomllib.TOMLDecodeError, struct.error, OverflowError) as error:
+    except (ValueError, struct.error, OverflowError) as error:
         raise Failure(
             "damaged",
             f"{folders[0]} is damaged, {settings.format} cannot hold what it says: {error}",

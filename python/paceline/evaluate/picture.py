@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
 from paceline.evaluate.matrix import MEASURES, Matrix
-from paceline.report.figure import SETTINGS
+from paceline.report.figure import SETTINGS, literal, plain
 
 
 def draw(matrix: Matrix) -> Figure:
@@ -39,8 +39,8 @@ def draw(matrix: Matrix) -> Figure:
             axes.set_title(words)
             axes.grid(visible=False)
             look = {"rotation": 45, "fontsize": 6.5, "ha": "right", "rotation_mode": "anchor"}
-            axes.set_xticks(range(len(names)), names, **look)
-            axes.set_yticks(range(len(names)), names, fontsize=6.5)
+            axes.set_xticks(range(len(names)), map(plain, names), **look)
+            axes.set_yticks(range(len(names)), map(plain, names), fontsize=6.5)
             for y, row in enumerate(cells):
                 for x, value in enumerate(row):
                     if math.isnan(value):
@@ -56,4 +56,4 @@ def draw(matrix: Matrix) -> Figure:
                         color="white" if strong else "black",
                     )
             figure.colorbar(image, ax=axes, shrink=0.75, format=lambda v, _: f"{100 * v:.0f} %")
-    return figure
+    return literal(figure)

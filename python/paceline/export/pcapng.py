@@ -8,16 +8,16 @@ long as the fastest ACK. A packet that was dropped on its way has a comment that
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from paceline import _paceline
+from paceline.reading import toml
 from paceline.runs import Run
 
 
@@ -64,8 +64,14 @@ def headers(run: Run) -> dict[int, int]:
 
 def _groups(run: Run) -> Iterator[dict[str, Any]]:
     """Return what the scenario says of each flow."""
-    for group in tomllib.loads(run.scenario_toml)["flows"]:
-        yield from repeat(group, group["count"])
+    try:
+        groups = toml(run.scenario_toml)["flows"]
+        told = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
+    except (KeyError, TypeError) as error:
+        raise ValueError("its scenario has no flows") from error
+    # No more than there are, whatever it says.
+    every = chain.from_iterable(repeat(group, count) for group, count in told)
+    yield from islice(every, run.flows.height)
 
 
 def ack_bytes(header: int, blocks: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from io import BytesIO
 from pathlib import Path
@@ -64,6 +65,21 @@ def draw(run: Run, flow: int | None = None) -> Figure:
             _panel(ax, panel, detail.bands if panel in detail.panels else [])
         axes[-1].set_xlabel("time (s)")
         axes[-1].set_xlim(0, sketch.end_ns / 1e9)
+    return literal(figure)
+
+
+def plain(name: str) -> str:
+    """Return a name as matplotlib shows it letter for letter: between $ it reads a formula."""
+    return re.sub(r"(?<!\\)\$", r"\\$", visible(name))
+
+
+def literal(figure: Figure) -> Figure:
+    """Return a figure that shows all names in it letter for letter.
+
+    Those on ticks get their text later, from whoever places them: that calls `plain` for them.
+    """
+    for text in figure.findobj(Text):
+        text.set_text(plain(text.get_text()))
     return figure
 
 
@@ -88,11 +104,6 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
-    for text in figure.findobj(Text):
-        # Names are no formulas. Ticks get their text later, and may be some.
-        if "$" in text.get_text():
-            text.set_parse_math(False)
-        text.set_text(visible(text.get_text()))
     # Type 42 keeps the text of a PDF text.
     with (
         mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}),

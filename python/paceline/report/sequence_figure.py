@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from paceline.quantities import Scale, scale_of
-from paceline.report.figure import SETTINGS, write
+from paceline.report.figure import SETTINGS, literal, write
 from paceline.report.palette import NEUTRAL, flow_style
 from paceline.report.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
 
@@ -68,7 +68,7 @@ def draw(
         ax = figure.subplots()
         ax.set_title(title or _title(runs, rounds if to_ns is None else None))
         _Diagram(ax, shown, view).draw()
-    return figure
+    return literal(figure)
 
 
 def save(figure: Figure, path: Path, format: str) -> None:  # noqa: A002

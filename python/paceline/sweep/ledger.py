@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from paceline.errors import PacelineError
+from paceline.reading import TEXT, json_value, open_regular
 
 #: Name of the file in the sweep's folder. It goes when the sweep is whole.
 NAME = "ledger.jsonl"
@@ -29,7 +30,7 @@ class LedgerError(PacelineError):
 
 def see_idle(folder: Path) -> None:
     """See that no process sweeps into a folder; raises `LedgerError` if one does."""
-    with suppress(FileNotFoundError), (folder / NAME).open("rb") as file:
+    with suppress(FileNotFoundError), open_regular(folder / NAME) as file:
         _lock(file, folder)
 
 
@@ -45,7 +46,7 @@ class Ledger:
 
     def __init__(self, folder: Path, sweep: str, runs: int) -> None:
         self._path = folder / NAME
-        self._file = self._path.open("a+b")
+        self._file = open_regular(self._path, mode="a+b")
         self.records: dict[int, dict[str, Any]] = {}
         self._synced = time.monotonic()
         try:
@@ -58,7 +59,9 @@ class Ledger:
     def _recover(self, folder: Path, sweep: str, runs: int) -> None:
         self._file.seek(0)
         whole = 0
-        for nth, line in enumerate(self._file):
+        for nth, line in enumerate(iter(lambda: self._file.readline(TEXT), b"")):
+            if len(line) == TEXT:
+                raise LedgerError(f"{self._path} has a line of more than {TEXT:,} bytes")
             if not line.endswith(b"\n"):
                 break
             whole += len(line)
@@ -101,8 +104,8 @@ class Ledger:
 
 def _read(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
+        value = json_value(line)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from paceline import grid
 from paceline.quantities import Scale, number, scale_of
-from paceline.report.figure import SETTINGS
+from paceline.report.figure import SETTINGS, literal, plain
 from paceline.report.palette import QUANTITIES
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def draw(sweep: Sweep, metric: str) -> Figure:
         unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
         title = f"{sweep.scenario}: {metric}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
         if len(sweep.grid.axes) == 1:
-            return _line(sweep, title, found, scale)
-        return _maps(sweep, title, means, scale)
+            return literal(_line(sweep, title, found, scale))
+        return literal(_maps(sweep, title, means, scale))
 
 
 def _new(width: float, height: float, title: str) -> Figure:
@@ -77,7 +77,7 @@ def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
         axes.set_xscale("log")
         axes.minorticks_off()
     if unit is None or len(places) <= 12:
-        axes.set_xticks(list(places.values()), [grid.short(name, unit) for name in places])
+        axes.set_xticks(list(places.values()), [plain(grid.short(name, unit)) for name in places])
     axes.set_xlabel(f"{axis.name} ({unit})" if unit else axis.name)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     return figure
@@ -129,7 +129,7 @@ def _colours() -> Any:
 
 def _axis(axes: Axes, rows: grid.Axis, columns: grid.Axis) -> None:
     axes.grid(visible=False)
-    across, down = columns.names, rows.names
+    across, down = [plain(n) for n in columns.names], [plain(n) for n in rows.names]
     turned = 45 if sum(map(len, across)) > 7 * len(across) or len(across) > 10 else 0
     step = math.ceil(len(across) / 20)
     axes.set_xticks(range(0, len(across), step), across[::step], rotation=turned, fontsize=6)
