@@ -272,12 +272,18 @@ impl Controller for Bbr3 {
             self.init_pacing_rate(Some(ack.srtt));
         }
         self.delivered = ack.delivered;
+        if !ack.sample.has_data && ack.newly_acked == Bytes::ZERO {
+            // Nothing was delivered: ProbeRTT goes on, and may end (divergence 21).
+            self.round_start = false;
+            self.continue_probe_rtt(ack);
+            return;
+        }
         let rate = ack.sample.delivery_rate();
         if ack.sample.has_data {
             self.update_latest_delivery_signals(ack, rate);
             self.update_congestion_signals(ack, rate);
         } else {
-            // No sample: no round ends (divergence 21).
+            // Without SACK, a duplicate: no sample, no round ends (divergence 21).
             self.loss_round_start = false;
             self.round_start = false;
         }
@@ -291,9 +297,7 @@ impl Controller for Bbr3 {
         self.advance_latest_delivery_signals(ack, rate);
         self.bound_bw_for_model();
         self.set_pacing_rate(self.pacing_gain);
-        if ack.newly_acked > Bytes::ZERO {
-            self.set_cwnd(ack);
-        }
+        self.set_cwnd(ack);
     }
 
     fn on_loss(&mut self, loss: &Lost) {

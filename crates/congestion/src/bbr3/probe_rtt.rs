@@ -33,12 +33,16 @@ impl Bbr3 {
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round();
         }
+        self.continue_probe_rtt(ack);
+        if ack.sample.delivered > Bytes::ZERO {
+            self.idle_restart = false;
+        }
+    }
+
+    pub(super) fn continue_probe_rtt(&mut self, ack: &Ack) {
         self.marks_app_limited = self.state == State::ProbeRtt;
         if self.marks_app_limited {
             self.handle_probe_rtt(ack);
-        }
-        if ack.sample.delivered > Bytes::ZERO {
-            self.idle_restart = false;
         }
     }
 

@@ -253,7 +253,7 @@ fn the_last_ack_of_probe_rtt_marks_as_well() {
     assert!(!bbr.marks_app_limited());
 }
 
-/// 5.2.3: the steps follow on every ACK, also on one that delivers nothing; a round it is not.
+/// 5.2.3: ProbeRTT goes on with every ACK, also with one that delivers nothing; a round it is not.
 #[test]
 fn an_ack_without_a_sample_ends_probe_rtt() {
     let mut bbr = fresh(Some(ms(40)));
