@@ -164,7 +164,7 @@ def mutants(seed: int, scale: float) -> Iterator[Row]:
             *("cargo", "mutants", "--package", package, "--file", files, "--jobs", "1"),
             *("--minimum-test-timeout", "120", "--output", out, "--colors", "never", *shard),
         )
-        # A survivor is no failure: fuzz/mutants.md has its reason, or it needs a test.
+        # A survivor is no failure: docs/soak.md has its reason, or it needs a test.
         yield f"mutants of `{files}`", done.last, done.code in (0, 2, 3)
 
 
