@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,9 @@ from hypothesis import settings
 
 import paceline
 from paceline.cli import main
+
+# Under nohup, commands that tests start would ignore the hang-up that tests send them.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A test does not judge how busy the machine is.
 settings.register_profile("paceline", deadline=None)

@@ -321,11 +321,12 @@ def test_nothing_is_left_behind(tmp_path: Path, how: str) -> None:
     assert _machine() == before
 
 
-#: Run by root, as a user without any rights; the process stays one that may be looked at, as a
-#: user's own is.
+#: Run by root, as a user without any rights, who may be unable to read the packages: a first run
+#: loads what runs need. The process stays one that may be looked at, as a user's own is.
 AS_NOBODY = """
 import ctypes, json, os, sys
-import paceline
+import paceline.runs
+run = paceline.run(sys.argv[1], overrides={"run.duration": "1 s"})
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)

@@ -11,6 +11,7 @@ import sys
 import urllib.request
 import zipfile
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -119,12 +120,14 @@ def test_the_page_is_served_from_the_wheel(clean: Path) -> None:
                 assert line, text
                 text += line
             address = json.loads(text)["address"]
-            with urllib.request.urlopen(address) as answer:
+            # The address has a secret, which is changed for a cookie.
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with browser.open(address) as answer:
                 page = answer.read().decode()
             parts = re.findall(r'(?:src|href)="(/?[\w./-]+\.(?:js|css))"', page)
             assert parts
             for part in parts:
-                with urllib.request.urlopen(address.rstrip("/") + "/" + part.lstrip("/")) as answer:
+                with browser.open(urljoin(address, part)) as answer:
                     assert len(answer.read()) > 100, part
         finally:
             process.kill()

@@ -19,6 +19,7 @@ pub extern "C" fn initial_window(mss: u32) -> u64 {
         seed: 1,
         now: Instant::ZERO,
         srtt: None,
+        has_selective_acks: true,
     };
     build("bbr3", &config, &[]).map_or(0, |bbr| bbr.cwnd().get())
 }
