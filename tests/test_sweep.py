@@ -105,7 +105,7 @@ def test_a_folder_with_a_whole_sweep_is_shown_and_another_one_is_not_overwritten
     before = tree(tmp_path / "s")
     again = cli("sweep", file, "--out", "s")
     assert again.returncode == 0
-    assert "whole already" in again.stderr
+    assert "already complete" in again.stderr
     assert tree(tmp_path / "s") == before
     other = cli("sweep", file, "--out", "s", "--set", "path.rtt=30 ms", "--json")
     assert other.returncode == 2
@@ -155,7 +155,7 @@ def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(
         ledger.write(b'{"run":7,"metr')
     result = cli("sweep", file, "--out", "cut")
     assert result.returncode == 0, result.stderr
-    assert f"{kept} of 240 runs are there already" in result.stderr
+    assert f"{kept} of 240 runs are already there" in result.stderr
     assert tree(tmp_path / "cut") == tree(tmp_path / "whole")
 
 
@@ -174,9 +174,9 @@ def test_no_run_is_done_twice(file: Path, tmp_path: Path) -> None:
         on_threads(plan, left, watch)
 
     with pytest.raises(KeyboardInterrupt):
-        execute(plan, tmp_path / "s", engine=some)
+        execute(plan, tmp_path / "s", executor=some)
     assert not (tmp_path / "s" / "sweep.json").exists()
-    execute(plan, tmp_path / "s", engine=rest)
+    execute(plan, tmp_path / "s", executor=rest)
     assert done == list(range(11, 18))
 
 
@@ -222,7 +222,7 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: 
             else:
                 on_threads(plan, [task], watch)
 
-    sweep = execute(plan, tmp_path / "s", engine=failing)
+    sweep = execute(plan, tmp_path / "s", executor=failing)
     assert sweep.failed == 1
     assert sweep.runs.filter(run=4)["error"].to_list() == ["no memory"]
     found = sweep.statistics("goodput_bps")[1]
@@ -351,7 +351,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
                     nodes.remove_node(doomed, allow_graceful=False)
 
         killer = Killer()
-        execute(plan, tmp_path / "ray", engine=on_ray.on_cluster, watch=killer)
+        execute(plan, tmp_path / "ray", executor=on_ray.on_cluster, watch=killer)
         assert killer.ended == 360
     finally:
         ray.shutdown()

@@ -46,7 +46,7 @@ class MemoryLimitError(RunError):
 
 
 class UnavailableError(PacelineError):
-    """What a run needs and the machine lacks; `hint` says what may mend it."""
+    """What a run needs and the machine lacks; `hint` says what may fix it."""
 
     def __init__(self, what_and_hint: Sequence[str | None]) -> None:
         what, self.hint = what_and_hint

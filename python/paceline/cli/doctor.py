@@ -57,4 +57,4 @@ def _print(report: dict[str, Any]) -> None:
                 out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}")
     for check in report["checks"]:
         if check["mend"]:
-            out.print(f"To mend {check['name']}:\n  {check['mend']}")
+            out.print(f"To fix {check['name']}:\n  {check['mend']}")

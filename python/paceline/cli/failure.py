@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 @dataclass
 class Failure(Exception):  # noqa: N818 - it is caught, not shown
-    """A failure with all that a person, or a script, needs to mend it."""
+    """A failure with all that a person, or a script, needs to fix it."""
 
     kind: str
     message: str

@@ -216,6 +216,6 @@ def read_run(folder: str) -> Run:
         raise Failure(
             "unreadable",
             f"cannot read {folder}: {reason}",
-            hint=_why(error) or "the run is not whole; run it again",
+            hint=_why(error) or "the run is incomplete; run it again",
             file=folder,
         ) from None

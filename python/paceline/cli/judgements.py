@@ -212,7 +212,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Say what this machine can do for `run --backend emu`, and the command that mends each gap.
+    """Say what this machine can do for `run --backend emu`, and the command that fixes each gap.
 
     Unless it is quick, it emulates rising rates for two seconds each until one is not held within
     the usual bounds in any of three tries. Exit code 127 if nothing can be emulated here.

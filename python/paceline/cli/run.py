@@ -155,8 +155,8 @@ class Batch:
         """Run all that is not there, and write each run as soon as it has ended."""
         jobs = [(case, seed) for case in self.cases for seed in self.seeds if seed not in case.runs]
         if self.reused and not self.settings.quiet:
-            count = f"{self.reused} of {self.reused + len(jobs)} runs are there already"
-            told = count if self.grouped else "it is there already"
+            count = f"{self.reused} of {self.reused + len(jobs)} runs are already there"
+            told = count if self.grouped else "it is already there"
             again = "" if jobs else "; --force runs it again and compares"
             console.stderr().print(f"{self.out}: {told}{again}")
         if not jobs:

@@ -19,6 +19,7 @@ from paceline.measures import FEWEST, alike, value
 from paceline.quantities import quantity
 from paceline.runs import Progress
 from paceline.sweep import (
+    Executor,
     LedgerError,
     NoSweepError,
     Outcome,
@@ -133,15 +134,15 @@ def run_sweep(path: str, settings: Settings) -> Exit:
     if whole is None:
         whole, live = _execute(plan, out, settings)
     elif not settings.quiet:
-        console.stderr().print(f"{out} is whole already; --fresh runs it again")
+        console.stderr().print(f"{out} is already complete; --fresh runs it again")
     return _show(whole, live, settings)
 
 
 def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
     if settings.engine == "ray":
-        engine = partial(on_cluster, address=settings.address, cores=settings.jobs)
+        executor: Executor = partial(on_cluster, address=settings.address, cores=settings.jobs)
     else:
-        engine = partial(on_threads, threads=settings.jobs)
+        executor = partial(on_threads, threads=settings.jobs)
     with console.progress(plan.scenario, len(plan.grid), quiet=settings.quiet) as reporter:
         live = _Live(plan, reporter)
 
@@ -149,12 +150,12 @@ def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
             records = list(records)
             live.resumed(records)
             if not settings.quiet:
-                message = f"{out}: {len(records)} of {len(plan.grid)} runs are there already"
+                message = f"{out}: {len(records)} of {len(plan.grid)} runs are already there"
                 console.stderr().print(message)
 
         try:
             fresh = settings.fresh
-            done = execute(plan, out, engine=engine, watch=live, resumed=resumed, fresh=fresh)
+            done = execute(plan, out, executor=executor, watch=live, resumed=resumed, fresh=fresh)
             return done, live
         except KeyboardInterrupt:
             kept = live.ended

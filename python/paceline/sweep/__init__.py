@@ -57,7 +57,7 @@ def execute(
     plan: Plan,
     folder: Path,
     *,
-    engine: Executor = on_threads,
+    executor: Executor = on_threads,
     watch: Watch | None = None,
     resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
     fresh: bool = False,
@@ -83,7 +83,7 @@ def execute(
         if done and resumed is not None:
             resumed(book.records.values())
         left = (task for task in plan.tasks() if task.number not in done)
-        engine(plan, left, _Keeper(plan, folder, book, watch or Watch()))
+        executor(plan, left, _Keeper(plan, folder, book, watch or Watch()))
         whole = result.write(plan, folder, book.records)
         book.close(remove=True)
     finally:
