@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO, Command
 from paceline import runs
-from paceline.claims import Campaign, ClaimError, find, jobs, load, runner
-from paceline.claims.claim import parse
-from paceline.claims.drawing import _laid_over
-from paceline.claims.expressions import Expression, ExpressionError, Flows, Names
-from paceline.claims.pictures import PictureError
-from paceline.claims.quantity import Quantity
 from paceline.cli import console
 from paceline.query import Query
 from paceline.runs import Progress
+from paceline.study.claims import Campaign, ClaimError, find, jobs, load, runner
+from paceline.study.claims.claim import parse
+from paceline.study.claims.drawing import _laid_over
+from paceline.study.claims.expressions import Expression, ExpressionError, Flows, Names
+from paceline.study.claims.pictures import PictureError
+from paceline.study.claims.quantity import Quantity
 
 ROOT = Path(__file__).parent.parent
 

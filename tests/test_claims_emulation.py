@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO
 from paceline import _paceline
-from paceline.claims import Campaign, Claim, ClaimError, emulation, jobs
-from paceline.claims.claim import parse
-from paceline.claims.emulation import Emulations, Load, Room
-from paceline.claims.expressions import ExpressionError, Flows, Names
-from paceline.claims.quantity import Quantity
-from paceline.claims.tables import Table, TableError
 from paceline.runs import Progress
+from paceline.study.claims import Campaign, Claim, ClaimError, emulation, jobs
+from paceline.study.claims.claim import parse
+from paceline.study.claims.emulation import Emulations, Load, Room
+from paceline.study.claims.expressions import ExpressionError, Flows, Names
+from paceline.study.claims.quantity import Quantity
+from paceline.study.claims.tables import Table, TableError
 
 
 def mega(rate: float, seconds: float = 10.0) -> Load:

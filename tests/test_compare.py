@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import paceline
 from conftest import SCENARIO, Command
-from paceline.compare import Subject, compare, read
-from paceline.compare.statistics import (
+from paceline.study.compare import Subject, compare, read
+from paceline.study.compare.statistics import (
     benjamini_hochberg,
     hedges,
     holm,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SCENARIO, Command
-from paceline.conformance import CaseError, load, run_case
+from paceline.study.conformance import CaseError, load, run_case
 
 ROOT = Path(__file__).parent.parent
 DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"

@@ -13,13 +13,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from conftest import SCENARIO, Command
-from paceline.claims.drawing import Line, Value, _bars, _sweep
-from paceline.claims.pictures import Picture
 from paceline.cli import console
 from paceline.names import visible
-from paceline.report.figure import literal, saved
 from paceline.runs import Progress
-from paceline.sweep import Plan, execute
+from paceline.show.figure import literal, saved
+from paceline.study.claims.drawing import Line, Value, _bars, _sweep
+from paceline.study.claims.pictures import Picture
+from paceline.study.sweep import Plan, execute
 
 PACKAGE = Path(console.__file__).parents[1]
 

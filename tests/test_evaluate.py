@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from conftest import SCENARIO, Command
-from paceline.claims import Campaign
-from paceline.evaluate import criteria, pairs
-from paceline.evaluate.matrix import harm
+from paceline.study.claims import Campaign
+from paceline.study.evaluate import criteria, pairs
+from paceline.study.evaluate.matrix import harm
 
 ROOT = Path(__file__).parent.parent
 

@@ -21,7 +21,7 @@ from flent import resultset
 
 import paceline
 from conftest import SCENARIO, Command
-from paceline.export import FORMATS, default_name, export
+from paceline.exchange import EXPORTS, export
 
 Json = dict[str, Any]
 
@@ -342,7 +342,7 @@ def test_xplot_has_every_packet(recorded: paceline.Run, tmp_path: Path) -> None:
     assert len(set(labels)) == 4
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", EXPORTS)
 def test_the_command(
     cli: Command, recorded: paceline.Run, run: paceline.Run, tmp_path: Path, format_: Any
 ) -> None:
@@ -350,7 +350,7 @@ def test_the_command(
     run.write(tmp_path / "without")
     result = cli("export", "r", "--format", format_)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "r" / default_name(format_)).exists()
+    assert (tmp_path / "r" / EXPORTS[format_].place_of("current")).exists()
     value = json.loads(cli("export", "r", "--format", format_, "--out", "again", "--json").stdout)
     assert (value["schema"], value["format"], value["runs"]) == (1, format_, ["r"])
     # The same bytes every time; only Flent's file says its own name.

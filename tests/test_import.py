@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from conftest import Command
 from paceline import _paceline
-from paceline.imports import ImportFailedError, mahimahi, transperf_scenario
-from paceline.imports.transperf import BUILDERS, NAMES
+from paceline.exchange import mahimahi, transperf_scenario
+from paceline.exchange.declared import ImportFailedError
+from paceline.exchange.transperf import BUILDERS, NAMES
 
 FOUR = """\
 '''Four flows on two senders.'''

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from conftest import Command
-from paceline.conformance.case import TABLES as STEP_TABLES
 from paceline.query import Query, QueryError
+from paceline.study.conformance.case import TABLES as STEP_TABLES
 
 ROOT = Path(__file__).parents[1]
 #: A row of /etc/passwd would answer each of the first.

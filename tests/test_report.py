@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paceline
-from paceline.report.page import render
-from paceline.report.palette import flow_style
-from paceline.report.panels import Sketch, envelope
+from paceline.show.page import render
+from paceline.show.palette import flow_style
+from paceline.show.panels import Sketch, envelope
 
 
 class Page(HTMLParser):

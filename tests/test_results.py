@@ -295,7 +295,7 @@ def test_a_ledger_with_a_damaged_line_is_gone_on_with(
     grid = tmp_path / "grid.toml"
     grid.write_text(SCENARIO + SWEEP)
     with monkeypatch.context() as patch:
-        patch.setattr("paceline.sweep.result.write", interrupt)
+        patch.setattr("paceline.study.sweep.result.write", interrupt)
         assert cli("sweep", grid, "--out", "s").returncode == 130
     ledger = tmp_path / "s" / "ledger.jsonl"
     lines = ledger.read_bytes().split(b"\n")

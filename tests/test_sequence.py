@@ -15,9 +15,9 @@ from matplotlib.collections import LineCollection
 import paceline
 from conftest import SCENARIO, Command
 from paceline.quantities import duration_ns
-from paceline.report import sequence
-from paceline.report.sequence import SequenceError, Trace, View, marks, steps, strokes, traces
-from paceline.report.sequence_figure import draw
+from paceline.show import sequence
+from paceline.show.sequence import SequenceError, Trace, View, marks, steps, strokes, traces
+from paceline.show.sequence_figure import draw
 
 STARTUP = Path(__file__).parents[1] / "scenarios" / "startup"
 #: In the order in which they were published to end.

@@ -27,13 +27,13 @@ import browser
 import paceline
 from conftest import SCENARIO, Command
 from paceline import _paceline
-from paceline.cli.serve import leading_to
+from paceline.cli.verbs.serve import leading_to
 from paceline.errors import StoreError
-from paceline.report.panels import rates
 from paceline.serve import limits
 from paceline.serve.series import InMemory, OnDisk, series
 from paceline.serve.server import Server
-from paceline.sweep import Plan, execute
+from paceline.show.panels import rates
+from paceline.study.sweep import Plan, execute
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,12 @@ import paceline
 from conftest import SCENARIO, Command
 from paceline import measures
 from paceline.grid import Axis, Grid, Point
-from paceline.sweep import Plan, Sweep, Watch, dataset, execute
-from paceline.sweep.ledger import NAME as LEDGER
-from paceline.sweep.ledger import Ledger, LedgerError
-from paceline.sweep.plan import Task
-from paceline.sweep.result import extremes
-from paceline.sweep.work import on_threads
+from paceline.study.sweep import Plan, Sweep, Watch, dataset, execute
+from paceline.study.sweep.ledger import NAME as LEDGER
+from paceline.study.sweep.ledger import Ledger, LedgerError
+from paceline.study.sweep.plan import Task
+from paceline.study.sweep.result import extremes
+from paceline.study.sweep.work import on_threads
 
 SWEEP = """
 [sweep]
@@ -214,7 +214,7 @@ def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: 
     plan = Plan.read(file.read_text(), str(file))
 
     def failing(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
-        from paceline.sweep import Outcome
+        from paceline.study.sweep import Outcome
 
         for task in tasks:
             if task.number == 4:
@@ -327,7 +327,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
     import ray
     from ray.cluster_utils import Cluster
 
-    from paceline.sweep import cluster as on_ray
+    from paceline.study.sweep import cluster as on_ray
 
     text = file.read_text().replace("[1, 2, 5]", "60")
     plan = Plan.read(text, str(file))

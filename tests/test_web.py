@@ -17,7 +17,7 @@ from conftest import SCENARIO
 from paceline.serve.catalogue import Catalogue
 from paceline.serve.jobs import Job
 from paceline.serve.series import QUANTITIES, InMemory, series
-from paceline.sweep import Plan, execute
+from paceline.study.sweep import Plan, execute
 
 ROOT = Path(__file__).parent.parent
 WEB = ROOT / "web"

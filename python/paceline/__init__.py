@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UnavailableError,
     )
     from paceline.runs import Engine, Progress, Run, check, read, run, run_jobs, run_many
-    from paceline.sweep import Sweep
+    from paceline.study.sweep import Sweep
 
 __all__ = [
     "Diagnostic",
@@ -48,7 +48,7 @@ __all__ = [
 _ROOMS = {
     "_paceline": ("__version__", "controllers", "metrics", "schema"),
     "runs": ("Engine", "Progress", "Run", "check", "read", "run", "run_jobs", "run_many"),
-    "sweep": ("Sweep",),
+    "study.sweep": ("Sweep",),
 }
 
 

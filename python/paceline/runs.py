@@ -155,13 +155,13 @@ class Run:
 
     def plot(self, flow: int | None = None) -> Figure:
         """Draw the run as the report does; `flow` chooses the flow of the detailed panels."""
-        from paceline.report.figure import draw
+        from paceline.show.figure import draw
 
         return draw(self, flow=flow)
 
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
-        from paceline.report.page import write_page
+        from paceline.show.page import write_page
 
         return write_page(self, Path(path))
 

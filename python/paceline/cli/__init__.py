@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from cyclopts.exceptions import CycloptsError
 
-from paceline.cli import console, experiments, judgements, streams  # noqa: F401 - they add commands
+from paceline.cli import console, streams, verbs
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, StoreError
@@ -67,6 +67,7 @@ def _signals() -> Iterator[list[int]]:
 def _main(tokens: list[str]) -> int:
     as_json = "--json" in tokens
     try:
+        verbs.load(tokens)
         if not tokens:
             app.help_print([], console=console.stdout())
             return Exit.OK

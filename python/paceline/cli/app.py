@@ -1,8 +1,8 @@
-"""The command as a whole, and what several of its parts take."""
+"""The command as a whole, and the options that several of its verbs take."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -94,3 +94,10 @@ Set = Annotated[
     ),
 ]
 Force = Annotated[bool, Parameter(negative="", help="Replace what is there.")]
+Seeds = Annotated[
+    int | None, Parameter(validator=at_most_repeats, help="Seeds of each scenario, from 1 on.")
+]
+Flow = Annotated[int | None, Parameter(validator=not_negative, help="Only this flow of each run.")]
+Backend = Literal["sim", "emu"]
+Image = Literal["png", "svg", "pdf"]
+RunFolder = Annotated[str, Parameter(help="A run's folder.")]

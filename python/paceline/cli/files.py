@@ -69,10 +69,10 @@ def scenario_files() -> list[Path]:
     return sorted(Path("scenarios").rglob("*.toml"))
 
 
-def parse_overrides(settings: list[str]) -> list[tuple[str, str]]:
+def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
     """Return ``--set KEY=VALUE`` as pairs."""
     pairs = []
-    for setting in settings:
+    for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
             raise Failure(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
+from paceline.exchange.declared import Export
 from paceline.runs import Run
 
 TABLES = ("flows", "samples", "queue", "events", "packets")
 
 
-def write(run: Run, folder: Path, flow: int | None = None) -> list[Path]:
+def write(runs: Sequence[Run], folder: Path, flow: int | None, _: str) -> list[Path]:
     """Write every table that the run has; of `flow` only its rows, where rows belong to flows."""
+    (run,) = runs
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name in TABLES:
@@ -26,3 +29,6 @@ def write(run: Run, folder: Path, flow: int | None = None) -> list[Path]:
         table.write_csv(path)
         written.append(path)
     return written
+
+
+EXPORT = Export("csv", "the tables, a file each", "csv", write)

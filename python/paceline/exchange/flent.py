@@ -9,12 +9,14 @@ from __future__ import annotations
 import gzip
 import io
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from paceline.exchange.declared import Export
 from paceline.runs import Run
 
 #: Version of the file format.
@@ -24,8 +26,9 @@ _STEP_NS = 200_000_000
 _EPOCH = "1970-01-01T00:00:00.000000Z"
 
 
-def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
+def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Path]:
     """Write the rates of a run's flows and the delay, compressed."""
+    (run,) = runs
     flows = run.flows.sort("flow")
     if flow is not None:
         flows = flows.filter(pl.col("flow") == flow)
@@ -114,3 +117,6 @@ def _at(rows: pl.DataFrame, column: str, times: list[int]) -> list[int | None]:
 def _sum(values: tuple[float | None, ...]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+EXPORT = Export("flent", "rates and delay, for flent and flent-gui", "run.flent.gz", write)

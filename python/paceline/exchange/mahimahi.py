@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 
-from paceline.imports import Imported, ImportFailedError
+from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError
 
 #: The longest period that a trace may have: 30 days.
 LIMIT_MS = 30 * 24 * 3600 * 1000
@@ -48,6 +50,22 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
     return count, last
 
 
+def read(text: str, asked: Asked) -> list[Imported]:
+    """Return the scenario of a trace; what the trace does not say has to be asked for."""
+    path = asked.file
+    if asked.rtt is None or asked.queue is None:
+        raise ImportFailedError(
+            "a trace says neither the round-trip time nor the size of the queue",
+            hint=f'paceline import {path} --rtt "40 ms" --queue "100 packets"',
+        )
+    # A scenario looks for its trace from its own folder.
+    trace = Path(os.path.relpath(path.absolute(), asked.folder.absolute())).as_posix()
+    made = scenario(
+        text, name=path.stem, trace=trace, rtt=asked.rtt, queue=asked.queue, cc=asked.cc
+    )
+    return [made]
+
+
 def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str) -> Imported:
     """Return a scenario of one flow over the trace, for as long as the trace lasts."""
     count, last = opportunities(text.splitlines())
@@ -77,3 +95,11 @@ def quote(text: str) -> str:
         for c in text
     )
     return f'"{escaped}"'
+
+
+IMPORT = Import(
+    "mahimahi",
+    "a recorded link's capacity: the time of one delivery opportunity a line",
+    lambda text, path: path.suffix != ".py" and looks_like(text),
+    read,
+)

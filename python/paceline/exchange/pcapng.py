@@ -8,7 +8,7 @@ long as the fastest ACK. A packet that was dropped on its way has a comment that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from paceline import _paceline
+from paceline.exchange.declared import Export
 from paceline.reading import toml
 from paceline.runs import Run
 
@@ -39,8 +40,9 @@ class _Packet:
     comment: str = ""
 
 
-def write(run: Run, path: Path, flow: int | None = None) -> list[Path]:
+def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Path]:
     """Write the packets of a run. Raises `KeyError` if they were not recorded."""
+    (run,) = runs
     packets, events = run.packets, run.events
     if flow is not None:
         packets = packets.filter(pl.col("flow") == flow)
@@ -143,3 +145,8 @@ def _dropped(rows: pl.DataFrame) -> set[int]:
     sent = rows.filter(kind.is_in(["send", "retransmit"])).select("index", *key, sent="index")
     drops = rows.filter(kind == "drop").select("index", *key)
     return set(drops.join_asof(sent, on="index", by=key, check_sortedness=False)["sent"])
+
+
+EXPORT = Export(
+    "pcapng", "a packet capture at the sender, for Wireshark", "run.pcapng", write, packets=True
+)

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
 from paceline._paceline import __version__
-from paceline.export.pcapng import ack_bytes, headers
+from paceline.exchange.declared import Export
+from paceline.exchange.pcapng import ack_bytes, headers
 from paceline.runs import Run
 
-Dialect = Literal["current", "0.3"]
 Event = tuple[int, str, dict[str, Any]]
 
 #: Of private event schemas; the names are those of the record's columns.
@@ -56,10 +56,9 @@ _OLD = {
 }
 
 
-def write(
-    run: Run, place: Path, flow: int | None = None, dialect: Dialect = "current"
-) -> list[Path]:
+def write(runs: Sequence[Run], place: Path, flow: int | None, dialect: str) -> list[Path]:
     """Write the traces of a run: a folder of files, or in the dialect 0.3 one file."""
+    (run,) = runs
     rows = run.flows.sort("flow").iter_rows(named=True)
     chosen = [row for row in rows if flow is None or row["flow"] == flow]
     if dialect == "0.3":
@@ -266,3 +265,8 @@ def _ranges(numbers: list[int]) -> list[list[int]]:
         else:
             found.append([number, number])
     return found
+
+
+EXPORT = Export(
+    "qlog", "what a sender saw, a file a flow", {"current": "qlog", "0.3": "run.qlog"}, write
+)

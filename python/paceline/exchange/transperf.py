@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.imports import ImportFailedError
+from paceline.exchange.declared import ImportFailedError
 
 #: The names that a configuration may set.
 NAMES = (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
-from paceline.imports import Imported, ImportFailedError, Note
-from paceline.imports.mahimahi import quote
-from paceline.imports.transperf import Call, Experiment, Setting, experiments
+from paceline.exchange.declared import Asked, Import, Imported, ImportFailedError, Note
+from paceline.exchange.mahimahi import quote
+from paceline.exchange.transperf import Call, Experiment, Setting, experiments
 
 #: Linux's names, and what is nearest to them here.
 CONTROLLERS = {
@@ -28,6 +28,11 @@ LARGEST = 50_000_000
 
 #: A packet of transperf's BDP: an Ethernet frame.
 FRAME = 1514
+
+
+def read(text: str, asked: Asked) -> list[Imported]:
+    """Return a scenario for each experiment of a configuration."""
+    return scenarios(text, asked.file.stem, ignore_commands=asked.ignore_commands)
 
 
 def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Imported]:
@@ -345,3 +350,12 @@ class _Writer:
 def _digits(value: float) -> str:
     """Return a decimal number, with as many places as units keep."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+IMPORT = Import(
+    "transperf",
+    "a configuration of transperf, read and never executed",
+    # Nothing else is read here that is a programme: whatever has no mark of its own may be one.
+    lambda _, path: path.suffix != ".toml",
+    read,
+)

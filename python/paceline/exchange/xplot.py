@@ -8,8 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from paceline.report.sequence import Trace, traces
+from paceline.exchange.declared import Export
 from paceline.runs import Run
+from paceline.show.sequence import Trace, traces
 
 #: Of one flow, what tcptrace draws: data white, ACKs green, the window yellow, SACK purple.
 _ALONE = {"send": "white", "ack": "green", "window": "yellow", "sack": "purple", "again": "red"}
@@ -21,7 +22,7 @@ _COLOURS = ("white", "green", "red", "blue", "yellow", "purple", "orange", "mage
 _UNSIGNED = 2**32
 
 
-def write(runs: Sequence[Run], path: Path, flow: int | None = None) -> list[Path]:
+def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Path]:
     """Write the time-sequence diagram of runs; every packet, every ACK, every SACK block."""
     shown = traces(runs, flow)
     with path.open("w", encoding="ascii", errors="replace", newline="\n") as file:
@@ -87,3 +88,8 @@ def _steps(acks: pl.DataFrame, column: str) -> Iterator[str]:
         yield f"line {_time(t)} {value} {_time(following)} {value}"
         if new != value:
             yield f"line {_time(following)} {value} {_time(following)} {new}"
+
+
+EXPORT = Export(
+    "xplot", "a time-sequence diagram for xplot", "run.xpl", write, packets=True, several=True
+)

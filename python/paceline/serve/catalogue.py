@@ -15,8 +15,8 @@ from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.serve.series import OnDisk
-from paceline.sweep.result import NAME as SWEEP
-from paceline.sweep.result import Sweep
+from paceline.study.sweep.result import NAME as SWEEP
+from paceline.study.sweep.result import Sweep
 
 _RUN = "run.json"
 

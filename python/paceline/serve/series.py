@@ -14,11 +14,11 @@ import polars as pl
 from paceline.errors import NotARunError
 from paceline.quantities import Scale, scale_of
 from paceline.reading import open_regular
-from paceline.report.palette import Style, flow_style
-from paceline.report.panels import Values, envelopes, rates, top
 from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
+from paceline.show.palette import Style, flow_style
+from paceline.show.panels import Values, envelopes, rates, top
 
 #: What can be drawn: its title, and the column.
 QUANTITIES = {

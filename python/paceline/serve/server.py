@@ -33,11 +33,11 @@ from tornado.web import Application, HTTPError, RequestHandler
 from paceline import _paceline
 from paceline.errors import NotARunError, PacelineError
 from paceline.reading import json_value
-from paceline.report.page import render
 from paceline.serve import limits
 from paceline.serve.catalogue import Catalogue, Missing
 from paceline.serve.jobs import Busy, Job, Jobs
 from paceline.serve.series import QUANTITIES, InMemory, Tables, series
+from paceline.show.page import render
 
 _ASSETS = {
     "serve.js": "text/javascript",

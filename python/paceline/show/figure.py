@@ -17,13 +17,13 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from paceline.names import visible
-from paceline.report.palette import Style, tints
-from paceline.report.panels import Band, Panel, Sketch
+from paceline.show.palette import Style, tints
+from paceline.show.panels import Band, Panel, Sketch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from paceline.runs import Run
+    from paceline.show.recorded import Recorded
 
 #: How every figure looks.
 SETTINGS: dict[Any, Any] = {
@@ -46,7 +46,7 @@ SETTINGS: dict[Any, Any] = {
 _LEGEND = 14
 
 
-def draw(run: Run, flow: int | None = None) -> Figure:
+def draw(run: Recorded, flow: int | None = None) -> Figure:
     """Draw a run; `flow` chooses the flow of the detailed panels, the first if not given."""
     sketch = Sketch(run)
     numbers = [int(n) for n in sketch.flows["flow"]]
@@ -83,7 +83,7 @@ def literal(figure: Figure) -> Figure:
     return figure
 
 
-def save(run: Run, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
+def save(run: Recorded, path: Path, format: str, flow: int | None = None) -> None:  # noqa: A002
     """Write the figure of a run as ``png``, ``svg`` or ``pdf``."""
     write(draw(run, flow), path, format)
 

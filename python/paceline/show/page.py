@@ -13,20 +13,21 @@ from jinja2 import Environment, StrictUndefined
 
 from paceline._paceline import __version__, metrics
 from paceline.quantities import number, quantity, scale_of
-from paceline.report.palette import flow_style, tints
-from paceline.report.panels import Detail, Panel, Sketch
+from paceline.show.palette import flow_style, tints
+from paceline.show.panels import Detail, Panel, Sketch
+from paceline.show.tables import emulation_rows
 
 if TYPE_CHECKING:
-    from paceline.runs import Run
+    from paceline.show.recorded import Recorded
 
 
-def write_page(run: Run, path: Path) -> Path:
+def write_page(run: Recorded, path: Path) -> Path:
     """Write the report of a run and return its path."""
     path.write_text(render(run), encoding="utf-8")
     return path
 
 
-def render(run: Run, *, served: bool = False) -> str:
+def render(run: Recorded, *, served: bool = False) -> str:
     """Return the page; one that is served has its scripts and styles as files beside it."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
@@ -63,17 +64,15 @@ def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
     return rows
 
 
-def _emulation(run: Run) -> dict[str, Any] | None:
+def _emulation(run: Recorded) -> dict[str, Any] | None:
     """Return what the emulator measured of itself, and why it is not to be trusted."""
-    from paceline.cli.tables import emulation_rows
-
     if run.emulation is None:
         return None
     beyond = [bound["message"] for bound in run.emulation["beyond"]]
     return {"rows": emulation_rows(run.emulation), "beyond": beyond}
 
 
-def _flows(run: Run) -> list[dict[str, Any]]:
+def _flows(run: Recorded) -> list[dict[str, Any]]:
     rows = []
     for index, flow in enumerate(run.flow_metrics):
         values = {k: quantity(k, v) for k, v in flow.items() if v is None or _is_number(v)}

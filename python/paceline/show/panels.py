@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from paceline.quantities import Scale, scale_of
-from paceline.report.palette import NEUTRAL, Style, flow_style, quantity_style
-from paceline.runs import Run
+from paceline.show.palette import NEUTRAL, Style, flow_style, quantity_style
+from paceline.show.recorded import Recorded
 
 #: Buckets over a whole run.
 BUCKETS = 1000
@@ -110,7 +110,7 @@ def envelopes(frame: pl.DataFrame, column: str, width: int, count: int) -> dict[
 class Sketch:
     """The panels of a run."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Recorded) -> None:
         self._samples = run.samples
         self._queue = run.queue.filter(pl.col("link") == 0)
         self._events = run.events

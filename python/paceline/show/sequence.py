@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from paceline.runs import Run
+from paceline.show.recorded import Recorded
 
 #: Columns and rows of a view; more than a figure has points.
 COLUMNS = 1500
@@ -80,7 +80,7 @@ class Trace:
         return t
 
 
-def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
+def traces(runs: Sequence[Recorded], flow: int | None = None) -> list[Trace]:
     """Return the flows of runs, all or the one that is named, in their order.
 
     Raises `SequenceError` where a run has no packets, or not that flow.
@@ -107,7 +107,7 @@ def traces(runs: Sequence[Run], flow: int | None = None) -> list[Trace]:
     return _named(runs, found)
 
 
-def _packets(run: Run) -> pl.DataFrame:
+def _packets(run: Recorded) -> pl.DataFrame:
     try:
         return run.packets
     except KeyError:
@@ -133,7 +133,7 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
     return Trace(label, sends, kind("retransmit"), kind("drop"), kind("sack"), acks)
 
 
-def _named(runs: Sequence[Run], found: list[tuple[Run, Trace]]) -> list[Trace]:
+def _named(runs: Sequence[Recorded], found: list[tuple[Recorded, Trace]]) -> list[Trace]:
     """Give every trace a label that no other has."""
     labels = [trace.label for _, trace in found]
     if len(set(labels)) < len(labels) and len(runs) > 1:

@@ -14,14 +14,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from paceline.quantities import Scale, scale_of
-from paceline.report.figure import SETTINGS, literal, write
-from paceline.report.palette import NEUTRAL, flow_style
-from paceline.report.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
+from paceline.show.figure import SETTINGS, literal, write
+from paceline.show.palette import NEUTRAL, flow_style
+from paceline.show.sequence import Trace, View, inside, marks, steps, strokes, traces, view_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from paceline.runs import Run
+    from paceline.show.recorded import Recorded
 
 #: Widths of lines, in points.
 THICK, THIN = 2.2, 0.7
@@ -45,7 +45,7 @@ _REACH = 0.25
 
 
 def draw(
-    runs: Sequence[Run],
+    runs: Sequence[Recorded],
     *,
     flow: int | None = None,
     from_ns: int | None = None,
@@ -76,7 +76,7 @@ def save(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
     write(figure, path, format)
 
 
-def _title(runs: Sequence[Run], rounds: int | None) -> str:
+def _title(runs: Sequence[Recorded], rounds: int | None) -> str:
     name = f"{runs[0].scenario}, seed {runs[0].seed}" if len(runs) == 1 else f"{len(runs)} runs"
     if rounds is None:
         return name

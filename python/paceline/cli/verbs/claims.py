@@ -5,25 +5,83 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from paceline import _paceline, store
-from paceline.claims import Campaign, Claim, ClaimError, Result, find, load
 from paceline.cli import console
+from paceline.cli.app import (
+    Backend,
+    Json,
+    Memory,
+    Quiet,
+    Seeds,
+    app,
+    examples,
+    limit_memory,
+    positive,
+)
 from paceline.cli.failure import Exit, Failure
 from paceline.names import nearest
+from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
-    """How claims are run, and what becomes of the results."""
+class Options:
+    """What the command line says."""
 
-    seeds: int | None
-    quick: bool
-    jobs: int | None
-    out: Path | None
-    as_json: bool
-    silent: bool
+    list: Annotated[bool, Parameter(negative="", help="Show them without running them.")] = False
+    seeds: Seeds = None
+    quick: Annotated[
+        bool, Parameter(negative="", help="A short form of each: fewer seeds, shorter runs.")
+    ] = False
+    out: Annotated[
+        Path | None, Parameter(help="Folder for a report: a page, its pictures and the figures.")
+    ] = None
+    claims: Annotated[Path, Parameter(help="Folder of claims.")] = Path("claims")
+    backend: Annotated[
+        Backend,
+        Parameter(help="Those that are simulated, or those that need kernel TCP in real time."),
+    ] = "sim"
+    jobs: Annotated[
+        int | None,
+        Parameter(
+            validator=positive,
+            help="Threads, and emulations at a time. Default: one, and four, for each core.",
+        ),
+    ] = None
+    memory: Memory = None
+    json: Json = False
+    quiet: Quiet = False
+
+
+@app.command(
+    help_epilogue=examples(
+        "claims", "claims B1 startup --seeds 20", "claims --list", "claims B4 --out report"
+    )
+)
+def claims(
+    names: Annotated[
+        list[str] | None, Parameter(negative="", help="Ids or topics; all if none is given.")
+    ] = None,
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Re-run published claims and print published | measured | verdict.
+
+    Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
+    by side; those in real time come last, as many at a time as their rates have room for, and one
+    that is beyond its bounds is repeated, up to three times. A claim that is named by its id is
+    run whatever the backend. Exit code 3 if a claim is not reproduced.
+    """
+    limit_memory(options.memory)
+    found = chosen(names or [], options.claims, None if options.list else options.backend)
+    if options.list:
+        return list_claims(found, as_json=options.json)
+    return run_claims(found, options)
 
 
 def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None) -> list[Claim]:
@@ -58,36 +116,36 @@ def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
     return Exit.OK
 
 
-def run_claims(claims: Sequence[Claim], settings: Settings) -> Exit:
+def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     """Run claims and print a verdict for each; exit code 3 if one is not reproduced."""
-    if settings.out is not None:
-        store.claim_page(settings.out, "claims")
-    campaign = Campaign(claims, seeds=settings.seeds, quick=settings.quick)
-    with console.progress("claims", len(campaign), quiet=settings.silent) as reporter:
-        verdicts = campaign.verify(threads=settings.jobs, progress=reporter, note=reporter.note)
+    if options.out is not None:
+        store.claim_page(options.out, "claims")
+    campaign = Campaign(claims, seeds=options.seeds, quick=options.quick)
+    with console.progress("claims", len(campaign), quiet=options.quiet) as reporter:
+        verdicts = campaign.verify(threads=options.jobs, progress=reporter, note=reporter.note)
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
-    value["quick"] = settings.quick
+    value["quick"] = options.quick
     if verdicts.emulated:
         value["emulated"] = {
             "runs": verdicts.emulated,
             "repeated": verdicts.repeated,
             "broken": dict(verdicts.broken),
         }
-    if settings.out is not None:
-        from paceline.claims.page import write_page
+    if options.out is not None:
+        from paceline.study.claims.page import write_page
 
-        value["report"] = str(write_page(results, value, settings.out))
-    if settings.as_json:
+        value["report"] = str(write_page(results, value, options.out))
+    if options.json:
         console.say_json(value)
     else:
-        _show(results, quick=settings.quick)
+        _show(results, quick=options.quick)
         if verdicts.emulated:
             counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
             broken = [f"{name} {count} times" for name, count in verdicts.broken.items()]
             beyond = f"; beyond a bound: {', '.join(broken)}" if broken else ""
             console.stdout().print(f"{counted} were repeated{beyond}")
-        if settings.out is not None:
+        if options.out is not None:
             console.stdout().print(value["report"], soft_wrap=True)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)

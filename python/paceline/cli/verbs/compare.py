@@ -7,52 +7,81 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from paceline import _paceline
 from paceline.cli import console
+from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import plain
-from paceline.compare import (
-    Finding,
-    Incomparable,
-    Subject,
-    compare,
-    differing,
-    read,
-    unknown,
-)
 from paceline.errors import NotARunError
 from paceline.measures import FEWEST
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, quantity
+from paceline.study import compare as study
+from paceline.study.compare import Finding, Incomparable, Subject, differing, read, unknown
 
 _ORDER = ("worse", "better", "untested", "unclear", "lost", "gained", "same")
 
 
+def _tolerance(_: object, value: float) -> None:
+    if not 0 <= value < 100:
+        raise ValueError("must be from 0 to 100.")
+
+
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the command line says."""
 
-    metrics: Sequence[str]
-    tolerance: float
-    correction: str
-    everything: bool
-    markdown: bool
-    as_json: bool
+    metrics: Annotated[
+        list[str] | None,
+        Parameter(name="--metric", negative="", help="Only these metrics. Default: all."),
+    ] = None
+    tolerance: Annotated[
+        float, Parameter(validator=_tolerance, help="Per cent of the old value that do not count.")
+    ] = 1.0
+    correction: Annotated[
+        Literal["holm", "bh"],
+        Parameter(help="For testing many at once: no false alarm (holm), or few of them (bh)."),
+    ] = "holm"
+    everything: Annotated[
+        bool, Parameter(name="--all", negative="", help="Show what is the same, too.")
+    ] = False
+    markdown: Annotated[bool, Parameter(negative="", help="For a pull request.")] = False
+    memory: Memory = None
+    json: Json = False
 
 
-def show(old: str, new: str, settings: Settings) -> Exit:
-    """Compare two folders and print what differs; exit code 4 if something is worse."""
-    _known(settings.metrics)
+@app.command(
+    help_epilogue=examples(
+        "compare runs/before runs/after",
+        "compare runs/before-sweep runs/after-sweep --metric goodput_bps --markdown",
+    )
+)
+def compare(
+    old: Annotated[str, Parameter(help="A folder: a run, repeats of one, or a sweep.")],
+    new: Annotated[str, Parameter(help="What is held against it.")],
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Hold one result against another: same, better or worse, and how sure.
+
+    Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
+    """
+    limit_memory(options.memory)
+    _known(options.metrics or ())
     before, after = _read(old), _read(new)
     try:
-        findings = compare(
+        findings = study.compare(
             before,
             after,
-            settings.metrics,
-            tolerance=settings.tolerance,
-            correction=settings.correction,
+            options.metrics or (),
+            tolerance=options.tolerance / 100,
+            correction=options.correction,
         )
     except Incomparable as error:
         hint = "a point of one has to be in the other, key for key"
@@ -60,13 +89,13 @@ def show(old: str, new: str, settings: Settings) -> Exit:
     counts = Counter(finding.verdict for finding in findings)
     differ = differing(before, after)
     notes = _notes(findings, differ)
-    if settings.as_json:
+    if options.json:
         console.say_json(
             {
                 "old": old,
                 "new": new,
-                "tolerance_ratio": settings.tolerance,
-                "correction": settings.correction,
+                "tolerance_ratio": options.tolerance / 100,
+                "correction": options.correction,
                 "verdict": _overall(counts),
                 "counts": {verdict: counts[verdict] for verdict in _ORDER},
                 "findings": [finding.as_json() for finding in findings],
@@ -77,10 +106,10 @@ def show(old: str, new: str, settings: Settings) -> Exit:
             }
         )
     else:
-        chosen = [f for f in findings if settings.everything or f.verdict != "same"]
+        chosen = [f for f in findings if options.everything or f.verdict != "same"]
         chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
-        text = _markdown if settings.markdown else _table
-        text(old, new, chosen, [_summary(counts, settings), *notes])
+        text = _markdown if options.markdown else _table
+        text(old, new, chosen, [_summary(counts, options), *notes])
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
@@ -112,10 +141,10 @@ def _overall(counts: Counter[str]) -> str:
     return next((v for v in ("worse", "better", "untested") if counts[v]), "same")
 
 
-def _summary(counts: Counter[str], settings: Settings) -> str:
+def _summary(counts: Counter[str], options: Options) -> str:
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
-    name = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[settings.correction]
-    return f"{told} (tolerance {100 * settings.tolerance:g} %; 5 % level, corrected by {name})"
+    name = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[options.correction]
+    return f"{told} (tolerance {options.tolerance:g} %; 5 % level, corrected by {name})"
 
 
 def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:

@@ -5,45 +5,85 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from paceline import _paceline
 from paceline.cli import console
+from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.conformance import Case, CaseError, load, run_case
 from paceline.names import did_you_mean
+from paceline.study.conformance import Case, CaseError, load, run_case
 
 #: The suites, by the names of their folders.
 GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
-    """What is asked of ``paceline conformance``."""
+class Options:
+    """What the command line says."""
 
-    names: Sequence[str]
-    #: Folders of golden traces.
-    traces: Sequence[Path]
-    #: A folder of the draft's cases; none leaves them out.
-    cases: Path | None
-    controller: str
-    jobs: int | None
-    as_json: bool
-    quiet: bool
+    traces: Annotated[
+        Path | None,
+        Parameter(help="Replay this folder's golden traces (in v1, v2, v3, cubic), and no more."),
+    ] = None
+    cases: Annotated[
+        Path | None, Parameter(help="Run the draft's cases of this folder, and no more.")
+    ] = None
+    controller: Annotated[
+        str | None, Parameter(help="Run the draft's cases with it. Default: bbr3.")
+    ] = None
+    jobs: Jobs = None
+    memory: Memory = None
+    json: Json = False
+    quiet: Quiet = False
+
+    def folders(self) -> tuple[list[Path], Path | None]:
+        """Return the folders of golden traces, and that of the draft's cases, if any."""
+        folder, only_draft = Path("conformance"), self.cases or self.controller
+        golden = [] if only_draft else [folder / name for name in GOLDEN]
+        draft = None if self.traces and not only_draft else folder / DRAFT
+        return [self.traces] if self.traces else golden, self.cases or draft
 
 
-def show(settings: Settings) -> Exit:
-    """Run what is asked for and print a row for each case."""
-    if settings.controller not in (known := [c["name"] for c in _paceline.controllers()]):
-        raise _unknown("controller", settings.controller, known)
-    rows = [row for folder in settings.traces for row in _golden(folder)]
-    cases = _cases(settings.cases) if settings.cases is not None else []
+@app.command(
+    help_epilogue=examples(
+        "conformance",
+        "conformance 07b 16",
+        "conformance --controller bbr3-linux",
+        "conformance --traces DIR --json",
+    )
+)
+def conformance(
+    names: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="Cases, by id or its beginning; all if none is given."),
+    ] = None,
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Check BBR and CUBIC: golden traces of Linux, and the BBR draft's example test cases.
+
+    A trace passes when every state field equals Linux's after every event; a case of the draft when
+    each of its numbered steps holds in the record of its run, on every path it is tried on. What
+    cannot hold is an expected fail, with its reason. Exit code 3 if one fails.
+    """
+    limit_memory(options.memory)
+    names, controller = names or [], options.controller or "bbr3"
+    if controller not in (known := [c["name"] for c in _paceline.controllers()]):
+        raise _unknown("controller", controller, known)
+    traces, draft = options.folders()
+    rows = [row for folder in traces for row in _golden(folder)]
+    cases = _cases(draft) if draft is not None else []
     ids = [row["id"] for row in rows] + [case.id for case in cases]
-    for name in settings.names:
+    for name in names:
         if not any(_named(id_, name) for id_ in ids):
             raise _unknown("case", name, ids)
-    rows = [row for row in rows if _chosen(row["id"], settings.names)]
-    cases = [case for case in cases if _chosen(case.id, settings.names)]
+    rows = [row for row in rows if _chosen(row["id"], names)]
+    cases = [case for case in cases if _chosen(case.id, names)]
     details: list[str] = []
     for row in rows:
         first, _, rest = row["evidence"].partition("\n")
@@ -51,20 +91,18 @@ def show(settings: Settings) -> Exit:
         if rest:
             details.append(f"{row['id']}: {row['evidence']}")
     for case in cases:
-        with console.progress(case.id, len(case.variants), quiet=settings.quiet) as reporter:
+        with console.progress(case.id, len(case.variants), quiet=options.quiet) as reporter:
             try:
-                result = run_case(
-                    case, settings.controller, threads=settings.jobs, progress=reporter
-                )
+                result = run_case(case, controller, threads=options.jobs, progress=reporter)
             except CaseError as error:
                 raise Failure("bad-case", str(error)) from error
         paths = len(case.variants)
         holding = f"{result.held} of {result.judged} checks hold"
         summary = f"{holding}, on {paths} path{'s' * (paths > 1)}"
         rows.append({**result.as_json(), "summary": summary})
-        told = result.evidence if settings.names else result.notable
+        told = result.evidence if names else result.notable
         details += [f"{case.id}: {line}" for line in told]
-    _print(rows, details, as_json=settings.as_json)
+    _print(rows, details, as_json=options.json)
     failed = any(row["verdict"] == "fail" for row in rows)
     return Exit.EXPECTATION_FAILED if failed else Exit.OK
 

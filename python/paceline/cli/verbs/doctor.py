@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from paceline import _paceline
 from paceline.cli import console
+from paceline.cli.app import Json, app, examples
 from paceline.cli.failure import Exit
 from paceline.quantities import quantity
+from paceline.reading import json_value
 
 _STYLES = {"good": "", "lacking": "yellow", "missing": "red"}
 
 
-def show(*, quick: bool, as_json: bool) -> Exit:
-    """Look at this machine, and print what was found."""
+@app.command(help_epilogue=examples("doctor", "doctor --quick --json"))
+def doctor(
+    *,
+    quick: Annotated[
+        bool, Parameter(negative="", help="Do not try which rates this machine holds.")
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Say what this machine can do for `run --backend emu`, and the command that fixes each gap.
+
+    Unless it is quick, it emulates rising rates for two seconds each until one is not held within
+    the usual bounds in any of three tries. Exit code 127 if nothing can be emulated here.
+    """
     err = console.stderr()
 
     def step(what: str) -> None:
-        if not as_json:
+        if not json:
             err.print(f"trying {what} ...")
 
-    report: dict[str, Any] = json.loads(_paceline.doctor(quick, step))
-    if as_json:
+    report: dict[str, Any] = json_value(_paceline.doctor(quick, step))
+    if json:
         console.say_json(report)
     else:
         _print(report)

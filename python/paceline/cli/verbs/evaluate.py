@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from jinja2 import Environment, StrictUndefined
 
 from paceline import _paceline, store
-from paceline.claims import Campaign, ClaimError, Result
 from paceline.cli import console
+from paceline.cli.app import Jobs, Json, Memory, Quiet, Seeds, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.evaluate import Matrix, criteria, pairs
-from paceline.evaluate.matrix import MEASURES
 from paceline.names import did_you_mean
-from paceline.report.figure import saved
+from paceline.show.figure import saved
+from paceline.study.claims import Campaign, ClaimError, Result
+from paceline.study.evaluate import Matrix, criteria, pairs
+from paceline.study.evaluate.matrix import MEASURES
 
 #: How the short form shortens a pair.
 _QUICK = "20 s"
@@ -27,67 +28,94 @@ _QUICK = "20 s"
 _KNOWN = ("reno", "cubic")
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the command line says."""
 
-    against: Sequence[str]
-    seeds: int | None
-    quick: bool
-    out: Path | None
-    suite: Path
-    scenarios: Path
-    jobs: int | None
-    as_json: bool
-    quiet: bool
+    against: Annotated[
+        list[str] | None,
+        Parameter(negative="", consume_multiple=True, help="Set it beside these. Default: all."),
+    ] = None
+    seeds: Seeds = None
+    quick: Annotated[
+        bool, Parameter(negative="", help="A short form: fewer seeds and pairs, shorter runs.")
+    ] = False
+    out: Annotated[
+        Path | None, Parameter(help="Folder for a report: a page, the matrix and the figures.")
+    ] = None
+    suite: Annotated[Path, Parameter(help="Folder of the criteria.")] = Path("evaluation")
+    scenarios: Annotated[Path, Parameter(help="Folder of the pairs' scenarios.")] = Path(
+        "scenarios/evaluate"
+    )
+    jobs: Jobs = None
+    memory: Memory = None
+    json: Json = False
+    quiet: Quiet = False
 
 
-def show(controller: str, settings: Settings) -> Exit:
-    """Judge a controller and print what it meets; exit code 3 if there is something it does not."""
+@app.command(
+    help_epilogue=examples(
+        "evaluate bbr3 --out report", "evaluate bbr3 --quick", "evaluate cubic --against reno bbr3"
+    )
+)
+def evaluate(
+    controller: Annotated[str, Parameter(help="A controller.")],
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Judge a controller by the criteria of RFC 9743 that a machine can check.
+
+    It is also set beside every other: share, and harm by Ware et al. to goodput, delay and loss.
+    Exit code 3 if a criterion is not met.
+    """
+    limit_memory(options.memory)
+    against = options.against or []
     known = [c["name"] for c in _paceline.controllers()]
-    for name in (controller, *settings.against):
+    for name in (controller, *against):
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` lists them")
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     try:
         campaign = Campaign(
-            criteria(settings.suite, controller), seeds=settings.seeds, quick=settings.quick
+            criteria(options.suite, controller), seeds=options.seeds, quick=options.quick
         )
     except ClaimError as error:
         hint = "--suite names the folder of the criteria"
         raise Failure("bad-suite", str(error), hint=hint) from None
-    if settings.out is not None:
-        store.claim_page(settings.out, "evaluation")
-    with console.progress(f"{controller}: criteria", len(campaign), quiet=settings.quiet) as bar:
-        verdicts = campaign.verify(threads=settings.jobs, progress=bar)
+    if options.out is not None:
+        store.claim_page(options.out, "evaluation")
+    with console.progress(f"{controller}: criteria", len(campaign), quiet=options.quiet) as bar:
+        verdicts = campaign.verify(threads=options.jobs, progress=bar)
     if verdicts.unfinished:
         raise KeyboardInterrupt
-    others = settings.against or (_KNOWN if settings.quick else known)
+    others = against or (_KNOWN if options.quick else known)
     names = list(dict.fromkeys((controller, *others)))
     count = len(names) * (len(names) + 1)
-    with console.progress(f"{controller}: pairs", count, quiet=settings.quiet) as bar:
+    with console.progress(f"{controller}: pairs", count, quiet=options.quiet) as bar:
         matrix = pairs(
-            settings.scenarios,
+            options.scenarios,
             names,
-            seeds=settings.seeds or 2,
-            duration=_QUICK if settings.quick else None,
-            threads=settings.jobs,
+            seeds=options.seeds or 2,
+            duration=_QUICK if options.quick else None,
+            threads=options.jobs,
             progress=bar,
         )
     rows = [_row(result) for result in verdicts.results]
     value: dict[str, Any] = {
         "controller": controller,
-        "quick": settings.quick,
+        "quick": options.quick,
         "criteria": rows,
         "matrix": matrix.as_json(),
     }
-    if settings.out is not None:
-        value["report"] = str(_write(value, matrix, settings.out))
-    if settings.as_json:
+    if options.out is not None:
+        value["report"] = str(_write(value, matrix, options.out))
+    if options.json:
         console.say_json(value)
     else:
         _show(controller, rows, matrix)
-        if settings.out is not None:
+        if options.out is not None:
             console.stdout().print(value["report"], soft_wrap=True)
     return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
 
@@ -134,7 +162,7 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:
-    from paceline.evaluate.picture import draw
+    from paceline.study.evaluate.picture import draw
 
     pictures = {form: saved(draw(matrix), form) for form in ("png", "svg")}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)

@@ -3,70 +3,92 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from cyclopts import Parameter
+
+from paceline import exchange
 from paceline.cli import console, files
-from paceline.cli.failure import Failure
-from paceline.export import Dialect, Format
+from paceline.cli.app import Flow, Force, Json, Memory, app, examples, limit_memory
+from paceline.cli.failure import Exit, Failure
+from paceline.show.sequence import SequenceError
+
+_SEVERAL = ", ".join(name for name, one in exchange.EXPORTS.items() if one.several)
+_PACKETS = " and ".join(name for name, one in exchange.EXPORTS.items() if one.packets)
+
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[tuple(exchange.EXPORTS)]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the command line says."""
+@app.command(
+    help=f"""Write a run as files of other programs: tables, qlog, a packet capture, xplot, Flent.
 
-    format: Format
-    out: Path | None = None
-    flow: int | None = None
-    dialect: Dialect = "current"
-    force: bool = False
-    as_json: bool = False
-
-
-def show(folders: list[str], settings: Settings) -> None:
-    """Write the runs, and say which files there are."""
-    from paceline.export import default_name, export
-    from paceline.report.sequence import SequenceError
-
-    if len(folders) > 1 and settings.format != "xplot":
+    {_PACKETS} need a record of the packets: `record.packets = true` in `[run]`.
+    """,
+    help_epilogue=examples(
+        "export runs/NAME --format pcapng",
+        "export runs/NAME --format qlog --qlog-dialect 0.3",
+        "export runs/ONE runs/OTHER --format xplot --out both.xpl",
+    ),
+)
+def export(
+    run: Annotated[
+        list[str], Parameter(negative="", help=f"A run's folder; several for {_SEVERAL}.")
+    ],
+    /,
+    *,
+    format: Annotated[Format, Parameter(help="What to write.")],  # noqa: A002
+    out: Annotated[
+        Path | None,
+        Parameter(help="File, or folder for csv and qlog. Default: in the run's folder."),
+    ] = None,
+    flow: Flow = None,
+    qlog_dialect: Annotated[
+        Literal["current", "0.3"], Parameter(help="Names of qlog's events; 0.3 is for qvis.")
+    ] = "current",
+    memory: Memory = None,
+    force: Force = False,
+    json: Json = False,
+) -> Exit:
+    """Write runs, and say which files there are."""
+    limit_memory(memory)
+    chosen = exchange.EXPORTS[format]
+    if len(run) > 1 and not chosen.several:
         raise Failure(
             "usage",
-            f"{settings.format} takes one run, not {len(folders)}",
-            hint="export them one by one; only xplot lays several over each other",
+            f"{format} takes one run, not {len(run)}",
+            hint=f"export them one by one; only {_SEVERAL} lays several over each other",
         )
-    runs = [files.read_run(folder) for folder in folders]
-    for run, folder in zip(runs, folders, strict=True):
-        last = run.flows.height - 1
-        if settings.flow is not None and settings.flow > last:
-            message = f"{folder} has no flow {settings.flow}; its flows are 0 to {last}"
+    runs = [files.read_run(folder) for folder in run]
+    for one, folder in zip(runs, run, strict=True):
+        last = one.flows.height - 1
+        if flow is not None and flow > last:
+            message = f"{folder} has no flow {flow}; its flows are 0 to {last}"
             raise Failure("bad-flow", message, hint="choose another with --flow")
-    place = settings.out or Path(folders[0]) / default_name(settings.format, settings.dialect)
+    place = out or Path(run[0]) / chosen.place_of(qlog_dialect)
     try:
-        written = export(
-            runs,
-            settings.format,
-            place,
-            flow=settings.flow,
-            dialect=settings.dialect,
-            force=settings.force,
-        )
+        written = exchange.export(runs, format, place, flow=flow, dialect=qlog_dialect, force=force)
     except SequenceError as error:
         raise Failure("no-packets", str(error), hint=error.hint) from None
     except (ValueError, struct.error, OverflowError) as error:
         raise Failure(
             "damaged",
-            f"{folders[0]} is damaged, {settings.format} cannot hold what it says: {error}",
+            f"{run[0]} is damaged, {format} cannot hold what it says: {error}",
             hint="run it again",
         ) from None
     except KeyError:
         raise Failure(
             "no-packets",
-            f"{folders[0]} was run without a record of its packets",
+            f"{run[0]} was run without a record of its packets",
             hint="run it again with --set run.record.packets=true",
         ) from None
     names = [str(path) for path in written]
-    if settings.as_json:
-        console.say_json({"files": names, "format": settings.format, "runs": folders})
+    if json:
+        console.say_json({"files": names, "format": format, "runs": run})
     else:
         for name in names:
             console.stdout().print(name, soft_wrap=True)
+    return Exit.OK

@@ -2,71 +2,91 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from paceline import store
 from paceline.cli import console, files
+from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.imports import Imported, ImportFailedError, mahimahi, transperf_scenario
+from paceline.exchange import IMPORTS
+from paceline.exchange.declared import Asked, ImportFailedError
 
-Format = Literal["auto", "transperf", "mahimahi"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a command line asks for."""
-
-    format: Format
-    out: Path | None
-    rtt: str | None
-    queue: str | None
-    cc: str
-    ignore_commands: bool
-    force: bool
-    as_json: bool
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[("auto", *sorted(IMPORTS, reverse=True))]
 
 
-def import_file(file: str, settings: Settings) -> Exit:
-    """Write the scenarios of a file to stdout, to a file or into a folder."""
+@app.command(
+    name="import",
+    help_epilogue=examples(
+        "import 4bbr2_50M_40ms_BDP.py > four-flows.toml",
+        "import sample.py --out scenarios/mine",
+        'import verizon.trace --rtt "40 ms" --queue "300 packets" --cc bbr3',
+    ),
+)
+def import_(
+    file: Annotated[str, Parameter(help="A transperf configuration or a mahimahi trace.")],
+    /,
+    *,
+    format: Annotated[Format, Parameter(help="What the file is.")] = "auto",  # noqa: A002
+    out: Annotated[
+        Path | None, Parameter(help="A scenario file (.toml) or a folder. Default: stdout.")
+    ] = None,
+    rtt: Annotated[str | None, Parameter(help="Round-trip time over a trace.")] = None,
+    queue: Annotated[str | None, Parameter(help="Size of the queue before a trace.")] = None,
+    cc: Annotated[str, Parameter(help="Controller of the flow over a trace.")] = "bbr3",
+    ignore_commands: Annotated[
+        bool, Parameter(negative="", help="Leave out what transperf would run as root.")
+    ] = False,
+    force: Force = False,
+    json: Json = False,
+) -> Exit:
+    """Turn an experiment of another tool into a scenario.
+
+    A configuration is read from its syntax tree and never executed. What cannot be expressed is an
+    error with its line; what is only near is noted.
+    """
     text = files.read_scenario(file)
     path = Path(file)
-    kind = settings.format
-    if kind == "auto":
-        is_trace = path.suffix != ".py" and mahimahi.looks_like(text)
-        kind = "mahimahi" if is_trace else "transperf"
+    known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
+    if format == "auto" and not known:
+        raise Failure(
+            "import",
+            f"{file} is a scenario already, by its name",
+            hint=f"`paceline run {file}` runs it; --format says what else it is",
+            file=file,
+        )
+    kind = known[0] if format == "auto" else format
+    asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, ignore_commands)
     try:
-        if kind == "mahimahi":
-            made = [_trace(text, path, settings)]
-        else:
-            made = transperf_scenario.scenarios(
-                text, path.stem, ignore_commands=settings.ignore_commands
-            )
+        made = IMPORTS[kind].read(text, asked)
     except ImportFailedError as error:
         raise Failure("import", str(error), hint=error.hint, file=file, line=error.line) from None
-    if len(made) > 1 and (settings.out is None or settings.out.suffix == ".toml"):
+    if len(made) > 1 and (out is None or out.suffix == ".toml"):
         raise Failure(
             "several",
             f"{file} holds {len(made)} experiments",
             hint="--out FOLDER writes a scenario for each",
             file=file,
         )
-    places = [_place(settings.out, one.name) for one in made]
+    places = [_place(out, one.name) for one in made]
     for one, place in zip(made, places, strict=True):
-        if settings.out is not None:
-            store.check(place, force=settings.force)
+        if out is not None:
+            store.check(place, force=force)
             with store.errors(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
         # What is written can be run.
         files.plan(one.toml, str(place), [])
-    if settings.out is not None:
+    if out is not None:
         for one, place in zip(made, places, strict=True):
-            with store.writing(place, force=settings.force) as fresh:
+            with store.writing(place, force=force) as fresh:
                 fresh.write_text(one.toml, encoding="utf-8")
-    written: list[Path | None] = [place if settings.out else None for place in places]
-    if settings.as_json:
+    written: list[Path | None] = [place if out else None for place in places]
+    if json:
         console.say_json(
             {
                 "format": kind,
@@ -88,27 +108,6 @@ def import_file(file: str, settings: Settings) -> Exit:
     for one, file_ in zip(made, written, strict=True):
         console.say_file(one.toml if file_ is None else f"{file_}\n")
     return Exit.OK
-
-
-def _trace(text: str, path: Path, settings: Settings) -> Imported:
-    if settings.rtt is None or settings.queue is None:
-        raise Failure(
-            "usage",
-            "a trace says neither the round-trip time nor the size of the queue",
-            hint=f'paceline import {path} --rtt "40 ms" --queue "100 packets"',
-            file=str(path),
-        )
-    # A scenario looks for its trace from its own folder.
-    folder = _place(settings.out, path.stem).parent
-    trace = Path(os.path.relpath(path.absolute(), folder.absolute()))
-    return mahimahi.scenario(
-        text,
-        name=path.stem,
-        trace=trace.as_posix(),
-        rtt=settings.rtt,
-        queue=settings.queue,
-        cc=settings.cc,
-    )
 
 
 def _place(out: Path | None, name: str) -> Path:

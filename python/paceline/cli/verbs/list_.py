@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from paceline import _paceline
 from paceline.cli import console, files
-from paceline.cli.failure import Failure
+from paceline.cli.app import Json, app, examples
+from paceline.cli.failure import Exit, Failure
+from paceline.exchange import EXPORTS, IMPORTS
 from paceline.names import did_you_mean
-from paceline.reading import read_toml
-
-What = Literal["controllers", "queues", "metrics", "columns", "scenarios", "claims", "exports"]
+from paceline.reading import json_value, read_toml
 
 SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
 
 #: Parts of a row that are tables of their own.
 _PARTS = ("options", "state", "columns")
 
-EXPORTS = [
+#: What verbs of their own write.
+OWN: list[dict[str, Any]] = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
     {"name": "html", "summary": "one self-contained page", "command": "report"},
     {"name": "png", "summary": "the plots as a figure", "command": "report --format png"},
@@ -31,27 +33,6 @@ EXPORTS = [
         "summary": "a time-sequence diagram of each packet, as png, svg or pdf",
         "command": "sequence",
     },
-    {"name": "csv", "summary": "the tables, a file each", "command": "export --format csv"},
-    {
-        "name": "qlog",
-        "summary": "what a sender saw, a file a flow",
-        "command": "export --format qlog",
-    },
-    {
-        "name": "pcapng",
-        "summary": "a packet capture at the sender, for Wireshark",
-        "command": "export --format pcapng",
-    },
-    {
-        "name": "xplot",
-        "summary": "a time-sequence diagram for xplot",
-        "command": "export --format xplot",
-    },
-    {
-        "name": "flent",
-        "summary": "rates and delay, for flent and flent-gui",
-        "command": "export --format flent",
-    },
 ]
 
 
@@ -61,7 +42,7 @@ def _controllers() -> list[dict[str, Any]]:
 
 def _queues() -> list[dict[str, Any]]:
     summaries = dict(_paceline.queues())
-    defs = json.loads(_paceline.schema())["$defs"]
+    defs = json_value(_paceline.schema())["$defs"]
     rows = []
     for form in defs["Queue"]["anyOf"]:
         properties = form["properties"]
@@ -115,7 +96,15 @@ def _claims() -> list[dict[str, Any]]:
 
 
 def _exports() -> list[dict[str, Any]]:
-    return EXPORTS
+    formats = [
+        {"name": one.name, "summary": one.summary, "command": f"export --format {one.name}"}
+        for one in EXPORTS.values()
+    ]
+    return OWN + formats
+
+
+def _imports() -> list[dict[str, Any]]:
+    return [{"name": one.name, "summary": one.summary} for one in IMPORTS.values()]
 
 
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
@@ -126,7 +115,13 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "scenarios": _scenarios,
     "claims": _claims,
     "exports": _exports,
+    "imports": _imports,
 }
+
+if TYPE_CHECKING:
+    What = str
+else:
+    What = Literal[tuple(LISTS)]
 
 _TOPICS = {
     "controllers": "congestion controllers, and the options of each",
@@ -136,6 +131,7 @@ _TOPICS = {
     "scenarios": "scenarios below ./scenarios",
     "claims": "published claims below ./claims",
     "exports": "what a run can be turned into",
+    "imports": "what a scenario can be made from",
 }
 
 
@@ -147,15 +143,29 @@ def _head(path: Path) -> dict[str, Any]:
         return {}
 
 
-def show(what: str | None, name: str | None, *, as_json: bool) -> None:
-    """Print a list, or one of its entries."""
+@app.command(
+    name="list",
+    help_epilogue=examples(
+        "list controllers",
+        "list controllers bbr3",
+        "list metrics convergence_ns",
+    ),
+)
+def list_(
+    what: Annotated[What | None, Parameter(show_choices=False, help=" | ".join(LISTS))] = None,
+    name: Annotated[str | None, Parameter(help="One of them, in detail.")] = None,
+    /,
+    *,
+    json: Json = False,
+) -> Exit:
+    """List what there is: controllers and their options, metrics and their definitions, ..."""
     if what is None:
-        _show_topics(as_json=as_json)
-        return
+        _show_topics(as_json=json)
+        return Exit.OK
     rows = LISTS[what]()
     if name is not None:
         rows = _named(what, name, rows)
-    if as_json:
+    if json:
         console.say_json({what: rows})
     elif not rows:
         console.stderr().print(f"no {what} here: looked below ./{what}")
@@ -164,6 +174,7 @@ def show(what: str | None, name: str | None, *, as_json: bool) -> None:
             _show_one(row)
     else:
         _show_rows(rows)
+    return Exit.OK
 
 
 def _named(what: str, name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,10 +6,24 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from paceline import _paceline, store
 from paceline.cli import console, files
+from paceline.cli.app import (
+    Backend,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    Set,
+    app,
+    at_most_repeats,
+    examples,
+    limit_memory,
+)
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError, ScenarioError, UnavailableError
@@ -19,20 +33,88 @@ from paceline.runs import Engine, Run, simulate
 _REPORT = "report.html"
 
 
+def _seed(_: object, value: int | None) -> None:
+    if value is not None and not 0 <= value < 2**63:
+        raise ValueError("must be from 0 to 2^63 - 1.")
+
+
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the command line says."""
 
-    seed: int | None = None
-    repeats: int | None = None
-    out: Path | None = None
-    overrides: tuple[tuple[str, str], ...] = ()
-    as_json: bool = False
-    quiet: bool = False
-    report: bool = False
-    force: bool = False
-    jobs: int | None = None
-    backend: _paceline.Backend = "sim"
+    backend: Annotated[
+        Backend,
+        Parameter(help="Virtual time, or real time with the kernel's TCP (Linux)."),
+    ] = "sim"
+    seed: Annotated[
+        int | None, Parameter(validator=_seed, help="Seed; the scenario's if not given.")
+    ] = None
+    repeats: Annotated[
+        int | None,
+        Parameter(validator=at_most_repeats, help="Run with this many seeds, from the seed on."),
+    ] = None
+    out: Annotated[
+        Path | None,
+        Parameter(help="Folder for the run. Default: runs/NAME+SETTINGS-SEED-HASH."),
+    ] = None
+    overrides: Set = None
+    jobs: Jobs = None
+    memory: Memory = None
+    report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
+    force: Annotated[
+        bool, Parameter(negative="", help="Run again what is there, and compare the bytes.")
+    ] = False
+    json: Json = False
+    quiet: Quiet = False
+
+
+@app.command(
+    help_epilogue=examples(
+        "run scenarios/bbr3/four-flows-50M-40ms-1bdp.toml --report",
+        "run FILE --repeats 10 --json",
+        'run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic',
+        "run FILE --backend emu",
+    )
+)
+def run(
+    file: Annotated[list[str], Parameter(negative="", help="Scenario files.")],
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Run scenarios, print what was measured, and keep every table.
+
+    With `--repeats` the seeds run side by side and each metric comes with its mean, median and
+    95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
+    real time, and a run beyond the bounds of `[run.emulation]` is kept and ends in exit code 1.
+    A scenario with `compare` in `[run]` is run once for each of those controllers.
+
+    The name of a run's folder ends in a hash of all that decides its bytes. A run that is there
+    already is shown and not run again; after Ctrl-C the same command runs those that are missing.
+    Nothing is replaced.
+    """
+    limit_memory(options.memory)
+    # All of them are checked before the first is run.
+    batches = [Batch(path, options, below=len(file) > 1) for path in file]
+    _distinct(batches)
+    results: list[dict[str, Any]] = []
+    for batch in batches:
+        try:
+            batch.execute()
+        except KeyboardInterrupt:
+            _tell_interrupted(batch, results, options)
+            return Exit.INTERRUPTED
+        results.append(batch.finish())
+        if not options.json:
+            batch.show(results[-1])
+    if options.json:
+        console.say_json(results[0] if len(results) == 1 else {"runs": results})
+    distrusted = [reason for result in results for reason in _distrusted(result)]
+    if distrusted:
+        console.say_distrust(distrusted)
+        return Exit.RUN_FAILED
+    return Exit.OK if all(map(_held, results)) else Exit.EXPECTATION_FAILED
 
 
 @dataclass
@@ -50,18 +132,18 @@ class Case:
 class Batch:
     """A scenario with its cases and repeats."""
 
-    def __init__(self, path: str, settings: Settings, *, below: bool) -> None:
+    def __init__(self, path: str, options: Options, *, below: bool) -> None:
         self.path = path
-        self.settings = settings
+        self.options = options
         self.text = files.read_scenario(path)
-        self.overrides = list(settings.overrides)
+        self.overrides = files.parse_overrides(options.overrides)
         self.plan = self._plan(self.overrides)
         files.memory_of(self.plan, path)
-        if not settings.quiet:
+        if not options.quiet:
             files.tell_sweep(self.plan, path)
             files.tell_memory(self.plan, path, always=False)
-        self.seed = self.plan.seed if settings.seed is None else settings.seed
-        self.repeats = settings.repeats or self.plan.repeats
+        self.seed = self.plan.seed if options.seed is None else options.seed
+        self.repeats = options.repeats or self.plan.repeats
         count = self.repeats * max(len(self.plan.compare), 1)
         files.afford_results(count, self.plan.flow_count, path)
         self.seeds = range(self.seed, self.seed + self.repeats)
@@ -81,17 +163,17 @@ class Batch:
         return self.repeats > 1 or bool(self.plan.compare)
 
     def _plan(self, overrides: list[tuple[str, str]]) -> _paceline.CheckedScenario:
-        return files.plan(self.text, self.path, overrides, self.settings.backend)
+        return files.plan(self.text, self.path, overrides, self.options.backend)
 
     def _key(self, plan: _paceline.CheckedScenario, seeds: Sequence[int]) -> str:
-        return store.key([plan.toml, list(seeds)], self.settings.backend, self.inputs)
+        return store.key([plan.toml, list(seeds)], self.options.backend, self.inputs)
 
     def _place(self, *, below: bool) -> tuple[Path, bool]:
         """Return where to write, and whether something of this batch is there already."""
         kind = "runs" if self.grouped else "run"
         key = self._key(self.plan, self.seeds)
-        anew = self.settings.backend == "emu"
-        out = self.settings.out
+        anew = self.options.backend == "emu"
+        out = self.options.out
         if out is None:
             seeds = f"{self.seed}to{self.seeds[-1]}" if self.repeats > 1 else str(self.seed)
             name = store.run_name(self.plan.name, self._settings(), seeds, key)
@@ -140,9 +222,9 @@ class Batch:
                 folder = self._folder(case, seed)
                 if not store.claim(folder, "run", self._key(case.plan, [seed])):
                     continue
-                if self.settings.report:
+                if self.options.report:
                     store.check(folder / _REPORT)
-                if self.settings.force and self.settings.backend == "sim":
+                if self.options.force and self.options.backend == "sim":
                     continue
                 try:
                     case.runs[seed] = files.read_run(str(folder)).measured()
@@ -154,7 +236,7 @@ class Batch:
     def execute(self) -> None:
         """Run all that is not there, and write each run as soon as it has ended."""
         jobs = [(case, seed) for case in self.cases for seed in self.seeds if seed not in case.runs]
-        if self.reused and not self.settings.quiet:
+        if self.reused and not self.options.quiet:
             count = f"{self.reused} of {self.reused + len(jobs)} runs are already there"
             told = count if self.grouped else "it is already there"
             again = "" if jobs else "; --force runs it again and compares"
@@ -169,15 +251,15 @@ class Batch:
             case, seed = jobs[index]
             self._keep(case, seed, Run(run, Engine(*engine)))
 
-        quiet = self.settings.quiet
+        quiet = self.options.quiet
         with console.progress(self.plan.name, len(jobs), quiet=quiet) as reporter:
             try:
                 simulate(
                     [(self.text, self.path, case.overrides, seed) for case, seed in jobs],
                     keep,
-                    threads=self.settings.jobs,
+                    threads=self.options.jobs,
                     progress=reporter,
-                    backend=self.settings.backend,
+                    backend=self.options.backend,
                 )
             except ScenarioError as error:
                 raise files.scenario_failure(error) from None
@@ -195,13 +277,13 @@ class Batch:
 
         def write(folder: Path) -> None:
             run.inner.write(folder)
-            if self.settings.report:
+            if self.options.report:
                 run.report(folder / _REPORT)
 
         inside = place.relative_to(self.out)
         rivals = (root / inside for root in store.numbered(self.out, 2))
         where, other = store.keep(place, write, self._key(case.plan, [seed]), rivals)
-        if other and self.settings.backend == "sim":
+        if other and self.options.backend == "sim":
             self.differing.append(f"{', '.join(other)} of {place} is not as in {where}")
         if not self.grouped:
             case.folder = where
@@ -216,7 +298,7 @@ class Batch:
                 file=str(self.out),
                 code=Exit.RUN_FAILED,
             )
-        if self.settings.force and self.there and not self.settings.quiet:
+        if self.options.force and self.there and not self.options.quiet:
             console.stderr().print(f"{self.out}: run again, and the same bytes")
 
     def result(self) -> dict[str, Any]:
@@ -227,7 +309,7 @@ class Batch:
         return {
             "scenario": self.plan.name,
             "seed": self.seed,
-            "backend": self.settings.backend,
+            "backend": self.options.backend,
             "out": str(self.out),
             "compare": [{"cc": case.controller, **self._case_result(case)} for case in self.cases],
             **reused,
@@ -242,7 +324,7 @@ class Batch:
         else:
             result = dict(runs[0].summary)
             values = result["metrics"]
-        if self.repeats > 1 and self.settings.backend == "emu":
+        if self.repeats > 1 and self.options.backend == "emu":
             result["emulation"] = [run.emulation for run in runs]
         result["out"] = str(case.folder)
         result["engine"] = _engine(runs)
@@ -256,7 +338,7 @@ class Batch:
             with store.replacing(self.out / store.GROUP) as fresh:
                 text = json.dumps(_without_engine(result), indent=2, ensure_ascii=False)
                 fresh.write_text(text + "\n", encoding="utf-8")
-        if self.settings.report:
+        if self.options.report:
             result["reports"] = [str(path) for path in self._reports()]
         return result
 
@@ -309,30 +391,6 @@ def _held(result: dict[str, Any]) -> bool:
     return all(outcome["held"] for case in cases for outcome in case["expect"])
 
 
-def run_files(paths: Sequence[str], settings: Settings) -> Exit:
-    """Run scenario files one after another."""
-    # All of them are checked before the first is run.
-    batches = [Batch(path, settings, below=len(paths) > 1) for path in paths]
-    _distinct(batches)
-    results: list[dict[str, Any]] = []
-    for batch in batches:
-        try:
-            batch.execute()
-        except KeyboardInterrupt:
-            _tell_interrupted(batch, results, settings)
-            return Exit.INTERRUPTED
-        results.append(batch.finish())
-        if not settings.as_json:
-            batch.show(results[-1])
-    if settings.as_json:
-        console.say_json(results[0] if len(results) == 1 else {"runs": results})
-    distrusted = [reason for result in results for reason in _distrusted(result)]
-    if distrusted:
-        console.say_distrust(distrusted)
-        return Exit.RUN_FAILED
-    return Exit.OK if all(map(_held, results)) else Exit.EXPECTATION_FAILED
-
-
 def _distinct(batches: Sequence[Batch]) -> None:
     seen: dict[Path, str] = {}
     for batch in batches:
@@ -346,14 +404,14 @@ def _distinct(batches: Sequence[Batch]) -> None:
         seen[batch.out] = batch.path
 
 
-def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], settings: Settings) -> None:
+def _tell_interrupted(batch: Batch, results: list[dict[str, Any]], options: Options) -> None:
     kept = [
         {"seed": seed, "cc": case.controller, "out": str(batch._folder(case, seed))}
         for case in batch.cases
         for seed in sorted(case.runs)
     ]
     message = f"interrupted; {len(kept)} finished runs are kept"
-    if settings.as_json:
+    if options.json:
         error = Failure("interrupted", message, file=batch.path).as_json()
         console.say_json({"error": error, "finished": kept, "runs": results})
         return

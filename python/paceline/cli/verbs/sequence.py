@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from paceline import store
 from paceline.cli import console, files
-from paceline.cli.failure import Failure
+from paceline.cli.app import Flow, Force, Image, Json, Memory, app, examples, limit_memory, positive
+from paceline.cli.failure import Exit, Failure
 from paceline.quantities import duration_ns
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the command line says."""
 
-    format: str
-    out: Path | None = None
-    flow: int | None = None
-    begin: str | None = None
-    end: str | None = None
-    rounds: int | None = None
-    title: str | None = None
-    force: bool = False
-    as_json: bool = False
+    format: Annotated[Image, Parameter(help="What to write.")] = "png"
+    out: Annotated[
+        Path | None,
+        Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
+    ] = None
+    flow: Flow = None
+    begin: Annotated[
+        str | None, Parameter(name="--from", help='Where to begin, such as "1.2 s".')
+    ] = None
+    end: Annotated[str | None, Parameter(name="--to", help='Where to end, such as "1.4 s".')] = None
+    rounds: Annotated[
+        int | None,
+        Parameter(validator=positive, help="End with this round trip of the slowest flow."),
+    ] = None
+    title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None
+    memory: Memory = None
+    force: Force = False
+    json: Json = False
 
 
 def _time(option: str, text: str | None) -> int | None:
@@ -33,30 +47,49 @@ def _time(option: str, text: str | None) -> int | None:
         raise Failure("bad-value", f"{option}: {error}", hint=f'{option} "0.5 s"') from None
 
 
-def show(folders: list[str], settings: Settings) -> None:
-    """Draw the runs over each other, and say where the picture is."""
-    from paceline.report.sequence import SequenceError
-    from paceline.report.sequence_figure import draw, save
+@app.command(
+    help_epilogue=examples(
+        "sequence runs/NAME",
+        "sequence runs/ONE runs/OTHER --rounds 5 --format svg",
+        'sequence runs/NAME --flow 0 --from "1.2 s" --to "1.4 s"',
+    )
+)
+def sequence(
+    run: Annotated[list[str], Parameter(negative="", help="Folders of runs.")],
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Draw a time-sequence diagram: each packet, each ACK, the receive window, over time.
 
-    if settings.end is not None and settings.rounds is not None:
+    Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
+    are marked. Several runs are laid over each other. It needs a record of the packets:
+    `record.packets = true` in `[run]`.
+    """
+    limit_memory(options.memory)
+    from paceline.show.sequence import SequenceError
+    from paceline.show.sequence_figure import draw, save
+
+    if options.end is not None and options.rounds is not None:
         raise Failure("usage", "--to and --rounds both say where to end", hint="give one of them")
-    runs = [files.read_run(folder) for folder in folders]
-    out = settings.out or Path(folders[0]) / f"sequence.{settings.format}"
-    store.check(out, force=settings.force)
+    runs = [files.read_run(folder) for folder in run]
+    out = options.out or Path(run[0]) / f"sequence.{options.format}"
+    store.check(out, force=options.force)
     try:
         figure = draw(
             runs,
-            flow=settings.flow,
-            from_ns=_time("--from", settings.begin),
-            to_ns=_time("--to", settings.end),
-            rounds=settings.rounds,
-            title=settings.title,
+            flow=options.flow,
+            from_ns=_time("--from", options.begin),
+            to_ns=_time("--to", options.end),
+            rounds=options.rounds,
+            title=options.title,
         )
     except SequenceError as error:
         raise Failure("no-sequence", str(error), hint=error.hint) from None
-    with store.writing(out, force=settings.force) as fresh:
-        save(figure, fresh, settings.format)
-    if settings.as_json:
-        console.say_json({"sequence": str(out), "format": settings.format, "runs": folders})
+    with store.writing(out, force=options.force) as fresh:
+        save(figure, fresh, options.format)
+    if options.json:
+        console.say_json({"sequence": str(out), "format": options.format, "runs": run})
     else:
         console.stdout().print(str(out), soft_wrap=True)
+    return Exit.OK

@@ -10,14 +10,42 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from paceline.cli import console
+from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
+from paceline.serve import limits
 from paceline.serve.server import Server
 
 
-def show(folder: Path, port: int, *, browser: bool, as_json: bool) -> Exit:
-    """Serve a folder until Ctrl-C."""
+def _port(_: object, value: int) -> None:
+    if not 0 <= value < 65536:
+        raise ValueError("must be from 0 to 65535.")
+
+
+@app.command(
+    help_epilogue=f"{limits.TEXT}\n\n{examples('serve', 'serve RUNS --port 0 --no-browser')}"
+)
+def serve(
+    folder: Annotated[Path, Parameter(help="Folder of runs and sweeps.")] = Path("runs"),
+    /,
+    *,
+    port: Annotated[
+        int, Parameter(validator=_port, help="Port on this machine; 0 takes any that is free.")
+    ] = 8470,
+    browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    memory: Memory = None,
+    json: Json = False,
+) -> Exit:
+    """Open a local page over the runs: browse, lay over each other, change and run again.
+
+    It is reached from this machine only, and only by who has the address that is printed: a secret
+    is part of it, new each time. Scenarios run from the page may not name files.
+    """
+    limit_memory(memory)
     if not folder.is_dir():
         hint = "`paceline run FILE` makes ./runs; another folder can be named"
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
@@ -29,7 +57,7 @@ def show(folder: Path, port: int, *, browser: bool, as_json: bool) -> Exit:
         free = "choose another with --port; 0 takes any that is free" if taken else None
         raise Failure("no-port", message, hint=free, code=Exit.RUN_FAILED) from None
     try:
-        _tell(server, folder, as_json=as_json)
+        _tell(server, folder, as_json=json)
         with leading_to(server.address) as page:
             if browser:
                 webbrowser.open(page.as_uri())

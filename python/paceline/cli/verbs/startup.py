@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from paceline import _paceline, store
 from paceline.cli import console
-from paceline.cli.failure import Failure
+from paceline.cli.app import Force, Json, app, examples, positive
+from paceline.cli.failure import Exit, Failure
 
 if TYPE_CHECKING:
     from paceline._paceline import StartupRow
@@ -18,10 +21,29 @@ TOLERANCE = 1e-4
 MAX_ROUNDS = 20
 
 
-def show(
-    gain: float | None, *, find: bool, rounds: int, plot: Path | None, force: bool, as_json: bool
-) -> None:
-    """Print the derivation, the rows of a gain, the least doubling gain: what was asked for."""
+@app.command(
+    help_epilogue=examples("startup 2.77", "startup 2.78 --plot startup.png", "startup --find")
+)
+def startup(
+    gain: Annotated[
+        float | None, Parameter(negative="", help="A pacing gain, such as 2.77.")
+    ] = None,
+    /,
+    *,
+    find: Annotated[
+        bool,
+        Parameter(negative="", help="Find the least gain that doubles in rounds 10 to 15."),
+    ] = False,
+    rounds: Annotated[int, Parameter(validator=positive, help="Rounds, 20 at the most.")] = 15,
+    plot: Annotated[Path | None, Parameter(help="Draw it into this .png or .svg file.")] = None,
+    force: Force = False,
+    json: Json = False,
+) -> Exit:
+    """Simulate BBR's start-up for a pacing gain, and derive the gains of Startup and Drain.
+
+    The rows are those of Google's start-up simulator: the state at the first ACK of each round,
+    in an ideal pipe of 100 ms. Without a gain, only the derivation is printed.
+    """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
         raise Failure("bad-value", f"a gain of {gain:g} makes no sense", hint="try 2.77")
     if rounds > MAX_ROUNDS:
@@ -39,9 +61,9 @@ def show(
     if plot is not None:
         _draw(rows, plot, force=force)
         value["plot"] = str(plot)
-    if as_json:
+    if json:
         console.say_json(value)
-        return
+        return Exit.OK
     out = console.stdout()
     if rows:
         table = console.table(
@@ -66,6 +88,7 @@ def show(
         out.print(f"pacing gain of Drain    {derived['drain_gain']:.9f}")
     if plot is not None:
         out.print(str(plot), soft_wrap=True)
+    return Exit.OK
 
 
 def _draw(rows: list[StartupRow], path: Path, *, force: bool) -> None:

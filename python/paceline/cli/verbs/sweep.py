@@ -8,17 +8,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from paceline import store
 from paceline.cli import console, files
+from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, Set, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import plain
 from paceline.errors import ScenarioError
 from paceline.measures import FEWEST, alike, value
 from paceline.quantities import quantity
 from paceline.runs import Progress
-from paceline.sweep import (
+from paceline.study.sweep import (
     Executor,
     LedgerError,
     NoSweepError,
@@ -29,8 +32,8 @@ from paceline.sweep import (
     execute,
     on_threads,
 )
-from paceline.sweep.cluster import ClusterError, on_cluster
-from paceline.sweep.result import NAME, extremes
+from paceline.study.sweep.cluster import ClusterError, on_cluster
+from paceline.study.sweep.result import NAME, extremes
 
 #: Points, at most, that are printed one by one; of more, the best and the worst.
 _ROWS = 40
@@ -38,21 +41,43 @@ _ROWS = 40
 _LOOK_S = 0.5
 
 
+@Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class Options:
     """What the command line says."""
 
-    out: Path | None
-    overrides: list[tuple[str, str]]
-    metrics: list[str]
-    tables: list[str]
-    engine: str
-    address: str | None
-    jobs: int | None
-    format: str
-    fresh: bool
-    as_json: bool
-    quiet: bool
+    out: Annotated[
+        Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME+SETTINGS-sweep.")
+    ] = None
+    overrides: Set = None
+    metrics: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--metric",
+            negative="",
+            help="A metric to compare and draw; the first decides the best.",
+        ),
+    ] = None
+    tables: Annotated[
+        list[Literal["samples", "queue", "events", "packets"]] | None,
+        Parameter(
+            name="--table", negative="", help="A table of each run to keep beside the metrics."
+        ),
+    ] = None
+    engine: Annotated[
+        Literal["threads", "ray"], Parameter(help="Who runs: threads here, or a Ray cluster.")
+    ] = "threads"
+    address: Annotated[
+        str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
+    ] = None
+    jobs: Jobs = None
+    memory: Memory = None
+    format: Annotated[Image, Parameter(help="Form of the pictures.")] = "png"
+    fresh: Annotated[
+        bool, Parameter(negative="", help="Begin anew, and give up the sweep in the folder.")
+    ] = False
+    json: Json = False
+    quiet: Quiet = False
 
 
 class _Live(Watch):
@@ -114,47 +139,68 @@ class _Live(Watch):
         return f"{plain(self._metric)}: {'; '.join(told)}"
 
 
-def run_sweep(path: str, settings: Settings) -> Exit:
-    """Run the sweep of a scenario file and show it."""
-    text = files.read_scenario(path)
+@app.command(
+    help_epilogue=examples(
+        "sweep scenarios/sweeps/buffers.toml",
+        "sweep FILE --engine ray --address 127.0.0.1:6379",
+        'sweep FILE --set run.duration="5 s" --metric jain_ratio --metric queue_p95_ns',
+    )
+)
+def sweep(
+    file: Annotated[str, Parameter(help="A scenario file with a [sweep].")],
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """Run a grid of parameters in parallel: the [sweep] of a scenario.
+
+    After Ctrl-C or a crash the same command goes on where it stopped. What is written is one
+    Parquet data set and a picture of each metric, the same bytes whoever ran it.
+    """
+    limit_memory(options.memory)
+    text = files.read_scenario(file)
     try:
         plan = Plan.read(
-            text, path, settings.overrides, metrics=settings.metrics, tables=settings.tables
+            text,
+            file,
+            files.parse_overrides(options.overrides),
+            metrics=options.metrics or (),
+            tables=options.tables or (),
         )
     except ScenarioError as error:
         raise files.scenario_failure(error) from None
     except NoSweepError as error:
         hint = 'say what is varied: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
-        raise Failure("no-sweep", str(error), hint=hint, file=path) from None
-    files.afford_results(len(plan.grid), plan.flow_count, path)
-    out = settings.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
-    store.claim(out, "sweep", None if settings.fresh else plan.key())
-    whole = Sweep.read(out) if (out / NAME).is_file() and not settings.fresh else None
+        raise Failure("no-sweep", str(error), hint=hint, file=file) from None
+    files.afford_results(len(plan.grid), plan.flow_count, file)
+    out = options.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
+    store.claim(out, "sweep", None if options.fresh else plan.key())
+    whole = Sweep.read(out) if (out / NAME).is_file() and not options.fresh else None
     live = None
     if whole is None:
-        whole, live = _execute(plan, out, settings)
-    elif not settings.quiet:
+        whole, live = _execute(plan, out, options)
+    elif not options.quiet:
         console.stderr().print(f"{out} is already complete; --fresh runs it again")
-    return _show(whole, live, settings)
+    return _show(whole, live, options)
 
 
-def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
-    if settings.engine == "ray":
-        executor: Executor = partial(on_cluster, address=settings.address, cores=settings.jobs)
+def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
+    if options.engine == "ray":
+        executor: Executor = partial(on_cluster, address=options.address, cores=options.jobs)
     else:
-        executor = partial(on_threads, threads=settings.jobs)
-    with console.progress(plan.scenario, len(plan.grid), quiet=settings.quiet) as reporter:
+        executor = partial(on_threads, threads=options.jobs)
+    with console.progress(plan.scenario, len(plan.grid), quiet=options.quiet) as reporter:
         live = _Live(plan, reporter)
 
         def resumed(records: Iterable[dict[str, Any]]) -> None:
             records = list(records)
             live.resumed(records)
-            if not settings.quiet:
+            if not options.quiet:
                 message = f"{out}: {len(records)} of {len(plan.grid)} runs are already there"
                 console.stderr().print(message)
 
         try:
-            fresh = settings.fresh
+            fresh = options.fresh
             done = execute(plan, out, executor=executor, watch=live, resumed=resumed, fresh=fresh)
             return done, live
         except KeyboardInterrupt:
@@ -175,9 +221,9 @@ def _execute(plan: Plan, out: Path, settings: Settings) -> tuple[Sweep, _Live]:
             raise Failure("no-cluster", str(error), hint=hint, code=Exit.RUN_FAILED) from None
 
 
-def _show(sweep: Sweep, live: _Live | None, settings: Settings) -> Exit:
-    pictures = _draw(sweep, settings.format)
-    if settings.as_json:
+def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:
+    pictures = _draw(sweep, options.format)
+    if options.json:
         result = sweep.as_json()
         if live is not None:
             names = ("wall_ns", "packets", "events")
@@ -197,7 +243,7 @@ def _show(sweep: Sweep, live: _Live | None, settings: Settings) -> Exit:
 
 
 def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
-    from paceline.report.figure import write
+    from paceline.show.figure import write
 
     paths = []
     for metric in sweep.metrics:

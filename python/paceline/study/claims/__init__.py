@@ -4,7 +4,7 @@ A claim is data: its scenarios, its published figure with the source, and its ac
 expressions over what was measured. The files lie in ``claims/``.
 """
 
-from paceline.claims.claim import Claim, ClaimError, find, load
-from paceline.claims.runner import Campaign, Result, Verdicts
+from paceline.study.claims.claim import Claim, ClaimError, find, load
+from paceline.study.claims.runner import Campaign, Result, Verdicts
 
 __all__ = ["Campaign", "Claim", "ClaimError", "Result", "Verdicts", "find", "load"]

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
-from paceline.claims.expressions import Expression, ExpressionError
-from paceline.claims.pictures import Picture, PictureError
-from paceline.claims.tables import Table, TableError
 from paceline.grid import Axis, Overrides, Point, crossed
 from paceline.names import nearest
 from paceline.query import Query, QueryError
 from paceline.reading import read_text, toml
+from paceline.study.claims.expressions import Expression, ExpressionError
+from paceline.study.claims.pictures import Picture, PictureError
+from paceline.study.claims.tables import Table, TableError
 
 #: Seeds of a short form that does not say.
 QUICK_SEEDS = 2

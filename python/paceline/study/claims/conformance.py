@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.conformance import CaseError, load, run_case
 from paceline.errors import RunError
+from paceline.study.conformance import CaseError, load, run_case
 
 
 def conformance_values(folder: Path) -> dict[str, float]:

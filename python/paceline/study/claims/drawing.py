@@ -13,17 +13,17 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from paceline import _paceline, grid
-from paceline.claims.expressions import Expression, ExpressionError, Names, Place
-from paceline.claims.jobs import Record
-from paceline.claims.measured import Measured
-from paceline.claims.pictures import Picture, PictureError
-from paceline.claims.quantity import interval_end, statistic
-from paceline.claims.runner import Result
 from paceline.query import Query
-from paceline.report import sequence_figure
-from paceline.report.figure import SETTINGS, literal, plain
-from paceline.report.palette import NEUTRAL, QUANTITIES
-from paceline.report.sequence import SequenceError
+from paceline.show import sequence_figure
+from paceline.show.figure import SETTINGS, literal, plain
+from paceline.show.palette import NEUTRAL, QUANTITIES
+from paceline.show.sequence import SequenceError
+from paceline.study.claims.expressions import Expression, ExpressionError, Names, Place
+from paceline.study.claims.jobs import Record
+from paceline.study.claims.measured import Measured
+from paceline.study.claims.pictures import Picture, PictureError
+from paceline.study.claims.quantity import interval_end, statistic
+from paceline.study.claims.runner import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from paceline.claims.quantity import (
+from paceline.study.claims.quantity import (
     Quantity,
     QuantityError,
     defined,

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from paceline import _paceline
-from paceline.claims.emulation import Emulations, Load, Room
 from paceline.grid import Overrides
 from paceline.query import TABLES, Query
 from paceline.runs import Progress, Run, load, simulate
+from paceline.study.claims.emulation import Emulations, Load, Room
 
 
 class Job(NamedTuple):

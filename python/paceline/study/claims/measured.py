@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.claims.claim import Case
-from paceline.claims.expressions import Flows
-from paceline.claims.jobs import Record
-from paceline.claims.quantity import Quantity, QuantityError
 from paceline.query import Query
+from paceline.study.claims.claim import Case
+from paceline.study.claims.expressions import Flows
+from paceline.study.claims.jobs import Record
+from paceline.study.claims.quantity import Quantity, QuantityError
 
 #: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
 _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")

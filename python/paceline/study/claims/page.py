@@ -13,11 +13,11 @@ from jinja2 import Environment, StrictUndefined
 
 from paceline import store
 from paceline._paceline import __version__
-from paceline.claims.drawing import draw, series
-from paceline.claims.expressions import ExpressionError
-from paceline.claims.pictures import PictureError
-from paceline.claims.runner import Result
-from paceline.report.figure import saved
+from paceline.show.figure import saved
+from paceline.study.claims.drawing import draw, series
+from paceline.study.claims.expressions import ExpressionError
+from paceline.study.claims.pictures import PictureError
+from paceline.study.claims.runner import Result
 
 FORMATS = ("png", "svg")
 

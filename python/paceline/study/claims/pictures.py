@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.claims.expressions import Expression, Place
 from paceline.query import Query, QueryError
+from paceline.study.claims.expressions import Expression, Place
 
 
 class PictureError(ValueError):

@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import _paceline
-from paceline.claims.claim import Claim
-from paceline.claims.conformance import conformance_values
-from paceline.claims.expressions import (
-    Expression,
-    ExpressionError,
-    Names,
-    Place,
-)
-from paceline.claims.jobs import Job, Pool
-from paceline.claims.measured import Measured
-from paceline.claims.quantity import Quantity, QuantityError
-from paceline.claims.startup import startup_values
-from paceline.claims.tables import Filled, TableError
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
 from paceline.quantities import NONE
 from paceline.query import Query
 from paceline.runs import Progress
+from paceline.study.claims.claim import Claim
+from paceline.study.claims.conformance import conformance_values
+from paceline.study.claims.expressions import (
+    Expression,
+    ExpressionError,
+    Names,
+    Place,
+)
+from paceline.study.claims.jobs import Job, Pool
+from paceline.study.claims.measured import Measured
+from paceline.study.claims.quantity import Quantity, QuantityError
+from paceline.study.claims.startup import startup_values
+from paceline.study.claims.tables import Filled, TableError
 
 
 def _interval(low: float | None, high: float | None) -> str:

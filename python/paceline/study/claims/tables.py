@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.claims.expressions import Expression, Names
-from paceline.claims.quantity import Quantity
 from paceline.quantities import NONE, number, scale_of
+from paceline.study.claims.expressions import Expression, Names
+from paceline.study.claims.quantity import Quantity
 
 #: The column that is judged.
 OFF = "off"

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.compare.statistics import Difference, benjamini_hochberg, holm, paired, unpaired
-from paceline.compare.subjects import Subject, Values, read, unknown
 from paceline.errors import PacelineError
 from paceline.measures import higher_is_better
+from paceline.study.compare.statistics import Difference, benjamini_hochberg, holm, paired, unpaired
+from paceline.study.compare.subjects import Subject, Values, read, unknown
 
 __all__ = [
     "CORRECTIONS",

@@ -12,8 +12,8 @@ from paceline import _paceline
 from paceline.errors import NotARunError
 from paceline.measures import alike, of_flow, value
 from paceline.reading import read_json, read_toml
-from paceline.sweep.result import NAME as SWEEP
-from paceline.sweep.result import Sweep
+from paceline.study.sweep.result import NAME as SWEEP
+from paceline.study.sweep.result import Sweep
 
 #: Values of a metric by seed.
 Values = dict[int, float]

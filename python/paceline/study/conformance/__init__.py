@@ -4,7 +4,7 @@ A case is two files side by side: ``NN-name.toml``, a scenario like any other, a
 ``NN-name.steps.toml``, the draft's numbered steps, each with a query over what the run recorded.
 """
 
-from paceline.conformance.case import Case, CaseError, Step, Variant, load
-from paceline.conformance.draft import Result, run_case
+from paceline.study.conformance.case import Case, CaseError, Step, Variant, load
+from paceline.study.conformance.draft import Result, run_case
 
 __all__ = ["Case", "CaseError", "Result", "Step", "Variant", "load", "run_case"]

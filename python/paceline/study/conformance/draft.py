@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 
 from paceline import _paceline, quantities
-from paceline.conformance.case import Case, CaseError, Step
-from paceline.conformance.names import NAMES, Names
 from paceline.errors import RunError, ScenarioError
 from paceline.query import QueryError
 from paceline.reading import read_toml
 from paceline.runs import Progress, Run, load, run_jobs
+from paceline.study.conformance.case import Case, CaseError, Step
+from paceline.study.conformance.names import NAMES, Names
 
 
 @dataclass(frozen=True)

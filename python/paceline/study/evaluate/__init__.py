@@ -4,7 +4,7 @@ The criteria are claims about ``{cc}`` in a file of their own; what is measured 
 claims do.
 """
 
-from paceline.evaluate.criteria import FILE, criteria
-from paceline.evaluate.matrix import Matrix, pairs
+from paceline.study.evaluate.criteria import FILE, criteria
+from paceline.study.evaluate.matrix import Matrix, pairs
 
 __all__ = ["FILE", "Matrix", "criteria", "pairs"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.claims.claim import Claim, ClaimError, parse
 from paceline.reading import read_text
+from paceline.study.claims.claim import Claim, ClaimError, parse
 
 #: Name of the file in the suite's folder.
 FILE = "rfc9743.toml"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
-from paceline.claims.jobs import Job, Pool, Record
 from paceline.runs import Progress
+from paceline.study.claims.jobs import Job, Pool, Record
 
 #: What is measured of a pair, as the second flow of it finds it.
 MEASURES = {

@@ -9,8 +9,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from paceline.evaluate.matrix import MEASURES, Matrix
-from paceline.report.figure import SETTINGS, literal, plain
+from paceline.show.figure import SETTINGS, literal, plain
+from paceline.study.evaluate.matrix import MEASURES, Matrix
 
 
 def draw(matrix: Matrix) -> Figure:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from paceline import store
-from paceline.sweep import dataset, ledger, result
-from paceline.sweep.ledger import Ledger, LedgerError
-from paceline.sweep.plan import NoSweepError, Plan, Task
-from paceline.sweep.result import Sweep
-from paceline.sweep.work import Outcome, Watch, on_threads
+from paceline.study.sweep import dataset, ledger, result
+from paceline.study.sweep.ledger import Ledger, LedgerError
+from paceline.study.sweep.plan import NoSweepError, Plan, Task
+from paceline.study.sweep.result import Sweep
+from paceline.study.sweep.work import Outcome, Watch, on_threads
 
 __all__ = [
     "LedgerError",

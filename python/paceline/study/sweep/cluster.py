@@ -17,8 +17,8 @@ from typing import Any
 from paceline import memory
 from paceline.errors import PacelineError
 from paceline.grid import Overrides
-from paceline.sweep.plan import Plan, Task
-from paceline.sweep.work import Outcome, Watch, Work
+from paceline.study.sweep.plan import Plan, Task
+from paceline.study.sweep.work import Outcome, Watch, Work
 
 #: Seconds that a chunk is to take.
 _CHUNK_S = 1.0

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 
 from paceline import grid
 from paceline.quantities import Scale, number, scale_of
-from paceline.report.figure import SETTINGS, literal, plain
-from paceline.report.palette import QUANTITIES
+from paceline.show.figure import SETTINGS, literal, plain
+from paceline.show.palette import QUANTITIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from paceline.sweep.result import Sweep
+    from paceline.study.sweep.result import Sweep
 
 #: Heat maps of one picture, at most.
 _PANELS = 36

@@ -18,8 +18,8 @@ from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid, Point
 from paceline.measures import aggregate, higher_is_better, of_flow
 from paceline.reading import read_json, read_parquet
-from paceline.sweep import dataset
-from paceline.sweep.plan import Plan
+from paceline.study.sweep import dataset
+from paceline.study.sweep.plan import Plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,7 +127,7 @@ class Sweep:
 
     def plot(self, metric: str | None = None) -> Figure:
         """Draw a metric over the grid: a line, a heat map, or several of them."""
-        from paceline.sweep.picture import draw
+        from paceline.study.sweep.picture import draw
 
         return draw(self, metric or self.metrics[0])
 

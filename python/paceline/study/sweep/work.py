@@ -17,7 +17,7 @@ import polars as pl
 from paceline import _paceline
 from paceline.grid import Overrides
 from paceline.runs import Progress, simulate
-from paceline.sweep.plan import Plan, Task
+from paceline.study.sweep.plan import Plan, Task
 
 #: Runs that are handed to the engine at a time.
 BATCH = 1000

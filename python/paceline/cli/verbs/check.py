@@ -1,0 +1,44 @@
+"""``paceline check``: a scenario with every default written, and what a run of it takes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from paceline.cli import console, files
+from paceline.cli.app import Json, Memory, Set, app, examples, limit_memory
+from paceline.cli.failure import Exit
+from paceline.reading import toml
+
+
+@app.command(
+    help_epilogue=examples(
+        "check scenarios/bbr3/four-flows-50M-40ms-1bdp.toml",
+        'check FILE --set run.duration="5 s" > resolved.toml',
+    )
+)
+def check(
+    file: Annotated[str, Parameter(help="A scenario file.")],
+    /,
+    *,
+    set_: Set = None,
+    memory: Memory = None,
+    json: Json = False,
+) -> Exit:
+    """Check a scenario, print it with every default written, and say what memory a run takes.
+
+    That is an estimate, from what it takes if its flows get as far as sending to what it takes if
+    its links are full all the time.
+    """
+    limit_memory(memory)
+    plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_))
+    if json:
+        value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
+        takes = files.memory_of(plan, file)
+        console.say_json({**value, "toml": plan.toml, "sweep": plan.sweep, "memory": takes})
+    else:
+        files.tell_memory(plan, file, always=True)
+        files.tell_sweep(plan, file)
+        console.say_file(plan.toml)
+    return Exit.OK

@@ -1,0 +1,51 @@
+"""What is shown: a run, as far as pages and figures ask it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import polars as pl
+
+
+class Recorded(Protocol):
+    """A run with its tables and what was measured; `paceline.Run` is one."""
+
+    @property
+    def scenario(self) -> str:
+        """Name of the scenario."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of all randomness."""
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        """The run's metrics by name."""
+
+    @property
+    def flow_metrics(self) -> list[dict[str, Any]]:
+        """The metrics of each flow."""
+
+    @property
+    def emulation(self) -> dict[str, Any] | None:
+        """What the emulator measured of itself."""
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row for each flow."""
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        """Each flow over time."""
+
+    @property
+    def queue(self) -> pl.DataFrame:
+        """Each link over time."""
+
+    @property
+    def events(self) -> pl.DataFrame:
+        """What happened, in order."""
+
+    @property
+    def packets(self) -> pl.DataFrame:
+        """Each packet; `KeyError` if they were not recorded."""

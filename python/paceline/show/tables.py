@@ -1,0 +1,50 @@
+"""Figures as rows of names and values, for a page and for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.quantities import quantity
+
+#: What is shown of an emulation: where it is in the object, and its name.
+EMULATION = {
+    ("lateness", "p50_ns"): "release lateness p50",
+    ("lateness", "p99_ns"): "release lateness p99",
+    ("lateness", "max_ns"): "release lateness max",
+    ("ingest", "p50_ns"): "ingest lateness p50",
+    ("ingest", "p99_ns"): "ingest lateness p99",
+    ("added_delay_ns",): "added to a round trip",
+    ("answers", "max_ns"): "slowest answer of a receiver",
+    ("stalls", "total_ns"): "path stood still",
+    ("stalls", "max_ns"): "longest standstill",
+    ("rate_asked_bps",): "rate asked",
+    ("rate_achieved_bps",): "rate achieved",
+    ("queue_error_p99_bytes",): "queue error p99",
+    ("device_drops",): "dropped by devices",
+    ("emulator_cpu_ratio",): "CPU of the emulator",
+    ("hosts_cpu_ratio",): "CPU of the hosts",
+    ("machine_cpu_ratio",): "CPU of the machine",
+}
+
+
+def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what an emulator measured of itself, as names and values."""
+    rows = []
+    for keys, name in EMULATION.items():
+        value: Any = emulation
+        for key in keys:
+            value = value[key]
+        rows.append((name, quantity(keys[-1], value)))
+    for flow in emulation["flows"]:
+        value = flow["min_rtt_error_ns"]
+        if value is not None:
+            sign = "-" if value < 0 else "+"
+            rows.append(
+                (
+                    f"least RTT of flow {flow['flow']} over its base",
+                    sign + quantity("_ns", abs(value)),
+                )
+            )
+    rows.append(("real-time scheduling", "yes" if emulation["real_time"] else "no"))
+    rows.append(("kernel", emulation["kernel"]))
+    return rows
