@@ -1,9 +1,10 @@
 use paceline_units::{Bytes, Duration, Field, Instant, Rate, Value};
 
 use crate::options::Parameters;
-use crate::{PacketState, RateSample};
+use crate::{PacketState, RateSample, Signals};
 
-/// What every controller is told when it is made.
+/// What every controller is told when it is made: once for each path of a connection. A path that
+/// changes (RFC 9000 section 9.4) gets a controller of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Sender maximum segment size: payload bytes in a full packet (the draft's `C.SMSS`).
@@ -34,12 +35,12 @@ pub struct Sent {
     pub app_limited: bool,
 }
 
-/// One packet has been declared lost. Told before the [`Ack`] that revealed it.
+/// One packet has been declared lost, or a batch of them ([`Signals::loss_per_packet`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
     /// Time of the declaration.
     pub now: Instant,
-    /// The token of the lost transmission.
+    /// The token of the lost transmission. Of a batch that of the newest, with the size of all.
     pub packet: PacketState,
     /// `C.lost` now, this packet included.
     pub lost: Bytes,
@@ -47,9 +48,11 @@ pub struct Lost {
     pub delivered: Bytes,
     /// Data in flight once this packet no longer counts.
     pub in_flight: Bytes,
-    /// Whether it opens a new range of lost data: the packet just before it in sequence is not lost.
+    /// Whether it opens a new range of lost data: the packet sent just before it, or just before it in
+    /// sequence, is not lost. True of a batch.
     pub starts_range: bool,
-    /// Whether the lost transmission was itself a retransmission.
+    /// Whether the lost transmission was itself a retransmission; false where every transmission is a
+    /// packet of its own, as in QUIC.
     pub retransmission: bool,
 }
 
@@ -60,7 +63,8 @@ impl Lost {
     }
 }
 
-/// The sender's loss-recovery state, by Linux's names.
+/// The sender's loss-recovery state, by Linux's names. A QUIC sender has `Open`, `Recovery` (RFC 9002
+/// section 7.3.2) and, from persistent congestion to the end of that period, `Loss`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CaState {
     /// No sign of trouble.
@@ -77,6 +81,9 @@ pub enum CaState {
 }
 
 /// One acknowledgment, after the transport has processed it.
+///
+/// Its volumes count what the controller has been told: a loss that comes after the sample
+/// ([`Signals::losses_first`]) is still in flight here, and not yet in `lost`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// Time of arrival.
@@ -85,10 +92,12 @@ pub struct Ack {
     pub sample: RateSample,
     /// Data newly delivered by it, cumulatively or selectively (`RS.newly_acked`).
     pub newly_acked: Bytes,
-    /// Data newly declared lost on it (`RS.newly_lost`).
+    /// Data newly declared lost on it (`RS.newly_lost`), or on the ACK before where losses come after
+    /// the sample. What a timer declares lost counts in neither.
     pub newly_lost: Bytes,
-    /// Newly delivered data that carried a CE mark.
-    pub newly_marked: Bytes,
+    /// Newly delivered data that carried a CE mark; none where it is not counted
+    /// ([`Signals::mark_counts`]).
+    pub newly_marked: Option<Bytes>,
     /// Data in flight before it.
     pub prior_in_flight: Bytes,
     /// Data in flight after it (`C.inflight`).
@@ -106,23 +115,27 @@ pub struct Ack {
     pub srtt: Duration,
     /// Lifetime minimum RTT; zero before the first.
     pub min_rtt: Duration,
-    /// Whether the window, not the application, limited what was in flight in the last round.
+    /// Whether the window, not the application, limited what was in flight in the last round: at some
+    /// send since then no further full packet fitted. Judged when packets are sent, before this ACK
+    /// makes room and changes the window.
     pub cwnd_limited: bool,
     /// Recovery state after this ACK.
     pub ca_state: CaState,
-    /// Whether the cumulative acknowledgment advanced.
+    /// Whether it is no duplicate: the cumulative acknowledgment advanced (RFC 5681 section 3.2). Without one,
+    /// as in QUIC: whether it newly acknowledges anything.
     pub una_advanced: bool,
-    /// Whether a delayed-ACK timer may have held it back.
+    /// Whether a delayed-ACK timer may have held it back; false where that is not known.
     pub delayed: bool,
     /// One-way delay of the newest delivered packet, where the transport can measure it.
     pub one_way_delay: Option<Duration>,
-    /// Round trip without what the receiver's host is known to have taken. With ETS that of the
-    /// earliest packet acknowledged in order, in whole microseconds, and none on an ACK that does
-    /// not say; without ETS all of `rtt`.
+    /// Round trip without what the receiver's host is known to have taken ([`Signals::receiver_delay`]).
+    /// With ETS that of the earliest packet acknowledged in order, in whole microseconds, and none on an
+    /// ACK that does not say; a transport that never knows gives all of `rtt`.
     pub network_rtt: Option<Duration>,
     /// What the receiver's host took beside `network_rtt`, where it says so (ETS).
     pub receiver_delay: Option<Duration>,
-    /// Whether a receiver's classic ECN echo (ECE) is set.
+    /// Whether it says that something was marked without saying how much: a receiver's classic ECN echo
+    /// (ECE), or a callback without a count.
     pub ece: bool,
 }
 
@@ -131,6 +144,20 @@ impl Ack {
     /// window that is in flight now is over once this reaches today's [`Self::sent`].
     pub fn resolved(&self) -> Bytes {
         self.sent - self.in_flight
+    }
+
+    /// Whether anything was marked.
+    pub fn is_marked(&self) -> bool {
+        self.ece || self.newly_marked > Some(Bytes::ZERO)
+    }
+
+    /// How much was marked: with a count that, else a bare echo speaks of all that it acknowledges.
+    pub fn marked(&self) -> Bytes {
+        match self.newly_marked {
+            Some(marked) if marked > Bytes::ZERO => marked,
+            _ if self.ece => self.newly_acked,
+            _ => Bytes::ZERO,
+        }
     }
 }
 
@@ -172,16 +199,27 @@ pub trait Described {
     const PHASES: &'static [&'static str];
     /// A controller is at most this many bytes.
     const MAX_SIZE: usize = 512;
+
+    /// What it cannot do without. It then runs on a transport whose [`Signals`] have these, and on no other;
+    /// [`Recipe::check`](crate::Recipe::check) tells.
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals::NONE
+    }
 }
 
 /// A congestion-control algorithm.
 ///
-/// The transport calls in this order for one incoming acknowledgment:
-/// [`on_spurious`](Self::on_spurious) if it shows that the episode's losses were none,
-/// [`on_recovery_exit`](Self::on_recovery_exit) if the episode is over,
-/// [`on_loss`](Self::on_loss) for each packet newly declared lost,
-/// [`on_recovery_enter`](Self::on_recovery_enter) if they open an episode, and last
-/// [`on_ack`](Self::on_ack), once. Losses that a timer declares come without an ACK.
+/// [`contract`](crate::contract) tells at length how a transport calls it, with examples of both sides.
+/// For one incoming acknowledgment, in this order:
+///
+/// 1. [`on_spurious`](Self::on_spurious), if it shows that the episode's losses were none;
+/// 2. [`on_recovery_exit`](Self::on_recovery_exit), if the episode is over;
+/// 3. [`on_loss`](Self::on_loss) for each packet newly declared lost, and
+///    [`on_recovery_enter`](Self::on_recovery_enter), if they open an episode;
+/// 4. [`on_ack`](Self::on_ack), once.
+///
+/// A transport whose losses come after the sample ([`Signals::losses_first`] is false) makes step 3 after
+/// step 4. Losses that a timer declares come without an ACK.
 pub trait Controller {
     /// A packet is about to be sent.
     fn on_send(&mut self, _sent: &Sent) {}
@@ -196,23 +234,30 @@ pub trait Controller {
     /// An acknowledgment was processed.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it.
+    /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it; once an episode,
+    /// unless a retransmission is lost again. `in_flight` is what is left once lost packets no longer count.
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes);
 
-    /// Fast recovery or recovery from a timeout has ended: everything sent before it is acknowledged.
+    /// Fast recovery or recovery from a timeout has ended: everything sent before it is acknowledged (TCP), or
+    /// something sent since it began is (RFC 9002 section 7.3.2).
     fn on_recovery_exit(&mut self, _now: Instant) {}
 
-    /// The retransmission timer fired; `in_flight` is what is left once lost packets no longer count.
+    /// The retransmission timer fired (RFC 6298), or congestion is persistent (RFC 9002 section 7.6); a probe
+    /// timeout is neither. It comes after the [`on_loss`](Self::on_loss) calls of what it declares lost, with or
+    /// without [`on_recovery_enter`](Self::on_recovery_enter) before it; `in_flight` is what is left once lost
+    /// packets no longer count.
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes);
 
     /// The recovery episode was spurious: every packet it declared lost was in fact delivered.
     /// `delivered` is `C.delivered` now.
     fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {}
 
-    /// The payload of a full packet changed.
+    /// The payload of a full packet changed, as the path's MTU did. What is in flight keeps its size.
     fn on_mss(&mut self, _mss: u32) {}
 
-    /// Congestion window: the most that may be in flight (`C.cwnd`).
+    /// Congestion window: the most that may be in flight (`C.cwnd`). It may be below a packet: one always
+    /// goes when nothing is in flight, and `pacing_rate` says when. A transport whose specification has a
+    /// floor (RFC 9002 section 7.2) applies it itself.
     fn cwnd(&self) -> Bytes;
 
     /// Pacing rate in payload bytes' bits (`C.pacing_rate`); none leaves sending to the ACK clock.
@@ -228,7 +273,7 @@ pub trait Controller {
         None
     }
 
-    /// Who sets the window in fast recovery.
+    /// Who sets the window in fast recovery. A transport without PRR uses [`Self::cwnd`] in any case.
     fn recovery_window(&self) -> RecoveryWindow {
         RecoveryWindow::Prr
     }

@@ -6,7 +6,7 @@ use paceline_units::{Bytes, Gain, Instant, parameters};
 use crate::options::choice;
 use crate::state::state;
 use crate::window::{AfterIdle, Phase, Settings, Window, by_window};
-use crate::{Ack, CaState, Config, Controller, Described, Value};
+use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
 
 choice! {
     /// What a reduction is in proportion to.
@@ -109,14 +109,7 @@ impl Dctcp {
     /// RFC 8257 section 3.3, steps 1 to 8. True when a window ends.
     fn count(&mut self, ack: &Ack) -> bool {
         self.bytes_acked += ack.newly_acked;
-        // With exact counts they hold; a bare echo speaks of all that it acknowledges.
-        self.bytes_marked += if ack.newly_marked > Bytes::ZERO {
-            ack.newly_marked
-        } else if ack.ece {
-            ack.newly_acked
-        } else {
-            Bytes::ZERO
-        };
+        self.bytes_marked += ack.marked();
         let resolved = ack.resolved();
         if resolved <= self.window_end {
             return false;
@@ -147,6 +140,15 @@ impl Described for Dctcp {
         "Reno's window, reduced in proportion to the part of the data that is marked";
     const SOURCE: &'static str = "RFC 8257";
     const PHASES: &'static [&'static str] = Phase::WORDS;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: true,
+            mark_counts: true,
+            pacing: parameters.pacing,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Dctcp {

@@ -2,7 +2,8 @@
 
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-/// What the transport keeps with each packet it has sent (the draft's `P.` state, 4.1.2.1.2).
+/// What the transport keeps with each packet it has sent (the draft's `P.` state, 4.1.2.1.2): a token,
+/// plain data of 64 bytes, to be handed back when the packet is delivered, lost or discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketState {
     /// `C.delivered` when it was sent.
@@ -42,11 +43,11 @@ pub struct RateSample {
     pub tx_in_flight: Bytes,
     /// Data declared lost since that packet was sent.
     pub lost: Bytes,
-    /// `P.send_time` of the newest delivered packet.
-    pub send_time: Instant,
     /// Whether the sample is application-limited.
     pub app_limited: bool,
 }
+
+const _: () = assert!(size_of::<PacketState>() == 64 && size_of::<Delivery>() <= 152);
 
 impl RateSample {
     /// `RS.delivery_rate`; zero when the interval is too short to give one.
@@ -58,7 +59,8 @@ impl RateSample {
     }
 }
 
-/// The connection's delivery state (the draft's `C.`, 4.1.2.1.1).
+/// The connection's delivery state (the draft's `C.`, 4.1.2.1.1), of one path: a path that changes begins
+/// with a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
     delivered: Bytes,
@@ -67,8 +69,8 @@ pub struct Delivery {
     sent: Bytes,
     delivered_time: Instant,
     first_send_time: Instant,
-    /// `C.delivered` beyond which samples are no longer application-limited; none if they are not.
-    app_limited: Option<Bytes>,
+    /// `C.delivered` beyond which samples are no longer application-limited; zero if they are not.
+    app_limited: Bytes,
     min_rtt: Option<Duration>,
     pacer_below: bool,
     /// The newest packet of the ACK in progress: its state and its identifier.
@@ -104,15 +106,14 @@ impl Delivery {
 
     /// Whether the connection is application-limited now.
     pub fn is_app_limited(&self) -> bool {
-        self.app_limited.is_some()
+        self.app_limited > Bytes::ZERO
     }
 
     /// `OnPacketSent` (4.1.2.2): the state to keep with a packet of `size` bytes
     /// that departs at `send_time` with `in_flight` before it.
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
         self.sent += Bytes::new(u64::from(size));
-        let goes_on =
-            self.pacer_below && self.app_limited.is_none() && self.delivered > Bytes::ZERO;
+        let goes_on = self.pacer_below && !self.is_app_limited() && self.delivered > Bytes::ZERO;
         if in_flight == Bytes::ZERO && !goes_on {
             self.first_send_time = send_time;
             self.delivered_time = send_time;
@@ -126,7 +127,7 @@ impl Delivery {
             first_send_time: self.first_send_time,
             send_time,
             size,
-            app_limited: self.app_limited.is_some(),
+            app_limited: self.is_app_limited(),
         }
     }
 
@@ -173,6 +174,16 @@ impl Delivery {
         self.lost += Bytes::new(u64::from(packet.size));
     }
 
+    /// A transmission will be neither acknowledged nor declared lost, and is no longer in flight: its keys were
+    /// discarded (RFC 9002 section 6.4). It counts as neither; that the connection is application-limited ends
+    /// as much earlier.
+    pub fn on_discarded(&mut self, packet: &PacketState) {
+        if self.is_app_limited() {
+            let left = self.app_limited - Bytes::new(u64::from(packet.size));
+            self.app_limited = left.max(Bytes::new(1));
+        }
+    }
+
     /// An RTT sample for the lifetime minimum (`C.min_rtt`).
     pub fn on_rtt(&mut self, rtt: Duration) {
         self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
@@ -180,13 +191,13 @@ impl Delivery {
 
     /// `MarkConnectionAppLimited` (4.1.2.4).
     pub fn mark_app_limited(&mut self, in_flight: Bytes) {
-        self.app_limited = Some((self.delivered + in_flight).max(Bytes::new(1)));
+        self.app_limited = (self.delivered + in_flight).max(Bytes::new(1));
     }
 
     /// `GenerateRateSample` (4.1.2.3): ends the ACK in progress.
     pub fn sample(&mut self) -> RateSample {
-        if self.app_limited.is_some_and(|mark| self.delivered > mark) {
-            self.app_limited = None;
+        if self.delivered > self.app_limited {
+            self.app_limited = Bytes::ZERO;
         }
         let Some((packet, _)) = self.newest.take() else {
             return RateSample::default();
@@ -204,8 +215,38 @@ impl Delivery {
             interval: if reliable { interval } else { Duration::ZERO },
             tx_in_flight: packet.tx_in_flight,
             lost: self.lost - packet.lost,
-            send_time: packet.send_time,
             app_limited: packet.app_limited,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Discarded packets are waited for by nobody: neither the mark nor the volumes.
+    #[test]
+    fn what_is_discarded_does_not_keep_a_flow_application_limited() {
+        let size = Bytes::new(1000);
+        let mut delivery = Delivery::default();
+        let tokens = [0, 1, 2].map(|n| delivery.on_send(Instant::ZERO, 1000, size * n));
+        delivery.mark_app_limited(size * 3);
+        delivery.on_discarded(&tokens[0]);
+        delivery.on_discarded(&tokens[1]);
+        assert_eq!(
+            (delivery.delivered(), delivery.lost()),
+            (Bytes::ZERO, Bytes::ZERO)
+        );
+        let now = Instant::from_nanos(1);
+        delivery.on_delivered(now, &tokens[2], 2, false);
+        delivery.sample();
+        assert!(
+            delivery.is_app_limited(),
+            "what was in flight is delivered, not more"
+        );
+        let next = delivery.on_send(now, 1000, Bytes::ZERO);
+        delivery.on_delivered(now, &next, 3, false);
+        delivery.sample();
+        assert!(!delivery.is_app_limited());
     }
 }

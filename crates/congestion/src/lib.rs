@@ -6,6 +6,8 @@
 //! keeps a small `Copy` token ([`PacketState`]) with each packet and hands it
 //! back, so nothing here grows with what is in flight.
 //!
+//! [`contract`] tells how a transport and a controller work together.
+//!
 //! No clock, no I/O, no allocation after construction, no floating point in
 //! the controllers, no randomness but that of a seeded [`Rng`] handed over at
 //! construction: the same events give the same decisions everywhere.
@@ -16,6 +18,8 @@
 extern crate std;
 
 pub mod bbr3;
+#[doc = include_str!("../CONTRACT.md")]
+pub mod contract {}
 mod controller;
 pub mod cubic;
 pub mod dctcp;
@@ -26,6 +30,7 @@ pub mod linux;
 pub mod prague;
 mod registry;
 pub mod reno;
+mod signals;
 mod state;
 pub mod swift;
 mod window;
@@ -37,6 +42,7 @@ pub use controller::{
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Field, Quantity, Rng, Value, options};
 pub use registry::{BuildError, ControllerSpec};
+pub use signals::{Signals, Unmet};
 pub use window::window_rate;
 
 registry::registry! {

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, parameters};
 use crate::options::choice;
 use crate::state::state;
 use crate::window::Phase;
-use crate::{Ack, CaState, Config, Controller, Described, Ecn, RecoveryWindow, Value};
+use crate::{Ack, CaState, Config, Controller, Described, Ecn, RecoveryWindow, Signals, Value};
 
 choice! {
     /// Over which RTT a flow grows as if it had it, so that short RTTs do not win.
@@ -257,6 +257,16 @@ impl Described for Prague {
     const SUMMARY: &'static str = "The scalable sender of L4S, independent of its RTT";
     const SOURCE: &'static str = "draft-briscoe-iccrg-prague-congestion-control, RFC 9331";
     const PHASES: &'static [&'static str] = Phase::WITHOUT_CSS;
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: true,
+            mark_counts: true,
+            ect1: true,
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Prague {
@@ -266,14 +276,7 @@ impl Controller for Prague {
         if ack.srtt > Duration::ZERO {
             self.srtt = ack.srtt;
         }
-        // Accurate feedback tells how much; a bare echo speaks of all it acknowledges.
-        let marked = if ack.newly_marked > Bytes::ZERO {
-            ack.newly_marked.min(ack.newly_acked)
-        } else if ack.ece {
-            ack.newly_acked
-        } else {
-            Bytes::ZERO
-        };
+        let marked = ack.marked().min(ack.newly_acked);
         self.round_acked += ack.newly_acked;
         self.round_marked += marked;
         if marked > Bytes::ZERO {

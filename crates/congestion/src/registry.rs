@@ -78,6 +78,23 @@ macro_rules! registry {
                 match self { $(Self::$variant(_) => <$controller>::visit_fields(visit)),* }
             }
 
+            /// What the controller needs of a transport, with these parameters.
+            pub fn needs(&self) -> $crate::Signals {
+                match self {
+                    $(Self::$variant(parameters) => {
+                        <$controller as $crate::Described>::needs(parameters)
+                    })*
+                }
+            }
+
+            /// Whether the controller can work with a transport's signals.
+            ///
+            /// # Errors
+            /// What it needs and is not told.
+            pub fn check(&self, signals: $crate::Signals) -> Result<(), $crate::Unmet> {
+                signals.check(self.name(), self.needs())
+            }
+
             /// A new instance.
             pub fn build(&self, config: &$crate::Config) -> AnyController {
                 match self {

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Gain, Instant};
 
 use crate::state::state;
 use crate::window::{Phase, Window, by_window, window_parameters};
-use crate::{Ack, CaState, Config, Controller, Described, Value};
+use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
 
 window_parameters! {
     Gain::from_millionths(500_000), " (RFC 5681 3.1)";
@@ -52,6 +52,14 @@ impl Described for Reno {
     const SUMMARY: &'static str = "NewReno's window with appropriate byte counting";
     const SOURCE: &'static str = "RFC 5681, RFC 3465";
     const PHASES: &'static [&'static str] = Phase::WORDS;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            pacing: parameters.pacing,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Reno {

@@ -189,7 +189,7 @@ impl EcnGate {
         if self.cwr_end.is_infinite() {
             self.cwr_end = window_end;
         }
-        let signal = (ack.ece || ack.newly_marked > Bytes::ZERO)
+        let signal = ack.is_marked()
             // Beyond, not at, its end: CWR, on the first segment sent after the reduction, has to
             // reach the receiver before its echo can end (RFC 3168 section 6.1.2).
             && resolved > self.cwr_end

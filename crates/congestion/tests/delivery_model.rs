@@ -108,7 +108,6 @@ impl Model {
             },
             tx_in_flight: Bytes::new(self.in_flight_after[newest]),
             lost: Bytes::new(self.lost_before(end) - self.lost_before(sent)),
-            send_time: self.sent_at[newest],
             app_limited: self.limited[newest],
         }
     }

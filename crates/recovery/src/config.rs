@@ -1,5 +1,6 @@
 //! What is set once for a sender.
 
+use paceline_congestion::Signals;
 use paceline_units::{Bytes, Duration};
 
 use crate::{EcnFeedback, Recovery};
@@ -39,6 +40,18 @@ pub struct SenderConfig {
     pub ets: bool,
     /// How the receiver reports congestion marks.
     pub ecn: EcnFeedback,
+}
+
+impl SenderConfig {
+    /// What a sender so configured tells its controller.
+    pub const fn signals(&self) -> Signals {
+        Signals {
+            mark_counts: !matches!(self.ecn, EcnFeedback::Classic),
+            spurious_loss: self.undo || self.f_rto,
+            receiver_delay: self.ets,
+            ..Signals::ALL
+        }
+    }
 }
 
 impl Default for SenderConfig {

@@ -2,7 +2,7 @@
 //! and what the sender makes of it.
 
 use paceline_congestion::Ecn;
-use paceline_units::EcnFeedback;
+use paceline_units::{Bytes, EcnFeedback};
 
 use crate::{Acknowledgment, Segment};
 
@@ -131,6 +131,11 @@ impl Marks {
                 most.saturating_mul(u64::from(mss))
             }
         }
+    }
+
+    /// What the controller is told of `bytes` that are marked: none where they are not counted.
+    pub(crate) fn counted(&self, bytes: u64) -> Option<Bytes> {
+        (self.feedback != EcnFeedback::Classic).then_some(Bytes::new(bytes))
     }
 
     /// Whether the next new segment carries CWR.

@@ -23,7 +23,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
 use crate::state::state;
 use crate::words::words;
-use crate::{Ack, Config, Controller, Described, Lost, RecoveryWindow, Rng, Sent, Value};
+use crate::{Ack, Config, Controller, Described, Lost, RecoveryWindow, Rng, Sent, Signals, Value};
 use max_filter::MaxFilter;
 pub use parameters::Parameters;
 
@@ -257,6 +257,14 @@ impl Described for Bbr3 {
     const SUMMARY: &'static str = "BBRv3 as the IETF draft says";
     const SOURCE: &'static str = "draft-ietf-ccwg-bbr-06";
     const PHASES: &'static [&'static str] = State::WORDS;
+    const MAX_SIZE: usize = 496;
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Bbr3 {

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant};
 
 use crate::state::state;
 use crate::window::{Phase, Window, by_window};
-use crate::{Ack, CaState, Config, Controller, Described, Value};
+use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
 use curve::Curve;
 pub use parameters::Parameters;
 
@@ -191,6 +191,14 @@ impl Described for Cubic {
     const SUMMARY: &'static str = "CUBIC with HyStart++";
     const SOURCE: &'static str = "RFC 9438, RFC 9406";
     const PHASES: &'static [&'static str] = Phase::WORDS;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            pacing: parameters.pacing,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Cubic {

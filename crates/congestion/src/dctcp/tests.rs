@@ -46,7 +46,7 @@ impl Flow {
             sample: RateSample::default(),
             newly_acked: Bytes::new(MSS),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::new(marked),
+            newly_marked: Some(Bytes::new(marked)),
             prior_in_flight: cwnd,
             in_flight: cwnd - Bytes::new(MSS),
             delivered: Bytes::new(self.delivered),

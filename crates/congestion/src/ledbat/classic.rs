@@ -8,7 +8,7 @@ use super::fine::{FineWindow, MAX_QUANTUM, MIN_CWND, share};
 use crate::options::choice;
 use crate::state::state;
 use crate::words::words;
-use crate::{Ack, CaState, Config, Controller, Described};
+use crate::{Ack, CaState, Config, Controller, Described, Signals};
 
 choice! {
     /// Which delay is measured.
@@ -119,6 +119,13 @@ impl Described for Ledbat {
     const SUMMARY: &'static str = "Low extra delay background transport";
     const SOURCE: &'static str = "RFC 6817";
     const PHASES: &'static [&'static str] = Phase::WORDS;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            one_way_delay: parameters.delay == DelaySignal::OneWay,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Ledbat {

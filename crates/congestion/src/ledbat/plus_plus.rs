@@ -12,7 +12,7 @@ use super::parameters::{
 use crate::state::state;
 use crate::window::Window;
 use crate::words::words;
-use crate::{Ack, CaState, Config, Controller, Described, Sent};
+use crate::{Ack, CaState, Config, Controller, Described, Sent, Signals};
 
 /// Round trips from the end of the initial slow start to the initial slowdown (4.4).
 const INITIAL_SLOWDOWN_ROUNDS: u64 = 2;
@@ -376,6 +376,13 @@ impl Described for LedbatPlusPlus {
         RECOVERY,
     ];
     const MAX_SIZE: usize = 576;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: parameters.pacing,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for LedbatPlusPlus {

@@ -6,7 +6,9 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng, Value};
 
 use super::arithmetic::{BW_SCALE, UNSET};
 use super::{Algorithm, Field, LostPacket, RateSample, Socket};
-use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent};
+use crate::{
+    Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent, Signals,
+};
 
 /// A core with the socket that it acts on.
 ///
@@ -68,6 +70,10 @@ impl<A: Algorithm> Described for Adapter<A> {
     const SUMMARY: &'static str = A::SUMMARY;
     const SOURCE: &'static str = A::SOURCE;
     const PHASES: &'static [&'static str] = A::PHASES;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        A::needs(parameters)
+    }
 }
 
 impl<A: Algorithm> Controller for Adapter<A> {
@@ -104,7 +110,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.delivered_ce_bytes += ack.newly_marked;
+        self.delivered_ce_bytes += ack.newly_marked.unwrap_or(Bytes::ZERO);
         let (mss, marked) = (self.sk.mss, self.delivered_ce_bytes);
         let (core, sk, mut draw) = self.at(ack.now);
         let delivered = whole(ack.delivered, mss);
@@ -128,7 +134,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
             tx_in_flight: part(ack.sample.tx_in_flight, mss),
             prior_in_flight: part(ack.prior_in_flight, mss),
             is_app_limited: ack.sample.app_limited,
-            is_ece: ack.ece || ack.newly_marked > Bytes::ZERO,
+            is_ece: ack.is_marked(),
             is_ack_delayed: ack.delayed,
             is_acking_tlp_retrans_seq: false,
         };

@@ -18,7 +18,7 @@ use super::policer::PolicerDetector;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
-use crate::{CaState, Described};
+use crate::{CaState, Described, Signals};
 
 /// Phases in a gain cycle (`CYCLE_LEN`).
 const CYCLE_LEN: u8 = 8;
@@ -273,6 +273,13 @@ impl Described for Core {
     const SUMMARY: &'static str = "BBRv1 as in mainline Linux";
     const SOURCE: &'static str = "Linux net/ipv4/tcp_bbr.c";
     const PHASES: &'static [&'static str] = Mode::WORDS;
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Algorithm for Core {

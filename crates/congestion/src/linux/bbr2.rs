@@ -7,7 +7,7 @@
 
 use super::Adapter;
 use super::bbr23;
-use crate::Described;
+use crate::{Described, Signals};
 
 /// The algorithm.
 pub type Core = bbr23::Core<2>;
@@ -22,4 +22,13 @@ impl Described for Core {
     const SUMMARY: &'static str = "BBRv2 alpha as in Linux";
     const SOURCE: &'static str = "google/bbr v2alpha net/ipv4/tcp_bbr2.c";
     const PHASES: &'static [&'static str] = bbr23::PHASES;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            mark_counts: parameters.ecn,
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }

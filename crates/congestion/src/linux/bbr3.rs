@@ -6,7 +6,7 @@
 
 use super::Adapter;
 use super::bbr23;
-use crate::Described;
+use crate::{Described, Signals};
 
 /// The algorithm.
 pub type Core = bbr23::Core<3>;
@@ -21,4 +21,13 @@ impl Described for Core {
     const SUMMARY: &'static str = "BBRv3 as in Linux";
     const SOURCE: &'static str = "google/bbr v3 net/ipv4/tcp_bbr.c";
     const PHASES: &'static [&'static str] = bbr23::PHASES;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            mark_counts: parameters.ecn,
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }

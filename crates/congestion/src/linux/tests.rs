@@ -235,7 +235,7 @@ impl<C: Controller> Path<C> {
             sample: self.delivery.sample(),
             newly_acked: size,
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight,
             in_flight: self.in_flight(),
             delivered: self.delivery.delivered(),

@@ -52,7 +52,7 @@ impl Flow {
             sample: RateSample::default(),
             newly_acked: Bytes::new(MSS),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::new(if marked { MSS } else { 0 }),
+            newly_marked: Some(Bytes::new(if marked { MSS } else { 0 })),
             prior_in_flight: cwnd,
             in_flight: cwnd - Bytes::new(MSS),
             delivered: Bytes::new(self.delivered),

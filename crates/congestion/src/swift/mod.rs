@@ -15,7 +15,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
 use crate::state::state;
 use crate::words::words;
-use crate::{Ack, Config, Controller, Described, RecoveryWindow};
+use crate::{Ack, Config, Controller, Described, RecoveryWindow, Signals};
 use packets::{BITS, ONE};
 pub use parameters::Parameters;
 pub(crate) use target::FlowScaling;
@@ -166,6 +166,13 @@ impl Described for Swift {
         "Delays of fabric and hosts against their targets, with windows below a packet";
     const SOURCE: &'static str = "Swift, SIGCOMM 2020";
     const PHASES: &'static [&'static str] = Phase::WORDS;
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Swift {

@@ -40,7 +40,7 @@ fn ack(at: u64, rtt: u64, held: Option<u64>) -> Ack {
         sample: RateSample::default(),
         newly_acked: Bytes::new(MSS),
         newly_lost: Bytes::ZERO,
-        newly_marked: Bytes::ZERO,
+        newly_marked: Some(Bytes::ZERO),
         prior_in_flight: Bytes::ZERO,
         in_flight: Bytes::ZERO,
         delivered: Bytes::ZERO,

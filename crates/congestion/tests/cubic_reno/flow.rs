@@ -57,7 +57,7 @@ impl Flow {
             sample: RateSample::default(),
             newly_acked: Bytes::new(size),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: cwnd,
             in_flight: cwnd - Bytes::new(size),
             delivered: self.delivered + Bytes::new(size),

@@ -55,17 +55,16 @@ fn sample() -> impl Strategy<Value = RateSample> {
     (
         any::<[bool; 2]>(),
         (bytes(), bytes(), bytes(), bytes(), bytes()),
-        (rtt(), instant()),
+        rtt(),
     )
-        .prop_map(|(flags, volumes, times)| RateSample {
+        .prop_map(|(flags, volumes, interval)| RateSample {
             has_data: flags[0],
             delivered: volumes.0,
             delivered_ce: volumes.1,
             prior_delivered: volumes.2,
-            interval: times.0,
+            interval,
             tx_in_flight: volumes.3,
             lost: volumes.4,
-            send_time: times.1,
             app_limited: flags[1],
         })
 }
@@ -109,7 +108,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             sample,
             newly_acked: volumes.0,
             newly_lost: Bytes::ZERO,
-            newly_marked: if flags.3 { volumes.0 } else { Bytes::ZERO },
+            newly_marked: flags.3.then_some(volumes.0),
             prior_in_flight: volumes.1,
             in_flight: volumes.2,
             delivered: volumes.3,

@@ -92,7 +92,7 @@ impl Pipe {
             sample,
             newly_acked: Bytes::new(u64::from(packets) * mss),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: Bytes::new(flight * mss),
             in_flight: Bytes::new((flight - u64::from(packets)) * mss),
             delivered: self.delivery.delivered(),

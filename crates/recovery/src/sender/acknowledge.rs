@@ -211,7 +211,7 @@ impl<C: Controller> Sender<C> {
                 sample: self.sample,
                 newly_acked: Bytes::new(progress.bytes),
                 newly_lost: Bytes::new(lost),
-                newly_marked: Bytes::new(progress.marked),
+                newly_marked: self.marks.counted(progress.marked),
                 prior_in_flight,
                 in_flight,
                 delivered: self.delivery.delivered(),

@@ -15,7 +15,7 @@ use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 use super::{Bbr3, State};
 use crate::state::state;
 use crate::swift::{self, FlowScaling, excess};
-use crate::{Ack, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent};
+use crate::{Ack, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent, Signals};
 pub use parameters::Parameters;
 use parameters::{ActsOn, Cadence, Pacer, Sample, Signal};
 
@@ -227,6 +227,13 @@ impl Described for BbrSwift {
     const SOURCE: &'static str = "BBR.Swift, IETF 109";
     const PHASES: &'static [&'static str] = <Bbr3 as Described>::PHASES;
     const MAX_SIZE: usize = 640;
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for BbrSwift {

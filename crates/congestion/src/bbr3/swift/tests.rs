@@ -55,7 +55,7 @@ impl<C: Controller> Flow<C> {
             },
             newly_acked: Bytes::new(MSS),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: Bytes::new(flight),
             in_flight: Bytes::new(flight - MSS),
             delivered: Bytes::new(self.delivered),

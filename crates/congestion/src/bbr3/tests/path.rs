@@ -170,7 +170,7 @@ impl Path {
             sample,
             newly_acked: size,
             newly_lost,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight,
             in_flight: self.in_flight,
             delivered: self.delivery.delivered(),

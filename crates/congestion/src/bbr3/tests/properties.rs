@@ -91,7 +91,7 @@ proptest! {
                     let sample: RateSample = delivery.sample();
                     bbr.on_ack(&Ack {
                         now, sample, newly_acked: size, newly_lost: Bytes::ZERO,
-                        newly_marked: Bytes::ZERO, prior_in_flight, in_flight,
+                        newly_marked: Some(Bytes::ZERO), prior_in_flight, in_flight,
                         delivered: delivery.delivered(), lost: delivery.lost(), sent: delivery.sent(),
                         rtt: (rtt > 0).then(|| Duration::from_nanos(rtt)),
                         srtt: Duration::from_nanos(rtt), min_rtt: Duration::from_nanos(rtt),

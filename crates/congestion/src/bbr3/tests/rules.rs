@@ -26,7 +26,7 @@ fn ack() -> Ack {
         },
         newly_acked: Bytes::new(1000),
         newly_lost: Bytes::ZERO,
-        newly_marked: Bytes::ZERO,
+        newly_marked: Some(Bytes::ZERO),
         prior_in_flight: Bytes::new(100_000),
         in_flight: Bytes::new(99_000),
         delivered: Bytes::new(1000),

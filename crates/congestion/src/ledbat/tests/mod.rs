@@ -69,7 +69,7 @@ impl Flow {
             sample: RateSample::default(),
             newly_acked: Bytes::new(packets * MSS),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: prior,
             in_flight: prior - Bytes::new(packets * MSS),
             delivered: Bytes::new(self.delivered),

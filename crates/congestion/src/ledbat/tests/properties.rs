@@ -51,7 +51,7 @@ fn ack() -> impl Strategy<Value = Ack> {
             sample: RateSample::default(),
             newly_acked: Bytes::new(volumes.0),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: Bytes::new(volumes.1),
             in_flight: Bytes::new(volumes.2),
             delivered: Bytes::new(volumes.3),

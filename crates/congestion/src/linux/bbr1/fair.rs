@@ -15,7 +15,7 @@ use super::super::{Adapter, Algorithm, Field, LostPacket, Random, RateSample, So
 use super::{BW_RTTS, Mode};
 use crate::state::state;
 use crate::words::words;
-use crate::{CaState, Described};
+use crate::{CaState, Described, Signals};
 
 parameters! {
     /// What can be set; the defaults are the whole proposal.
@@ -186,6 +186,13 @@ impl Described for Core {
         Stage::Hold.word(),
         Stage::Fast.word(),
     ];
+
+    fn needs(_parameters: &Self::Parameters) -> Signals {
+        Signals {
+            pacing: true,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Algorithm for Core {

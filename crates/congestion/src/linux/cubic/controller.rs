@@ -9,7 +9,7 @@ use crate::linux::Field;
 use crate::linux::adapter::{micros, micros_at, part, value, whole};
 use crate::linux::arithmetic::{MAX_BURST, burst};
 use crate::window::{EcnGate, Phase};
-use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, Sent};
+use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, Sent, Signals};
 
 /// Percent of `cwnd / srtt` at which the stack paces in slow start and above
 /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
@@ -117,6 +117,14 @@ impl Described for Cubic {
     const SUMMARY: &'static str = "CUBIC with HyStart, as in mainline Linux";
     const SOURCE: &'static str = "Linux net/ipv4/tcp_cubic.c";
     const PHASES: &'static [&'static str] = Phase::WITHOUT_CSS;
+
+    fn needs(parameters: &Self::Parameters) -> Signals {
+        Signals {
+            marks: parameters.ecn,
+            pacing: parameters.pacing,
+            ..Signals::NONE
+        }
+    }
 }
 
 impl Controller for Cubic {

@@ -69,7 +69,7 @@ impl Flow {
             sample,
             newly_acked: packets(n),
             newly_lost: Bytes::ZERO,
-            newly_marked: Bytes::ZERO,
+            newly_marked: Some(Bytes::ZERO),
             prior_in_flight: packets(prior),
             in_flight: packets(self.in_flight),
             delivered: packets(self.delivered),

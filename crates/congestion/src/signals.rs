@@ -1,0 +1,178 @@
+//! What a transport tells a controller, and what a controller cannot do without.
+
+use core::fmt;
+
+/// Declares the signals: documentation and name of each.
+macro_rules! signals {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// What a transport tells its controller and does for it. Each transport states its own as a constant
+        /// (ours by `SenderConfig::signals` of `paceline-recovery`); a controller states what it cannot do without in
+        /// the same words ([`Described::needs`](crate::Described::needs)), and [`Signals::check`] compares the two.
+        ///
+        /// What is not named here every transport tells: sizes, times, data in flight, RTT samples, and whether the
+        /// window limited what was sent. What is named here and not told is `None`, zero or false in the events.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Signals {
+            $($(#[doc = $doc])+ pub $name: bool,)*
+        }
+
+        impl Signals {
+            /// None of them.
+            pub const NONE: Self = Self { $($name: false,)* };
+            /// All of them.
+            pub const ALL: Self = Self { $($name: true,)* };
+
+            /// Those of `needs` that are not among these.
+            pub const fn missing(self, needs: Self) -> Self {
+                Self { $($name: needs.$name && !self.$name,)* }
+            }
+
+            /// Shows each with its name, what it says, and whether it is given.
+            pub fn visit(self, visit: &mut dyn FnMut(&'static str, &'static str, bool)) {
+                $(visit(stringify!($name), concat!($($doc),+).trim_ascii(), self.$name);)*
+            }
+        }
+    };
+}
+
+signals! {
+    /// Losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
+    /// told after it and count in the next one (quinn, noq).
+    losses_first,
+    /// Each lost packet is told with its own token; without it a batch of losses is one, told with the token of its
+    /// newest packet and the size of all.
+    loss_per_packet,
+    /// That data was marked CE is told: by `Ack::ece` or by `Ack::newly_marked`.
+    marks,
+    /// How much data was marked CE is told: `Ack::newly_marked`. With it there is `marks` too.
+    mark_counts,
+    /// Packets carry ECT(1) where the controller asks for it.
+    ect1,
+    /// That an episode's losses were none is told: `Controller::on_spurious`.
+    spurious_loss,
+    /// Packets leave at `Controller::pacing_rate`, in bursts of `Controller::send_quantum` or less.
+    pacing,
+    /// The delay from sender to receiver is told: `Ack::one_way_delay`.
+    one_way_delay,
+    /// What the receiver's host took is told, and is not in `Ack::network_rtt`.
+    receiver_delay,
+    /// A token says whether the flow was application-limited when its packet was sent, not when it was acknowledged.
+    app_limited_at_send,
+}
+
+impl Signals {
+    /// Whether `controller` can work with these signals, given what it `needs`.
+    ///
+    /// # Errors
+    /// What it needs and is not told.
+    pub fn check(self, controller: &'static str, needs: Self) -> Result<(), Unmet> {
+        let missing = self.missing(needs);
+        if missing == Self::NONE {
+            Ok(())
+        } else {
+            Err(Unmet {
+                controller,
+                missing,
+            })
+        }
+    }
+}
+
+/// A controller cannot work with a transport: it needs what that does not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// The controller.
+    pub controller: &'static str,
+    /// What it needs and is not told.
+    pub missing: Signals,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` cannot run on this transport, which lacks",
+            self.controller
+        )?;
+        let (mut result, mut first) = (Ok(()), true);
+        self.missing.visit(&mut |name, _, missing| {
+            if missing && result.is_ok() {
+                let separator = if first { " " } else { ", " };
+                first = false;
+                result = write!(f, "{separator}`{name}`");
+            }
+        });
+        result
+    }
+}
+
+impl core::error::Error for Unmet {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::options::OptionValue;
+    use crate::{controllers, recipe};
+
+    /// As quinn 0.11 without a pacer of its own: losses late and by batch, marks without a count.
+    const LEAST: Signals = Signals {
+        marks: true,
+        ..Signals::NONE
+    };
+
+    #[test]
+    fn a_controller_that_lacks_a_signal_is_refused_by_name() {
+        let dctcp = recipe("dctcp", &[]).expect("its defaults");
+        let error = dctcp.check(LEAST).expect_err("no counts");
+        assert_eq!(
+            error.to_string(),
+            "`dctcp` cannot run on this transport, which lacks `mark_counts`"
+        );
+        let prague = recipe("prague", &[]).expect("its defaults");
+        assert_eq!(
+            prague.check(LEAST).expect_err("neither").to_string(),
+            "`prague` cannot run on this transport, which lacks `mark_counts`, `ect1`, `pacing`"
+        );
+        assert_eq!(prague.check(Signals::ALL), Ok(()));
+    }
+
+    #[test]
+    fn what_is_needed_depends_on_the_options() {
+        let refused = |name, options: &[(&str, OptionValue)], signals: Signals| {
+            recipe(name, options)
+                .expect("options within bounds")
+                .check(signals)
+                .is_err()
+        };
+        assert!(!refused("cubic", &[], Signals::NONE));
+        let ecn = [("ecn", OptionValue::Flag(true))];
+        assert!(refused("cubic", &ecn, Signals::NONE));
+        assert!(!refused("cubic", &ecn, LEAST));
+        assert!(refused("ledbat", &[], LEAST));
+        assert!(!refused(
+            "ledbat",
+            &[("delay", OptionValue::Choice("rtt"))],
+            LEAST
+        ));
+    }
+
+    /// Every transport can run some of them, and one that tells everything all of them.
+    #[test]
+    fn all_signals_are_enough_and_none_is_enough_for_some() {
+        let recipes = || {
+            controllers()
+                .iter()
+                .filter_map(|spec| recipe(spec.name, &[]).ok())
+        };
+        assert!(recipes().all(|recipe| recipe.check(Signals::ALL).is_ok()));
+        let bare: Vec<&str> = recipes()
+            .filter(|recipe| recipe.check(Signals::NONE).is_ok())
+            .map(|recipe| recipe.name())
+            .collect();
+        assert_eq!(bare, ["cubic", "cubic-linux", "ledbat++", "reno"]);
+    }
+}
