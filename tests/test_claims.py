@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO, Command
 from paceline import runs
+from paceline.batch import Watch, threads
 from paceline.cli import console
 from paceline.query import Query
 from paceline.runs import Progress
-from paceline.study.claims import Campaign, ClaimError, find, jobs, load, runner
+from paceline.study.claims import Campaign, ClaimError, find, load, runner
 from paceline.study.claims.claim import parse
 from paceline.study.claims.drawing import _laid_over
 from paceline.study.claims.expressions import Expression, ExpressionError, Flows, Names
@@ -349,13 +350,14 @@ def test_an_interrupt_keeps_what_is_finished(
     # In the order of ids the quick claim comes first.
     (claims / "s.toml").write_text(text.replace('id = "S1"', 'id = "S3"', 1))
 
-    class Stop(console.Reporter):
-        def __call__(self, seen: Progress) -> None:
+    class Stop(Watch):
+        def progress(self, seen: Progress) -> None:
             if seen.finished >= 4:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(console, "progress", lambda *_, **__: nullcontext(Stop()))
-    result = cli("claims", "--json", "--jobs", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(console, "progress", lambda *_, **__: nullcontext(Stop()))
+        result = cli("claims", "--json", "--jobs", 1)
     assert result.returncode == 130
     found = json.loads(result.stdout)["claims"]
     assert [(claim["id"], claim["verdict"]) for claim in found] == [("S2", "reproduced")]
@@ -394,7 +396,7 @@ def test_after_an_interrupt_nothing_is_begun(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runner, "_judged", judge)
-    monkeypatch.setattr(jobs, "simulate", interrupted)
+    monkeypatch.setattr(threads, "simulate", interrupted)
     verdicts = Campaign(load(claims)).verify()
     assert done == ["X1", "interrupted"]
     assert [result.claim.id for result in verdicts.results] == ["X1"]
@@ -428,7 +430,7 @@ def test_a_run_that_stops_is_its_claims_error(
         runs.simulate(pool[:-1], finished)
         failed(len(pool) - 1, "no time passes")
 
-    monkeypatch.setattr(jobs, "simulate", simulate)
+    monkeypatch.setattr(threads, "simulate", simulate)
     results = Campaign(load(claims)[::-1]).verify().results
     assert [result.verdict for result in results] == ["reproduced", "error"]
     assert results[1].why == "small.toml, seed 1: no time passes"

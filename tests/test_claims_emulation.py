@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 import paceline
 from conftest import SCENARIO
 from paceline import _paceline
+from paceline.batch import Job
+from paceline.batch import emulated as emulation
+from paceline.batch.emulated import Emulations, Load, Room
 from paceline.runs import Progress
-from paceline.study.claims import Campaign, Claim, ClaimError, emulation, jobs
+from paceline.study.claims import Campaign, Claim, ClaimError, jobs
 from paceline.study.claims.claim import parse
-from paceline.study.claims.emulation import Emulations, Load, Room
 from paceline.study.claims.expressions import ExpressionError, Flows, Names
 from paceline.study.claims.quantity import Quantity
 from paceline.study.claims.tables import Table, TableError
@@ -91,11 +93,12 @@ class Machine:
         self.lock = threading.Lock()
         self.meet = threading.Barrier(1)
         monkeypatch.setattr(emulation, "simulate", self.simulate)
-        monkeypatch.setattr(emulation, "Run", lambda inner: inner)
+        monkeypatch.setattr(emulation, "Run", lambda inner, _: inner)
+        monkeypatch.setattr(emulation, "Engine", lambda *_: None)
 
     def simulate(
         self,
-        tasks: Sequence[emulation.Task],
+        tasks: Sequence[tuple[str, str, Any, int]],
         finished: Callable[[int, Any, object], object],
         *,
         threads: int,
@@ -127,7 +130,7 @@ class Machine:
         if isinstance(outcome, str):
             failed(0, outcome)
         else:
-            finished(0, SimpleNamespace(emulation=outcome, index=index), None)
+            finished(0, SimpleNamespace(emulation=outcome, index=index), ())
 
 
 def emulated(count: int, room: Room, **more: Any) -> tuple[Emulations, dict[int, str]]:
@@ -141,7 +144,7 @@ def emulated(count: int, room: Room, **more: Any) -> tuple[Emulations, dict[int,
         assert run.index == index
         ended[index] = "good"
 
-    tasks = [("", "", (), index) for index in range(count)]
+    tasks = [Job("", (), index) for index in range(count)]
     return Emulations(tasks, [mega(50)] * count, room, finished, failed, **more), ended
 
 
@@ -263,7 +266,8 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
     def check(text: str, file: str, overrides: Any, *, backend: str) -> _paceline.CheckedScenario:
         return _paceline.check(text, file, overrides)
 
-    monkeypatch.setattr(jobs, "_paceline", SimpleNamespace(check=check))
+    for module in (jobs, emulation):
+        monkeypatch.setattr(module, "_paceline", SimpleNamespace(check=check))
     (tmp_path / "small.toml").write_text(SCENARIO)
     (claim,) = parse(CLAIM, tmp_path / "x.toml")
     return claim
@@ -291,7 +295,7 @@ class Fails:
         self.tasks, (self.finished, self.failed) = tasks, ends[:2]
 
     def run(self) -> None:
-        for index, (text, _, overrides, seed) in enumerate(self.tasks):
+        for index, (text, overrides, seed, *_) in enumerate(self.tasks):
             if self.fails(dict(overrides), seed):
                 self.failed(index, "emulated beyond its bounds: too late")
             else:
@@ -308,16 +312,16 @@ def test_one_run_that_failed_does_not_spoil_a_grid(
         def fails(self, overrides: dict[str, str], seed: int) -> bool:
             return seed == 2 and super().fails(overrides, seed)
 
-    monkeypatch.setattr(jobs, "Emulations", FailsOnce)
+    monkeypatch.setattr(emulation, "Emulations", FailsOnce)
     verdicts = Campaign([claim]).verify()
     (result,) = verdicts.results
-    assert (verdicts.emulated, verdicts.repeated) == (12, 2)
-    assert list(verdicts.broken.items()) == [("added_delay_ns", 1), ("answer_max_ns", 3)]
+    assert (verdicts.repeats.runs, verdicts.repeats.repeated) == (12, 2)
+    assert list(verdicts.repeats.broken.items()) == [("added_delay_ns", 1), ("answer_max_ns", 3)]
     assert result.verdict == "reproduced"
     assert result.why == ("without 10 ms, 1 s, 1 bdp, seed 2: emulated beyond its bounds: too late")
     assert result.tables[0].summary() == "4 of 4 within 0.1"
     # With none of its runs a cell is undefined; the others are tabled still.
-    monkeypatch.setattr(jobs, "Emulations", Fails)
+    monkeypatch.setattr(emulation, "Emulations", Fails)
     (result,) = Campaign([claim]).verify().results
     assert result.verdict == "error"
     assert "seed 3: emulated beyond" in result.why

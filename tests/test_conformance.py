@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SCENARIO, Command
-from paceline.study.conformance import CaseError, load, run_case
+from paceline.study.conformance import CaseError, Cases, load
 
 ROOT = Path(__file__).parent.parent
 DRAFT = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
@@ -31,7 +31,7 @@ def case_of(folder: Path, steps: str) -> Path:
 
 def verdict_of(folder: Path, controller: str = "bbr3") -> tuple[str, tuple[str, ...]]:
     [case] = load(folder)
-    result = run_case(case, controller)
+    result = Cases([case], controller).run()[0]
     return result.verdict, result.evidence
 
 
@@ -129,7 +129,7 @@ def test_a_query_that_cannot_be_asked_is_an_error(tmp_path: Path) -> None:
         before, _, _ = STEPS.partition("query")
         [case] = load(case_of(tmp_path, f'{before}query = "{query}"\n'))
         with pytest.raises(CaseError, match="1-start, step 1"):
-            run_case(case, "bbr3")
+            Cases([case], "bbr3").run()
 
 
 def test_all_of_the_drafts_cases_are_there() -> None:

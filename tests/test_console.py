@@ -201,7 +201,7 @@ def test_the_first_progress_may_be_late(
     with console.progress("x", 2, quiet=False) as reporter:
         for seconds, done in ((10, 0), (20, 500_000_000), (30, 1_000_000_000)):
             now[0] = 100.0 + seconds
-            reporter(Progress(done, 2_000_000_000, 0, 0, 0))
+            reporter.progress(Progress(done, 2_000_000_000, 0, 0, 0))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "x: 0 %, 0.0 of 2 s, 0 packets"
     assert lines[2] == "x: 50 %, 1.0 of 2 s, 0 packets, 20 s left"

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline.study.claims import Campaign
-from paceline.study.evaluate import criteria, pairs
+from paceline.study.claims.jobs import Pool
+from paceline.study.evaluate import Pairs, criteria
 from paceline.study.evaluate.matrix import harm
 
 ROOT = Path(__file__).parent.parent
@@ -39,7 +40,10 @@ def test_a_matrix_has_the_victims_in_its_columns(tmp_path: Path) -> None:
     }
     for name, text in scenarios.items():
         (tmp_path / name).write_text(text)
-    matrix = pairs(tmp_path, ["bbr3", "ledbat"], seeds=2, duration="10 s")
+    pool = Pool()
+    pairs = Pairs(pool, tmp_path, ["bbr3", "ledbat"], seeds=2, duration="10 s")
+    pool.run()
+    matrix = pairs.matrix()
     share = matrix.cells["share"]
     # LEDBAT gives way to BBR.
     assert share[0][1] < 0.4 < 0.6 < share[1][0]

@@ -17,12 +17,12 @@ import pytest
 import paceline
 from conftest import SCENARIO
 from paceline import store
+from paceline.batch.ledger import NAME, Ledger, LedgerError
 from paceline.errors import NotARunError
 from paceline.exchange import mahimahi, transperf_scenario
 from paceline.exchange.declared import ImportFailedError
 from paceline.study.claims import claim
 from paceline.study.conformance import case
-from paceline.study.sweep.ledger import NAME, Ledger, LedgerError
 
 ROOT = Path(__file__).parent.parent
 #: Inputs for each reader; `make soak` asks for more.

@@ -21,7 +21,10 @@ KILLS = int(os.environ.get("PACELINE_KILLS", "5"))
 SEED = int(os.environ.get("PACELINE_SEED", "1"))
 
 #: What a folder has while its results are not complete.
-BEGUN = re.compile(r"(.*/)?\.paceline-\d+-\d+(/.*)?|r/(.*/)?(paceline\.json|ledger\.jsonl)")
+BEGUN = re.compile(
+    r"(.*/)?\.paceline-\d+-\d+(/.*)?|r/(.*/)?(paceline\.json|ledger\.jsonl)"
+    r"|runs/\.unfinished/\w+-[0-9a-f]{16}\.jsonl"
+)
 
 
 def test_every_verb_is_in_the_table() -> None:

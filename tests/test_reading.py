@@ -12,7 +12,7 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline import reading
-from paceline.study.sweep.ledger import Ledger, LedgerError, see_idle
+from paceline.batch.ledger import Ledger, LedgerError, see_idle
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
 
@@ -154,7 +154,7 @@ def test_a_ledger_may_be_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     first, record = '{"sweep": "key"}', '{"run": 1, "error": "x"}'
     for damaged in ("[" * 100_000, '{"run": 2, "metrics": {"a": 1e999}}', "9" * 5000, "\x00"):
         assert runs(first, damaged, record) == {1}
-    monkeypatch.setattr("paceline.study.sweep.ledger.TEXT", 1000)
+    monkeypatch.setattr("paceline.batch.ledger.TEXT", 1000)
     with pytest.raises(LedgerError, match=r"a line of more than 1,000 bytes"):
         runs(first, " " * 2000, record)
 

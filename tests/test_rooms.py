@@ -14,6 +14,7 @@ ROOMS = [
     {"errors", "names", "quantities", "memory", "reading", "measures", "query", "grid", "store"},
     {"show"},
     {"runs"},
+    {"batch"},
     {"exchange"},
     {"study.sweep"},
     {"study.compare"},

@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ import pytest
 import paceline
 from conftest import SCENARIO, Command
 from paceline import measures
+from paceline.batch import Outcome, Task, Watch, on_threads
+from paceline.batch.ledger import NAME as LEDGER
+from paceline.batch.ledger import Ledger, LedgerError
 from paceline.grid import Axis, Grid, Point
-from paceline.study.sweep import Plan, Sweep, Watch, dataset, execute
-from paceline.study.sweep.ledger import NAME as LEDGER
-from paceline.study.sweep.ledger import Ledger, LedgerError
-from paceline.study.sweep.plan import Task
+from paceline.study.sweep import Plan, Sweep, dataset, execute
 from paceline.study.sweep.result import extremes
-from paceline.study.sweep.work import on_threads
 
 SWEEP = """
 [sweep]
@@ -162,16 +162,16 @@ def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(
 def test_no_run_is_done_twice(file: Path, tmp_path: Path) -> None:
     plan = Plan.read(file.read_text(), str(file))
 
-    def some(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
-        on_threads(plan, list(tasks)[:11], watch)
+    def some(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
+        on_threads()(islice(tasks, 11), keep, hear)
         raise KeyboardInterrupt
 
     done: list[int] = []
 
-    def rest(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
+    def rest(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
         left = list(tasks)
         done.extend(task.number for task in left)
-        on_threads(plan, left, watch)
+        on_threads()(iter(left), keep, hear)
 
     with pytest.raises(KeyboardInterrupt):
         execute(plan, tmp_path / "s", executor=some)
@@ -213,14 +213,12 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_told_and_the_others_are_kept(file: Path, tmp_path: Path) -> None:
     plan = Plan.read(file.read_text(), str(file))
 
-    def failing(plan: Plan, tasks: Iterable[Task], watch: Watch) -> None:
-        from paceline.study.sweep import Outcome
-
+    def failing(tasks: Iterator[Task], keep: Any, hear: Any) -> None:
         for task in tasks:
             if task.number == 4:
-                watch.finished(Outcome({"run": 4, "error": "no memory"}, {}, (0, 0, 0)))
+                hear.ended(task, Outcome(error="no memory"))
             else:
-                on_threads(plan, [task], watch)
+                on_threads()(iter([task]), keep, hear)
 
     sweep = execute(plan, tmp_path / "s", executor=failing)
     assert sweep.failed == 1
@@ -327,7 +325,7 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
     import ray
     from ray.cluster_utils import Cluster
 
-    from paceline.study.sweep import cluster as on_ray
+    from paceline.batch.cluster import on_cluster
 
     text = file.read_text().replace("[1, 2, 5]", "60")
     plan = Plan.read(text, str(file))
@@ -345,13 +343,13 @@ def test_a_cluster_gives_the_same_bytes_and_survives_a_worker(file: Path, tmp_pa
         class Killer(Watch):
             ended = 0
 
-            def finished(self, outcome: Any) -> None:
+            def finished(self, number: int, outcome: Any) -> None:
                 self.ended += 1
                 if self.ended == 40:
                     nodes.remove_node(doomed, allow_graceful=False)
 
         killer = Killer()
-        execute(plan, tmp_path / "ray", executor=on_ray.on_cluster, watch=killer)
+        execute(plan, tmp_path / "ray", executor=on_cluster(), watch=killer)
         assert killer.ended == 360
     finally:
         ray.shutdown()

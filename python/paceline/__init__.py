@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline._paceline import __version__, controllers, metrics, schema
+    from paceline.batch import run, run_jobs, run_many
     from paceline.errors import (
         Diagnostic,
         NotARunError,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
         StoreError,
         UnavailableError,
     )
-    from paceline.runs import Engine, Progress, Run, check, read, run, run_jobs, run_many
+    from paceline.runs import Engine, Progress, Run, check, read
     from paceline.study.sweep import Sweep
 
 __all__ = [
@@ -47,7 +48,8 @@ __all__ = [
 
 _ROOMS = {
     "_paceline": ("__version__", "controllers", "metrics", "schema"),
-    "runs": ("Engine", "Progress", "Run", "check", "read", "run", "run_jobs", "run_many"),
+    "runs": ("Engine", "Progress", "Run", "check", "read"),
+    "batch": ("run", "run_jobs", "run_many"),
     "study.sweep": ("Sweep",),
 }
 

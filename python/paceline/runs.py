@@ -1,4 +1,4 @@
-"""Runs: made from scenarios, read from folders, looked at."""
+"""A run and its tables: read from its folder, or just made; and the engine that makes it."""
 
 from __future__ import annotations
 
@@ -179,10 +179,10 @@ class Run:
         return f"<table><caption>{title}</caption>{rows}</table>"
 
 
-def _pairs(overrides: Overrides) -> list[tuple[str, str]]:
+def pairs(overrides: Overrides) -> tuple[tuple[str, str], ...]:
     """Return overrides as the parser takes them: TOML values as text."""
     items = overrides.items() if isinstance(overrides, Mapping) else overrides
-    return [(key, str(v).lower() if isinstance(v, bool) else str(v)) for key, v in items]
+    return tuple((key, str(v).lower() if isinstance(v, bool) else str(v)) for key, v in items)
 
 
 def load(scenario: str | os.PathLike[str]) -> tuple[str, str]:
@@ -207,37 +207,7 @@ def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str
     Raises `ScenarioError` with everything that is wrong.
     """
     text, name = load(scenario)
-    return _paceline.check(text, name, _pairs(overrides)).toml
-
-
-def run_jobs(
-    scenario: str | os.PathLike[str],
-    jobs: Sequence[tuple[Overrides, int]],
-    *,
-    name: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
-    finished: Callable[[int, Run], object] | None = None,
-    backend: _paceline.Backend = "sim",
-) -> list[Run]:
-    """Run a scenario once for each job (overrides, seed), side by side, in the jobs' order.
-
-    With the backend ``emu`` they run in real time, one after another.
-
-    `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends.
-    Ctrl-C raises `KeyboardInterrupt`; what `finished` was given by then is whole.
-    """
-    text, file = load(scenario)
-    runs: dict[int, Run] = {}
-
-    def collect(index: int, inner: _paceline.Run, engine: tuple[int, int, int]) -> None:
-        runs[index] = Run(inner, Engine(*engine))
-        if finished is not None:
-            finished(index, runs[index])
-
-    pool = [(text, name or file, _pairs(overrides), seed) for overrides, seed in jobs]
-    simulate(pool, collect, threads=threads, progress=progress, backend=backend)
-    return [runs[index] for index in range(len(jobs))]
+    return _paceline.check(text, name, pairs(overrides)).toml
 
 
 def simulate(
@@ -264,40 +234,3 @@ def simulate(
         failed,
         backend,
     )
-
-
-def run_many(
-    scenario: str | os.PathLike[str],
-    seeds: Iterable[int],
-    *,
-    overrides: Overrides = (),
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
-    backend: _paceline.Backend = "sim",
-) -> list[Run]:
-    """Run a scenario once for each seed, side by side; the runs come in the seeds' order."""
-    overrides = _pairs(overrides)
-    jobs = [(overrides, seed) for seed in seeds]
-    return run_jobs(scenario, jobs, threads=threads, progress=progress, backend=backend)
-
-
-def run(
-    scenario: str | os.PathLike[str],
-    *,
-    seed: int | None = None,
-    overrides: Overrides = (),
-    progress: Callable[[Progress], object] | None = None,
-    backend: _paceline.Backend = "sim",
-) -> Run:
-    """Run a scenario, given as a path or as TOML text, once.
-
-    The seed is the scenario's unless another is given. The backend is ``sim``, in virtual time, or
-    ``emu``, in real time with the kernel's own TCP (Linux); `UnavailableError` says what the
-    machine lacks for that, and `Run.emulation` how far it was from what was asked for.
-
-    >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
-    """
-    if seed is None:
-        text, name = load(scenario)
-        seed = _paceline.check(text, name, _pairs(overrides), backend=backend).seed
-    return run_many(scenario, [seed], overrides=overrides, progress=progress, backend=backend)[0]

@@ -1,6 +1,6 @@
-"""Runs of a sweep on a Ray cluster. Ray is imported only here, and only when asked for.
+"""Jobs on a Ray cluster. Ray is imported only here, and only when asked for.
 
-A task of Ray is a chunk of runs, large enough that what Ray costs is small beside it. A worker or
+A task of Ray is a chunk of jobs, large enough that what Ray costs is small beside it. A worker or
 a node that dies loses the chunks that it was at, and Ray gives them to others: a run is the same
 whoever does it, and however often.
 """
@@ -10,19 +10,19 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from paceline import memory
-from paceline.errors import PacelineError
-from paceline.grid import Overrides
-from paceline.study.sweep.plan import Plan, Task
-from paceline.study.sweep.work import Outcome, Watch, Work
+from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.threads import do_chunk
+from paceline.errors import PacelineError, RunError
 
 #: Seconds that a chunk is to take.
 _CHUNK_S = 1.0
-#: Runs of a chunk, at most.
+#: Jobs of a chunk, at most.
 _CHUNK = 500
 #: Chunks that wait for each core, so that none is idle while results travel.
 _AHEAD = 2
@@ -36,81 +36,95 @@ class ClusterError(PacelineError):
     """Ray is not there, or its cluster cannot be reached or does not work."""
 
 
-def on_cluster(
-    plan: Plan,
-    tasks: Iterable[Task],
-    watch: Watch,
-    *,
-    address: str | None = None,
-    cores: int | None = None,
-) -> None:
-    """Do the runs on the cluster at `address`, or on one that is started here with some cores."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError:
-        raise ClusterError("Ray is not installed") from None
-    ours = not ray.is_initialized()
-    if ours:
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if address is None:
-            quiet |= {"num_cpus": cores or os.cpu_count(), "include_dashboard": False}
+def on_cluster(address: str | None = None, cores: int | None = None) -> Executor:
+    """Return who does jobs on the cluster at `address`, or on one started here with some cores.
+
+    `keep` and what it returns travel between processes.
+    """
+
+    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            ray.init(address=address or "local", **quiet)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = address or "this machine"
-            raise ClusterError(f"no Ray cluster at {where}: {error}") from error
-    try:
-        _Cluster(ray, plan, watch).run(iter(tasks))
-    except ray.exceptions.RayError as error:
-        raise ClusterError(f"Ray: {error}") from error
-    finally:
+            import ray
+        except ImportError:
+            raise ClusterError("Ray is not installed") from None
+        ours = not ray.is_initialized()
         if ours:
-            ray.shutdown()
+            quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+            if address is None:
+                quiet |= {"num_cpus": cores or os.cpu_count(), "include_dashboard": False}
+            try:
+                ray.init(address=address or "local", **quiet)
+            except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+                where = address or "this machine"
+                raise ClusterError(f"no Ray cluster at {where}: {error}") from error
+        try:
+            _Cluster(ray, keep, hear).run(tasks)
+        except ray.exceptions.RayError as error:
+            raise ClusterError(f"Ray: {error}") from error
+        finally:
+            if ours:
+                ray.shutdown()
+
+    return do
+
+
+@dataclass
+class _Collected:
+    """What has been heard of a chunk."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+    collects: bool = True
+
+    def ended(self, task: Task, outcome: Outcome) -> None:
+        self.numbers.append(task.number)
+        self.outcomes.append(outcome)
+
+    def seen(self, *_: int) -> None:
+        """Only the end counts."""
 
 
 def _chunk(
-    work: Work, tasks: list[tuple[int, Overrides, int]], limit: int | None
-) -> tuple[float, list[tuple[Any, ...]]]:
-    """Do a chunk of runs; this is what a worker executes, beside others of its machine."""
+    keep: Keep, tasks: list[Any], limit: int | None
+) -> tuple[float, list[int], list[Outcome]]:
+    """Do a chunk of jobs; this is what a worker executes, beside others of its machine."""
     begin = time.perf_counter()
-    outcomes: list[tuple[Any, ...]] = []
     memory.choose(limit)
-    share = os.cpu_count() or 1
-    work.do(tasks, lambda outcome: outcomes.append(tuple(outcome)), threads=1, share=share)
-    return time.perf_counter() - begin, outcomes
+    heard = _Collected()
+    do_chunk(tasks, keep, heard, threads=1, share=os.cpu_count() or 1)
+    return time.perf_counter() - begin, heard.numbers, heard.outcomes
 
 
 class _Cluster:
     """Chunks at work on a cluster."""
 
-    def __init__(self, ray: Any, plan: Plan, watch: Watch) -> None:
+    def __init__(self, ray: Any, keep: Keep, hear: Hear) -> None:
         self._ray = ray
-        self._watch = watch
-        self._work = ray.put(Work.of(plan))
+        self._hear = hear
+        self._keep = ray.put(keep)
         self._remote = ray.remote(max_retries=_RETRIES)(_chunk)
         #: What all runs of a machine may take, unless it is half of what is free there.
         self._limit = memory.chosen()
-        #: Runs of the next chunk.
+        #: Jobs of the next chunk.
         self._size = 1
         self._cores = 1
         self._looked = -_LOOK_S
 
     def run(self, tasks: Iterator[Task]) -> None:
-        pending: set[Any] = set()
+        pending: dict[Any, list[Task]] = {}
         left = True
         while left or pending:
             while left and len(pending) < _AHEAD * self._look():
-                chunk = [tuple(task) for task in islice(tasks, self._size)]
+                chunk = list(islice(tasks, self._size))
                 left = len(chunk) == self._size
                 if chunk:
-                    pending.add(self._remote.remote(self._work, chunk, self._limit))
+                    pending[self._remote.remote(self._keep, chunk, self._limit)] = chunk
             if pending:
                 # Each second Python sees whether Ctrl-C was pressed.
                 ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=1.0)
                 for reference in ready:
-                    pending.discard(reference)
-                    self._collect(*self._ray.get(reference))
+                    self._collect(pending.pop(reference), *self._ray.get(reference))
 
     def _look(self) -> int:
         """Return how many cores the cluster has just now."""
@@ -120,9 +134,16 @@ class _Cluster:
             self._cores = max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
         return self._cores
 
-    def _collect(self, seconds: float, outcomes: list[tuple[Any, ...]]) -> None:
-        for outcome in outcomes:
-            self._watch.finished(Outcome(*outcome))
+    def _collect(
+        self, tasks: list[Task], seconds: float, numbers: list[int], outcomes: list[Outcome]
+    ) -> None:
+        by_number = {task.number: task for task in tasks}
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            task = by_number[number]
+            if outcome.error is not None and not self._hear.collects:
+                raise RunError(f"{task.job.file}, seed {task.job.seed}: {outcome.error}")
+            self._hear.ended(task, outcome)
+        self._hear.seen(0, 0, 0)
         each = max(seconds / max(len(outcomes), 1), 1e-6)
-        # It grows by steps: the first runs may be the short ones.
+        # It grows by steps: the first jobs may be the short ones.
         self._size = max(1, min(int(_CHUNK_S / each), 4 * self._size, _CHUNK))

@@ -8,15 +8,16 @@ import queue
 import re
 import threading
 import time
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import _paceline
-from paceline.grid import Overrides
-from paceline.runs import Progress, Run, simulate
+from paceline.batch.job import Hear, Job, Keep, Outcome, Task
+from paceline.errors import RunError
+from paceline.reading import toml
+from paceline.runs import Engine, Progress, Run, simulate
 
 #: Bits per second that emulations may carry together, for each core.
 RATE_PER_CORE = 210_000_000
@@ -30,9 +31,6 @@ _PERIOD = 0.25
 _RATE = re.compile(r"([0-9.]+) ([kMG]?)bit/s")
 _SIZES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
-#: The text of a scenario, its name in errors, what is set in it, and a seed.
-Task = tuple[str, str, Overrides, int]
-
 
 @dataclass(frozen=True)
 class Load:
@@ -45,7 +43,7 @@ class Load:
     @classmethod
     def of(cls, plan: _paceline.CheckedScenario) -> Load:
         """Return the load of a scenario."""
-        rate = tomllib.loads(plan.toml)["path"].get("rate")
+        rate = toml(plan.toml)["path"].get("rate")
         found = _RATE.fullmatch(rate) if isinstance(rate, str) else None
         bps = float(found[1]) * _SIZES[found[2]] if found else math.inf
         return cls(bps, plan.duration_ns / 1e9)
@@ -72,6 +70,11 @@ class Room:
         """Return what this machine has room for; no more than so many runs."""
         cores = os.cpu_count() or 1
         return cls(cores * RATE_PER_CORE, runs or cores * RUNS_PER_CORE)
+
+    @classmethod
+    def alone(cls) -> Room:
+        """Return room for one run at a time."""
+        return cls(0.0, 1)
 
     def takes(self, load: Load, running: Sequence[Load]) -> bool:
         """Say whether one more may run; one that is beyond all room runs alone."""
@@ -118,13 +121,15 @@ class Emulations:
     others that are repeated, then alone.
     """
 
-    tasks: Sequence[Task]
+    jobs: Sequence[Job]
     loads: Sequence[Load]
     room: Room
     finished: Callable[[int, Run], object]
     failed: Callable[[int, str], object]
     progress: Callable[[Progress], object] = lambda _: None
     note: Callable[[str], object] = lambda _: None
+    #: Whether one that is beyond its bounds to the end is kept; otherwise it has failed.
+    keeps: bool = False
     #: The runs that were repeated.
     repeated: list[int] = field(default_factory=list)
     #: How often each bound was broken, repeats included.
@@ -149,7 +154,7 @@ class Emulations:
             # The order in which they end depends on the machine, that of the repeats does not.
             again = sorted(self._all(order, self.room, last=False))
             self.repeated = again
-            alone = Room(0.0, 1)
+            alone = Room.alone()
             again = sorted(self._all(again, self.room, last=False))
             again = self._all(again, alone, last=False)
             self._all(again, alone, last=True)
@@ -186,7 +191,7 @@ class Emulations:
                 again.append(index)
                 continue
             self._ended += 1
-            if wrong or isinstance(outcome, str):
+            if isinstance(outcome, str) or (wrong and not self.keeps):
                 self.failed(index, wrong)
             else:
                 self.finished(index, outcome)
@@ -200,6 +205,7 @@ class Emulations:
     def _one(self, index: int) -> None:
         """Run one, in a thread of its own: its process ends with the thread that started it."""
         outcome: list[Run | Exception | str] = []
+        text, overrides, seed, _, file, _ = self.jobs[index]
 
         def seen(progress: Progress) -> None:
             self._packets[index] = progress.packets
@@ -208,13 +214,13 @@ class Emulations:
 
         try:
             simulate(
-                [self.tasks[index]],
-                lambda _, run, __: outcome.append(Run(run)),
+                [(text, file, overrides, seed)],
+                lambda _, run, cost: outcome.append(Run(run, Engine(*cost))),
                 threads=1,
                 progress=seen,
                 failed=lambda _, message: outcome.append(message),
                 backend="emu",
-                share=max(min(self.room.runs, len(self.tasks)), 1),
+                share=max(min(self.room.runs, len(self.jobs)), 1),
             )
         except Exception as error:
             outcome.append(error)
@@ -237,3 +243,67 @@ class Emulations:
         total = round(passed + left) * 1_000_000_000
         done = min(round(passed * 1e9), total)
         self.progress(Progress(done, total, sum(self._packets.values()), 0, self._ended))
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """How often emulations had to be repeated, and why."""
+
+    runs: int = 0
+    repeated: int = 0
+    #: How often each of their bounds was broken, by the figure's name.
+    broken: Mapping[str, int] = field(default_factory=dict)
+
+
+def emulate(
+    tasks: Sequence[Task],
+    keep: Keep,
+    hear: Hear,
+    room: Room,
+    *,
+    note: Callable[[str], object],
+    ended: Callable[[Emulated], object],
+    keeps: bool,
+) -> None:
+    """Do jobs in real time, as there is room, and repeat those that are beyond their bounds."""
+    loads: dict[tuple[object, ...], Load] = {}
+    for _, job in tasks:
+        if job[:2] not in loads:
+            plan = _paceline.check(job.text, job.file, job.overrides, backend="emu")
+            loads[job[:2]] = Load.of(plan)
+    total_ns, ended_ns = sum(job.duration_ns for _, job in tasks), 0
+
+    def end(index: int, outcome: Outcome) -> None:
+        nonlocal ended_ns
+        ended_ns += tasks[index].job.duration_ns
+        hear.ended(tasks[index], outcome)
+
+    def failed(index: int, message: str) -> None:
+        if not hear.collects:
+            raise RunError(message)
+        end(index, Outcome(error=message))
+
+    def finished(index: int, run: Run) -> None:
+        engine = run.engine or Engine(0, 0, 0)
+        end(index, Outcome(keep(*tasks[index], run), engine=engine))
+
+    def progress(seen: Progress) -> None:
+        # Repeats take time of their own: what is done is the share of all that time.
+        done = total_ns * seen.simulated_ns // max(seen.total_ns, 1)
+        hear.seen(max(done - ended_ns, 0), 0, 0)
+
+    emulations = Emulations(
+        [job for _, job in tasks],
+        [loads[job[:2]] for _, job in tasks],
+        room,
+        finished,
+        failed,
+        progress,
+        note,
+        keeps,
+    )
+    try:
+        emulations.run()
+    finally:
+        broken = dict(sorted(emulations.broken.items()))
+        ended(Emulated(len(tasks), len(emulations.repeated), broken))

@@ -1,7 +1,7 @@
-"""The ledger of a sweep: each run's record as soon as it has ended, so that none is run twice.
+"""The ledger of a batch: each run's record as soon as it has ended, so that none is run twice.
 
-It is a file of lines of JSON. The first names the sweep, each other holds a run. A line that is
-torn, because everything stopped while it was written, is cut off when the sweep goes on.
+It is a file of lines of JSON. The first names the batch, each other holds a run. A line that is
+torn, because everything stopped while it was written, is cut off when the batch goes on.
 """
 
 from __future__ import annotations
@@ -10,18 +10,27 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from paceline.batch.job import Outcome
 from paceline.errors import PacelineError
 from paceline.reading import TEXT, json_value, open_regular
 
-#: Name of the file in the sweep's folder. It goes when the sweep is whole.
+#: Name of the file in a sweep's folder. It goes when the sweep is whole.
 NAME = "ledger.jsonl"
+#: Where the ledgers are of what has no folder of its own.
+UNFINISHED = Path("runs") / ".unfinished"
 
 #: Seconds of work that a loss of power may take away; a killed process loses nothing.
 _SYNC_S = 1.0
+
+
+#: One for all lines: making it takes as long as a line.
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class LedgerError(PacelineError):
@@ -44,8 +53,8 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 class Ledger:
     """Records of runs by number, those of earlier attempts included."""
 
-    def __init__(self, folder: Path, sweep: str, runs: int) -> None:
-        self._path = folder / NAME
+    def __init__(self, folder: Path, sweep: str, runs: int, name: str = NAME) -> None:
+        self._path = folder / name
         self._file = open_regular(self._path, mode="a+b")
         self.records: dict[int, dict[str, Any]] = {}
         self._synced = time.monotonic()
@@ -85,12 +94,16 @@ class Ledger:
         self.records[record["run"]] = record
 
     def _write(self, value: dict[str, Any]) -> None:
-        line = json.dumps(value, separators=(",", ":"), ensure_ascii=False) + "\n"
-        self._file.write(line.encode())
+        self._file.write(f"{_encode(value)}\n".encode())
         self._file.flush()
         if time.monotonic() - self._synced > _SYNC_S:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()
+
+    def abandon(self) -> None:
+        """Let go of a file that takes nothing more."""
+        with suppress(OSError):
+            self._file.close()
 
     def close(self, *, remove: bool = False) -> None:
         """Let go of the file; remove it if its sweep is whole."""
@@ -123,3 +136,78 @@ def _is_record(value: dict[str, Any], runs: int) -> bool:
         and isinstance(flows, list)
         and all(isinstance(flow, dict) for flow in flows)
     )
+
+
+@dataclass
+class Remembered:
+    """The outcomes of a batch whose results have no folder; written down until it is complete.
+
+    Where that cannot be written, or another process is at the same, they are in memory only.
+    """
+
+    #: What the batch is, in a word, and what tells it from every other.
+    what: str
+    key: str
+    runs: int
+    #: What a ledger holds of what is kept of a run, if it can; and the other way round.
+    pack: Callable[[Any], dict[str, Any] | None]
+    unpack: Callable[[int, dict[str, Any]], Any]
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    #: How many of them are of earlier attempts.
+    recalled: int = 0
+    _ledger: Ledger | None = None
+    _able: bool = True
+
+    def __enter__(self) -> Remembered:
+        if (UNFINISHED / self._name).exists():
+            self._open()
+            for number, record in self._ledger.records.items() if self._ledger else ():
+                error = record.get("error")
+                kept = None if error else self.unpack(number, record)
+                self.outcomes[number] = Outcome(kept, error)
+            self.recalled = len(self.outcomes)
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if self._ledger is not None:
+            self._ledger.close(remove=error is None)
+            for folder in (UNFINISHED, UNFINISHED.parent):
+                with suppress(OSError):
+                    folder.rmdir()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.what}-{self.key[:16]}.jsonl"
+
+    def _open(self) -> None:
+        try:
+            UNFINISHED.mkdir(parents=True, exist_ok=True)
+            self._ledger = Ledger(UNFINISHED, self.key, self.runs, self._name)
+        except LedgerError:
+            self._able = False
+        except OSError:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Go on in memory alone; what was not written whole is no ledger."""
+        if self._ledger is not None:
+            self._ledger.abandon()
+        self._able, self._ledger = False, None
+        with suppress(OSError):
+            (UNFINISHED / self._name).unlink()
+
+    def has(self, number: int) -> bool:
+        """Return whether a job is done already."""
+        return number in self.outcomes
+
+    def add(self, number: int, outcome: Outcome) -> None:
+        """Keep an outcome, if that can be done so that a crash does not lose it."""
+        self.outcomes[number] = outcome
+        said = {"error": outcome.error} if outcome.error else self.pack(outcome.kept)
+        if self._ledger is None and self._able and said is not None:
+            self._open()
+        if self._ledger is not None and said is not None:
+            try:
+                self._ledger.add({"run": number, **said})
+            except OSError:
+                self._give_up()

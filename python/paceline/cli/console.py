@@ -6,7 +6,7 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from paceline.batch import Watch
 from paceline.cli import streams
 from paceline.cli.failure import Failure
 from paceline.names import UNSEEN, visible
@@ -126,17 +127,7 @@ def table(*columns: str, title: str | Text | None = None, left: int = 1) -> Tabl
     return result
 
 
-class Reporter:
-    """Tells how far a batch of runs has come."""
-
-    def __call__(self, seen: Seen) -> None:
-        """Hear of progress."""
-
-    def note(self, text: str) -> None:
-        """Hear what is worth a line of its own, in place of the last such line."""
-
-
-class _Bar(Reporter):
+class _Bar(Watch):
     def __init__(self, bars: Progress, name: str, count: int) -> None:
         self._bars = bars
         self._count = count
@@ -145,7 +136,7 @@ class _Bar(Reporter):
     def note(self, text: str) -> None:
         self._bars.update(self._task, note=visible(text))
 
-    def __call__(self, seen: Seen) -> None:
+    def progress(self, seen: Seen) -> None:
         runs = f"{seen.finished}/{self._count} runs, " if self._count > 1 else ""
         detail = f"{runs}{seen.simulated_ns / 1e9:.1f} of {seen.total_ns / 1e9:g} s"
         self._bars.update(
@@ -156,7 +147,7 @@ class _Bar(Reporter):
         )
 
 
-class _Lines(Reporter):
+class _Lines(Watch):
     def __init__(self, console: Console, name: str) -> None:
         self._console = console
         self._name = name
@@ -167,7 +158,7 @@ class _Lines(Reporter):
     def note(self, text: str) -> None:
         self._note = text
 
-    def __call__(self, seen: Seen) -> None:
+    def progress(self, seen: Seen) -> None:
         now = time.monotonic()
         # What was there before, of a sweep that goes on, took no time now.
         since, done = self._first = self._first or (now, seen.simulated_ns)
@@ -185,12 +176,26 @@ class _Lines(Reporter):
         )
 
 
+#: What is true of every batch that was stopped.
+GOES_ON = "What has ended is kept: the same command goes on from there"
+
+
+def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
+    """Return what says how many runs of a batch are known from earlier attempts."""
+
+    def say(known: int) -> None:
+        if not quiet:
+            stderr().print(f"{name}: {known} of {count} runs are already there")
+
+    return say
+
+
 @contextmanager
-def progress(name: str, count: int, *, quiet: bool) -> Iterator[Reporter]:
+def progress(name: str, count: int, *, quiet: bool) -> Iterator[Watch]:
     """Show progress on stderr: a bar in a terminal, elsewhere a line every few seconds."""
     console = stderr()
     if quiet:
-        yield Reporter()
+        yield Watch()
     elif console.is_terminal:
         with Progress(
             TextColumn("{task.description}", markup=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,17 +121,15 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     if options.out is not None:
         store.claim_page(options.out, "claims")
     campaign = Campaign(claims, seeds=options.seeds, quick=options.quick)
-    with console.progress("claims", len(campaign), quiet=options.quiet) as reporter:
-        verdicts = campaign.verify(threads=options.jobs, progress=reporter, note=reporter.note)
+    with console.progress("claims", len(campaign), quiet=options.quiet) as watch:
+        resumed = console.resumed("claims", len(campaign), quiet=options.quiet)
+        verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
     results = verdicts.results
     value: dict[str, Any] = {"claims": [result.as_json() for result in results]}
     value["quick"] = options.quick
-    if verdicts.emulated:
-        value["emulated"] = {
-            "runs": verdicts.emulated,
-            "repeated": verdicts.repeated,
-            "broken": dict(verdicts.broken),
-        }
+    repeats = verdicts.repeats
+    if repeats.runs:
+        value["emulated"] = asdict(repeats)
     if options.out is not None:
         from paceline.study.claims.page import write_page
 
@@ -140,16 +138,16 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
         console.say_json(value)
     else:
         _show(results, quick=options.quick)
-        if verdicts.emulated:
-            counted = f"{verdicts.repeated} of {verdicts.emulated} emulated runs"
-            broken = [f"{name} {count} times" for name, count in verdicts.broken.items()]
+        if repeats.runs:
+            counted = f"{repeats.repeated} of {repeats.runs} emulated runs"
+            broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
             beyond = f"; beyond a bound: {', '.join(broken)}" if broken else ""
             console.stdout().print(f"{counted} were repeated{beyond}")
         if options.out is not None:
             console.stdout().print(value["report"], soft_wrap=True)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
-        console.stderr().print(f"interrupted; without {left}")
+        console.stderr().print(f"interrupted; without {left}. {console.GOES_ON}")
         return Exit.INTERRUPTED
     held = all(result.verdict == "reproduced" for result in results)
     return Exit.OK if held else Exit.EXPECTATION_FAILED

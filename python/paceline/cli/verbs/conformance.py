@@ -14,7 +14,7 @@ from paceline.cli import console
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.names import did_you_mean
-from paceline.study.conformance import Case, CaseError, load, run_case
+from paceline.study.conformance import Case, CaseError, Cases, load
 
 #: The suites, by the names of their folders.
 GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
@@ -90,13 +90,18 @@ def conformance(
         row["summary"] = first
         if rest:
             details.append(f"{row['id']}: {row['evidence']}")
-    for case in cases:
-        with console.progress(case.id, len(case.variants), quiet=options.quiet) as reporter:
-            try:
-                result = run_case(case, controller, threads=options.jobs, progress=reporter)
-            except CaseError as error:
-                raise Failure("bad-case", str(error)) from error
-        paths = len(case.variants)
+    runs = Cases(cases, controller)
+    with console.progress("conformance", len(runs), quiet=options.quiet) as watch:
+        resumed = console.resumed("conformance", len(runs), quiet=options.quiet)
+        try:
+            results = runs.run(threads=options.jobs, watch=watch, resumed=resumed)
+        except CaseError as error:
+            raise Failure("bad-case", str(error)) from error
+        except KeyboardInterrupt:
+            message, code = "interrupted", Exit.INTERRUPTED
+            raise Failure("interrupted", message, hint=console.GOES_ON, code=code) from None
+    for result in results:
+        case, paths = result.case, len(result.case.variants)
         holding = f"{result.held} of {result.judged} checks hold"
         summary = f"{holding}, on {paths} path{'s' * (paths > 1)}"
         rows.append({**result.as_json(), "summary": summary})

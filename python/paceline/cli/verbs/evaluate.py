@@ -19,7 +19,8 @@ from paceline.cli.failure import Exit, Failure
 from paceline.names import did_you_mean
 from paceline.show.figure import saved
 from paceline.study.claims import Campaign, ClaimError, Result
-from paceline.study.evaluate import Matrix, criteria, pairs
+from paceline.study.claims.jobs import Pool
+from paceline.study.evaluate import Matrix, Pairs, criteria
 from paceline.study.evaluate.matrix import MEASURES
 
 #: How the short form shortens a pair.
@@ -77,31 +78,26 @@ def evaluate(
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` lists them")
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
+    pool = Pool("evaluate")
     try:
-        campaign = Campaign(
-            criteria(options.suite, controller), seeds=options.seeds, quick=options.quick
-        )
+        found = criteria(options.suite, controller)
+        campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
     except ClaimError as error:
         hint = "--suite names the folder of the criteria"
         raise Failure("bad-suite", str(error), hint=hint) from None
     if options.out is not None:
         store.claim_page(options.out, "evaluation")
-    with console.progress(f"{controller}: criteria", len(campaign), quiet=options.quiet) as bar:
-        verdicts = campaign.verify(threads=options.jobs, progress=bar)
-    if verdicts.unfinished:
-        raise KeyboardInterrupt
     others = against or (_KNOWN if options.quick else known)
     names = list(dict.fromkeys((controller, *others)))
-    count = len(names) * (len(names) + 1)
-    with console.progress(f"{controller}: pairs", count, quiet=options.quiet) as bar:
-        matrix = pairs(
-            options.scenarios,
-            names,
-            seeds=options.seeds or 2,
-            duration=_QUICK if options.quick else None,
-            threads=options.jobs,
-            progress=bar,
-        )
+    duration = _QUICK if options.quick else None
+    pairs = Pairs(pool, options.scenarios, names, seeds=options.seeds or 2, duration=duration)
+    with console.progress(controller, len(pool), quiet=options.quiet) as watch:
+        resumed = console.resumed(controller, len(pool), quiet=options.quiet)
+        verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)
+    if verdicts.unfinished:
+        message, code = "interrupted", Exit.INTERRUPTED
+        raise Failure("interrupted", message, hint=console.GOES_ON, code=code)
+    matrix = pairs.matrix()
     rows = [_row(result) for result in verdicts.results]
     value: dict[str, Any] = {
         "controller": controller,

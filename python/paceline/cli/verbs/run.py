@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from paceline import _paceline, store
+from paceline.batch import Job, Room, execute, on_threads
 from paceline.cli import console, files
 from paceline.cli.app import (
     Backend,
@@ -27,7 +28,7 @@ from paceline.cli.app import (
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError, ScenarioError, UnavailableError
-from paceline.runs import Engine, Run, simulate
+from paceline.runs import Run
 
 #: The report of a run, in its folder.
 _REPORT = "report.html"
@@ -87,8 +88,9 @@ def run(
 
     With `--repeats` the seeds run side by side and each metric comes with its mean, median and
     95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
-    real time, and a run beyond the bounds of `[run.emulation]` is kept and ends in exit code 1.
-    A scenario with `compare` in `[run]` is run once for each of those controllers.
+    real time. A run beyond the bounds of `[run.emulation]` is repeated, up to three times; one that
+    is to the end is kept and ends in exit code 1. A scenario with `compare` in `[run]` is run once
+    for each of those controllers.
 
     The name of a run's folder ends in a hash of all that decides its bytes. A run that is there
     already is shown and not run again; after Ctrl-C the same command runs those that are missing.
@@ -235,31 +237,29 @@ class Batch:
 
     def execute(self) -> None:
         """Run all that is not there, and write each run as soon as it has ended."""
-        jobs = [(case, seed) for case in self.cases for seed in self.seeds if seed not in case.runs]
+        count = len(self.cases) * len(self.seeds)
+        left = count - self.reused
         if self.reused and not self.options.quiet:
-            count = f"{self.reused} of {self.reused + len(jobs)} runs are already there"
-            told = count if self.grouped else "it is already there"
-            again = "" if jobs else "; --force runs it again and compares"
+            known = f"{self.reused} of {count} runs are already there"
+            told = known if self.grouped else "it is already there"
+            again = "" if left else "; --force runs it again and compares"
             console.stderr().print(f"{self.out}: {told}{again}")
-        if not jobs:
+        if not left:
             return
         if self.grouped:
             key = self._key(self.plan, self.seeds)
             store.begin(self.out, "runs", key, [store.GROUP])
 
-        def keep(index: int, run: _paceline.Run, engine: tuple[int, int, int]) -> None:
-            case, seed = jobs[index]
-            self._keep(case, seed, Run(run, Engine(*engine)))
-
-        quiet = self.options.quiet
-        with console.progress(self.plan.name, len(jobs), quiet=quiet) as reporter:
+        with console.progress(self.plan.name, left, quiet=self.options.quiet) as watch:
             try:
-                simulate(
-                    [(self.text, self.path, case.overrides, seed) for case, seed in jobs],
-                    keep,
-                    threads=self.options.jobs,
-                    progress=reporter,
-                    backend=self.options.backend,
+                execute(
+                    (job for _, job in self._jobs()),
+                    self._keep,
+                    executor=on_threads(self.options.jobs),
+                    watch=watch,
+                    total_ns=sum(job.duration_ns for _, job in self._jobs()),
+                    room=Room.alone(),
+                    distrusted="keep",
                 )
             except ScenarioError as error:
                 raise files.scenario_failure(error) from None
@@ -272,7 +272,18 @@ class Batch:
                 raise Failure("run-failed", str(error), code=Exit.RUN_FAILED) from None
         self._tell_again()
 
-    def _keep(self, case: Case, seed: int, run: Run) -> None:
+    def _jobs(self) -> Iterator[tuple[Case, Job]]:
+        """Yield the runs that are not there, as they are asked for."""
+        for case in self.cases:
+            overrides, length = tuple(case.overrides), case.plan.duration_ns
+            for seed in self.seeds:
+                if seed not in case.runs:
+                    backend = self.options.backend
+                    yield case, Job(self.text, overrides, seed, backend, self.path, length)
+
+    def _keep(self, _: int, job: Job, run: Run) -> None:
+        seed = job.seed
+        case = next(case for case in self.cases if tuple(case.overrides) == job.overrides)
         place = self._folder(case, seed)
 
         def write(folder: Path) -> None:

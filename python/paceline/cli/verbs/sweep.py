@@ -6,13 +6,15 @@ import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from paceline import store
+from paceline.batch import Outcome, Watch, on_threads
+from paceline.batch.cluster import ClusterError, on_cluster
+from paceline.batch.processes import on_processes
 from paceline.cli import console, files
 from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, Set, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -21,19 +23,9 @@ from paceline.errors import ScenarioError
 from paceline.measures import FEWEST, alike, value
 from paceline.quantities import quantity
 from paceline.runs import Progress
-from paceline.study.sweep import (
-    Executor,
-    LedgerError,
-    NoSweepError,
-    Outcome,
-    Plan,
-    Sweep,
-    Watch,
-    execute,
-    on_threads,
-)
-from paceline.study.sweep.cluster import ClusterError, on_cluster
+from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
+from paceline.study.sweep.work import record_of
 
 #: Points, at most, that are printed one by one; of more, the best and the worst.
 _ROWS = 40
@@ -65,7 +57,8 @@ class Options:
         ),
     ] = None
     engine: Annotated[
-        Literal["threads", "ray"], Parameter(help="Who runs: threads here, or a Ray cluster.")
+        Literal["threads", "processes", "ray"],
+        Parameter(help="Who runs: threads here, processes that may crash, or a Ray cluster."),
     ] = "threads"
     address: Annotated[
         str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
@@ -83,16 +76,13 @@ class Options:
 class _Live(Watch):
     """Tells how far a sweep has come, and what is best and worst so far."""
 
-    def __init__(self, plan: Plan, reporter: console.Reporter) -> None:
+    def __init__(self, plan: Plan, reporter: Watch) -> None:
         self._plan = plan
         self._reporter = reporter
         self._metric = plan.metrics[0]
         count = len(plan.grid.points)
         self._sums = [0.0] * count
         self._counts = [0] * count
-        self._total = sum(plan.durations_ns) * len(plan.grid.seeds)
-        self._before = 0
-        self._simulated = 0
         self.ended = 0
         self._looked = 0.0
         self.engine = [0, 0, 0]
@@ -102,10 +92,11 @@ class _Live(Watch):
         for record in records:
             self._count(record)
 
-    def finished(self, outcome: Outcome) -> None:
-        self._count(outcome.record)
-        self.engine = [a + b for a, b in zip(self.engine, outcome.engine, strict=True)]
-        self.progress(0)
+    def finished(self, number: int, outcome: Outcome) -> None:
+        self._count(record_of(number, outcome))
+        engine = outcome.engine
+        for nth, cost in enumerate((engine.wall_ns, engine.packets, engine.events)):
+            self.engine[nth] += cost
 
     def _count(self, record: dict[str, Any]) -> None:
         point = self._plan.grid.point_of(record["run"])
@@ -113,17 +104,14 @@ class _Live(Watch):
         if found is not None:
             self._sums[point] += found
             self._counts[point] += 1
-        self._simulated += self._plan.duration_ns(record["run"])
         self.ended += 1
 
-    def progress(self, simulated_ns: int) -> None:
+    def progress(self, seen: Progress) -> None:
         now = time.monotonic()
         if now - self._looked > _LOOK_S:
             self._looked = now
             self._reporter.note(self._line())
-            _, packets, events = self.engine
-            seen = self._simulated + simulated_ns
-            self._reporter(Progress(seen, self._total, packets, events, self.ended))
+            self._reporter.progress(seen)
 
     def _line(self) -> str:
         pairs = zip(self._sums, self._counts, strict=True)
@@ -185,10 +173,12 @@ def sweep(
 
 
 def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
-    if options.engine == "ray":
-        executor: Executor = partial(on_cluster, address=options.address, cores=options.jobs)
-    else:
-        executor = partial(on_threads, threads=options.jobs)
+    executors = {
+        "threads": lambda: on_threads(options.jobs),
+        "processes": lambda: on_processes(options.jobs),
+        "ray": lambda: on_cluster(options.address, options.jobs),
+    }
+    executor = executors[options.engine]()
     with console.progress(plan.scenario, len(plan.grid), quiet=options.quiet) as reporter:
         live = _Live(plan, reporter)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from paceline.errors import RunError
-from paceline.study.conformance import CaseError, load, run_case
+from paceline.study.conformance import CaseError, Cases, load
 
 
 def conformance_values(folder: Path) -> dict[str, float]:
     """Run the cases of a folder with `bbr3` and return how many there are of each verdict."""
     try:
-        verdicts = [run_case(case, "bbr3").verdict for case in load(folder)]
+        verdicts = [result.verdict for result in Cases(load(folder), "bbr3").run()]
     except CaseError as error:
         raise RunError(str(error)) from error
     return {

@@ -1,28 +1,23 @@
-"""The jobs of all chosen claims, as one pool: each is run once, and only answers are kept."""
+"""The jobs of all chosen claims, as one batch: each is run once, and only answers are kept."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
-from paceline import _paceline
+from paceline import _paceline, batch, store
+from paceline.batch import Job, Room, Watch, on_threads
+from paceline.batch.ledger import Remembered
 from paceline.grid import Overrides
 from paceline.query import TABLES, Query
-from paceline.runs import Progress, Run, load, simulate
-from paceline.study.claims.emulation import Emulations, Load, Room
-
-
-class Job(NamedTuple):
-    """One run: a scenario, what is set in it, and a seed."""
-
-    scenario: Path
-    overrides: tuple[tuple[str, str], ...]
-    seed: int
-    backend: _paceline.Backend = "sim"
+from paceline.runs import Run, load
 
 
 @dataclass
@@ -36,93 +31,118 @@ class Record:
     #: The run, where a picture needs all of it.
     run: Run | None = None
 
+    def as_json(self) -> dict[str, Any] | None:
+        """Return it as a ledger holds it; none with the run itself, which is run again."""
+        if self.run is not None:
+            return None
+        answers = [a if isinstance(a, str) else [_packed(a)] for a in self.answers.values()]
+        return {"metrics": self.metrics, "flows": self.flows, "answers": answers}
+
+    @classmethod
+    def of(cls, value: dict[str, Any], queries: Sequence[Query]) -> Record:
+        """Return what a ledger holds."""
+        answers = [a if isinstance(a, str) else _unpacked(a[0]) for a in value["answers"]]
+        return cls(value["metrics"], value["flows"], dict(zip(queries, answers, strict=True)))
+
+
+def _packed(frame: pl.DataFrame) -> str:
+    out = io.BytesIO()
+    frame.write_ipc(out)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def _unpacked(text: str) -> pl.DataFrame:
+    return pl.read_ipc(io.BytesIO(base64.b64decode(text)))
+
 
 class Pool:
     """Jobs, what is asked of each, and in the end what they answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "claims") -> None:
+        self._what = what
         #: The queries of each job, in the order in which they were asked.
         self._queries: dict[Job, dict[Query, None]] = {}
         self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
-        self._loads: dict[tuple[object, ...], Load | None] = {}
+        self._lengths: dict[tuple[object, ...], int] = {}
+        self._traces = set[Path]()
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
-        #: The emulated jobs, and those of them that were repeated.
-        self.emulated = 0
-        self.repeated = 0
-        #: How often emulations broke each of their bounds.
-        self.broken = dict[str, int]()
 
     def __len__(self) -> int:
         return len(self._queries)
 
+    def job(
+        self, scenario: Path, overrides: Overrides, seed: int, backend: _paceline.Backend = "sim"
+    ) -> Job:
+        """Return a job; raises `ScenarioError` for a wrong one."""
+        if scenario not in self._texts:
+            self._texts[scenario], _ = load(scenario)
+        text, point = self._texts[scenario], (scenario, overrides, backend)
+        if point not in self._lengths:
+            plan = _paceline.check(text, str(scenario), overrides, backend=backend)
+            self._lengths[point] = plan.duration_ns
+            if plan.trace is not None:
+                self._traces.add(Path(plan.trace))
+        return Job(text, overrides, seed, backend, str(scenario), self._lengths[point])
+
     def add(self, job: Job, queries: Sequence[Query] = (), *, keep: bool = False) -> None:
-        """Add a job, or ask more of one that is there; raises `ScenarioError` for a wrong one."""
-        if job.scenario not in self._texts:
-            self._texts[job.scenario], _ = load(job.scenario)
-        point = (job.scenario, job.overrides, job.backend)
-        if point not in self._loads:
-            text = self._texts[job.scenario]
-            plan = _paceline.check(text, str(job.scenario), job.overrides, backend=job.backend)
-            self._loads[point] = Load.of(plan) if job.backend == "emu" else None
+        """Add a job, or ask more of one that is there."""
         asked = self._queries.setdefault(job, {})
         asked |= dict.fromkeys(queries)
         if keep:
             self._kept.add(job)
 
+    def _key(self) -> str:
+        """Return what tells these jobs, and what is asked of them, from all others."""
+        texts = {t: hashlib.sha256(t.encode()).hexdigest() for t in self._texts.values()}
+        said = [
+            [texts[job.text], *job[1:], [query.text for query in queries]]
+            for job, queries in self._queries.items()
+        ]
+        return store.key(said, inputs=map(store.digest, sorted(self._traces)))
+
     def run(
         self,
         *,
         threads: int | None = None,
-        progress: Callable[[Progress], object] | None = None,
-        note: Callable[[str], object] | None = None,
+        watch: Watch | None = None,
+        resumed: Callable[[int], object] | None = None,
     ) -> None:
         """Run every job. After Ctrl-C, which raises, `records` has those that were finished.
 
-        What is emulated comes last, side by side as there is room, and nothing is simulated then.
+        What has ended is also written down until all has: who runs the same again goes on there,
+        and `resumed` hears of how many runs are known already.
         """
-        simulated = [job for job in self._queries if job.backend == "sim"]
-        if simulated:
-            simulate(
-                [self._task(job) for job in simulated],
-                lambda index, inner, _: self._collect(simulated[index], Run(inner)),
-                threads=threads,
-                progress=progress,
-                failed=lambda index, message: self._failed(simulated[index], message),
-            )
-        emulated = {
-            job: load
-            for job in self._queries
-            if (load := self._loads[job.scenario, job.overrides, job.backend]) is not None
-        }
-        if emulated:
-            jobs = list(emulated)
-            emulations = Emulations(
-                [self._task(job) for job in jobs],
-                list(emulated.values()),
-                Room.here(threads),
-                lambda index, run: self._collect(jobs[index], run),
-                lambda index, message: self._failed(jobs[index], message),
-                progress or (lambda _: None),
-                note or (lambda _: None),
-            )
-            try:
-                emulations.run()
-            finally:
-                self.emulated, self.repeated = len(jobs), len(emulations.repeated)
-                self.broken = dict(sorted(emulations.broken.items()))
+        jobs = list(self._queries)
 
-    def _task(self, job: Job) -> tuple[str, str, Overrides, int]:
-        return self._texts[job.scenario], str(job.scenario), job.overrides, job.seed
+        def unpack(number: int, value: dict[str, Any]) -> Record:
+            return Record.of(value, list(self._queries[jobs[number]]))
 
-    def _collect(self, job: Job, run: Run) -> None:
+        book = Remembered(self._what, self._key(), len(jobs), Record.as_json, unpack)
+        try:
+            with book:
+                if book.recalled and resumed is not None:
+                    resumed(book.recalled)
+                batch.execute(
+                    jobs,
+                    self._record,
+                    executor=on_threads(threads),
+                    store=book,
+                    failures="collect",
+                    watch=watch,
+                    room=Room.here(threads),
+                )
+        finally:
+            for number, outcome in book.outcomes.items():
+                if outcome.error is None:
+                    self.records[jobs[number]] = outcome.kept
+                else:
+                    self.failures[jobs[number]] = outcome.error
+
+    def _record(self, _: int, job: Job, run: Run) -> Record:
         answers = {query: ask(run, query) for query in self._queries[job]}
-        kept = run if job in self._kept else None
-        self.records[job] = Record(run.metrics, run.flow_metrics, answers, kept)
-
-    def _failed(self, job: Job, message: str) -> None:
-        self.failures[job] = message
+        return Record(run.metrics, run.flow_metrics, answers, run if job in self._kept else None)
 
 
 def ask(run: Run, query: Query) -> pl.DataFrame | str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
+from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
 from paceline.quantities import NONE
 from paceline.query import Query
-from paceline.runs import Progress
 from paceline.study.claims.claim import Claim
 from paceline.study.claims.conformance import conformance_values
 from paceline.study.claims.expressions import (
@@ -23,7 +24,7 @@ from paceline.study.claims.expressions import (
     Names,
     Place,
 )
-from paceline.study.claims.jobs import Job, Pool
+from paceline.study.claims.jobs import Pool
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.quantity import Quantity, QuantityError
 from paceline.study.claims.startup import startup_values
@@ -123,20 +124,22 @@ class Verdicts:
     results: list[Result]
     #: The claims that Ctrl-C left unfinished.
     unfinished: list[Claim]
-    #: How many runs were emulated, and how many of them were repeated.
-    emulated: int = 0
-    repeated: int = 0
-    #: How often they broke each of their bounds, by the figure's name.
-    broken: Mapping[str, int] = field(default_factory=dict)
+    #: How many runs were emulated and repeated, and which bounds they broke.
+    repeats: Emulated = field(default_factory=Emulated)
 
 
 class Campaign:
     """Claims that are run together: all of their runs are one pool."""
 
     def __init__(
-        self, claims: Iterable[Claim], *, seeds: int | None = None, quick: bool = False
+        self,
+        claims: Iterable[Claim],
+        *,
+        seeds: int | None = None,
+        quick: bool = False,
+        pool: Pool | None = None,
     ) -> None:
-        self._pool = Pool()
+        self._pool = pool or Pool()
         self._plans = [_planned(claim, self._pool, seeds, quick=quick) for claim in claims]
 
     def __len__(self) -> int:
@@ -151,10 +154,11 @@ class Campaign:
         self,
         *,
         threads: int | None = None,
-        progress: Callable[[Progress], object] | None = None,
-        note: Callable[[str], object] | None = None,
+        watch: Watch | None = None,
+        resumed: Callable[[int], object] | None = None,
     ) -> Verdicts:
         """Run the scenarios and judge each claim; after Ctrl-C, those that are finished."""
+        watch = watch or Watch()
         found: dict[int, Result] = {}
 
         def judge(plans: Iterable[_Plan]) -> None:
@@ -165,13 +169,12 @@ class Campaign:
         # After Ctrl-C nothing is begun that takes time: what needs no run is judged before.
         with suppress(KeyboardInterrupt):
             judge(plan for plan in self._plans if not plan.jobs and not plan.claim.conformance)
-            self._pool.run(threads=threads, progress=progress, note=note)
+            self._pool.run(threads=threads, watch=watch, resumed=resumed)
             judge(self._plans)
         judge(plan for plan in self._plans if plan.jobs and _is_done(plan, self._pool))
         results = [found[id(plan)] for plan in self._plans if id(plan) in found]
         unfinished = [plan.claim for plan in self._plans if id(plan) not in found]
-        pool = self._pool
-        return Verdicts(results, unfinished, pool.emulated, pool.repeated, pool.broken)
+        return Verdicts(results, unfinished, watch.repeats)
 
 
 def _is_done(plan: _Plan, pool: Pool) -> bool:
@@ -190,7 +193,7 @@ def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Pl
             extra = claim.quick.overrides if quick else ()
             plan.jobs[name] = [
                 [
-                    Job(case.scenario, point + case.varied(seed) + extra, seed, case.backend)
+                    pool.job(case.scenario, point + case.varied(seed) + extra, seed, case.backend)
                     for seed in range(1, count + 1)
                 ]
                 for point in case.points()
@@ -313,7 +316,7 @@ def _names(plan: _Plan, pool: Pool) -> tuple[Names, list[str]]:
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
             if job in pool.failures:
-                message = f"{job.scenario.name}, seed {job.seed}: {pool.failures[job]}"
+                message = f"{Path(job.file).name}, seed {job.seed}: {pool.failures[job]}"
                 if job.backend == "sim":
                     raise RunError(message)
                 place = ", ".join(value for _, value in job.overrides)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
-from paceline import _paceline, quantities
-from paceline.errors import RunError, ScenarioError
+from paceline import _paceline, batch, quantities, store
+from paceline.batch import Job, Outcome, Watch, on_threads
+from paceline.batch.ledger import Remembered
+from paceline.errors import ScenarioError
 from paceline.query import QueryError
-from paceline.reading import read_toml
-from paceline.runs import Progress, Run, load, run_jobs
-from paceline.study.conformance.case import Case, CaseError, Step
+from paceline.reading import read_toml, toml
+from paceline.runs import Run, load
+from paceline.study.conformance.case import Case, CaseError
 from paceline.study.conformance.names import NAMES, Names
 
 
@@ -47,53 +48,120 @@ class Result:
         }
 
 
-def run_case(
-    case: Case,
-    controller: str,
-    *,
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
-) -> Result:
-    """Run a case with a controller in every variant, side by side, and judge it."""
-    names = NAMES.get(controller, Names())
-    try:
-        seed = _paceline.check(*load(case.scenario)).seed
-        fixed = [("flows.0.cc", controller), *_states(case, names)]
-        jobs = [([*variant.overrides, *fixed], seed) for variant in case.variants]
-        runs = run_jobs(case.scenario, jobs, threads=threads, progress=progress)
-    except (ScenarioError, RunError, OSError) as error:
-        lines = (f"{case.scenario}: {error}",)
-        return Result(case, controller, "fail", 0, 0, lines, lines)
-    evidence: list[str] = []
-    notable: list[str] = []
-    failed = excused = judged = kept = 0
-    #: Steps that are expected to fail with this controller on one path or another, and have not.
-    unseen = dict(case.expected.get(controller, {}))
-    for variant, run in zip(case.variants, runs, strict=True):
-        expected = case.expected.get(controller, {}) | variant.expected
-        for held, step, found, absent in _judge(case, run, names):
-            where = f"{step.number} ({variant.name})" if variant.name else str(step.number)
-            line = f"step {where} {'holds' if held else 'does not hold'}: {step.says}{found}"
-            reason = absent or expected.get(step.number)
-            stale = held and step.number in variant.expected
-            if not held:
-                unseen.pop(step.number, None)
-                excused += reason is not None
-                line += f" [expected: {reason}]" if reason else ""
-            elif stale:
-                line += f" [expected to fail: {reason}]"
-            failed += stale or (not held and reason is None)
-            judged += 1
-            kept += held
+#: Of a step: whether it holds, its number, what was found, and why it cannot be asked.
+Judged = tuple[bool, int, str, str | None]
+
+
+class Cases:
+    """Cases with a controller, in every variant: the runs of all of them are one batch."""
+
+    def __init__(self, cases: Sequence[Case], controller: str) -> None:
+        self._controller = controller
+        self._names = NAMES.get(controller, Names())
+        self._cases = cases
+        #: What is wrong with cases that cannot be run.
+        self._errors: dict[str, str] = {}
+        self._jobs: list[Job] = []
+        #: The case of each job.
+        self._of: list[Case] = []
+        for case in cases:
+            self._plan(case)
+
+    def __len__(self) -> int:
+        """Return how many runs there are."""
+        return len(self._jobs)
+
+    def _plan(self, case: Case) -> None:
+        try:
+            text, file = load(case.scenario)
+            fixed = (("flows.0.cc", self._controller), *_states(case, self._names))
+            for variant in case.variants:
+                overrides = (*variant.overrides, *fixed)
+                plan = _paceline.check(text, file, overrides)
+                job = Job(text, overrides, plan.seed, "sim", file, plan.duration_ns)
+                self._jobs.append(job)
+                self._of.append(case)
+        except (ScenarioError, OSError, ValueError) as error:
+            self._errors[case.id] = str(error)
+
+    def run(
+        self,
+        *,
+        threads: int | None = None,
+        watch: Watch | None = None,
+        resumed: Callable[[int], object] | None = None,
+    ) -> list[Result]:
+        """Run all that have not been run, and judge each case.
+
+        What has ended is kept until all has, and who asks the same again goes on there.
+        """
+        steps = [[(s.number, s.query.text) for s in case.steps] for case in self._of]
+        key = store.key([self._jobs, steps])
+        book = Remembered("conformance", key, len(self._jobs), _packed, _unpacked)
+        with book:
+            if book.recalled and resumed is not None:
+                resumed(book.recalled)
+            batch.execute(
+                self._jobs,
+                lambda number, _, run: list(_judge(self._of[number], run, self._names)),
+                executor=on_threads(threads),
+                store=book,
+                failures="collect",
+                watch=watch,
+            )
+        found: dict[str, list[Outcome]] = {}
+        for number, case in enumerate(self._of):
+            found.setdefault(case.id, []).append(book.outcomes[number])
+        return [self._result(case, found.get(case.id, [])) for case in self._cases]
+
+    def _result(self, case: Case, outcomes: Sequence[Outcome]) -> Result:
+        """Judge a case by what was found of each variant."""
+        errors = (outcome.error for outcome in outcomes if outcome.error is not None)
+        error = self._errors.get(case.id) or next(errors, None)
+        if error is not None:
+            lines = (f"{case.scenario}: {error}",)
+            return Result(case, self._controller, "fail", 0, 0, lines, lines)
+        steps = {step.number: step for step in case.steps}
+        evidence: list[str] = []
+        notable: list[str] = []
+        failed = excused = judged = kept = 0
+        #: Steps that are expected to fail on one path or another, and have not.
+        unseen = dict(case.expected.get(self._controller, {}))
+        for variant, outcome in zip(case.variants, outcomes, strict=True):
+            expected = case.expected.get(self._controller, {}) | variant.expected
+            for held, number, found, absent in outcome.kept:
+                where = f"{number} ({variant.name})" if variant.name else str(number)
+                says = steps[number].says
+                line = f"step {where} {'holds' if held else 'does not hold'}: {says}{found}"
+                reason = absent or expected.get(number)
+                stale = held and number in variant.expected
+                if not held:
+                    unseen.pop(number, None)
+                    excused += reason is not None
+                    line += f" [expected: {reason}]" if reason else ""
+                elif stale:
+                    line += f" [expected to fail: {reason}]"
+                failed += stale or (not held and reason is None)
+                judged += 1
+                kept += held
+                evidence.append(line)
+                if stale or not held:
+                    notable.append(line)
+        for number, reason in unseen.items():
+            line = f"step {number} holds on every path [expected to fail on one: {reason}]"
             evidence.append(line)
-            if stale or not held:
-                notable.append(line)
-    for number, reason in unseen.items():
-        line = f"step {number} holds on every path [expected to fail on one: {reason}]"
-        evidence.append(line)
-        notable.append(line)
-    verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
-    return Result(case, controller, verdict, judged, kept, tuple(evidence), tuple(notable))
+            notable.append(line)
+        verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
+        said = tuple(evidence), tuple(notable)
+        return Result(case, self._controller, verdict, judged, kept, *said)
+
+
+def _packed(judged: list[Judged]) -> dict[str, Any]:
+    return {"metrics": {}, "steps": judged}
+
+
+def _unpacked(_: int, record: dict[str, Any]) -> list[Judged]:
+    return [(held, number, found, absent) for held, number, found, absent in record["steps"]]
 
 
 def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
@@ -105,15 +173,15 @@ def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
             yield f"events.{number}.when.enters", names.states[when["enters"]]
 
 
-def _judge(case: Case, run: Run, names: Names) -> Iterator[tuple[bool, Step, str, str | None]]:
-    """Return for each step whether it holds, what was found, and why it cannot be asked."""
+def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
+    """Judge each step in the record of a run."""
     tables = tables_of(run, names)
     for step in case.steps:
         try:
             rows = step.query.ask(tables)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column(error)
-            yield False, step, f"; not recorded: {column}", names.absent.get(column)
+            yield False, step.number, f"; not recorded: {column}", names.absent.get(column)
             continue
         except QueryError as error:
             raise CaseError(f"{case.id}, step {step.number}: its query {error}") from error
@@ -124,11 +192,11 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[tuple[bool, Step, str
                 f"{case.id}, step {step.number}: a query gives one row with a column `holds`"
             )
         if rows.height == 0:
-            yield False, step, "; it never came to that", None
+            yield False, step.number, "; it never came to that", None
             continue
         row = rows.row(0, named=True)
         held = row.pop("holds")
-        yield held is True or held == 1, step, _words(row), None
+        yield held is True or held == 1, step.number, _words(row), None
 
 
 def _column(error: Exception) -> str:
@@ -171,7 +239,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     samples = samples.join_asof(entered, left_on="t_ns", right_on="enter_ns").drop("enter_ns")
     flow = run.flows.row(0, named=True)
     link = run.queue.row(0, named=True)
-    header = tomllib.loads(run.scenario_toml)["flows"][0]["header"]
+    header = toml(run.scenario_toml)["flows"][0]["header"]
     wire = flow["mss_bytes"] + int(header.removesuffix(" B"))
     goodput = link["rate_bps"] * flow["mss_bytes"] // wire
     path = {

@@ -5,6 +5,6 @@ claims do.
 """
 
 from paceline.study.evaluate.criteria import FILE, criteria
-from paceline.study.evaluate.matrix import Matrix, pairs
+from paceline.study.evaluate.matrix import Matrix, Pairs
 
-__all__ = ["FILE", "Matrix", "criteria", "pairs"]
+__all__ = ["FILE", "Matrix", "Pairs", "criteria"]

@@ -8,14 +8,15 @@ has alone it loses beside another, ``(alone - beside) / alone`` where more is be
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
-from paceline.runs import Progress
-from paceline.study.claims.jobs import Job, Pool, Record
+from paceline.batch import Job
+from paceline.study.claims.jobs import Pool, Record
 
 #: What is measured of a pair, as the second flow of it finds it.
 MEASURES = {
@@ -46,53 +47,57 @@ class Matrix:
         return {"controllers": list(self.controllers), "seeds": self.seeds, **cells}
 
 
-def pairs(
-    folder: Path,
-    controllers: Sequence[str],
-    *,
-    seeds: int,
-    duration: str | None = None,
-    threads: int | None = None,
-    progress: Callable[[Progress], object] | None = None,
-) -> Matrix:
-    """Run every controller beside every other on the path of ``pair.toml``, and each alone."""
-    more = (("run.duration", duration),) if duration else ()
-    pool = Pool()
-    alone = {
-        cc: [_alone(folder, cc, seed, more) for seed in range(1, seeds + 1)] for cc in controllers
-    }
-    beside = {
-        (one, other): [_beside(folder, one, other, seed, more) for seed in range(1, seeds + 1)]
-        for one in controllers
-        for other in controllers
-    }
-    for jobs in (*alone.values(), *beside.values()):
-        for job in jobs:
-            pool.add(job)
-    pool.run(threads=threads, progress=progress)
-    cells: dict[str, list[list[float]]] = {}
-    for measure in MEASURES:
-        cells[measure] = [
-            [_cell(pool, measure, alone[other], beside[one, other]) for other in controllers]
+class Pairs:
+    """Every controller beside every other on the path of ``pair.toml``, and each alone."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        folder: Path,
+        controllers: Sequence[str],
+        *,
+        seeds: int,
+        duration: str | None = None,
+    ) -> None:
+        self._pool = pool
+        self._folder = folder
+        self._controllers = tuple(controllers)
+        self._seeds = seeds
+        self._more = (("run.duration", duration),) if duration else ()
+        each = range(1, seeds + 1)
+        self._single = {cc: [self._alone(cc, seed) for seed in each] for cc in controllers}
+        self._pairs = {
+            (one, other): [self._beside(one, other, seed) for seed in each]
             for one in controllers
-        ]
-    return Matrix(tuple(controllers), cells, seeds)
+            for other in controllers
+        }
+        for job in chain.from_iterable((*self._single.values(), *self._pairs.values())):
+            pool.add(job)
 
+    def matrix(self) -> Matrix:
+        """Return what the runs of the pool have shown."""
+        cells: dict[str, list[list[float]]] = {}
+        for measure in MEASURES:
+            cells[measure] = [
+                [
+                    _cell(self._pool, measure, self._single[other], self._pairs[one, other])
+                    for other in self._controllers
+                ]
+                for one in self._controllers
+            ]
+        return Matrix(self._controllers, cells, self._seeds)
 
-def _alone(folder: Path, cc: str, seed: int, more: tuple[tuple[str, str], ...]) -> Job:
-    # As long as a pair is, so that its start weighs as much.
-    return Job(folder / "one.toml", (("flows.0.cc", cc), ("run.duration", "60 s"), *more), seed)
+    def _alone(self, cc: str, seed: int) -> Job:
+        # As long as a pair is, so that its start weighs as much.
+        overrides = (("flows.0.cc", cc), ("run.duration", "60 s"), *self._more)
+        return self._pool.job(self._folder / "one.toml", overrides, seed)
 
-
-def _beside(
-    folder: Path, one: str, other: str, seed: int, more: tuple[tuple[str, str], ...]
-) -> Job:
-    # Who begins decides much; each begins with every other seed.
-    first, second = ("0 s", "1 s") if seed % 2 else ("1 s", "0 s")
-    starts = (("flows.0.start", first), ("flows.1.start", second))
-    return Job(
-        folder / "pair.toml", (("flows.0.cc", one), ("flows.1.cc", other), *starts, *more), seed
-    )
+    def _beside(self, one: str, other: str, seed: int) -> Job:
+        # Who begins decides much; each begins with every other seed.
+        first, second = ("0 s", "1 s") if seed % 2 else ("1 s", "0 s")
+        starts = (("flows.0.start", first), ("flows.1.start", second))
+        overrides = (("flows.0.cc", one), ("flows.1.cc", other), *starts, *self._more)
+        return self._pool.job(self._folder / "pair.toml", overrides, seed)
 
 
 def _cell(pool: Pool, measure: str, alone: Sequence[Job], beside: Sequence[Job]) -> float:

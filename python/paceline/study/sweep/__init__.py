@@ -6,58 +6,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from paceline import store
-from paceline.study.sweep import dataset, ledger, result
-from paceline.study.sweep.ledger import Ledger, LedgerError
-from paceline.study.sweep.plan import NoSweepError, Plan, Task
+from paceline import batch, store
+from paceline.batch import Executor, Watch, ledger
+from paceline.batch.ledger import Ledger, LedgerError
+from paceline.study.sweep import dataset, result
+from paceline.study.sweep.plan import NoSweepError, Plan
 from paceline.study.sweep.result import Sweep
-from paceline.study.sweep.work import Outcome, Watch, on_threads
+from paceline.study.sweep.work import Book, Keeps
 
-__all__ = [
-    "LedgerError",
-    "NoSweepError",
-    "Outcome",
-    "Plan",
-    "Sweep",
-    "Watch",
-    "execute",
-    "on_threads",
-]
-
-#: Does runs and tells a watch: `on_threads`, or `cluster.on_cluster`.
-Executor = Callable[[Plan, Iterable[Task], Watch], None]
-
-
-class _Keeper(Watch):
-    """Writes down what has ended, and passes it on."""
-
-    def __init__(self, plan: Plan, folder: Path, book: Ledger, watch: Watch) -> None:
-        self._plan = plan
-        self._folder = folder
-        self._book = book
-        self._watch = watch
-
-    def finished(self, outcome: Outcome) -> None:
-        number = outcome.record["run"]
-        if number in self._book.records:
-            return
-        for name, table in outcome.tables.items():
-            place = self._folder / dataset.table(self._plan.grid, name, number)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with store.replacing(place) as fresh:
-                fresh.write_bytes(table)
-        self._book.add(outcome.record)
-        self._watch.finished(outcome)
-
-    def progress(self, simulated_ns: int) -> None:
-        self._watch.progress(simulated_ns)
+__all__ = ["LedgerError", "NoSweepError", "Plan", "Sweep", "execute"]
 
 
 def execute(
     plan: Plan,
     folder: Path,
     *,
-    executor: Executor = on_threads,
+    executor: Executor | None = None,
     watch: Watch | None = None,
     resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
     fresh: bool = False,
@@ -79,11 +43,17 @@ def execute(
     (folder / result.NAME).unlink(missing_ok=True)
     book = Ledger(folder, key, len(plan.grid))
     try:
-        done = set(book.records)
-        if done and resumed is not None:
+        if book.records and resumed is not None:
             resumed(book.records.values())
-        left = (task for task in plan.tasks() if task.number not in done)
-        executor(plan, left, _Keeper(plan, folder, book, watch or Watch()))
+        batch.execute(
+            plan.jobs(),
+            Keeps(plan.tables),
+            executor=executor,
+            store=Book(plan, folder, book),
+            failures="collect",
+            watch=watch,
+            total_ns=plan.total_ns,
+        )
         whole = result.write(plan, folder, book.records)
         book.close(remove=True)
     finally:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from paceline import _paceline, store
+from paceline.batch import Job
 from paceline.errors import PacelineError
 from paceline.grid import Axis, Grid, Overrides, Point, crossed
 from paceline.runs import HEADLINES
@@ -15,14 +15,6 @@ from paceline.runs import HEADLINES
 
 class NoSweepError(PacelineError):
     """A scenario that varies nothing."""
-
-
-class Task(NamedTuple):
-    """One run of a sweep: its number, what is set in it, its seed."""
-
-    number: int
-    overrides: Overrides
-    seed: int
 
 
 @dataclass(frozen=True)
@@ -94,15 +86,17 @@ class Plan:
             flow_count=flow_count,
         )
 
-    def tasks(self) -> Iterator[Task]:
+    def jobs(self) -> Iterator[Job]:
         """Yield every run, the seeds of a point one after another."""
-        for number in range(len(self.grid)):
-            point = self.grid.points[self.grid.point_of(number)]
-            yield Task(number, (*self.overrides, *point), self.grid.seed_of(number))
+        for point, duration_ns in zip(self.grid.points, self.durations_ns, strict=True):
+            for seed in self.grid.seeds:
+                overrides = (*self.overrides, *point)
+                yield Job(self.text, overrides, seed, "sim", self.file, duration_ns)
 
-    def duration_ns(self, number: int) -> int:
-        """Return how long a run is."""
-        return self.durations_ns[self.grid.point_of(number)]
+    @property
+    def total_ns(self) -> int:
+        """How long all runs are together."""
+        return sum(self.durations_ns) * len(self.grid.seeds)
 
     def key(self) -> str:
         """Return what tells this sweep, run by this engine, from every other."""

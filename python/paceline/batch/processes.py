@@ -1,0 +1,141 @@
+"""Jobs in processes of their own, for what may crash: a process that dies costs its own job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+
+from paceline import memory
+from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.batch.threads import do_chunk
+from paceline.errors import RunError
+
+#: Seconds after which the main process looks whether to stop.
+_PERIOD = 0.25
+
+#: What a worker executes, with the main process's way to modules.
+_WORKER = """
+import sys
+number, *sys.path = sys.argv[1:]
+from paceline.batch.processes import work
+work(int(number))
+"""
+
+
+class _Worker:
+    """A process that does one job at a time."""
+
+    def __init__(self, keep: Keep, share: int) -> None:
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-c", _WORKER, str(theirs.fileno()), *sys.path]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        theirs.close()
+        self.link = Connection(ours.detach())
+        self.link.send((keep, memory.chosen(), share))
+        self.task: Task | None = None
+
+    def begin(self, task: Task) -> None:
+        self.task = task
+        # One that is dead already is found so by who waits for it.
+        with suppress(OSError):
+            self.link.send(task)
+
+    def end(self) -> str:
+        """Return how a process that has let go of its end has ended."""
+        self.link.close()
+        code = self.process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"its process ended with {how}"
+
+    def stop(self) -> None:
+        self.link.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def on_processes(count: int | None = None) -> Executor:
+    """Return who does jobs in so many processes, one for each core if it is not said.
+
+    `keep` and what it returns travel between processes.
+    """
+    most = count or os.cpu_count() or 1
+
+    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+        workers: list[_Worker] = []
+        try:
+            for task in tasks:
+                if len(workers) < most:
+                    workers.append(_Worker(keep, most))
+                    workers[-1].begin(task)
+                else:
+                    free = _heard(workers, keep, most, hear)
+                    free.begin(task)
+            while any(worker.task for worker in workers):
+                _heard(workers, keep, most, hear)
+        finally:
+            for worker in workers:
+                worker.stop()
+
+    return do
+
+
+def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker:
+    """Return a worker that is free, after one has ended its job, or died of it."""
+    busy = {worker.link: worker for worker in workers if worker.task}
+    while not (ready := wait(list(busy), timeout=_PERIOD)):
+        hear.seen(0, 0, 0)
+    worker = next(busy[link] for link in ready if isinstance(link, Connection))
+    task, worker.task = worker.task, None
+    assert task is not None
+    try:
+        said = worker.link.recv()
+    except (EOFError, OSError):
+        said = Outcome(error=worker.end())
+        workers.remove(worker)
+        worker = _Worker(keep, most)
+        workers.append(worker)
+    if isinstance(said, Exception):
+        raise said
+    if said.error is not None and not hear.collects:
+        raise RunError(f"{task.job.file}, seed {task.job.seed}: {said.error}")
+    hear.ended(task, said)
+    return worker
+
+
+class _Sender:
+    """Sends what it hears to the main process."""
+
+    collects = True
+
+    def __init__(self, link: Connection) -> None:
+        self.link = link
+
+    def ended(self, _: Task, outcome: Outcome) -> None:
+        self.link.send(outcome)
+
+    def seen(self, *_: int) -> None:
+        """Only the end counts."""
+
+
+def work(socket_number: int) -> None:
+    """Do jobs as they come, until no more can: this is what a process executes."""
+    # Who is at the keyboard stops the main process, which stops this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link = Connection(socket_number)
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        keep, limit, share = link.recv()
+        memory.choose(limit)
+        while True:
+            task: Task = link.recv()
+            try:
+                do_chunk([task], keep, _Sender(link), 1, share)
+            except OSError:
+                raise
+            except Exception as error:
+                link.send(error)

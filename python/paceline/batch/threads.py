@@ -1,0 +1,57 @@
+"""Jobs on threads of this process; the engine does not hold Python's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from paceline import _paceline
+from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.runs import Engine, Progress, Run, simulate
+
+#: Jobs that are handed to the engine at a time.
+CHUNK = 1000
+
+
+def on_threads(threads: int | None = None) -> Executor:
+    """Return who does jobs on so many threads, one for each core if it is not said."""
+
+    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+        while chunk := list(islice(tasks, CHUNK)):
+            do_chunk(chunk, keep, hear, threads)
+
+    return do
+
+
+def do_chunk(
+    tasks: Sequence[Task], keep: Keep, hear: Hear, threads: int | None, share: int = 1
+) -> None:
+    """Do jobs side by side; they take one part in `share` of the memory that runs may take here."""
+    ended_ns = packets = events = 0
+
+    def end(index: int, outcome: Outcome) -> None:
+        nonlocal ended_ns, packets, events
+        ended_ns += tasks[index].job.duration_ns
+        packets += outcome.engine.packets
+        events += outcome.engine.events
+        hear.ended(tasks[index], outcome)
+
+    def finished(index: int, inner: _paceline.Run, cost: tuple[int, int, int]) -> None:
+        engine = Engine(*cost)
+        end(index, Outcome(keep(*tasks[index], Run(inner, engine)), engine=engine))
+
+    def failed(index: int, message: str) -> None:
+        end(index, Outcome(error=message))
+
+    def progress(seen: Progress) -> None:
+        left = max(seen.simulated_ns - ended_ns, 0)
+        hear.seen(left, max(seen.packets - packets, 0), max(seen.events - events, 0))
+
+    simulate(
+        [(job.text, job.file, job.overrides, job.seed) for _, job in tasks],
+        finished,
+        threads=threads,
+        progress=progress,
+        failed=failed if hear.collects else None,
+        share=share,
+    )
