@@ -1,6 +1,7 @@
 //! Two coupled queues, one of them for L4S (RFC 9332).
 
 use paceline_units::limits::{MAX_RTT_NS, MIN_UPDATE_NS};
+use paceline_units::options::Refusal;
 use paceline_units::{Duration, Gain, Instant, Site, parameters};
 
 use super::discipline::{Discipline, Fate, Fifo, Waiting};
@@ -16,7 +17,7 @@ parameters! {
     pub struct DualPi2 {
         /// The delay to hold in the Classic queue.
         target: Nanos(MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(15);
-        /// The longest round trip that it is to be stable at; the gains follow from it.
+        /// The longest round trip that it is to be stable at, at most 100,000 times the target; the gains follow from it.
         rtt_max: Nanos(3 * MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(100);
         /// The coupling factor `k`.
         coupling: Count(1, 1000) = 2;
@@ -27,12 +28,25 @@ parameters! {
         /// What the Classic queue gets at least while both have packets.
         classic_share: Share = Gain::from_millionths(100_000);
     }
+    check DualPi2::refuses
 }
+
+/// The longest round trip, in targets. While a head waits, the probability climbs from 0 to 1 in 2.4 `rtt_max`, an update
+/// each `target`: all of them may be due at one event.
+const MOST_TARGETS: u64 = 100_000;
 
 /// As long as no more packets are in the L4S queue, it marks none of its own (`Th_len`).
 const RAMP_PACKETS: u64 = 1;
 
 impl DualPi2 {
+    fn refuses(&self, _: &Site) -> Option<Refusal> {
+        (self.rtt_max > self.target * MOST_TARGETS).then_some(Refusal {
+            option: "rtt_max",
+            message: "is more than 100,000 times `target`",
+            hint: "the probability is updated once a target; give a longer target or a shorter rtt_max",
+        })
+    }
+
     /// Appendix A.1: the sampling interval, and the gains per second.
     fn controller(&self) -> (Duration, f64, f64) {
         let update = self
@@ -515,6 +529,28 @@ mod tests {
             queue.catch_up(month);
             assert!(queue.next_update > month);
         }
+    }
+
+    /// By hand, with n updates of `u` and x = n u / rtt_max: beta n u + alpha u n^2 / 2 = 0.3 x + 0.05 x^2, which is 1 at
+    /// x = 2.385.
+    #[test]
+    fn a_head_that_waits_does_not_make_it_climb_for_long() {
+        let mut queue = dual();
+        queue.config.target = Duration::from_nanos(MIN_UPDATE_NS);
+        queue.config.rtt_max = queue.config.target * MOST_TARGETS;
+        assert_eq!(queue.config.refuses(&SITE), None);
+        let (every, alpha, beta) = queue.config.controller();
+        queue.next_update = Instant::ZERO + every;
+        queue.classic.fifo.push(Instant::ZERO, probe(0, 0));
+        let mut updates = 0;
+        while queue.base < 1.0 {
+            queue.update(queue.next_update, alpha, beta);
+            queue.next_update += every;
+            updates += 1;
+        }
+        assert!((238_500..238_540).contains(&updates), "{updates}");
+        queue.config.rtt_max += Duration::from_nanos(1);
+        assert_eq!(queue.config.refuses(&SITE).unwrap().option, "rtt_max");
     }
 
     /// All at once, or one update after another: the same to the last bit.
