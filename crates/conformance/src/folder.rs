@@ -1,8 +1,10 @@
 //! Replays whole folders of traces.
 
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
+use crate::trace::MAX_BYTES;
 use crate::{Mismatch, Replayed, TraceError, Version, read_trace, replay};
 
 /// Why a trace of a folder does not hold.
@@ -31,6 +33,15 @@ pub struct Replay {
 }
 
 impl Replay {
+    /// Replays a file.
+    pub fn of(version: Version, file: PathBuf) -> Self {
+        Self {
+            version,
+            result: replay_file(version, &file),
+            file,
+        }
+    }
+
     /// Version and name of the trace, as `v3/script_01`.
     pub fn id(&self) -> String {
         let name = self.file.file_name().unwrap_or_default().to_string_lossy();
@@ -74,13 +85,12 @@ impl From<&Replay> for Case {
     }
 }
 
-/// Replays every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3` and
-/// `cubic` of `dir`, in order of version and name.
+/// Every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3` and `cubic` of `dir`, in order of version and name.
 ///
 /// # Errors
 /// When `dir` cannot be read, or holds no trace: an empty folder proves nothing.
-pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
-    let mut replays = Vec::new();
+pub fn traces(dir: &Path) -> io::Result<Vec<(Version, PathBuf)>> {
+    let mut traces = Vec::new();
     for version in Version::ALL {
         let folder = dir.join(version.folder());
         if !folder.is_dir() {
@@ -93,28 +103,34 @@ pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
             name.ends_with(".txt") || name.ends_with(".txt.zst")
         });
         files.sort();
-        replays.extend(files.into_iter().map(|file| Replay {
-            version,
-            result: replay_file(version, &file),
-            file,
-        }));
+        traces.extend(files.into_iter().map(|file| (version, file)));
     }
-    if replays.is_empty() {
+    if traces.is_empty() {
         let message = format!("{}: no trace in v1, v2, v3 or cubic", dir.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
-    Ok(replays)
+    Ok(traces)
 }
 
-/// The outcomes of [`replay_dir`] as rows.
+/// Replays all [`traces`] of a folder.
 ///
 /// # Errors
-/// As [`replay_dir`].
-pub fn cases(dir: &Path) -> io::Result<Vec<Case>> {
-    Ok(replay_dir(dir)?.iter().map(Case::from).collect())
+/// As [`traces`].
+pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
+    let replay = |(version, file)| Replay::of(version, file);
+    Ok(traces(dir)?.into_iter().map(replay).collect())
 }
 
 fn replay_file(version: Version, file: &Path) -> Result<Replayed, Failure> {
-    let trace = read_trace(&fs::read(file)?)?;
+    // A FIFO would be waited for, and a device has no end.
+    if !fs::metadata(file)?.is_file() {
+        let message = "it is no regular file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());
+    }
+    let mut bytes = Vec::new();
+    File::open(file)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    let trace = read_trace(&bytes)?;
     Ok(replay(version, &trace)?)
 }

@@ -3,8 +3,8 @@
 //! the state compared after every event.
 //!
 //! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a
-//! folder with `v1`, `v2`, `v3` or `cubic` in it, and [`cases`] gives the outcome as
-//! rows. A trace that does not hold says where, field by field, and which
+//! folder with `v1`, `v2`, `v3` or `cubic` in it, and a [`Case`] is the outcome as
+//! a row. A trace that does not hold says where, field by field, and which
 //! inputs led there ([`Mismatch`]).
 
 mod folder;
@@ -14,7 +14,7 @@ mod replay;
 mod subject;
 mod trace;
 
-pub use folder::{Case, Failure, Replay, cases, replay_dir};
+pub use folder::{Case, Failure, Replay, replay_dir, traces};
 pub use input::{AckSocket, CubicInput, Input};
 pub use replay::{Mismatch, Replayed, Version, replay};
 pub use subject::Difference;

@@ -10,8 +10,10 @@ use crate::pairs::{Pairs, number};
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// No line of a trace is near this long.
 const MAX_LINE: usize = 1 << 16;
-/// No trace is near this long, uncompressed.
-const MAX_BYTES: u64 = 1 << 31;
+/// No trace is longer than this, uncompressed.
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+/// No trace has more events: the shortest lines take far more memory than they have octets.
+const MAX_EVENTS: usize = 1 << 20;
 
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +92,7 @@ pub fn read_trace(bytes: &[u8]) -> Result<Trace, TraceError> {
 }
 
 fn read_lines(reader: impl BufRead) -> Result<Trace, TraceError> {
-    let mut reader = reader.take(MAX_BYTES);
+    let mut reader = reader.take(MAX_BYTES + 1);
     let mut trace = Trace::default();
     let mut line = 0;
     let mut buffer = Vec::new();
@@ -102,6 +104,10 @@ fn read_lines(reader: impl BufRead) -> Result<Trace, TraceError> {
         match read {
             Err(source) => return Err(TraceError::Io { line, source }),
             Ok(0) => break,
+            Ok(_) if reader.limit() == 0 => {
+                let told = format!("the trace has more than {MAX_BYTES} bytes");
+                return Err(error(line, told));
+            }
             Ok(length) if length >= MAX_LINE => return Err(error(line, "the line is too long")),
             Ok(_) => {}
         }
@@ -133,6 +139,9 @@ impl Trace {
                 let input = Input::read(&mut pairs)?;
                 if self.events.is_empty() && input.name() != "init" {
                     return Err("the first event must be I or i".into());
+                }
+                if self.events.len() == MAX_EVENTS {
+                    return Err(format!("the trace has more than {MAX_EVENTS} events"));
                 }
                 self.events.push(Event {
                     line,

@@ -157,6 +157,46 @@ fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<
     Ok(())
 }
 
+/// A few octets that are hundreds of megabytes, or millions of events, once they are read.
+#[test]
+fn what_is_small_in_the_file_alone_is_refused() {
+    let refused = |text: &str| {
+        let packed = zstd::encode_all(text.as_bytes(), 1).unwrap_or_default();
+        assert!(packed.len() < 100_000, "{} octets", packed.len());
+        read_trace(&packed).err().map(|error| error.to_string())
+    };
+    let first = text(SMALLEST).lines().next().unwrap_or_default().to_owned();
+    let many = format!("{first}\n{}", "H t=1\n".repeat(1 << 20));
+    let told = refused(&many);
+    assert_eq!(
+        told.as_deref(),
+        Some("line 1048577: the trace has more than 1048576 events")
+    );
+    let long = format!("{first}\n{}", "\n".repeat(65 << 20));
+    let told = refused(&long).unwrap_or_default();
+    assert!(
+        told.ends_with("the trace has more than 67108864 bytes"),
+        "{told}"
+    );
+}
+
+/// Nobody writes into the FIFO.
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_not_waited_for() -> std::io::Result<()> {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("fifo");
+    std::fs::create_dir_all(dir.join("v3"))?;
+    let fifo = dir.join("v3/a.txt");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status()?;
+    assert!(made.success() || fifo.exists());
+    let rows: Vec<Case> = replay_dir(&dir)?.iter().map(Case::from).collect();
+    assert_eq!(
+        (rows[0].verdict, &*rows[0].evidence),
+        ("fail", "it is no regular file")
+    );
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
