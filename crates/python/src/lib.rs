@@ -7,6 +7,7 @@ mod conformance;
 mod doctor;
 mod engine;
 mod error;
+mod heard;
 mod run;
 mod scenario;
 mod simulate;

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error;
+use crate::heard::heard;
 use crate::table::Table;
 
 /// What a run left: its tables and its metrics.
@@ -44,9 +45,10 @@ impl Run {
         Self::new(self.inner.measured())
     }
 
-    /// Writes the run as a folder; replaces a run, and nothing else.
+    /// Writes the run as a folder; replaces a run, and nothing else. A signal stops it.
     fn write(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
-        py.detach(|| self.inner.write(&folder, None))
+        let run = self.inner.clone();
+        heard(py, move |stop| run.write_until(&folder, None, stop))?
             .map_err(|error| error::record(py, &error))
     }
 
@@ -60,20 +62,29 @@ impl Run {
         memory: u64,
         beneath: Option<PathBuf>,
     ) -> PyResult<Self> {
-        py.detach(|| match beneath {
+        heard(py, move |_| match beneath {
             Some(root) => record::Run::read_beneath(&root, &folder, memory),
             None => record::Run::read(&folder, memory),
-        })
+        })?
         .map(Self::new)
         .map_err(|error| error::record(py, &error))
     }
 }
 
-/// How many rows a Parquet file has, and what reading them takes in memory, as the file says.
+/// How many rows a Parquet file has, and what reading them takes in memory, as the file says and none of its pages
+/// denies. With `beneath` it is a file below that folder, and no link below it is followed.
 #[pyfunction]
-pub fn parquet_size(py: Python<'_>, file: PathBuf) -> PyResult<(u64, u64)> {
-    py.detach(|| record::table_size(&file))
-        .map_err(|error| error::record(py, &error))
+#[pyo3(signature = (file, beneath = None))]
+pub fn parquet_size(
+    py: Python<'_>,
+    file: PathBuf,
+    beneath: Option<PathBuf>,
+) -> PyResult<(u64, u64)> {
+    py.detach(|| match beneath {
+        Some(root) => record::table_size_beneath(&root, &file),
+        None => record::table_size(&file),
+    })
+    .map_err(|error| error::record(py, &error))
 }
 
 /// What runs of one scenario say together, as JSON.

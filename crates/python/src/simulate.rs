@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 
 use paceline_experiment::Memory;
 use paceline_scenario::Scenario;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
 use crate::engine::{self, Engine, Failure, Progress};
+use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
-/// How often Python hears of progress and signals are looked for.
-const PERIOD: Duration = Duration::from_millis(50);
+/// How long one who wants to stop waits for what is about to end. A run hears of it at once, but not while its metrics are
+/// computed.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// What one job has done so far.
 #[derive(Default)]
@@ -165,7 +168,7 @@ pub fn simulate(
         stop: AtomicBool::new(false),
     };
     let listener = Listener { finished, failed };
-    py.detach(|| batch.run(threads, &listener, progress.as_ref()))
+    py.detach(|| Arc::new(batch).run(threads, &listener, progress.as_ref()))
 }
 
 /// Who hears of jobs that have ended.
@@ -191,48 +194,65 @@ struct Batch {
 
 impl Batch {
     fn run(
-        &self,
+        self: &Arc<Self>,
         threads: usize,
         listener: &Listener,
         progress: Option<&Py<PyAny>>,
     ) -> PyResult<()> {
         let (sender, receiver) = mpsc::sync_channel(threads);
-        std::thread::scope(|scope| {
-            for nth in 0..threads {
-                let (thread, sender) = (std::thread::Builder::new(), sender.clone());
-                // Those that there are do the work of those that the system does not give.
-                let work = move || self.work(&sender);
-                match thread.spawn_scoped(scope, work) {
-                    Err(error) if nth == 0 => return Err(error.into()),
-                    Err(_) => break,
-                    Ok(_) => {}
-                }
+        let mut workers = Vec::new();
+        for nth in 0..threads {
+            let (batch, sender) = (Arc::clone(self), sender.clone());
+            // Those that there are do the work of those that the system does not give.
+            match std::thread::Builder::new().spawn(move || batch.work(&sender)) {
+                Err(error) if nth == 0 => return Err(error.into()),
+                Err(_) => break,
+                Ok(worker) => workers.push(worker),
             }
-            drop(sender);
+        }
+        drop(sender);
 
-            let mut result = Ok(());
-            let mut ended = 0;
-            loop {
-                let step = match receiver.recv_timeout(PERIOD) {
-                    Ok(job) => {
-                        ended += 1;
-                        let bytes = job.bytes();
-                        let step = self.hand_over(job, listener, result.is_err());
-                        *lock(&self.waiting) -= bytes;
-                        self.handed.notify_all();
-                        step
-                    }
-                    Err(RecvTimeoutError::Timeout) => self.report(progress, ended),
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                if let Err(error) = step {
-                    self.stop.store(true, Relaxed);
-                    // The first reason counts; the others follow from it.
-                    result = result.and(Err(error));
+        let mut result = Ok(());
+        let (mut ended, mut hurries, mut leaves) = (0, false, None);
+        loop {
+            let step = match receiver.recv_timeout(PERIOD) {
+                Ok(job) => {
+                    ended += 1;
+                    let bytes = job.bytes();
+                    let step = self.hand_over(job, listener, result.is_err());
+                    *lock(&self.waiting) -= bytes;
+                    self.handed.notify_all();
+                    step
                 }
+                Err(RecvTimeoutError::Timeout) => {
+                    let step = self.report(progress, ended);
+                    hurries |= step.is_err();
+                    step
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Err(error) = step {
+                // A signal is no `Exception`.
+                hurries |= Python::attach(|py| !error.is_instance_of::<PyException>(py));
+                if hurries && leaves.is_none() {
+                    leaves = Some(Instant::now() + GRACE);
+                }
+                self.stop.store(true, Relaxed);
+                // The first reason counts; the others follow from it.
+                result = result.and(Err(error));
             }
-            result.and_then(|()| self.report(progress, ended))
-        })
+            // An emulation takes away what it has made of the machine first.
+            let may_leave = self.engine == Engine::Simulator;
+            if may_leave && leaves.is_some_and(|at| Instant::now() >= at) {
+                return result;
+            }
+        }
+        for worker in workers {
+            if let Err(panic) = worker.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        result.and_then(|()| self.report(progress, ended))
     }
 
     /// What one thread does: job after job, until there is none or something stops the batch.

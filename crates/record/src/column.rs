@@ -40,6 +40,12 @@ impl Kind {
 }
 
 impl Kind {
+    /// Whether columns may be of a type.
+    pub(crate) fn is_one(of: &DataType) -> bool {
+        let all = [Self::Id, Self::Int, Self::Real, Self::Flag, Self::Text];
+        all.iter().any(|kind| kind.data_type() == *of)
+    }
+
     /// What a cell of a column takes in memory, in bits.
     pub(crate) const fn bits(self, nullable: bool) -> u64 {
         let value = match self {

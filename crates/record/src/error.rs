@@ -19,6 +19,9 @@ pub enum RecordError {
         /// Its reason.
         source: io::Error,
     },
+    /// Writing was stopped, and has left nothing.
+    #[error("writing the run was stopped")]
+    Stopped,
     /// There is something else in the place of a run.
     #[error("{} is not a run", path.display())]
     NotARun {

@@ -7,6 +7,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 use parquet::arrow::ArrowWriter;
@@ -20,11 +21,12 @@ use crate::regular;
 use crate::run::Run;
 
 mod files;
+mod pages;
 mod place;
 mod read;
 mod upgrade;
 
-pub use read::table_size;
+pub use read::{table_size, table_size_beneath};
 
 use files::{MACHINE, RUN, SCENARIO, table_path};
 use place::Beside;
@@ -40,6 +42,19 @@ impl Run {
     /// [`RecordError::NotARun`] when there is something else in its place, which is left as it is;
     /// [`RecordError::Io`] and [`RecordError::Parquet`] when a file cannot be written.
     pub fn write(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
+        self.write_until(dir, machine, &AtomicBool::new(false))
+    }
+
+    /// The same, which ends before the next table once `stop` says so: nothing is written then.
+    ///
+    /// # Errors
+    /// As [`Run::write`], and [`RecordError::Stopped`].
+    pub fn write_until(
+        &self,
+        dir: &Path,
+        machine: Option<&Value>,
+        stop: &AtomicBool,
+    ) -> Result<(), RecordError> {
         // The place itself, not a link to it.
         let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
         let (Some(name), Some(parent)) = (dir.file_name(), dir.parent()) else {
@@ -55,7 +70,7 @@ impl Run {
         check_place(&dir)?;
         fs::create_dir_all(parent).map_err(at(parent))?;
         let beside = Beside::new(parent, name).map_err(at(parent))?;
-        let written = self.write_files(beside.path(), machine);
+        let written = self.write_files(beside.path(), machine, stop);
         let placed = written.and_then(|()| beside.put(&dir).map_err(at(&dir)));
         if placed.is_err() {
             // The first error is the one to tell of.
@@ -65,13 +80,23 @@ impl Run {
         sync(parent)
     }
 
-    fn write_files(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
+    fn write_files(
+        &self,
+        dir: &Path,
+        machine: Option<&Value>,
+        stop: &AtomicBool,
+    ) -> Result<(), RecordError> {
+        let go_on = || match stop.load(Ordering::Relaxed) {
+            true => Err(RecordError::Stopped),
+            false => Ok(()),
+        };
         let write = |name: &str, text: String| {
             let path = dir.join(name);
             fs::write(&path, text).map_err(at(&path))
         };
         write(SCENARIO, self.info().scenario_toml.clone())?;
         for (name, batch) in self.tables() {
+            go_on()?;
             let path = table_path(dir, name);
             let file = File::create(&path).map_err(at(&path))?;
             write_table(file, batch).map_err(|source| RecordError::Parquet { path, source })?;
@@ -84,7 +109,8 @@ impl Run {
         for entry in fs::read_dir(dir).map_err(at(dir))? {
             sync(&entry.map_err(at(dir))?.path())?;
         }
-        sync(dir)
+        sync(dir)?;
+        go_on()
     }
 
     fn run_json(&self) -> Value {

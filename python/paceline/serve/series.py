@@ -11,8 +11,9 @@ from typing import Any, BinaryIO, Protocol
 
 import polars as pl
 
-from paceline.errors import NotARunError
-from paceline.quantities import Scale, scale_of
+from paceline import _paceline, memory
+from paceline.errors import NotARunError, PacelineError
+from paceline.quantities import Scale, quantity, scale_of
 from paceline.reading import open_regular
 from paceline.runs import Run
 from paceline.serve import limits
@@ -80,20 +81,24 @@ class OnDisk:
     @contextmanager
     def _reading(self, table: str) -> Iterator[BinaryIO]:
         """Yield a table's open file: polars gets no name that it could take for a pattern."""
+        reason = f"{self._name}: {table} cannot be read: `paceline report` says why"
+        try:
+            rows, size = _paceline.parquet_size(Path(self._name, f"{table}.parquet"), self._root)
+        except (PacelineError, OSError):
+            raise NotARunError(reason) from None
+        most = memory.limit()
+        if rows > limits.ROWS or size > most:
+            large = f"{rows:,} rows, some {quantity('_bytes', size)} in memory"
+            allowed = f"{limits.ROWS:,} rows and {quantity('_bytes', most)} are read"
+            raise NotARunError(f"{self._name}: {table} has {large}; at most {allowed}")
         try:
             with (
                 opened(self._root, self._name) as folder,
                 open_regular(f"{table}.parquet", folder) as file,
             ):
-                rows = pl.scan_parquet(file).select(pl.len()).collect().item()
-                if rows > limits.ROWS:
-                    too_many = f"{rows:,} rows, more than {limits.ROWS:,}"
-                    raise NotARunError(f"{self._name}: {table} has {too_many}")
-                file.seek(0)
                 yield file
         except (pl.exceptions.PolarsError, OSError):
-            reason = "`paceline report` says why"
-            raise NotARunError(f"{self._name}: {table} cannot be read: {reason}") from None
+            raise NotARunError(reason) from None
 
     def check(self) -> None:
         """Raise `NotARunError` if a table has more rows than are read."""

@@ -12,12 +12,14 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::column::Kind;
 use crate::error::{RecordError, at};
 use crate::folder::files::{RUN, SCENARIO, table_path};
-use crate::folder::upgrade;
+use crate::folder::{pages, upgrade};
 use crate::info::{FlowInfo, LinkInfo, RunInfo};
 use crate::regular;
 use crate::rows::TABLES;
@@ -198,6 +200,18 @@ fn read_table(
     let (reader, size) = open_table(file, &path, limit)?;
     let found = reader.schema().clone();
     let version = version(&path, found.metadata().get(SCHEMA_KEY).map(String::as_str))?;
+    if let Some(field) = found
+        .fields()
+        .iter()
+        .find(|field| !Kind::is_one(field.data_type()))
+    {
+        let name = field.name();
+        let told = format!(
+            "column `{name}` is of the type {}, which no record has",
+            field.data_type()
+        );
+        return Err(parquet(ParquetError::General(told)));
+    }
     let reader = reader.with_batch_size(1 << 16).build().map_err(parquet)?;
     let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
     for batch in reader {
@@ -225,6 +239,17 @@ fn read_table(
 /// [`RecordError::Io`] and [`RecordError::Parquet`].
 pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
     let file = regular::open(path).map_err(at(path))?;
+    let (_, size) = open_table(file, path, u64::MAX)?;
+    Ok((size.rows, size.bytes))
+}
+
+/// The same of a file below a folder, of which the path says where; no link below that is followed.
+///
+/// # Errors
+/// As [`table_size`].
+#[cfg(unix)]
+pub fn table_size_beneath(root: &Path, path: &Path) -> Result<(u64, u64), RecordError> {
+    let file = regular::open_beneath(root, path).map_err(at(path))?;
     let (_, size) = open_table(file, path, u64::MAX)?;
     Ok((size.rows, size.bytes))
 }
@@ -259,11 +284,12 @@ fn open_table(
     if described > regular::TEXT.min(limit) {
         return Err(too_large(path, 0, described, regular::TEXT.min(limit)));
     }
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file);
-    let reader = reader.map_err(|source| RecordError::Parquet {
+    let damaged = |source| RecordError::Parquet {
         path: path.into(),
         source,
-    })?;
+    };
+    let beside = file.try_clone().map_err(at(path))?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(damaged)?;
     let metadata = reader.metadata();
     let number = |number: i64| u64::try_from(number).unwrap_or(u64::MAX);
     let rows = number(metadata.file_metadata().num_rows());
@@ -286,6 +312,7 @@ fn open_table(
     if bytes > limit {
         return Err(too_large(path, rows, bytes, limit));
     }
+    pages::check(&beside, metadata).map_err(damaged)?;
     Ok((reader, Size { rows, bytes }))
 }
 

@@ -185,6 +185,21 @@ fn a_run_is_whole_or_not_there() {
 const VICTIM: &str = "PACELINE_TEST_WRITES_HERE";
 
 /// Two runs that differ in every file but the tables.
+#[test]
+fn who_stops_writing_finds_what_was_there() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let stop = std::sync::atomic::AtomicBool::new(true);
+    let stopped = two_flows().write_until(&dir, None, &stop);
+    assert!(matches!(stopped, Err(RecordError::Stopped)));
+    assert_eq!(names(parent.path()), Vec::<String>::new());
+    two_flows().write(&dir, None).unwrap();
+    let before = contents(&dir);
+    assert!(two_flows().write_until(&dir, None, &stop).is_err());
+    assert_eq!(contents(&dir), before);
+    assert_eq!(names(parent.path()), ["run"]);
+}
+
 fn two_runs() -> [Run; 2] {
     [1, 99].map(|seed| {
         let run = two_flows();
