@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+import subprocess
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from threading import Timer
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -73,6 +82,81 @@ def test_what_is_killed_is_completed_by_the_same_command(
         done = ended.code == 2 and "exists" in ended.said
         assert ended.code == 0 or done, (SEED, nth, ended)
         assert tree(place) == complete, (SEED, nth)
+
+
+def test_a_server_that_is_killed_leaves_runs_that_are_whole(
+    tmp_path: Path, record: paceline.Run
+) -> None:
+    chance = random.Random(f"{SEED} serve")
+    record.write(tmp_path / "whole" / "record")
+    (tmp_path / "whole" / "mine.txt").write_text("mine")
+    with served(tmp_path / "whole") as (_, ask):
+        began = time.monotonic()
+        assert ask()["state"] == "done"
+        took = time.monotonic() - began
+    complete = tree(tmp_path / "whole")
+    kept = sum(file.startswith("scenario-9-edit-1/") for file in complete)
+    assert kept, sorted(complete)
+    for nth in range(KILLS):
+        place = tmp_path / f"killed-{nth}"
+        record.write(place / "record")
+        (place / "mine.txt").write_text("mine")
+        with served(place) as (process, ask):
+            killer = Timer(chance.uniform(0.0, 1.1) * took, process.kill)
+            killer.start()
+            with suppress(OSError, HTTPException):
+                ask()
+            killer.join()
+        left = {name: data for name, data in tree(place).items() if not BEGUN.fullmatch(name)}
+        assert left.items() <= complete.items(), (SEED, nth, left.keys() - complete.keys())
+        assert len(left) in (len(complete) - kept, len(complete)), (SEED, nth, sorted(left))
+        with served(place) as (_, ask):
+            assert ask()["state"] == "done"
+        ended = tree(place)
+        assert complete.items() <= ended.items(), (SEED, nth, complete.keys() - ended.keys())
+        # Kept a second time if it was there.
+        others = {file.partition("/")[0] for file in ended.keys() - complete.keys()}
+        assert others <= {"scenario-9-edit-2"}, (SEED, nth, others)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], Callable[[], Any]]]:
+    """Serve a folder in a process of its own, and yield what asks for a run and returns its end."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "paceline", "serve", str(folder), "--port", "0"),
+            *("--no-browser", "--json"),
+        ],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if line == "}\n":
+            break
+    address = urlsplit(json.loads(said)["address"])
+    headers = {"Cookie": f"paceline-{address.port}={address.query.partition('=')[2]}"}
+
+    def ask() -> Any:
+        order = json.dumps({"id": "record", "set": [["run.duration", "0.5 s"]], "seed": 9})
+        kind = {"Content-Type": "application/json"}
+        with closing(HTTPConnection("127.0.0.1", address.port or 0, timeout=60)) as connection:
+            connection.request("POST", "/api/run", order, headers | kind)
+            with connection.getresponse() as answer:
+                job = json.loads(answer.read())["job"]
+            connection.request("GET", f"/api/jobs/{job}/events", headers=headers)
+            with connection.getresponse() as answer:
+                last = answer.read().decode().strip().split("\n\n")[-1]
+        return json.loads(last.removeprefix("data: "))
+
+    try:
+        yield process, ask
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.mark.parametrize("verb", WRITERS)

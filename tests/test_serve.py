@@ -26,7 +26,7 @@ import pytest
 import browser
 import paceline
 from conftest import SCENARIO, Command
-from paceline import _paceline
+from paceline import _paceline, memory
 from paceline.cli.verbs.serve import leading_to
 from paceline.errors import StoreError
 from paceline.serve import limits
@@ -666,7 +666,25 @@ def test_a_table_of_other_columns_or_too_many_rows_is_refused(
         assert ask(server, "/report?id=good")[0] == 200
         monkeypatch.setattr(limits, "ROWS", samples.height - 1)
         status, answer = ask(server, "/report?id=good")
-        assert (status, "rows, more than" in answer["error"]) == (404, True)
+        assert (status, f"{samples.height:,} rows, some" in answer["error"]) == (404, True)
+        monkeypatch.undo()
+        assert ask(server, "/report?id=good")[0] == 200
+        monkeypatch.setattr(memory, "limit", lambda: 10_000)
+        status, answer = ask(server, "/report?id=good")
+        assert (status, "10.00 kB are read" in answer["error"]) == (404, True), answer
+
+
+def test_a_job_that_takes_too_long_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "JOB_S", 0.2)
+    before = set(folder.iterdir())
+    long = {"id": "one-3", "set": [["run.duration", "100000 s"]], "seed": 4}
+    with serving(folder) as server:
+        number = ask(server, "/api/run", long)[1]["job"]
+        text = ask(server, f"/api/jobs/{number}/events")[1].decode()
+    last = json.loads(text.strip().split("\n\n")[-1].removeprefix("data: "))
+    assert last["state"] == "failed"
+    assert last["message"].startswith("it took longer than 0 s"), last
+    assert set(folder.iterdir()) == before
 
 
 def test_jobs_are_bounded_and_can_be_given_up(

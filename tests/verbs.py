@@ -66,7 +66,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
     ),
     "startup": ("startup", "2.77", "--plot", "r/startup.svg"),
 }
-#: Verbs that write no file. `serve` writes on request; its tests are its own.
+#: Verbs that write no file. `serve` writes on request, and is killed in a test of its own.
 READERS = {"check", "compare", "conformance", "doctor", "list", "serve"}
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +34,10 @@ class Busy(Exception):  # noqa: N818 - it is an answer
 
 class _Stopped(Exception):  # noqa: N818 - it is a wish
     """The run was given up."""
+
+
+class _TooLong(Exception):  # noqa: N818 - it is a limit
+    """The run took longer than it may."""
 
 
 class Job:
@@ -138,13 +143,17 @@ class Jobs:
         self._pool.shutdown(cancel_futures=True)
 
     def _work(self, job: Job, name: str) -> None:
+        until = time.monotonic() + limits.JOB_S
         try:
             for share in _SHARES if job.backend == "sim" else (1,):
-                self._part(job, share)
+                self._part(job, share, until)
             path = self._write(job, name)
             job.tell(path=path, run=None, state="done", version=job.version + 1)
         except _Stopped:
             job.tell(state="stopped")
+        except _TooLong:
+            longer = f"it took longer than {limits.JOB_S:.0f} s"
+            job.tell(state="failed", message=f"{longer}: `paceline run` has no such limit")
         except (StoreError, OSError) as error:
             # Its text names places of this machine, which are no matter of the page's.
             _log.error("%s", error)
@@ -155,10 +164,12 @@ class Jobs:
             job.tell(state="failed", message="the program failed: the terminal says more")
             _log.exception("job %d", job.number)
 
-    def _part(self, job: Job, share: int) -> None:
+    def _part(self, job: Job, share: int, until: float) -> None:
         def progress(seen: Progress) -> None:
             if job.wish_to_stop:
                 raise _Stopped
+            if time.monotonic() > until:
+                raise _TooLong
             job.tell(simulated_ns=max(seen.simulated_ns, job.simulated_ns))
 
         def finished(_: int, inner: _paceline.Run, engine: tuple[int, int, int]) -> None:

@@ -21,6 +21,8 @@ OVERLAID, LINES = 40, 10_000
 
 #: Jobs that wait or run, and those kept after their end.
 JOBS, ENDED = 8, 8
+#: Seconds that a job may run.
+JOB_S = 1800.0
 
 #: Runs and sweeps that are listed, folders that are looked into, and how deep they lie.
 ENTRIES, FOLDERS, DEEP = 20_000, 100_000, 8
@@ -32,8 +34,8 @@ TEXT = (
     f"Limits: {CONNECTIONS} connections, {THREADS} threads; {HEADER_S:.0f} s to a request's header "
     f"and to the next request, {BODY_S:.0f} s for its body, {WRITE_S:.0f} s to take an answer; "
     f"{HEADER_BYTES >> 10} KiB of header, {BODY_BYTES >> 10} KiB of body, JSON {DEPTH} deep, "
-    f"{SETTINGS} settings; {JOBS} jobs waiting or running, one at a time, {ENDED} kept after their "
-    f"end; {ENTRIES:,} runs and sweeps, {DEEP} folders deep; {OVERLAID} runs in a plot, "
-    f"{ROWS:,} rows of a table, {LINES:,} lines, {PICTURE >> 20} MiB of a picture, "
-    f"{TABLES >> 30} GiB of tables kept in memory."
+    f"{SETTINGS} settings; {JOBS} jobs waiting or running, one at a time, {JOB_S / 60:.0f} min "
+    f"each, {ENDED} kept after their end; {ENTRIES:,} runs and sweeps, {DEEP} folders deep; "
+    f"{OVERLAID} runs in a plot, {ROWS:,} rows of a table, {LINES:,} lines, {PICTURE >> 20} MiB of "
+    f"a picture, {TABLES >> 30} GiB of tables kept in memory."
 )
