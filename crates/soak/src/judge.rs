@@ -21,11 +21,13 @@ use crate::draw::with;
 use crate::names::TRACE;
 use crate::schema::Schema;
 
-/// What a run may take: it is made shorter until it does.
+/// What a run may take: it is made shorter until it does, and longer as long as it takes next to nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Events of the engine and packets of the senders, together.
     pub work: u64,
+    /// So many of them are wanted.
+    pub wanted: u64,
     /// Rows of the tables that are sampled.
     pub rows: u64,
 }
@@ -80,7 +82,11 @@ fn at_home(scenario: &Scenario, name: &str) -> Scenario {
     paceline_experiment::parse(&scenario.to_toml(), name, &[]).unwrap_or_else(|_| scenario.clone())
 }
 
-/// Shortens a draft until its run is within the budget.
+/// Times that a run is made shorter or longer.
+const FITTINGS: usize = 12;
+
+/// Shortens a draft until its run is within the budget, and makes it longer where it takes too little: as long as that
+/// brings more.
 fn fit(
     schema: &Schema,
     draft: &mut Draft,
@@ -88,14 +94,15 @@ fn fit(
     budget: Budget,
     wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
 ) -> Result<Option<Scenario>, String> {
-    for _ in 0..8 {
+    let mut before = None;
+    for fitting in 0..FITTINGS {
         let scenario = draft
             .read(name)
             .map_err(|problems| format!("what was mended is refused: {}", problems[0]))?;
         let interval = scenario.sample_interval().as_nanos();
         let sampled = scenario.flow_count() + scenario.links.len() as u64 + 2;
         let most = Duration::from_nanos(interval.saturating_mul(budget.rows / sampled + 1));
-        let shorter = match scenario.run.duration > most {
+        let another = match scenario.run.duration > most {
             true => most,
             false => {
                 let mut reached = Duration::ZERO;
@@ -103,19 +110,53 @@ fn fit(
                     reached = so_far.simulated;
                     within(so_far, budget)
                 }) {
-                    Ok(_) => return Ok(Some(scenario)),
+                    Ok((_, ended)) => {
+                        let work = ended.events + ended.packets;
+                        let longer = longer(scenario.run.duration, work, budget).min(most);
+                        let helps = before.is_none_or(|before| work > before);
+                        let last = fitting + 4 > FITTINGS;
+                        if longer == scenario.run.duration || !helps || last {
+                            return Ok(Some(scenario));
+                        }
+                        before = Some(work);
+                        match lasting(schema, draft, longer, &wrong) {
+                            Some(again) => *draft = again,
+                            None => return Ok(Some(scenario)),
+                        }
+                        continue;
+                    }
                     Err(RunError::Interrupted(_)) => reached,
                     Err(error) => return Err(told(error)),
                 }
             }
         };
-        let shorter = json!(format!("{} ns", shorter.as_nanos().max(1)));
-        match with(draft, schema, "/run/duration", shorter, &wrong) {
+        match lasting(schema, draft, another, &wrong) {
             Some(again) => *draft = again,
             None => return Ok(None),
         }
     }
     Ok(None)
+}
+
+/// A draft that lasts so long.
+fn lasting(
+    schema: &Schema,
+    draft: &Draft,
+    duration: Duration,
+    wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
+) -> Option<Draft> {
+    let text = json!(format!("{} ns", duration.as_nanos().max(1)));
+    with(draft, schema, "/run/duration", text, wrong)
+}
+
+/// How long a run is to be that takes so much work as it is: no longer if that is enough.
+fn longer(duration: Duration, work: u64, budget: Budget) -> Duration {
+    /// A controller has done all that it does, and an hour has seen every event.
+    const MOST: Duration = Duration::from_secs(3600);
+    match work < budget.wanted {
+        true => (duration * (2 * budget.wanted / work.max(1)).clamp(2, 32)).min(MOST.max(duration)),
+        false => duration,
+    }
 }
 
 fn within(so_far: &Progress, budget: Budget) -> ControlFlow<()> {

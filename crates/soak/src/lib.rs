@@ -13,9 +13,11 @@ mod names;
 mod quantity;
 mod schema;
 mod shrink;
+mod watch;
 
 pub use draft::Draft;
 pub use draw::{draw, draw_emulated};
 pub use judge::{Budget, Judged, judge, sane_emulated};
 pub use schema::{Schema, keys};
 pub use shrink::shrink;
+pub use watch::{Watch, Watched};

@@ -2,17 +2,16 @@
 
 mod bend;
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, thread};
 
-use paceline_soak::{Budget, Draft, Judged, Schema, draw, judge, shrink};
+use paceline_soak::{Budget, Draft, Judged, Schema, Watch, draw, judge, shrink};
 
 /// How it is called.
 const USAGE: &str =
@@ -44,6 +43,7 @@ fn arguments() -> Option<Arguments> {
         threads: thread::available_parallelism().map_or(1, usize::from),
         budget: Budget {
             work: 300_000,
+            wanted: 50_000,
             rows: 100_000,
         },
         out: "target/soak".into(),
@@ -96,24 +96,19 @@ struct Shared {
     unaffordable: AtomicU64,
     digest: AtomicU64,
     failed: AtomicUsize,
-    /// What each thread is at, and since when.
-    at: Mutex<BTreeMap<usize, (u64, Instant)>>,
+    watch: Watch,
 }
 
 fn work(number: usize, schema: &Schema, arguments: &Arguments, shared: &Shared) {
     let folder = arguments.out.join(format!("thread-{number}"));
+    let watched = shared.watch.thread(number);
     loop {
         let nth = shared.next.fetch_add(1, Ordering::Relaxed);
         if nth >= arguments.count {
-            shared.at.lock().expect("no thread panics").remove(&number);
             return;
         }
         let seed = arguments.seed.wrapping_add(nth);
-        shared
-            .at
-            .lock()
-            .expect("no thread panics")
-            .insert(number, (seed, Instant::now()));
+        watched.begin(seed);
         let drawn = catch_unwind(|| draw(schema, seed, paceline_simulator::check));
         let Ok(Some(mut draft)) = drawn else {
             shared.unaffordable.fetch_add(1, Ordering::Relaxed);
@@ -175,18 +170,6 @@ fn report(
     );
 }
 
-/// Ends the process when a run does not end.
-fn watch(shared: &Shared, arguments: &Arguments) {
-    while shared.next.load(Ordering::Relaxed) < arguments.count + arguments.threads as u64 {
-        thread::sleep(Duration::from_millis(200));
-        let at = shared.at.lock().expect("no thread panics");
-        if let Some((seed, _)) = at.values().find(|(_, since)| since.elapsed() > HANG) {
-            println!("seed {seed}: does not end; --seed {seed} --count 1 repeats it");
-            std::process::exit(1);
-        }
-    }
-}
-
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
         eprintln!("usage: {USAGE}");
@@ -216,7 +199,7 @@ fn main() -> ExitCode {
         unaffordable: AtomicU64::new(0),
         digest: AtomicU64::new(0),
         failed: AtomicUsize::new(0),
-        at: Mutex::new(BTreeMap::new()),
+        watch: Watch::new(arguments.threads),
     };
     std::panic::set_hook(Box::new(|_| {}));
     thread::scope(|scope| {
@@ -224,7 +207,7 @@ fn main() -> ExitCode {
             let (schema, arguments, shared) = (&schema, &arguments, &shared);
             scope.spawn(move || work(number, schema, arguments, shared));
         }
-        watch(&shared, &arguments);
+        shared.watch.guard(HANG);
     });
     let failed = shared.failed.into_inner();
     let mut works = shared.judged.into_inner().expect("no thread panics");

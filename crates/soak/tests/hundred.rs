@@ -5,23 +5,29 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use paceline_soak::{Budget, Schema, draw, judge, keys};
+use paceline_soak::{Budget, Schema, Watch, draw, judge, keys};
 
 /// Each run is made so short that it takes no more.
 const BUDGET: Budget = Budget {
     work: 40_000,
+    wanted: 4_000,
     rows: 20_000,
 };
+
+/// A scenario at which a thread is for longer does not end: it takes some tenths of a second.
+const HANG: Duration = Duration::from_secs(300);
 
 #[test]
 fn a_hundred_scenarios_end_in_records_that_hold_together() {
     let schema = Schema::new();
     let (next, judged) = (AtomicU64::new(0), AtomicU64::new(0));
-    let failures = Mutex::new(Vec::new());
+    let (failures, watch) = (Mutex::new(Vec::new()), Watch::new(2));
     thread::scope(|scope| {
         for number in 0..2 {
             let (schema, next, judged, failures) = (&schema, &next, &judged, &failures);
+            let watched = watch.thread(number);
             scope.spawn(move || {
                 let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("soak-{number}"));
                 loop {
@@ -29,6 +35,7 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
                     if seed >= 100 {
                         return;
                     }
+                    watched.begin(seed);
                     let Some(mut draft) = draw(schema, seed, paceline_simulator::check) else {
                         continue;
                     };
@@ -42,6 +49,7 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
                 }
             });
         }
+        watch.guard(HANG);
     });
     let failures = failures.into_inner().unwrap();
     let again = "cargo run --release -p paceline-soak -- --count 1 --seed SEED makes a small scenario of a failure";
