@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
-from contextlib import suppress
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -21,6 +24,8 @@ from paceline.batch.ledger import NAME, Ledger, LedgerError
 from paceline.errors import NotARunError
 from paceline.exchange import mahimahi, transperf_scenario
 from paceline.exchange.declared import ImportFailedError
+from paceline.serve import limits
+from paceline.serve.server import Server
 from paceline.study.claims import claim
 from paceline.study.conformance import case
 
@@ -110,8 +115,26 @@ def read_run(octets: bytes, folder: Path) -> None:
         assert run.flow_metrics is not None
 
 
+def read_http(octets: bytes, _: Path) -> None:
+    """Send octets to the page's server, which answers or hangs up; its secret is in its place."""
+    server = SERVER[0]
+    octets = octets.replace(b"PORT", str(server.port).encode())
+    octets = octets.replace(b"SECRET", server.token.encode())
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as stream:
+        with suppress(ConnectionError):
+            stream.sendall(octets)
+            stream.shutdown(socket.SHUT_WR)
+        answer = b""
+        with suppress(ConnectionError):
+            while more := stream.recv(1 << 16):
+                answer += more
+    assert not re.search(rb"^HTTP/1.. 5[0-9][0-9]", answer, re.MULTILINE), answer
+
+
 #: A record to be spoiled.
 WHOLE: list[Path] = []
+#: A server of the folder that it is in.
+SERVER: list[Server] = []
 
 READERS: dict[str, Callable[[bytes, Path], None]] = {
     "transperf": read_transperf,
@@ -121,15 +144,33 @@ READERS: dict[str, Callable[[bytes, Path], None]] = {
     "ledger": read_ledger,
     "manifest": read_manifest,
     "run": read_run,
+    "http": read_http,
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
-def whole(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("runs") / "whole"
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with prepared(tmp_path_factory.mktemp("runs")):
+        yield
+
+
+@contextmanager
+def prepared(folder: Path) -> Iterator[None]:
+    """Make what readers need: a record, and a server of its folder."""
     short = {"run.duration": '"0.3 s"', "run.record.packets": True}
-    paceline.run(SCENARIO, overrides=short).write(folder)
-    WHOLE[:] = [folder]
+    paceline.run(SCENARIO, overrides=short).write(folder / "whole")
+    WHOLE[:] = [folder / "whole"]
+    longest, limits.JOB_S = limits.JOB_S, 0.1
+    server = Server(folder)
+    SERVER[:] = [server]
+    thread = Thread(target=server.serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()
+        limits.JOB_S = longest
 
 
 def corpus(name: str) -> list[bytes]:

@@ -6,7 +6,7 @@ use paceline_conformance::{Version, read_trace, replay};
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
     if let Ok(trace) = read_trace(octets) {
-        for version in [Version::V1, Version::V2, Version::V3] {
+        for version in Version::ALL {
             let _ = replay(version, &trace);
         }
     }

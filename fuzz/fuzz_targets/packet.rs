@@ -11,5 +11,8 @@ libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
     packet::classify(octets, false);
     packet::Tcp::read(octets);
     let mut octets = octets.to_vec();
-    assert_eq!(packet::mark(&mut octets), octets.len() >= 20 && packet::is_marked(&octets));
+    assert_eq!(
+        packet::mark(&mut octets),
+        octets.len() >= 20 && packet::is_marked(&octets)
+    );
 });

@@ -3,6 +3,8 @@
 //! The fuzz targets ask it of what libFuzzer invents; `crates/simulator/tests/corpus.rs` of the seeds and
 //! of what proptest makes of them, with stable Rust.
 
+pub mod record;
+
 use std::ops::ControlFlow;
 
 use paceline_path::{CapacityTrace, Link, LinkConfig, Packet, QueueLimit, Service};

@@ -44,6 +44,10 @@ fn every_seed_is_accepted_or_refused() {
     assert_eq!(accepted("trace", text(checks::trace)), (3, 10));
     assert_eq!(accepted("scenario", text(checks::scenario)), (10, 15));
     assert_eq!(accepted("scenario", text(checks::run)), (8, 15));
+    let record = checks::record::Spoiled::new();
+    assert!(record.whole().all(|octets| record.read(&octets)));
+    assert!(!record.read(b"") && !record.read(b"\x04{}"));
+    accepted("record", |octets| record.read(octets));
 }
 
 /// One thing done to octets: so many are taken away somewhere, and something stands there instead.
@@ -117,6 +121,14 @@ proptest! {
     #[test]
     fn a_bent_ets_option(octets in bent("ets")) {
         checks::ets(&octets);
+    }
+
+    #[test]
+    fn a_bent_record(octets in bent("record")) {
+        thread_local! {
+            static RECORD: checks::record::Spoiled = checks::record::Spoiled::new();
+        }
+        RECORD.with(|record| record.read(&octets));
     }
 
     #[test]

@@ -21,13 +21,16 @@ mod packet;
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 /// The readers, by the names of their fuzz targets.
-const READERS: [Reader; 5] = [
+const READERS: [Reader; 6] = [
     ("ets", "ets", |octets| checks::ets(octets)),
     ("packet", "ets", |octets| {
         packet::classify(octets, true);
         packet::classify(octets, false);
         packet::Tcp::read(octets);
         true
+    }),
+    ("record", "record", |octets| {
+        RECORD.with(|record| record.read(octets))
     }),
     ("trace", "trace", |octets| {
         checks::trace(&String::from_utf8_lossy(octets))
@@ -39,6 +42,11 @@ const READERS: [Reader; 5] = [
         checks::run(&String::from_utf8_lossy(octets))
     }),
 ];
+
+thread_local! {
+    /// Each thread spoils its own.
+    static RECORD: checks::record::Spoiled = checks::record::Spoiled::new();
+}
 
 /// Inputs that a thread takes at once.
 const BATCH: u64 = 64;
@@ -62,10 +70,14 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
         .join(folder);
     let mut files: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
     files.sort_by_key(fs::DirEntry::path);
-    let corpus: Vec<Vec<u8>> = files
+    let mut corpus: Vec<Vec<u8>> = files
         .iter()
         .map(|file| fs::read(file.path()))
         .collect::<io::Result<_>>()?;
+    if name == "record" {
+        // As it is written today, beside what is kept.
+        RECORD.with(|record| corpus.extend(record.whole()));
+    }
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..threads {
