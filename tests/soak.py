@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import importlib.util
+import json
 import os
 import re
 import shutil
@@ -22,16 +24,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "soak.md"
-FUZZ = ("ets", "golden", "packet", "run", "scenario", "trace")
+FUZZ = ("ets", "golden", "packet", "record", "run", "scenario", "trace")
+#: Readers in Python that `fuzz/readers.py` fuzzes.
+PYTHON = ("transperf", "mahimahi", "claim", "case", "ledger", "manifest", "run", "http")
 #: Inputs for each reader in Rust: together 10^8.
-BENDS = {"ets": 6e7, "packet": 3e7, "trace": 8e6, "scenario": 1.5e6, "run": 5e5}
-#: What mutants are made of: the package, and its files.
+BENDS = {"ets": 6e7, "packet": 3e7, "trace": 8e6, "scenario": 1.5e6, "run": 4e5, "record": 1e5}
+#: What mutants are made of: files, and packages whose tests may kill them, their own first.
 MUTANTS = (
-    ("paceline-congestion", "crates/congestion/src/**"),
-    ("paceline-recovery", "crates/recovery/src/**"),
-    ("paceline-path", "crates/path/src/queue/**"),
-    ("paceline-record", "crates/record/src/{metrics,fairness}.rs"),
+    ("crates/congestion/src/**", ("paceline-congestion", "paceline-conformance")),
+    ("crates/recovery/src/**", ("paceline-recovery",)),
+    ("crates/path/src/queue/**", ("paceline-path",)),
+    ("crates/record/src/{metrics,fairness,aggregate,rounds}.rs", ("paceline-record",)),
 )
+#: Parts in which mutants are tried: each once, until the code changes.
+SHARDS = 64
 
 
 class LackingError(Exception):
@@ -135,37 +141,91 @@ def fuzzers(seed: int, scale: float) -> Iterator[Row]:
     """The readers in Rust, with libFuzzer."""
     if shutil.which("cargo-fuzz") is None:
         raise LackingError("cargo-fuzz")
+    limits = (
+        f"-seed={seed % 2**32}",
+        f"-max_total_time={many(1800, scale)}",
+        "-rss_limit_mb=4096",
+        "-print_final_stats=1",
+    )
     for target in FUZZ:
-        seeds = {"run": "fuzz/seeds/scenario", "golden": "conformance/linux-bbr/v3"}
+        seeds = {"run": "fuzz/seeds/scenario", "packet": "fuzz/seeds/ets"}
         folders = [f"fuzz/corpus/{target}", seeds.get(target, f"fuzz/seeds/{target}")]
         (ROOT / folders[0]).mkdir(parents=True, exist_ok=True)
         folders = [folder for folder in folders if (ROOT / folder).is_dir()]
-        limits = (
-            f"-seed={seed % 2**32}",
-            f"-max_total_time={many(1800, scale)}",
-            "-rss_limit_mb=4096",
-        )
         fuzz = ("cargo", "+nightly", "fuzz", "run", "--sanitizer", "none", target, *folders)
         done = call(*fuzz, "--", *limits)
         ran = re.findall(r"Done (\d+) runs in (\d+) second", done.said)
         told = f"{ran[-1][0]} executions in {ran[-1][1]} s" if ran else done.last
         yield f"`{target}`, libFuzzer", told, done.code == 0
+    if importlib.util.find_spec("atheris") is None:
+        raise LackingError("atheris")
+    for reader in PYTHON:
+        corpus = f"fuzz/corpus/py-{reader}"
+        (ROOT / corpus).mkdir(parents=True, exist_ok=True)
+        done = call(sys.executable, "fuzz/readers.py", reader, corpus, *limits, PYTHONPATH="tests")
+        ran = re.findall(r"Done (\d+) (?:runs|in)|number_of_executed_units: (\d+)", done.said)
+        told = f"{max(ran[-1])} executions" if ran else done.last
+        yield f"`{reader}`, atheris", told, done.code == 0
 
 
 def mutants(seed: int, scale: float) -> Iterator[Row]:
-    """Mutants of controllers, recovery, queues and metrics."""
+    """Mutants of controllers, recovery, queues and metrics, part by part."""
     if shutil.which("cargo-mutants") is None:
         raise LackingError("cargo-mutants")
-    for package, files in MUTANTS:
-        # A shard of them when there is less time.
-        shard = ("--shard", f"{seed % round(1 / scale)}/{round(1 / scale)}") if scale < 1 else ()
-        out = f"target/mutants/{package}"
-        done = call(
-            *("cargo", "mutants", "--package", package, "--file", files, "--jobs", "1"),
-            *("--minimum-test-timeout", "120", "--output", out, "--colors", "never", *shard),
-        )
-        # A survivor is no failure: docs/soak.md has its reason, or it needs a test.
-        yield f"mutants of `{files}`", done.last, done.code in (0, 2, 3)
+    accepted = survivors()
+    for files, packages in MUTANTS:
+        missed, tried, well = set(), 0, True
+        shards = range(max(1, round(SHARDS * min(scale, 1.0))))
+        for shard in ((seed + nth) % SHARDS for nth in shards):
+            out = ROOT / "target" / "mutants" / packages[0] / str(shard)
+            if not is_done(out):
+                well &= mutate(files, packages, shard, out)
+            missed |= unplaced(out / "mutants.out" / "missed.txt")
+            tried += len(json.loads((out / "mutants.out" / "mutants.json").read_text()))
+        fresh = sorted(missed - accepted)
+        told = f"{tried} tried in {len(shards)} of {SHARDS} parts, {len(missed)} survived"
+        if fresh:
+            told += f"; without a reason below: {', '.join(f'`{each}`' for each in fresh)}"
+        yield f"mutants of `{files}`", told, well and not fresh
+
+
+def mutate(files: str, packages: tuple[str, ...], shard: int, out: Path) -> bool:
+    """Try a part of the mutants of some files."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    tests = (option for package in packages for option in ("--test-package", package))
+    done = call(
+        *("cargo", "mutants", "--package", packages[0], "--file", files, *tests),
+        *("--shard", f"{shard}/{SHARDS}", "--sharding", "round-robin"),
+        *("--minimum-test-timeout", "120", "--output", str(out), "--colors", "never"),
+    )
+    # Survivors and time-outs are results.
+    if done.code in (0, 2, 3):
+        (out / "done").write_text(head())
+    return done.code in (0, 2, 3)
+
+
+def is_done(out: Path) -> bool:
+    """Whether a part of the mutants has been tried with the code as it is."""
+    done = out / "done"
+    return done.is_file() and done.read_text() == head()
+
+
+def head() -> str:
+    """Return what tells one state of the crates from another."""
+    command = ("git", "rev-parse", "HEAD:crates")
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def unplaced(file: Path) -> set[str]:
+    """Return mutants as `crates/.../sums.rs: replace < with <= in add_repeatedly`: lines move."""
+    return {re.sub(r":\d+:\d+:", ":", line.strip()) for line in file.read_text().splitlines()}
+
+
+def survivors() -> set[str]:
+    """Return the mutants that may survive; the page has a row with the reason of each."""
+    rows = re.findall(r"^\| `(crates/[^`]+)` \| .+ \|$", PAGE.read_text(), re.MULTILINE)
+    return {row.replace("\\|", "|") for row in rows}
 
 
 PARTS: dict[str, Callable[[int, float], Iterator[Row]]] = {
