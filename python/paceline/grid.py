@@ -63,13 +63,17 @@ class Grid:
         """Return the seed of a run."""
         return self.seeds[run % len(self.seeds)]
 
-    def place(self, point: int) -> tuple[str, ...]:
-        """Return the name of a point along each axis."""
-        names = []
+    def at(self, point: int) -> tuple[Point, ...]:
+        """Return where a point is along each axis."""
+        places = []
         for axis in reversed(self.axes):
             point, nth = divmod(point, len(axis.points))
-            names.append(axis.points[nth].name)
-        return tuple(reversed(names))
+            places.append(axis.points[nth])
+        return tuple(reversed(places))
+
+    def place(self, point: int) -> tuple[str, ...]:
+        """Return the name of a point along each axis."""
+        return tuple(place.name for place in self.at(point))
 
 
 def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:

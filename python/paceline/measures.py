@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -31,6 +31,12 @@ def higher_is_better(name: str) -> bool:
     """Return which way a metric is better, as its definition says; `KeyError` for no metric."""
     flow = of_flow(name)
     return _better()[("flow", flow[1]) if flow else ("run", name)] == "higher"
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return the names that no metric has."""
+    split = ((name, of_flow(name)) for name in names)
+    return [n for n, flow in split if (("flow", flow[1]) if flow else ("run", n)) not in _better()]
 
 
 def value(summary: Mapping[str, Any], name: str) -> float | None:

@@ -70,6 +70,16 @@ def quantity(name: str, value: float | None) -> str:
     return text if text == NONE or scale.unit in ("ratio", "count") else f"{text} {scale.unit}"
 
 
+_SUFFIXES = ("_ratio", "_bps", "_ns", "_bytes", "_count")
+
+
+def plain(name: str) -> str:
+    """Return a metric's name without its unit, in words: ``rtt_p50_ns`` is ``rtt p50``."""
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name.replace("_", " ")
+
+
 _SIZES = {
     "B": 1,
     **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},

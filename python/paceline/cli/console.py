@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -37,6 +38,19 @@ def styled(text: str, style: str) -> Text:
     return Text(visible(text), style)
 
 
+def _text(cell: Any) -> str:
+    return cell.plain if isinstance(cell, Text) else visible(str(cell))
+
+
+def _records(heads: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Text]:
+    """Yield the rows of a table one under the other: each cell behind its column's name."""
+    wide = max(map(len, heads))
+    for row in rows:
+        for head, cell in zip(heads, row, strict=True):
+            yield Text(f"{head:<{wide}}  {' '.join(_text(cell).split())}", overflow="fold")
+        yield Text("")
+
+
 class _Plain(Console):
     """A console to which every text is text: no markup, no emoji, nothing that is obeyed."""
 
@@ -44,6 +58,7 @@ class _Plain(Console):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
+        objects = tuple(self._fitted(o) if isinstance(o, Table) else o for o in objects)
         if not self.stderr:
             with streams.output():
                 super().print(*objects, **options)
@@ -51,6 +66,21 @@ class _Plain(Console):
         # Where messages cannot be said, the work goes on and its exit code tells.
         with suppress(OSError):
             super().print(*objects, **options)
+
+    def _fitted(self, table: Table) -> Any:
+        """Return a table without lines where nobody looks, and as a list if it is too wide."""
+        if not self.is_terminal:
+            table.box = None
+        heads = [_text(column.header) for column in table.columns]
+        rows = list(zip(*(list(column.cells) for column in table.columns), strict=True))
+        widths = [
+            max(len(word) for cell in cells for word in (_text(cell).split() or [""]))
+            for cells in zip(heads, *rows, strict=True)
+        ]
+        if sum(widths) + 2 * len(widths) <= self.width or not rows:
+            return table
+        # A word that is broken cannot be read, nor found.
+        return Group(*([table.title] if table.title else []), *_records(heads, rows))
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -60,9 +90,12 @@ class _Plain(Console):
 
 
 def stdout() -> Console:
-    """Return a console for data. Without a terminal the width is fixed, so that output is too."""
+    """Return a console for data. Without a terminal it is as wide as COLUMNS says, or as always."""
     console = _Plain()
-    return console if console.is_terminal else _Plain(width=WIDTH)
+    if console.is_terminal:
+        return console
+    said = os.environ.get("COLUMNS", "")
+    return _Plain(width=int(said) if said.isdecimal() and int(said) > 0 else WIDTH)
 
 
 def stderr() -> Console:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from paceline import _paceline, memory
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
+from paceline.measures import unknown
 from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
 from paceline.reading import read_text
@@ -82,6 +84,18 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
             )
         pairs.append((key.strip(), value.strip()))
     return pairs
+
+
+def known_metrics(names: Iterable[str]) -> None:
+    """See, before any work, that metrics are called so."""
+    for name in unknown(names):
+        metrics = [d["name"] for d in _paceline.metrics() if d["scope"] == "run" or "." in name]
+        flow, _, metric = name.rpartition(".")
+        near = nearest(metric, metrics)
+        hint = "`paceline list metrics` lists them"
+        if near:
+            hint = f"did you mean {f'{flow}.{near}' if flow else near}? {hint}"
+        raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
 
 
 def scenario_failure(error: ScenarioError) -> Failure:
@@ -199,6 +213,11 @@ def read_run(folder: str) -> Run:
         inside = _runs_below(path)
         hint = f"name one of them, for example {inside[0]}" if inside else None
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
+    if path.is_file():
+        is_scenario = path.suffix == ".toml"
+        what = "a scenario" if is_scenario else "a file"
+        hint = f"`paceline run {folder}` makes a run" if is_scenario else "name a run's folder"
+        raise Failure("not-a-run", f"{folder} is {what}, and no run", hint=hint, file=folder)
     if not path.exists():
         hint = did_you_mean(folder, _runs_below(Path("runs")), "`paceline run FILE` makes one")
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)

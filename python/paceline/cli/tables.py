@@ -7,7 +7,7 @@ from typing import Any
 from paceline.cli import console
 from paceline.measures import FEWEST, alike
 from paceline.names import visible
-from paceline.quantities import number, quantity, scale_of
+from paceline.quantities import number, plain, quantity, scale_of
 from paceline.show.tables import emulation_rows
 
 #: The columns of the table of flows, of those that a run has.
@@ -20,15 +20,6 @@ FLOW_COLUMNS = {
     "rto_count": "RTOs",
     "completion_ns": "Completed in",
 }
-
-_SUFFIXES = ("_ratio", "_bps", "_ns", "_bytes", "_count")
-
-
-def plain(name: str) -> str:
-    """Return a metric's name without its unit, in words: ``rtt_p50_ns`` is ``rtt p50``."""
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name.replace("_", " ")
 
 
 def middle(value: Any) -> float | None:

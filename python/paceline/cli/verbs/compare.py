@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import _paceline
-from paceline.cli import console
+from paceline import store
+from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import plain
 from paceline.errors import NotARunError
 from paceline.measures import FEWEST
 from paceline.names import did_you_mean
-from paceline.quantities import NONE, quantity
+from paceline.quantities import NONE, plain, quantity
 from paceline.study import compare as study
-from paceline.study.compare import Finding, Incomparable, Subject, differing, read, unknown
+from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
+from paceline.study.sweep import Sweep
 
 _ORDER = ("worse", "better", "untested", "unclear", "lost", "gained", "same")
 
@@ -36,6 +36,9 @@ def _tolerance(_: object, value: float) -> None:
 class Options:
     """What the command line says."""
 
+    by: Annotated[
+        str | None, Parameter(help="Which value of this key is better, in one sweep?")
+    ] = None
     metrics: Annotated[
         list[str] | None,
         Parameter(name="--metric", negative="", help="Only these metrics. Default: all."),
@@ -59,11 +62,12 @@ class Options:
     help_epilogue=examples(
         "compare runs/before runs/after",
         "compare runs/before-sweep runs/after-sweep --metric goodput_bps --markdown",
+        "compare runs/buffers-sweep --by flows.0.cc",
     )
 )
 def compare(
     old: Annotated[str, Parameter(help="A folder: a run, repeats of one, or a sweep.")],
-    new: Annotated[str, Parameter(help="What is held against it.")],
+    new: Annotated[str | None, Parameter(help="What is held against it.")] = None,
     /,
     *,
     options: Options = Options(),
@@ -71,9 +75,17 @@ def compare(
     """Hold one result against another: same, better or worse, and how sure.
 
     Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
+
+    With `--by`, the values of a key that one sweep varies are held against the first of them. What
+    else the sweep varies pairs them: each of those points counts once, as the mean of its seeds.
     """
     limit_memory(options.memory)
-    _known(options.metrics or ())
+    files.known_metrics(options.metrics or ())
+    if (new is None) == (options.by is None):
+        message = "compare takes two folders, or one sweep and --by KEY"
+        raise Failure("usage", message, hint="`paceline compare --help` shows both")
+    if new is None:
+        return _by(old, options)
     before, after = _read(old), _read(new)
     try:
         findings = study.compare(
@@ -106,18 +118,92 @@ def compare(
             }
         )
     else:
-        chosen = [f for f in findings if options.everything or f.verdict != "same"]
-        chosen.sort(key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
         text = _markdown if options.markdown else _table
-        text(old, new, chosen, [_summary(counts, options), *notes])
+        text(old, new, _chosen(findings, options), [_summary(counts, options), *notes])
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
-def _known(metrics: Sequence[str]) -> None:
-    for name in unknown(metrics):
-        metrics = [d["name"] for d in _paceline.metrics()]
-        hint = did_you_mean(name, metrics, "`paceline list metrics` lists them")
-        raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
+def _by(folder: str, options: Options) -> Exit:
+    """Say which value of a key is better: a sentence, a picture, and then rows."""
+    from paceline.show.figure import write
+    from paceline.study.compare.picture import draw
+
+    key = options.by or ""
+    try:
+        sweep = Sweep.read(folder)
+        first, *others = split(sweep, key).values()
+    except NotARunError as error:
+        hint = "name the folder that `paceline sweep` wrote"
+        raise Failure("not-a-run", str(error), hint=hint, file=folder) from None
+    except KeyError:
+        known = [key for axis in sweep.grid.axes for key in axis.keys]
+        hint = did_you_mean(key, known, f"it varies {', '.join(known)}")
+        raise Failure("unknown-key", f"{folder} does not vary {key!r}", hint=hint) from None
+    said = []
+    for other in others:
+        findings = study.compare(
+            first,
+            other,
+            options.metrics or (),
+            tolerance=options.tolerance / 100,
+            correction=options.correction,
+        )
+        sentence = _sentence(first, other, findings, options.metrics or sweep.metrics)
+        place = sweep.folder / f"{store.readable(f'{key}-{other.name}-against-{first.name}')}.png"
+        with store.writing(place) as fresh:
+            write(
+                draw(f"{sweep.scenario}: {other.name} against {first.name}", findings), fresh, "png"
+            )
+        said.append((other, findings, sentence, place))
+    if options.json:
+        console.say_json(
+            {
+                "by": key,
+                "sweep": folder,
+                "comparisons": [
+                    {
+                        "old": first.name,
+                        "new": other.name,
+                        "sentence": sentence,
+                        "picture": str(place),
+                        "findings": [finding.as_json() for finding in findings],
+                    }
+                    for other, findings, sentence, place in said
+                ],
+            }
+        )
+        return Exit.OK
+    for other, findings, sentence, place in said:
+        console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
+        notes = [_summary(Counter(finding.verdict for finding in findings), options)]
+        text = _markdown if options.markdown else _table
+        text(first.name, other.name, _chosen(findings, options), notes)
+    return Exit.OK
+
+
+def _sentence(
+    old: Subject, new: Subject, findings: Sequence[Finding], metrics: Sequence[str]
+) -> str:
+    """Say in one sentence what a comparison has found."""
+    told: dict[str, list[str]] = {}
+    for finding in (f for f in findings if f.metric in metrics):
+        change = finding.change
+        by = "" if change is None or math.isinf(change) else f" ({100 * change:+.3g} %)"
+        word = finding.verdict if finding.verdict in ("better", "worse", "same") else "unclear"
+        told.setdefault(word, []).append(plain(finding.metric) + by * (word != "same"))
+    order = {"better": "better in", "worse": "worse in", "same": "the same in", "unclear": ""}
+    parts = [
+        f"{how} {', '.join(told[word])}" for word, how in order.items() if how and word in told
+    ]
+    if "unclear" in told:
+        parts.append(f"not surely other in {', '.join(told['unclear'])}")
+    count = max((min(finding.counts) for finding in findings), default=0)
+    return f"{new.name} against {old.name}, over {count} pairs: {'; '.join(parts)}."
+
+
+def _chosen(findings: Sequence[Finding], options: Options) -> list[Finding]:
+    chosen = [f for f in findings if options.everything or f.verdict != "same"]
+    return sorted(chosen, key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
 
 
 def _read(name: str) -> Subject:

@@ -178,7 +178,8 @@ class Batch:
         out = self.options.out
         if out is None:
             seeds = f"{self.seed}to{self.seeds[-1]}" if self.repeats > 1 else str(self.seed)
-            name = store.run_name(self.plan.name, self._settings(), seeds, key)
+            what = f"{self.plan.name}-compare" if self.plan.compare else self.plan.name
+            name = store.run_name(what, self._settings(), seeds, key)
             return store.find(Path("runs") / name, kind, key, anew=anew)
         # One file with --out writes right there; several write below.
         place = out / f"{store.readable(self.plan.name)}-{self.seed}" if below else out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,10 +18,9 @@ from paceline.batch.processes import on_processes
 from paceline.cli import console, files
 from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, Set, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import plain
 from paceline.errors import ScenarioError
 from paceline.measures import FEWEST, alike, value
-from paceline.quantities import quantity
+from paceline.quantities import plain, quantity
 from paceline.runs import Progress
 from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
@@ -146,6 +145,7 @@ def sweep(
     Parquet data set and a picture of each metric, the same bytes whoever ran it.
     """
     limit_memory(options.memory)
+    files.known_metrics(options.metrics or ())
     text = files.read_scenario(file)
     try:
         plan = Plan.read(
@@ -165,6 +165,9 @@ def sweep(
     store.claim(out, "sweep", None if options.fresh else plan.key())
     whole = Sweep.read(out) if (out / NAME).is_file() and not options.fresh else None
     live = None
+    if whole is not None:
+        # All metrics are there, whichever were looked at before.
+        whole = replace(whole, metrics=plan.metrics)
     if whole is None:
         whole, live = _execute(plan, out, options)
     elif not options.quiet:

@@ -10,7 +10,7 @@ from typing import Any
 from paceline.errors import PacelineError
 from paceline.measures import higher_is_better
 from paceline.study.compare.statistics import Difference, benjamini_hochberg, holm, paired, unpaired
-from paceline.study.compare.subjects import Subject, Values, read, unknown
+from paceline.study.compare.subjects import Subject, Values, read, split
 
 __all__ = [
     "CORRECTIONS",
@@ -20,7 +20,7 @@ __all__ = [
     "compare",
     "differing",
     "read",
-    "unknown",
+    "split",
 ]
 
 CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
 from paceline.errors import NotARunError
-from paceline.measures import alike, of_flow, value
+from paceline.measures import alike, value
 from paceline.reading import read_json, read_toml
 from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import Sweep
 
-#: Values of a metric by seed.
-Values = dict[int, float]
+#: Values of a metric by what pairs them: a seed, or the place along axes.
+Values = dict[Any, float]
 
 _SEED = re.compile(r"seed-\d+")
 
@@ -26,8 +26,9 @@ class Subject:
     """One side of a comparison."""
 
     name: str
-    #: By point, what each run says of itself, by its seed; a single run has one point without name.
-    points: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
+    #: By point, what each run says of itself, by what pairs it; a single run has one point without
+    #: name.
+    points: dict[str, dict[Any, dict[str, Any]]] = field(default_factory=dict)
     #: By point, what its scenario sets, by key; of flows, links and events without their numbers.
     settings: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
@@ -130,28 +131,72 @@ def _without_seed(point: str) -> str:
 
 
 def _sweep(sweep: Sweep) -> Subject:
-    subject = Subject(str(sweep.folder))
+    """Return a sweep with each of its points."""
+    return _side(sweep, str(sweep.folder), range(len(sweep.grid)), range(len(sweep.grid.axes)))
+
+
+def split(sweep: Sweep, key: str) -> dict[str, Subject]:
+    """Return a sweep as a side for each value of a key; `KeyError` if it does not vary that.
+
+    What else it varies pairs them: at each of those points a side has the mean of its seeds. Where
+    it varies nothing else, the seeds do.
+    """
     grid = sweep.grid
+    axis = next((n for n, axis in enumerate(grid.axes) if key in (axis.name, *axis.keys)), None)
+    if axis is None:
+        raise KeyError(key)
+    runs: dict[str, list[int]] = {}
+    for run in range(len(grid)):
+        runs.setdefault(grid.place(grid.point_of(run))[axis], []).append(run)
+    others = [n for n in range(len(grid.axes)) if n != axis]
+    return {name: _side(sweep, name, those, (), others) for name, those in runs.items()}
+
+
+def _side(
+    sweep: Sweep,
+    name: str,
+    runs: Iterable[int],
+    axes: Iterable[int],
+    paired: Sequence[int] = (),
+) -> Subject:
+    """Return runs of a sweep: a point for each place along some axes, paired along others."""
+    subject = Subject(name)
+    grid, wanted, axes = sweep.grid, set(runs), list(axes)
     flows: dict[int, list[dict[str, Any]]] = {}
     for flow in sweep.flows.iter_rows(named=True):
         flows.setdefault(flow["run"], []).append(flow)
+    found: dict[str, dict[Any, list[dict[str, Any]]]] = {}
     for row in sweep.runs.iter_rows(named=True):
+        if row["run"] not in wanted:
+            continue
+        places = grid.at(grid.point_of(row["run"]))
+        told = (pair for n in axes for pair in places[n].overrides)
+        point = ", ".join(f"{key} = {text}" for key, text in told)
+        unit = tuple(places[n].name for n in paired) or grid.seed_of(row["run"])
         run = {"metrics": row, "flows": flows.get(row["run"], [])}
-        pairs = grid.points[grid.point_of(row["run"])]
-        point = ", ".join(f"{key} = {text}" for key, text in pairs)
-        subject.points.setdefault(point, {})[grid.seed_of(row["run"])] = run
+        found.setdefault(point, {}).setdefault(unit, []).append(run)
+    for point, units in found.items():
+        subject.points[point] = {unit: _mean(runs) for unit, runs in units.items()}
     settings = _settings(sweep.folder / "scenario.toml")
     settings |= {key: [text] for key, text in sweep.overrides}
     subject.settings = dict.fromkeys(subject.points, settings)
     return subject
 
 
-def unknown(metrics: Iterable[str]) -> list[str]:
-    """Return the names that no metric has."""
-    known = {(d["scope"], d["name"]) for d in _paceline.metrics()}
-    wrong = []
-    for name in metrics:
-        flow = of_flow(name)
-        if (("flow", flow[1]) if flow else ("run", name)) not in known:
-            wrong.append(name)
-    return wrong
+def _mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what runs say together: of each metric the mean of where it is defined."""
+    if len(runs) == 1:
+        return runs[0]
+    flows = zip(*(run["flows"] for run in runs), strict=False)
+    return {
+        "metrics": _means([run["metrics"] for run in runs]),
+        "flows": [_means(same) for same in flows],
+    }
+
+
+def _means(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    values = {
+        name: [row[name] for row in rows if isinstance(row.get(name), int | float)]
+        for name in rows[0]
+    }
+    return {name: sum(v) / len(v) if v else None for name, v in values.items()}

@@ -1,0 +1,43 @@
+"""A comparison as a picture: how much each metric has changed, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from paceline.quantities import plain as words
+from paceline.show.figure import SETTINGS, literal
+from paceline.show.palette import NEUTRAL, QUANTITIES
+from paceline.study.compare import Finding
+
+_COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
+
+
+def draw(title: str, findings: Sequence[Finding]) -> Figure:
+    """Draw the change of each metric in per cent of the old value, with its 95 % interval."""
+    shown = [f for f in findings if f.change is not None and math.isfinite(f.change)]
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(SETTINGS)
+        figure = Figure(figsize=(6.4, 0.24 * len(shown) + 1.1), layout="constrained", dpi=150)
+        FigureCanvasAgg(figure)
+        figure.suptitle(title, fontsize=9, x=0.01, ha="left")
+        axes = figure.subplots()
+        axes.axvline(0, color=NEUTRAL, linewidth=0.8)
+        for row, finding in enumerate(shown):
+            colour = _COLOURS.get(finding.verdict, NEUTRAL)
+            found, scale = finding.difference, 100 / abs(finding.old or 1)
+            if found is not None and found.low is not None and found.high is not None:
+                axes.plot([found.low * scale, found.high * scale], [row, row], color=colour)
+            axes.plot([100 * (finding.change or 0.0)], [row], "o", color=colour, markersize=4)
+        names = [f"{words(finding.metric)} ({finding.verdict})" for finding in shown]
+        axes.set_yticks(range(len(shown)), names)
+        axes.invert_yaxis()
+        # A metric that was next to nothing does not take the others' room.
+        axes.set_xscale("symlog", linthresh=10)
+        axes.set_xlabel("change (%), with its 95 % interval")
+    return literal(figure)

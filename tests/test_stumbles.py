@@ -1,0 +1,132 @@
+"""What a new user stumbles over: each says what is wrong and what would be right, or just works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import SCENARIO, Command
+from paceline.cli import console
+from paceline.study.compare import compare, split
+from paceline.study.sweep import Plan, execute
+
+SWEEP = (
+    SCENARIO
+    + """
+[sweep]
+seeds = 2
+[sweep.over]
+flows.0.cc = ["bbr3", "reno"]
+path.queue.size = ["1 bdp", "2 bdp", "4 bdp"]
+"""
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.toml"
+    path.write_text(SWEEP)
+    return path
+
+
+def test_a_metric_of_no_name_is_said_before_anything_runs(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    for metric, near in (
+        ("goodput", "goodput_bps"),
+        ("flows[0].godput_bps", "flows[0].goodput_bps"),
+    ):
+        result = cli("sweep", file, "--metric", metric)
+        assert result.returncode == 2
+        assert f"no metric is called {metric!r}" in result.stderr
+        assert f"did you mean {near}?" in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_finished_sweep_shows_another_metric_without_running(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    assert cli("sweep", file, "--out", "s").returncode == 0
+    changed = (tmp_path / "s" / "sweep.json").stat().st_mtime_ns
+    result = cli("sweep", file, "--out", "s", "--metric", "rtt_p99_ns", "--json")
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert "engine" not in said
+    assert said["metrics"] == ["rtt_p99_ns"]
+    assert (tmp_path / "s" / "rtt_p99_ns.png").exists()
+    assert (tmp_path / "s" / "sweep.json").stat().st_mtime_ns == changed
+
+
+def test_which_is_better_is_asked_of_one_sweep(cli: Command, file: Path, tmp_path: Path) -> None:
+    assert cli("sweep", file, "--out", "s").returncode == 0
+    result = cli("compare", "s", "--by", "flows.0.cc", "--metric", "goodput_bps", "--all")
+    assert result.returncode == 0, result.stderr
+    first, second, *_ = result.stdout.splitlines()
+    assert first.startswith("reno against bbr3, over 3 pairs: ")
+    assert first.count(".") >= 1
+    assert second == "Picture: s/flows.0.cc-reno-against-bbr3.png"
+    assert (tmp_path / "s" / "flows.0.cc-reno-against-bbr3.png").read_bytes()[:4] == b"\x89PNG"
+    found = json.loads(cli("compare", "s", "--by", "flows.0.cc", "--json").stdout)
+    assert found["comparisons"][0]["new"] == "reno"
+    wrong = cli("compare", "s", "--by", "flows.0.c")
+    assert (wrong.returncode, "did you mean flows.0.cc?" in wrong.stderr) == (2, True)
+    assert cli("compare", "s").returncode == 2
+    assert cli("compare", "s", "s", "--by", "flows.0.cc").returncode == 2
+
+
+def test_pairs_are_points_with_the_mean_of_their_seeds(file: Path, tmp_path: Path) -> None:
+    sweep = execute(Plan.read(file.read_text(), str(file)), tmp_path / "s")
+    sides = split(sweep, "flows.0.cc")
+    assert list(sides) == ["bbr3", "reno"]
+    (units,) = sides["bbr3"].points.values()
+    assert list(units) == [("1 bdp",), ("2 bdp",), ("4 bdp",)]
+    rows = sweep.runs.filter(sweep.runs["flows.0.cc"] == "bbr3")
+    by_hand = rows.filter(rows["path.queue.size"] == "2 bdp")["goodput_bps"].mean()
+    assert units[("2 bdp",)]["metrics"]["goodput_bps"] == by_hand
+    (finding,) = compare(sides["bbr3"], sides["reno"], ["goodput_bps"])
+    assert (finding.counts, finding.paired) == ((3, 3), True)
+    # With nothing else that is varied, the seeds pair.
+    alone = Plan.read(file.read_text().replace('"1 bdp", "2 bdp", "4 bdp"', '"1 bdp"'), "x.toml")
+    one = split(execute(alone, tmp_path / "t"), "path.queue.size")
+    assert [len(points) for points in one["1 bdp"].points.values()] == [2]
+
+
+def test_a_scenario_where_a_run_is_wanted_is_named(cli: Command, file: Path) -> None:
+    for verb in ("report", "sequence"):
+        result = cli(verb, file)
+        assert result.returncode == 2
+        assert f"{file} is a scenario, and no run" in result.stderr
+        assert f"`paceline run {file}` makes a run" in result.stderr
+
+
+def test_a_scenario_that_is_imported_is_named(cli: Command, file: Path) -> None:
+    result = cli("import", file)
+    assert result.returncode == 2
+    assert f"{file} is a scenario already" in result.stderr
+    assert f"`paceline run {file}` runs it" in result.stderr
+
+
+def test_comparisons_of_controllers_do_not_have_the_name_of_a_run(cli: Command, file: Path) -> None:
+    file.write_text(SCENARIO)
+    one = json.loads(cli("run", file, "--json").stdout)["out"]
+    compared = ("--set", 'run.compare=["bbr3", "reno"]')
+    several = json.loads(cli("run", file, *compared, "--json").stdout)["out"]
+    assert one.startswith("runs/x-3-")
+    assert "x-compare" in several
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = ["utilisation", "retransmitted", "Expectations", "draft-ietf-ccwg-bbr-06"]
+    table = console.table("Metric", *names[:3], title="A title", left=1)
+    table.add_row("goodput variation", *names[1:])
+    console.stdout().print(table)
+    said = capsys.readouterr().out
+    assert all(name in said for name in names)
+    assert max(map(len, said.splitlines())) <= width
+    assert not any("\u2500" <= character <= "\u257f" for character in said)
