@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs reference web capi miri clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -100,6 +100,24 @@ web: ## Check and build the page's TypeScript into the package (needs Node.js an
 	  echo "hint: only a change of web/ needs it; install Node.js 20 or newer" >&2; exit 1; }
 	npm --prefix web ci --silent
 	npm --prefix web run --silent build
+
+miri: | tools ## Look for undefined behaviour where there is unsafe code (needs nightly Rust with Miri)
+	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
+	  cargo +nightly miri test --package paceline-capi --package paceline-plugin --tests
+
+# The version of the C interface is that of the library's name.
+CAPI := target/capi
+capi: | tools ## The controllers as a C library, static and shared, with its headers and pkg-config, into target/capi
+	cargo rustc --quiet --release --package paceline-capi --crate-type staticlib
+	cargo rustc --quiet --release --package paceline-capi --crate-type cdylib -- -C link-arg=-Wl,-soname,libpaceline.so.1
+	@install -d $(CAPI)/include $(CAPI)/lib/pkgconfig
+	@install -m 644 include/*.h $(CAPI)/include
+	@install -m 644 target/release/libpaceline_capi.a $(CAPI)/lib/libpaceline.a
+	@install -m 755 target/release/libpaceline_capi.so $(CAPI)/lib/libpaceline.so.1
+	@strip --strip-debug $(CAPI)/lib/libpaceline.a $(CAPI)/lib/libpaceline.so.1
+	@ln -sf libpaceline.so.1 $(CAPI)/lib/libpaceline.so
+	@sed 's/@VERSION@/$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)/' crates/capi/paceline.pc.in > $(CAPI)/lib/pkgconfig/paceline.pc
+	@echo $(CAPI)
 
 clean: ## Remove what the targets above made, runs excepted
 	rm -rf $(VENV) target web/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis

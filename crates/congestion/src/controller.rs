@@ -185,6 +185,21 @@ pub enum RecoveryWindow {
     Controller,
 }
 
+/// What a controller decides: the answers of [`Controller`]'s functions of these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is documented where it is asked for")]
+pub struct Outputs {
+    pub cwnd: Bytes,
+    pub pacing_rate: Option<Rate>,
+    pub send_quantum: Bytes,
+    pub ssthresh: Option<Bytes>,
+    pub round_count: u64,
+    pub recovery_window: RecoveryWindow,
+    pub marks_app_limited: bool,
+    pub pacer_below: bool,
+    pub ecn: Ecn,
+}
+
 /// What a controller says of itself: scenarios, listings and the reference take it from here.
 pub trait Described {
     /// What a scenario may set.
@@ -293,6 +308,22 @@ pub trait Controller {
     /// The codepoint wanted on data packets.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
+    }
+
+    /// All that a transport acts on, at once. It changes by an event, and by [`on_send`](Self::on_send)
+    /// only if nothing was in flight.
+    fn outputs(&self) -> Outputs {
+        Outputs {
+            cwnd: self.cwnd(),
+            pacing_rate: self.pacing_rate(),
+            send_quantum: self.send_quantum(),
+            ssthresh: self.ssthresh(),
+            round_count: self.round_count(),
+            recovery_window: self.recovery_window(),
+            marks_app_limited: self.marks_app_limited(),
+            pacer_below: self.pacer_below(),
+            ecn: self.ecn(),
+        }
     }
 
     /// The state of its state machine, by the source's name (`ProbeBW_UP`, `SlowStart`).

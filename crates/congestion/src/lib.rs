@@ -37,7 +37,7 @@ mod window;
 mod words;
 
 pub use controller::{
-    Ack, CaState, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent,
+    Ack, CaState, Config, Controller, Described, Ecn, Lost, Outputs, RecoveryWindow, Sent,
 };
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Field, Quantity, Rng, Value, options};

@@ -172,6 +172,7 @@ macro_rules! dispatch {
             fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited()),* } }
             fn pacer_below(&self) -> bool { match self { $(Self::$variant(c) => c.pacer_below()),* } }
             fn ecn(&self) -> $crate::Ecn { match self { $(Self::$variant(c) => c.ecn()),* } }
+            fn outputs(&self) -> $crate::Outputs { match self { $(Self::$variant(c) => c.outputs()),* } }
             fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase()),* } }
             fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count()),* } }
             fn visit_state(&self, visit: &mut dyn FnMut(&'static str, $crate::Value)) {

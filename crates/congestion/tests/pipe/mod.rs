@@ -7,46 +7,61 @@ use paceline_congestion::{
 use paceline_units::{Bytes, Duration, Instant};
 
 const MSS: u32 = 1448;
+const RTT: Duration = Duration::from_millis(50);
 
-pub struct Pipe {
-    controller: AnyController,
+pub struct Pipe<C> {
+    controller: C,
     delivery: Delivery,
     ring: Vec<PacketState>,
     next: usize,
     now: Instant,
     gap: Duration,
-    rtt: Duration,
 }
 
-impl Pipe {
-    /// `flight` packets of round trip, 50 ms long.
+/// What a controller of the pipe is made with.
+pub fn config() -> Config {
+    Config {
+        mss: MSS,
+        initial_window: Bytes::new(10 * u64::from(MSS)),
+        seed: 1,
+        now: Instant::ZERO,
+        srtt: Some(RTT),
+        has_selective_acks: true,
+    }
+}
+
+impl Pipe<AnyController> {
+    #[allow(dead_code, reason = "one benchmark brings its own")]
+    /// `flight` packets of round trip, with the controller of this name.
     pub fn new(name: &str, flight: usize) -> Self {
-        let rtt = Duration::from_millis(50);
-        let config = Config {
-            mss: MSS,
-            initial_window: Bytes::new(10 * u64::from(MSS)),
-            seed: 1,
-            now: Instant::ZERO,
-            srtt: Some(rtt),
-            has_selective_acks: true,
-        };
-        let controller = build(name, &config, &[]).unwrap_or_else(|error| panic!("{error:?}"));
+        let controller = build(name, &config(), &[]).unwrap_or_else(|error| panic!("{error:?}"));
+        Pipe::with(controller, flight)
+    }
+}
+
+impl<C: Controller> Pipe<C> {
+    /// `flight` packets of round trip, 50 ms long.
+    pub fn with(controller: C, flight: usize) -> Self {
         let mut pipe = Self {
             controller,
             delivery: Delivery::default(),
             ring: Vec::with_capacity(flight),
             next: 0,
             now: Instant::ZERO,
-            gap: rtt / flight as u64,
-            rtt,
+            gap: RTT / flight as u64,
         };
-        pipe.delivery.on_rtt(rtt);
+        pipe.delivery.on_rtt(RTT);
         for sent in 0..flight {
             let packet = pipe.send(sent as u64);
             pipe.ring.push(packet);
             pipe.now += pipe.gap;
         }
         pipe
+    }
+
+    #[allow(dead_code, reason = "only one benchmark looks")]
+    pub fn controller(&self) -> &C {
+        &self.controller
     }
 
     fn send(&mut self, in_flight: u64) -> PacketState {
@@ -64,7 +79,7 @@ impl Pipe {
     pub fn step(&mut self, packets: u32) {
         let flight = self.ring.len() as u64;
         self.now += self.gap * u64::from(packets);
-        let mut rtt = self.rtt;
+        let mut rtt = RTT;
         for _ in 0..packets {
             let packet = self.ring[self.next];
             rtt = self.now.since(packet.send_time);
@@ -102,7 +117,7 @@ impl Pipe {
                 + Bytes::new((flight - u64::from(packets)) * mss),
             rtt: Some(rtt),
             srtt: rtt,
-            min_rtt: self.rtt,
+            min_rtt: RTT,
             cwnd_limited: true,
             ca_state: CaState::Open,
             una_advanced: true,

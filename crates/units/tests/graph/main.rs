@@ -22,6 +22,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("experiment", LIBRARIES),
     ("simulator", ENGINE),
     ("emulator", ENGINE),
+    ("capi", &["units", "congestion"]),
+    ("plugin", &["units", "congestion", "capi"]),
     ("python", BINDINGS),
     ("soak", SOAK),
 ];
@@ -192,6 +194,30 @@ fn files_of_a_crate_form_no_circle() {
         ));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Where there may be `unsafe`: the emulator's system calls, and what crosses the C boundary.
+const UNSAFE: &[&str] = &["capi", "emulator", "plugin"];
+
+#[test]
+fn unsafe_code_is_where_it_may_be_and_says_why() {
+    let mut others = BTreeSet::new();
+    for name in dependencies().keys() {
+        let manifest = root().join("crates").join(name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).expect("UTF-8");
+        // The workspace's own lints forbid it, which no file of a crate can take back.
+        if !manifest.contains("[lints]\nworkspace = true\n") {
+            assert!(
+                manifest.contains("undocumented_unsafe_blocks = \"deny\""),
+                "{name}"
+            );
+            others.insert(name.clone());
+        }
+    }
+    let allowed: BTreeSet<String> = UNSAFE.iter().map(|name| String::from(*name)).collect();
+    assert_eq!(others, allowed);
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("UTF-8");
+    assert!(workspace.contains("[workspace.lints.rust]\nunsafe_code = \"forbid\"\n"));
 }
 
 mod made_up {

@@ -1,0 +1,18 @@
+//! Congestion controllers behind a C header.
+//!
+//! `include/paceline_controller.h` is written from this crate: the [`types`] that cross the boundary, a
+//! [`paceline_controller`](types::paceline_controller) for each controller, and the delivery-rate sampler
+//! of [`delivery`]. Memory is the caller's; nothing is allocated and nothing is global. `paceline-plugin`
+//! takes controllers of others in by the same header.
+//!
+//! A function that is called against its contract (a null pointer, a state that was not made) is undefined
+//! behaviour, as in C. Wrong numbers are not: they lead to wrong decisions, no further. Should a function
+//! panic all the same, the process aborts.
+
+pub mod delivery;
+mod events;
+mod table;
+mod text;
+pub mod types;
+
+pub use table::{paceline_controller_find, paceline_controller_get};

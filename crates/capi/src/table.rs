@@ -1,0 +1,372 @@
+//! Our controllers behind the table.
+
+use core::ffi::{c_char, c_void};
+use core::fmt::Write;
+use core::mem::{align_of, size_of};
+
+use paceline_congestion::options::OptionValue;
+use paceline_congestion::{
+    AnyController, Config, Controller, ControllerSpec, Quantity, Recipe, Value, controllers, recipe,
+};
+use paceline_units::{Bytes, Instant};
+
+use crate::events::signals;
+use crate::text::{Message, value};
+use crate::types::*;
+
+/// The most options that one call of `init` may set.
+const MAX_OPTIONS: usize = 64;
+
+/// Fills `out` with the `index`-th controller, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
+///
+/// A library of controllers defines this function. `paceline-plugin` looks for it in what it loads; this library
+/// defines it for ours.
+///
+/// # Safety
+/// `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn paceline_controller_get(
+    index: usize,
+    out: *mut paceline_controller,
+    out_size: usize,
+) -> u32 {
+    if out.is_null() || !out.is_aligned() {
+        return PACELINE_BAD_POINTER;
+    }
+    let Some(spec) = controllers().get(index) else {
+        return PACELINE_NOT_FOUND;
+    };
+    let size = size_of::<paceline_controller>().min(out_size);
+    let mut table = table(spec);
+    table.table_size = size as u32;
+    // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
+    unsafe {
+        (&raw const table)
+            .cast::<u8>()
+            .copy_to(out.cast::<u8>(), size)
+    };
+    PACELINE_OK
+}
+
+/// Fills `out` with the controller called `name`, which a zero ends: `PACELINE_NOT_FOUND` if there is none.
+///
+/// # Safety
+/// `name` is text ended by a zero; `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn paceline_controller_find(
+    name: *const c_char,
+    out: *mut paceline_controller,
+    out_size: usize,
+) -> u32 {
+    if name.is_null() {
+        return PACELINE_BAD_POINTER;
+    }
+    // SAFETY: by this function's contract.
+    let name = unsafe { core::ffi::CStr::from_ptr(name) }.to_bytes();
+    match controllers()
+        .iter()
+        .position(|spec| spec.name.as_bytes() == name)
+    {
+        // SAFETY: by this function's contract.
+        Some(index) => unsafe { paceline_controller_get(index, out, out_size) },
+        None => PACELINE_NOT_FOUND,
+    }
+}
+
+fn table(spec: &'static ControllerSpec) -> paceline_controller {
+    paceline_controller {
+        abi_version: PACELINE_ABI_VERSION,
+        table_size: 0,
+        name: paceline_string::of(spec.name),
+        summary: paceline_string::of(spec.summary),
+        source: paceline_string::of(spec.source),
+        context: core::ptr::from_ref(spec).cast(),
+        state_size: size_of::<AnyController>(),
+        state_align: align_of::<AnyController>(),
+        option: Some(option),
+        phase_name: Some(phase_name),
+        field: Some(field),
+        init: Some(init),
+        on_send: Some(on_send),
+        on_idle_restart: Some(on_idle_restart),
+        on_loss: Some(on_loss),
+        on_ack: Some(on_ack),
+        on_recovery_enter: Some(on_recovery_enter),
+        on_recovery_exit: Some(on_recovery_exit),
+        on_timeout: Some(on_timeout),
+        on_spurious: Some(on_spurious),
+        on_mss: Some(on_mss),
+        outputs: Some(outputs),
+        phase: Some(phase),
+        values: Some(values),
+    }
+}
+
+/// # Safety
+/// `controller` is a table of ours, whole.
+unsafe fn spec(controller: *const paceline_controller) -> &'static ControllerSpec {
+    // SAFETY: by this function's contract; `table` put the description there.
+    unsafe { &*(*controller).context.cast::<ControllerSpec>() }
+}
+
+/// # Safety
+/// `out` is writable.
+unsafe fn give<T>(found: Option<T>, out: *mut T) -> u32 {
+    match found {
+        Some(_) if out.is_null() => PACELINE_BAD_POINTER,
+        Some(found) => {
+            // SAFETY: by this function's contract.
+            unsafe { out.write(found) };
+            PACELINE_OK
+        }
+        None => PACELINE_NOT_FOUND,
+    }
+}
+
+unsafe extern "C" fn option(
+    controller: *const paceline_controller,
+    index: usize,
+    out: *mut paceline_option_info,
+) -> u32 {
+    // SAFETY: by the contract of the table.
+    unsafe {
+        let found = (spec(controller).option)(index).map(|option| paceline_option_info {
+            name: paceline_string::of(option.name),
+            about: paceline_string::of(option.doc),
+        });
+        give(found, out)
+    }
+}
+
+unsafe extern "C" fn phase_name(
+    controller: *const paceline_controller,
+    index: usize,
+    out: *mut paceline_string,
+) -> u32 {
+    // SAFETY: by the contract of the table.
+    unsafe {
+        let found = spec(controller)
+            .phases
+            .get(index)
+            .map(|name| paceline_string::of(name));
+        give(found, out)
+    }
+}
+
+unsafe extern "C" fn field(
+    controller: *const paceline_controller,
+    index: usize,
+    out: *mut paceline_field,
+) -> u32 {
+    let (mut at, mut found) = (0, None);
+    // SAFETY: by the contract of the table.
+    let spec = unsafe { spec(controller) };
+    (spec.visit_fields)(&mut |field| {
+        if at == index {
+            found = Some(paceline_field {
+                name: paceline_string::of(field.name),
+                quantity: quantity(field.quantity),
+            });
+        }
+        at += 1;
+    });
+    // SAFETY: by the contract of the table.
+    unsafe { give(found, out) }
+}
+
+fn quantity(quantity: Quantity) -> u32 {
+    match quantity {
+        Quantity::Bytes => PACELINE_BYTES,
+        Quantity::Rate => PACELINE_BITS_PER_SECOND,
+        Quantity::Duration => PACELINE_NANOSECONDS,
+        Quantity::Gain => PACELINE_MILLIONTHS,
+        Quantity::Packets => PACELINE_PACKETS,
+        Quantity::Count => PACELINE_COUNT,
+        Quantity::Flag => PACELINE_FLAG,
+    }
+}
+
+unsafe extern "C" fn init(
+    controller: *const paceline_controller,
+    state: *mut c_void,
+    config: *const paceline_config,
+    options: *const paceline_option,
+    option_count: usize,
+    message: *mut c_char,
+    message_size: usize,
+) -> u32 {
+    // SAFETY: by the contract of the table.
+    let mut message = unsafe { Message::at(message, message_size) };
+    let state = state.cast::<AnyController>();
+    if state.is_null() || !state.is_aligned() || config.is_null() {
+        return refuse(
+            &mut message,
+            PACELINE_BAD_POINTER,
+            format_args!(
+                "no state, no configuration, or a state not aligned to {} bytes",
+                align_of::<AnyController>()
+            ),
+        );
+    }
+    // SAFETY: by the contract of the table.
+    let (spec, signals, config) = unsafe {
+        (
+            spec(controller),
+            signals((*config).signals),
+            Config::from(&*config),
+        )
+    };
+    if config.mss == 0 || config.initial_window == Bytes::ZERO {
+        let why = format_args!("`mss_bytes` and `initial_window_bytes` have to be above zero");
+        return refuse(&mut message, PACELINE_BAD_CONFIG, why);
+    }
+    let options = match option_count {
+        0 => &[],
+        // SAFETY: by the contract of the table.
+        _ => unsafe { core::slice::from_raw_parts(options, option_count) },
+    };
+    // SAFETY: by the contract of the table.
+    let Some(recipe) = (unsafe { with_options(spec, options, &mut message) }) else {
+        return PACELINE_BAD_OPTION;
+    };
+    if let Err(unmet) = recipe.check(signals) {
+        return refuse(&mut message, PACELINE_UNMET, format_args!("{unmet}"));
+    }
+    // SAFETY: `state` is aligned, and by the contract of the table writable.
+    unsafe { state.write(recipe.build(&config)) };
+    PACELINE_OK
+}
+
+fn refuse(message: &mut Message<'_>, status: u32, why: core::fmt::Arguments<'_>) -> u32 {
+    // What does not fit is left out; writing does not fail.
+    let _ = message.write_fmt(why);
+    status
+}
+
+/// The controller with `options`; none if one of them is refused, and `message` says why.
+///
+/// # Safety
+/// The texts of `options` can be read.
+unsafe fn with_options(
+    spec: &ControllerSpec,
+    options: &[paceline_option],
+    message: &mut Message<'_>,
+) -> Option<Recipe> {
+    if options.len() > MAX_OPTIONS {
+        let _ = write!(message, "more than {MAX_OPTIONS} options");
+        return None;
+    }
+    let mut values = [("", OptionValue::Flag(false)); MAX_OPTIONS];
+    for (place, option) in values.iter_mut().zip(options) {
+        // SAFETY: by this function's contract.
+        let (name, text) = unsafe { (option.name.text(), option.value.text()) };
+        let (Some(name), Some(text)) = (name, text) else {
+            let _ = write!(message, "an option that is not UTF-8");
+            return None;
+        };
+        let Some(info) = spec.options().find(|info| info.name == name) else {
+            let _ = write!(message, "`{}` has no option `{name}`", spec.name);
+            return None;
+        };
+        let Some(value) = value(info.kind, text) else {
+            let _ = write!(message, "`{name}` is {}, not `{text}`", info.kind);
+            return None;
+        };
+        *place = (info.name, value);
+    }
+    recipe(spec.name, values.get(..options.len())?).ok()
+}
+
+/// # Safety
+/// `state` was made by `init`, and nobody else uses it during the call.
+unsafe fn controller<'s>(state: *mut c_void) -> &'s mut AnyController {
+    // SAFETY: by this function's contract.
+    unsafe { &mut *state.cast::<AnyController>() }
+}
+
+unsafe extern "C" fn on_send(state: *mut c_void, sent: *const paceline_sent) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_send(&(&*sent).into()) }
+}
+
+unsafe extern "C" fn on_idle_restart(state: *mut c_void, now_ns: u64) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_idle_restart(Instant::from_nanos(now_ns)) }
+}
+
+unsafe extern "C" fn on_loss(state: *mut c_void, lost: *const paceline_lost) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_loss(&(&*lost).into()) }
+}
+
+unsafe extern "C" fn on_ack(state: *mut c_void, ack: *const paceline_ack) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_ack(&(&*ack).into()) }
+}
+
+unsafe extern "C" fn on_recovery_enter(state: *mut c_void, now_ns: u64, in_flight_bytes: u64) {
+    let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_recovery_enter(now, in_flight) }
+}
+
+unsafe extern "C" fn on_recovery_exit(state: *mut c_void, now_ns: u64) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_recovery_exit(Instant::from_nanos(now_ns)) }
+}
+
+unsafe extern "C" fn on_timeout(state: *mut c_void, now_ns: u64, in_flight_bytes: u64) {
+    let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_timeout(now, in_flight) }
+}
+
+unsafe extern "C" fn on_spurious(state: *mut c_void, now_ns: u64, delivered_bytes: u64) {
+    let (now, delivered) = (Instant::from_nanos(now_ns), Bytes::new(delivered_bytes));
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_spurious(now, delivered) }
+}
+
+unsafe extern "C" fn on_mss(state: *mut c_void, mss_bytes: u32) {
+    // SAFETY: by the contract of the table.
+    unsafe { controller(state).on_mss(mss_bytes) }
+}
+
+unsafe extern "C" fn outputs(state: *const c_void, out: *mut paceline_outputs) {
+    // SAFETY: by the contract of the table.
+    unsafe { out.write((&(*state.cast::<AnyController>()).outputs()).into()) }
+}
+
+unsafe extern "C" fn phase(state: *const c_void, out: *mut paceline_string) {
+    // SAFETY: by the contract of the table.
+    unsafe {
+        out.write(paceline_string::of(
+            (*state.cast::<AnyController>()).phase(),
+        ))
+    }
+}
+
+unsafe extern "C" fn values(state: *const c_void, values: *mut u64, count: usize) {
+    // SAFETY: by the contract of the table.
+    let controller = unsafe { &*state.cast::<AnyController>() };
+    let mut index = 0;
+    controller.visit_state(&mut |_, value| {
+        if index < count {
+            // SAFETY: `values` has room for `count`.
+            unsafe { values.add(index).write(number(value)) };
+        }
+        index += 1;
+    });
+}
+
+/// A value in the unit of its quantity.
+fn number(value: Value) -> u64 {
+    match value {
+        Value::Bytes(volume) => volume.get(),
+        Value::Rate(rate) => rate.bps(),
+        Value::Duration(span) => span.as_nanos(),
+        Value::Gain(gain) => gain.millionths().into(),
+        Value::Packets(count) | Value::Count(count) => count,
+        Value::Flag(flag) => flag.into(),
+    }
+}

@@ -1,0 +1,261 @@
+//! A controller of a library as one of ours.
+
+use std::ffi::c_char;
+use std::fmt;
+use std::sync::Arc;
+
+use paceline_capi::types::*;
+use paceline_congestion::{
+    Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value,
+};
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
+
+use crate::state::State;
+use crate::{PluginError, Spec};
+
+/// What the phase is called if the controller names one that its table does not have.
+const UNDECLARED: &str = "undeclared";
+
+/// The longest message of a refusal.
+const MESSAGE: usize = 512;
+
+/// A controller of a library.
+#[derive(Clone)]
+pub struct Foreign {
+    spec: Arc<Spec>,
+    state: State,
+    /// What it decided after the last event.
+    outputs: paceline_outputs,
+}
+
+impl fmt::Debug for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Foreign")
+            .field("name", &self.spec.name)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Foreign {
+    /// A new instance, with options as a scenario writes them: `("startup_pacing_gain", "2.89")`.
+    ///
+    /// # Errors
+    /// If the controller refuses the configuration or an option, or needs a signal that is not given.
+    pub fn build(
+        spec: &Arc<Spec>,
+        config: &Config,
+        signals: Signals,
+        options: &[(&str, &str)],
+    ) -> Result<Self, PluginError> {
+        let options: Vec<paceline_option> = options
+            .iter()
+            .map(|(name, value)| paceline_option {
+                name: string(name),
+                value: string(value),
+            })
+            .collect();
+        let state = State::new(spec.layout);
+        let mut message = [0u8; MESSAGE];
+        let status = spec.table.init.map_or(PACELINE_BAD_POINTER, |init| {
+            // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
+            // has ended; the message ends within its room.
+            unsafe {
+                init(
+                    &raw const spec.table,
+                    state.place(),
+                    &paceline_config::of(config, signals),
+                    options.as_ptr(),
+                    options.len(),
+                    message.as_mut_ptr().cast::<c_char>(),
+                    message.len(),
+                )
+            }
+        });
+        if status != PACELINE_OK {
+            let length = message.iter().position(|byte| *byte == 0);
+            let said = message.get(..length.unwrap_or(MESSAGE)).unwrap_or_default();
+            let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
+            return Err(PluginError::Refused {
+                controller: spec.name,
+                message: match said.is_empty() {
+                    true => format!("status {status}, without a reason"),
+                    false => said,
+                },
+            });
+        }
+        let mut foreign = Self {
+            spec: Arc::clone(spec),
+            state,
+            outputs: paceline_outputs::default(),
+        };
+        foreign.decide();
+        Ok(foreign)
+    }
+
+    /// What it says of itself.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Asks what it decides now.
+    fn decide(&mut self) {
+        if let Some(outputs) = self.spec.table.outputs {
+            // SAFETY: `init` made the state; there is room for the outputs, which any numbers are.
+            unsafe { outputs(self.state.place(), &raw mut self.outputs) };
+        }
+    }
+}
+
+/// Tells the library an event, if it wants it; whether it did.
+macro_rules! tell {
+    ($foreign:ident.$event:ident($($argument:expr),*)) => {
+        $foreign.spec.table.$event.is_some_and(|event| {
+            // SAFETY: `init` made the state, nobody else uses it, and what is pointed to lives until the call has ended.
+            unsafe { event($foreign.state.place(), $($argument),*) };
+            true
+        })
+    };
+}
+
+impl Controller for Foreign {
+    fn on_send(&mut self, sent: &Sent) {
+        // By the contract nothing changes else.
+        if tell!(self.on_send(&sent.into())) && sent.in_flight == Bytes::ZERO {
+            self.decide();
+        }
+    }
+
+    fn on_idle_restart(&mut self, now: Instant) {
+        if tell!(self.on_idle_restart(now.as_nanos())) {
+            self.decide();
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Lost) {
+        if tell!(self.on_loss(&loss.into())) {
+            self.decide();
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if tell!(self.on_ack(&ack.into())) {
+            self.decide();
+        }
+    }
+
+    fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes) {
+        if tell!(self.on_recovery_enter(now.as_nanos(), in_flight.get())) {
+            self.decide();
+        }
+    }
+
+    fn on_recovery_exit(&mut self, now: Instant) {
+        if tell!(self.on_recovery_exit(now.as_nanos())) {
+            self.decide();
+        }
+    }
+
+    fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
+        if tell!(self.on_timeout(now.as_nanos(), in_flight.get())) {
+            self.decide();
+        }
+    }
+
+    fn on_spurious(&mut self, now: Instant, delivered: Bytes) {
+        if tell!(self.on_spurious(now.as_nanos(), delivered.get())) {
+            self.decide();
+        }
+    }
+
+    fn on_mss(&mut self, mss: u32) {
+        if tell!(self.on_mss(mss)) {
+            self.decide();
+        }
+    }
+
+    fn cwnd(&self) -> Bytes {
+        Bytes::new(self.outputs.cwnd_bytes)
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        let rate = self.outputs.pacing_rate_bps;
+        (rate != PACELINE_NONE).then(|| Rate::from_bps(rate))
+    }
+
+    fn send_quantum(&self) -> Bytes {
+        Bytes::new(self.outputs.send_quantum_bytes)
+    }
+
+    fn ssthresh(&self) -> Option<Bytes> {
+        (self.outputs.has_ssthresh != 0).then(|| Bytes::new(self.outputs.ssthresh_bytes))
+    }
+
+    fn recovery_window(&self) -> RecoveryWindow {
+        match self.outputs.uses_prr {
+            0 => RecoveryWindow::Controller,
+            _ => RecoveryWindow::Prr,
+        }
+    }
+
+    fn marks_app_limited(&self) -> bool {
+        self.outputs.marks_app_limited != 0
+    }
+
+    fn pacer_below(&self) -> bool {
+        self.outputs.pacer_below != 0
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.outputs.codepoint()
+    }
+
+    fn phase(&self) -> &'static str {
+        let mut name = paceline_string::EMPTY;
+        if let Some(phase) = self.spec.table.phase {
+            // SAFETY: `init` made the state, and there is room for the name.
+            unsafe { phase(self.state.place(), &raw mut name) };
+        }
+        // SAFETY: a name lives as long as its library, which is never unloaded.
+        let name = unsafe { name.text::<'static>() };
+        let declared = self.spec.phases.iter().find(|phase| name == Some(**phase));
+        declared.copied().unwrap_or(UNDECLARED)
+    }
+
+    fn round_count(&self) -> u64 {
+        self.outputs.round_count
+    }
+
+    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+        let mut numbers = vec![0; self.spec.fields.len()];
+        if let Some(values) = self.spec.table.values {
+            // SAFETY: `init` made the state, and there is room for as many values as it is told.
+            unsafe { values(self.state.place(), numbers.as_mut_ptr(), numbers.len()) };
+        }
+        for (Field { name, quantity }, number) in self.spec.fields.iter().zip(numbers) {
+            visit(name, value(*quantity, number));
+        }
+    }
+}
+
+fn value(quantity: Quantity, number: u64) -> Value {
+    match quantity {
+        Quantity::Bytes => Value::Bytes(Bytes::new(number)),
+        Quantity::Rate => Value::Rate(Rate::from_bps(number)),
+        Quantity::Duration => Value::Duration(Duration::from_nanos(number)),
+        Quantity::Gain => Value::Gain(Gain::from_millionths(
+            u32::try_from(number).unwrap_or(u32::MAX),
+        )),
+        Quantity::Packets => Value::Packets(number),
+        Quantity::Count => Value::Count(number),
+        Quantity::Flag => Value::Flag(number != 0),
+    }
+}
+
+/// `text` for the time of a call.
+fn string(text: &str) -> paceline_string {
+    paceline_string {
+        data: text.as_ptr().cast(),
+        length: text.len(),
+    }
+}

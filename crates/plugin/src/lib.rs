@@ -1,0 +1,22 @@
+//! Controllers of others, loaded from a shared library.
+//!
+//! A library defines `paceline_controller_get` of `include/paceline_controller.h`. [`Library::open`] runs its code
+//! in this process, with all of this process's rights: there is no way to check what it does. A [`Foreign`]
+//! controller is a [`Controller`](paceline_congestion::Controller) like ours, and equally fast but for the calls
+//! across the boundary.
+
+mod error;
+mod foreign;
+mod library;
+mod spec;
+mod state;
+
+pub use error::PluginError;
+pub use foreign::Foreign;
+pub use library::Library;
+pub use spec::Spec;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
