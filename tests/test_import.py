@@ -296,6 +296,7 @@ def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: st
         ("bw = " + "(" * 250 + "1" + ")" * 250, "not Python", 1),
         ("bw = " + "-" * 3000 + "1", "", None),
         ("bw = " + "[" * 90_000, "not Python", None),
+        ("bw = " + "-" * 50_000 + "1", "nested too deeply", None),
         ("dur = lambda exp: " + "+".join("1" * 300) + "\n" + BASE, "in each other", 1),
         ("x.y" + ".y" * 300 + " = 1", "in each other", 1),
         ("bw = [" + "1," * 1_000_000 + "]", "longer than", None),

@@ -137,7 +137,9 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
         raise ImportFailedError(
             f"not Python: {error.msg.partition(';')[0]}", error.lineno
         ) from None
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError):
+        raise ImportFailedError("not Python that can be read: it is nested too deeply") from None
+    except ValueError as error:
         raise ImportFailedError(f"not Python: {error}") from None
     _shallow(tree)
     found: dict[str, list[Setting]] = {}
