@@ -28,7 +28,10 @@ FUZZ = ("ets", "golden", "packet", "record", "run", "scenario", "trace")
 #: Readers in Python that `fuzz/readers.py` fuzzes.
 PYTHON = ("transperf", "mahimahi", "claim", "case", "ledger", "manifest", "run", "http")
 #: Inputs for each reader in Rust: together 10^8.
-BENDS = {"ets": 6e7, "packet": 3e7, "trace": 8e6, "scenario": 1.5e6, "run": 4e5, "record": 1e5}
+BENDS = {
+    **{"ets": 6e7, "packet": 3e7, "trace": 7e6, "golden": 1e6},
+    **{"scenario": 1.5e6, "run": 4e5, "record": 1e5},
+}
 #: What mutants are made of: files, and packages whose tests may kill them, their own first.
 MUTANTS = (
     ("crates/congestion/src/**", ("paceline-congestion", "paceline-conformance")),
@@ -149,7 +152,8 @@ def fuzzers(seed: int, scale: float) -> Iterator[Row]:
     )
     for target in FUZZ:
         seeds = {"run": "fuzz/seeds/scenario", "packet": "fuzz/seeds/ets"}
-        folders = [f"fuzz/corpus/{target}", seeds.get(target, f"fuzz/seeds/{target}")]
+        seeded = seeds.get(target, f"fuzz/seeds/{target}")
+        folders = [f"fuzz/corpus/{target}", f"fuzz/found/{target}", seeded]
         (ROOT / folders[0]).mkdir(parents=True, exist_ok=True)
         folders = [folder for folder in folders if (ROOT / folder).is_dir()]
         fuzz = ("cargo", "+nightly", "fuzz", "run", "--sanitizer", "none", target, *folders)

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io, panic, thread};
 
+use paceline_conformance::{Version, read_trace, replay};
 use paceline_units::Rng;
 
 #[path = "../../../fuzz/src/lib.rs"]
@@ -21,8 +22,16 @@ mod packet;
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 /// The readers, by the names of their fuzz targets.
-const READERS: [Reader; 6] = [
+const READERS: [Reader; 7] = [
     ("ets", "ets", |octets| checks::ets(octets)),
+    ("golden", "golden", |octets| {
+        let trace = read_trace(octets);
+        trace.is_ok_and(|trace| {
+            Version::ALL
+                .into_iter()
+                .any(|version| replay(version, &trace).is_ok())
+        })
+    }),
     ("packet", "ets", |octets| {
         packet::classify(octets, true);
         packet::classify(octets, false);
@@ -56,6 +65,16 @@ pub fn names() -> Vec<&'static str> {
     READERS.iter().map(|(name, ..)| *name).collect()
 }
 
+/// What the files of a folder below `fuzz` hold, in the order of their names.
+fn files(folder: &str) -> io::Result<Vec<Vec<u8>>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fuzz")
+        .join(folder);
+    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    files.sort_by_key(fs::DirEntry::path);
+    files.iter().map(|file| fs::read(file.path())).collect()
+}
+
 /// Gives a reader `count` inputs, those of the seeds `seed` and up; what it panics at is written to `out`. Returns how many
 /// there were.
 ///
@@ -65,15 +84,8 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
     let known = READERS.iter().find(|(known, ..)| *known == name);
     let (_, folder, read) =
         known.ok_or_else(|| io::Error::other(format!("no reader is called {name}")))?;
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/seeds")
-        .join(folder);
-    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
-    files.sort_by_key(fs::DirEntry::path);
-    let mut corpus: Vec<Vec<u8>> = files
-        .iter()
-        .map(|file| fs::read(file.path()))
-        .collect::<io::Result<_>>()?;
+    let mut corpus = files(&format!("seeds/{folder}"))?;
+    corpus.extend(files(&format!("found/{name}"))?);
     if name == "record" {
         // As it is written today, beside what is kept.
         RECORD.with(|record| corpus.extend(record.whole()));
@@ -147,4 +159,30 @@ fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
         octets.splice(at..end, given);
     }
     octets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What libFuzzer has reached most of a reader with.
+    #[test]
+    fn what_fuzzers_have_found_is_read_or_refused() {
+        for (name, folder, read) in READERS {
+            let found = files(&format!("found/{name}")).expect("what was found");
+            let seeds = files(&format!("seeds/{folder}")).expect("the seeds");
+            assert!(!found.is_empty() && !seeds.is_empty(), "{name}");
+            for octets in found.iter().chain(&seeds) {
+                read(octets);
+            }
+        }
+    }
+
+    #[test]
+    fn inputs_are_bent_and_given_to_every_reader() {
+        let out = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for name in names() {
+            assert_eq!(bend(name, 1, 200, 2, out).expect("a folder"), 0, "{name}");
+        }
+    }
 }

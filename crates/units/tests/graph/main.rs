@@ -51,6 +51,7 @@ const SOAK: &[&str] = &[
     "scenario",
     "record",
     "recovery",
+    "conformance",
     "experiment",
     "simulator",
     "emulator",
