@@ -499,6 +499,7 @@ values = {{ {query} }}
         ("known = [0.5", 'known = ["x"', "number"),
         ('id = "S2"', 'id = "S1"', "already"),
         ('measured = "mean(deep', 'measured = "mean((deep', "never closed"),
+        ('measured = "mean(deep', f'measured = "{"(" * 9000}mean(deep', "too many nested"),
     ],
 )
 def test_a_wrong_file_is_said_where(
@@ -511,6 +512,7 @@ def test_a_wrong_file_is_said_where(
         load(claims)
     assert "s.toml" in str(error.value)
     assert said in str(error.value)
+    assert len(str(error.value)) < 1000
     assert cli("claims", "--list").returncode == 2
 
 

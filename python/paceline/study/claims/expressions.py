@@ -25,7 +25,11 @@ from paceline.study.claims.quantity import (
 
 
 class ExpressionError(ValueError):
-    """An expression is not one, or names what is not there."""
+    """An expression cannot be read, or has no value; as much of it is shown as a message holds."""
+
+    def __init__(self, message: str) -> None:
+        most = 500
+        super().__init__(message if len(message) <= most else f"{message[:most]} ...")
 
 
 class Flows(NamedTuple):
@@ -44,9 +48,10 @@ class Place(NamedTuple):
     @classmethod
     def read(cls, text: str) -> Place:
         """Read one, as it stands in an expression."""
+        tree = _parse(text)
         try:
-            return _place(ast.parse(text.strip(), mode="eval").body)
-        except (SyntaxError, QuantityError) as error:
+            return _place(tree)
+        except QuantityError as error:
             raise ExpressionError(f"{text!r}: {error}") from error
 
 
@@ -84,17 +89,22 @@ _REDUCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
 _GROUPS = ("flows", "cc", "label")
 
 
+def _parse(text: str) -> ast.expr:
+    """Return the syntax tree of an expression; nothing of it is executed."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        # Python's parser calls too deep a nesting a lack of memory.
+        reason = error.msg if isinstance(error, SyntaxError) else "cannot be read"
+        raise ExpressionError(f"{reason}: {text!r}") from error
+
+
 class Expression:
     """An expression that has been read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        try:
-            self._tree = ast.parse(text.strip(), mode="eval").body
-        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-            # Python's parser calls too deep a nesting a lack of memory.
-            reason = error.msg if isinstance(error, SyntaxError) else "cannot be read"
-            raise ExpressionError(f"{text!r}: {reason}") from error
+        self._tree = _parse(text)
 
     def uses(self) -> set[tuple[str, str | None, str]]:
         """Return what it takes from cases: case, `flows`, `cc`, `label` or none, metric."""

@@ -69,7 +69,11 @@ def read(folder: Path) -> Subject:
             _schema(run["schema"])
             seed = int(run["seed"])
             _check(run["metrics"], *run["flows"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except KeyError as error:
+            raise NotARunError(f"{path} is not of a run: it has no {error}") from error
+        except TypeError as error:
+            raise NotARunError(f"{path} is not of a run: it has other values") from error
+        except (OSError, ValueError) as error:
             raise NotARunError(f"{path} is not of a run: {error}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
         name = _without_seed(point)
