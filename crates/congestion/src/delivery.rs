@@ -224,6 +224,16 @@ impl Delivery {
 mod tests {
     use super::*;
 
+    /// Section 2.2: `C.delivered` counts spurious retransmissions too.
+    #[test]
+    fn what_arrives_again_counts_as_delivered() {
+        let mut delivery = Delivery::default();
+        let token = delivery.on_send(Instant::ZERO, 1000, Bytes::ZERO);
+        delivery.on_delivered(Instant::from_nanos(1), &token, 0, false);
+        delivery.on_repeated(Bytes::new(700));
+        assert_eq!(delivery.delivered(), Bytes::new(1700));
+    }
+
     /// Discarded packets are waited for by nobody: neither the mark nor the volumes.
     #[test]
     fn what_is_discarded_does_not_keep_a_flow_application_limited() {

@@ -208,3 +208,10 @@ fn the_instantaneous_response_forgets() {
         "a round without marks reduces nothing"
     );
 }
+
+/// A half of [`ONE`] is 500,000 millionths.
+#[test]
+fn fractions_are_shown_in_millionths() {
+    assert_eq!(shown(ONE / 2), Gain::from_millionths(500_000));
+    assert_eq!(shown(ONE), Gain::from_millionths(1_000_000));
+}

@@ -226,3 +226,11 @@ fn two_packets_are_the_least_and_bursts_are_short() {
     let flow = Flow::new(100, ms(10), &[]);
     assert_eq!(flow.cc.pacing_rate(), Some(Rate::from_bps(160_000_000)));
 }
+
+#[test]
+fn the_threshold_is_in_bytes() {
+    let flow = Flow::avoiding(40, ms(50), &[]);
+    assert_eq!(flow.cc.ssthresh(), Some(Bytes::new(40_000)));
+    let flow = Flow::new(40, ms(50), &[]);
+    assert_eq!(flow.cc.ssthresh(), Some(Bytes::INFINITE));
+}

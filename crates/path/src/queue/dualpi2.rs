@@ -367,6 +367,10 @@ mod tests {
         near(alpha, 0.15);
         near(beta, 3.0);
         near(dual().config.most_classic(), 0.25);
+        // A third of 30 ms is less than the target.
+        let mut queue = dual();
+        queue.config.rtt_max = Duration::from_millis(30);
+        assert_eq!(queue.config.controller().0, Duration::from_millis(10));
     }
 
     /// By hand, a packet that comes at 0 and stays: at 15 ms the delay is 15 ms, so p' = 0.15 x 0 +
