@@ -29,8 +29,13 @@ FUZZ = ("ets", "golden", "packet", "record", "run", "scenario", "trace")
 PYTHON = ("transperf", "mahimahi", "claim", "case", "ledger", "manifest", "run", "http")
 #: Inputs for each reader in Rust: together 10^8.
 BENDS = {
-    **{"ets": 6e7, "packet": 3e7, "trace": 7e6, "golden": 1e6},
-    **{"scenario": 1.5e6, "run": 4e5, "record": 1e5},
+    "ets": 6e7,
+    "packet": 3e7,
+    "trace": 7e6,
+    "scenario": 1.5e6,
+    "golden": 1e6,
+    "run": 4e5,
+    "record": 1e5,
 }
 #: What mutants are made of: files, and packages whose tests may kill them, their own first.
 MUTANTS = (
@@ -257,8 +262,8 @@ from its seed: `make soak SOAK="PART --seed SEED"`. A part keeps its result unti
 def record(part: str, rows: list[str]) -> None:
     """Replace what the page says of a part."""
     text = PAGE.read_text() if PAGE.exists() else HEAD
-    known = [line for line in text.splitlines() if line.startswith("| ")][1:]
-    tail = text.partition("\n\n## ")[2]
+    results, _, tail = text.partition("\n\n## ")
+    known = [line for line in results.splitlines() if line.startswith("| ")][1:]
     kept = [line for line in known if not line.startswith(f"| {part} |")] + rows
     kept.sort(key=lambda line: list(PARTS).index(line.split(" | ")[0].removeprefix("| ")))
     PAGE.write_text(HEAD + "\n".join(kept) + "\n" + (f"\n## {tail}" if tail else ""))

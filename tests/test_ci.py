@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+import soak
+
 ROOT = Path(__file__).parent.parent
 
 SKIPPED = """
@@ -73,3 +75,23 @@ def test_ci_runs_what_the_readme_says() -> None:
     (command,) = re.findall(r"^exec (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert command == "make test"
     assert f"\n{command} " in (ROOT / "README.md").read_text()
+
+
+def test_a_mutant_that_survives_needs_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = tmp_path / "missed.txt"
+    known = "crates/recovery/src/rack.rs: replace > with >= in Rack::on_delivered"
+    fresh = "crates/path/src/queue/red.rs: replace < with <= in RedState::chance"
+    missed.write_text("\n".join(m.replace(".rs:", ".rs:68:23:") for m in (known, fresh)))
+    assert soak.unplaced(missed) - soak.survivors() == {fresh}
+    # What a part has found replaces what it had found before, and the reasons stay.
+    page = tmp_path / "soak.md"
+    page.write_text(soak.PAGE.read_text())
+    monkeypatch.setattr(soak, "PAGE", page)
+    before = soak.survivors()
+    for _ in range(2):
+        soak.record("kills", ["| kills | today | 1 | a kill | well | 1 s |"])
+    assert page.read_text().count("\n| kills |") == 1
+    assert soak.survivors() == before
+    assert all(f"| `{reader}`, " in page.read_text() for reader in soak.FUZZ)

@@ -75,3 +75,27 @@ impl Default for SenderConfig {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_told_what_its_sender_knows() {
+        for ets in [false, true] {
+            let config = SenderConfig {
+                ets,
+                ..SenderConfig::default()
+            };
+            assert_eq!(config.signals().receiver_delay, ets);
+        }
+        let config = SenderConfig {
+            undo: false,
+            f_rto: false,
+            ecn: EcnFeedback::Classic,
+            ..SenderConfig::default()
+        };
+        let signals = config.signals();
+        assert!(!signals.spurious_loss && !signals.mark_counts);
+    }
+}

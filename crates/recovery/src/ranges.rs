@@ -102,6 +102,16 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_ends_at_the_bound_is_below_it() {
+        let mut ranges = Ranges::default();
+        ranges.insert(Block { start: 3, end: 9 }, |_| {});
+        ranges.remove_below(8);
+        assert!(ranges.descending().eq(&[Block { start: 8, end: 9 }]));
+        ranges.remove_below(9);
+        assert!(ranges.is_empty());
+    }
+
     proptest! {
         #[test]
         fn equals_a_set_of_points(
