@@ -114,3 +114,21 @@ impl Controller for Reno {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_asks_for_marks_and_pacing_if_it_uses_them() {
+        for (ecn, pacing) in [(false, true), (true, false)] {
+            let parameters = Parameters {
+                ecn,
+                pacing,
+                ..Parameters::default()
+            };
+            let needs = Reno::needs(&parameters);
+            assert_eq!((needs.marks, needs.pacing), (ecn, pacing));
+        }
+    }
+}

@@ -175,6 +175,23 @@ mod tests {
     }
 
     #[test]
+    fn both_thresholds_count_alike() {
+        let refused = |min, max| {
+            let red = Red {
+                min,
+                max,
+                ..Red::default()
+            };
+            red.refuses(&SITE).map(|refusal| refusal.message)
+        };
+        let (few, many) = (Size::Packets(5), Size::Packets(15));
+        let bytes = Size::Bytes(Bytes::new(90_000));
+        assert_eq!(refused(few, many), None);
+        let said = Some("is in another kind of unit than `min`");
+        assert_eq!([refused(few, bytes), refused(bytes, many)], [said; 2]);
+    }
+
+    #[test]
     fn red_follows_the_queue_by_its_weight_and_forgets_while_idle() {
         let mut state = red(2_000);
         for _ in 0..1000 {
