@@ -1,4 +1,4 @@
-use paceline_units::{Bytes, Duration, Field, Instant, Rate, Value};
+use paceline_units::{Bytes, Duration, Ecn, Field, Instant, Rate, Value};
 
 use crate::options::Parameters;
 use crate::{PacketState, RateSample, Signals};
@@ -148,7 +148,7 @@ impl Ack {
 
     /// Whether anything was marked.
     pub fn is_marked(&self) -> bool {
-        self.ece || self.newly_marked > Some(Bytes::ZERO)
+        self.ece || self.newly_marked.is_some_and(|marked| marked > Bytes::ZERO)
     }
 
     /// How much was marked: with a count that, else a bare echo speaks of all that it acknowledges.
@@ -159,20 +159,6 @@ impl Ack {
             _ => Bytes::ZERO,
         }
     }
-}
-
-/// The codepoint a controller wants on its packets (RFC 3168, RFC 9331).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ecn {
-    /// Not ECN-capable.
-    #[default]
-    NotEct,
-    /// ECT(0): classic response.
-    Ect0,
-    /// ECT(1): scalable response.
-    Ect1,
-    /// Congestion experienced.
-    Ce,
 }
 
 /// Who sets the window in fast recovery.

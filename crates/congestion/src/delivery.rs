@@ -47,7 +47,7 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
-const _: () = assert!(size_of::<PacketState>() == 64 && size_of::<Delivery>() <= 152);
+const _: () = assert!(size_of::<PacketState>() == 64 && size_of::<Delivery>() <= 144);
 
 impl RateSample {
     /// `RS.delivery_rate`; zero when the interval is too short to give one.
@@ -61,7 +61,7 @@ impl RateSample {
 
 /// The connection's delivery state (the draft's `C.`, 4.1.2.1.1), of one path: a path that changes begins
 /// with a new one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Delivery {
     delivered: Bytes,
     delivered_ce: Bytes,
@@ -71,10 +71,18 @@ pub struct Delivery {
     first_send_time: Instant,
     /// `C.delivered` beyond which samples are no longer application-limited; zero if they are not.
     app_limited: Bytes,
-    min_rtt: Option<Duration>,
+    /// [`Duration::MAX`] before the first sample.
+    min_rtt: Duration,
     pacer_below: bool,
     /// The newest packet of the ACK in progress: its state and its identifier.
     newest: Option<(PacketState, u64)>,
+}
+
+impl Default for Delivery {
+    /// With the pacer in the transport.
+    fn default() -> Self {
+        Self::new(false)
+    }
 }
 
 impl Delivery {
@@ -84,8 +92,16 @@ impl Delivery {
     /// not a packet a round trip.
     pub fn new(pacer_below: bool) -> Self {
         Self {
+            delivered: Bytes::ZERO,
+            delivered_ce: Bytes::ZERO,
+            lost: Bytes::ZERO,
+            sent: Bytes::ZERO,
+            delivered_time: Instant::ZERO,
+            first_send_time: Instant::ZERO,
+            app_limited: Bytes::ZERO,
+            min_rtt: Duration::MAX,
             pacer_below,
-            ..Self::default()
+            newest: None,
         }
     }
 
@@ -186,7 +202,7 @@ impl Delivery {
 
     /// An RTT sample for the lifetime minimum (`C.min_rtt`).
     pub fn on_rtt(&mut self, rtt: Duration) {
-        self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
+        self.min_rtt = self.min_rtt.min(rtt);
     }
 
     /// `MarkConnectionAppLimited` (4.1.2.4).
@@ -206,7 +222,7 @@ impl Delivery {
         let ack_elapsed = self.delivered_time.since(packet.delivered_time);
         self.first_send_time = packet.send_time;
         let interval = send_elapsed.max(ack_elapsed);
-        let reliable = self.min_rtt.is_none_or(|min| interval >= min);
+        let reliable = interval >= self.min_rtt || self.min_rtt == Duration::MAX;
         RateSample {
             has_data: true,
             delivered: self.delivered - packet.delivered,

@@ -37,10 +37,10 @@ mod window;
 mod words;
 
 pub use controller::{
-    Ack, CaState, Config, Controller, Described, Ecn, Lost, Outputs, RecoveryWindow, Sent,
+    Ack, CaState, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent,
 };
 pub use delivery::{Delivery, PacketState, RateSample};
-pub use paceline_units::{Field, Quantity, Rng, Value, options};
+pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, options};
 pub use registry::{BuildError, ControllerSpec};
 pub use signals::{Signals, Unmet};
 pub use window::window_rate;

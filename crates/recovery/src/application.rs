@@ -4,30 +4,9 @@
 //! when to ask again. Nothing here blocks on the sender: a rate-limited
 //! application writes at its rate whatever the network does.
 
+use paceline_endpoint::{Amount, Write};
 use paceline_units::{App, Bytes, Duration, Instant, Rate};
 
-/// What to write.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Amount {
-    /// Nothing now.
-    #[default]
-    None,
-    /// So many bytes more.
-    Bytes(u64),
-    /// From now on always more ([`Sender::write_unlimited`](crate::Sender::write_unlimited)).
-    Unlimited,
-}
-
-/// What the application does at a poll.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Write {
-    /// What to write.
-    pub amount: Amount,
-    /// Whether what was unlimited ends before it ([`Sender::stop_unlimited`](crate::Sender::stop_unlimited)).
-    pub stop: bool,
-    /// Whether nothing will follow.
-    pub close: bool,
-}
 /// A workload in progress.
 #[derive(Clone, Debug)]
 pub struct Application {

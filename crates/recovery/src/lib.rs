@@ -20,6 +20,7 @@ mod application;
 pub mod capture;
 mod config;
 mod ecn;
+mod endpoint;
 pub mod ets;
 mod frto;
 mod newreno;
@@ -42,8 +43,10 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use application::{Amount, Application, Write};
+pub use application::Application;
 pub use config::SenderConfig;
+pub use endpoint::{Message, ReceiverEnd};
+pub use paceline_endpoint::{Amount, Write};
 pub use paceline_units::{App, EcnFeedback, Recovery};
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;

@@ -1,11 +1,13 @@
 use paceline_congestion::{AnyController, CaState, Config, Controller, Recipe};
+use paceline_endpoint::{Amount, Write};
 use paceline_experiment::{FlowPlan, seed_of};
 use paceline_path::{Link, Verdict};
-use paceline_recovery::{Acknowledgment, Amount, Application, Receiver, Segment, Sender};
+use paceline_recovery::{Acknowledgment, Application, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
 
+use crate::foreign::{Ends, Setup, Stack};
 use crate::host::Host;
-use crate::packet::Packet;
+use crate::packet::{Load, Packet};
 use crate::transport::Transport;
 
 /// Where a connection stands.
@@ -18,6 +20,19 @@ pub(crate) enum Stage {
     Open(Box<Sender<AnyController>>),
     /// Stopped by the scenario, or all delivered; the sender is kept for its figures.
     Closed(Option<Box<Sender<AnyController>>>),
+    /// Of another transport, which opens its connection itself; kept when it is over.
+    Foreign(Box<Foreign>),
+}
+
+/// The ends of another transport.
+pub(crate) struct Foreign {
+    pub ends: Box<dyn Ends>,
+    pub is_over: bool,
+    /// When the sending end wants to be called next.
+    pub timer: Instant,
+    /// What the application has written, and whether that was all.
+    written: u64,
+    is_closed: bool,
 }
 
 /// One connection: its two ends, its application and its plan.
@@ -29,6 +44,8 @@ pub(crate) struct Flow<'s> {
     /// What its hosts add, if they add anything.
     pub host: Option<Box<Host>>,
     pub plan: FlowPlan<'s>,
+    /// What makes its ends, if they are not our own.
+    stack: Option<&'s Stack>,
     transport: Transport,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
@@ -54,7 +71,13 @@ impl<'s> Flow<'s> {
     /// The most that the timeout grows to.
     const SYN_TIMEOUT_MAX: Duration = Duration::from_secs(64);
 
-    pub fn new(id: u32, plan: FlowPlan<'s>, controller: Recipe, host: Option<Box<Host>>) -> Self {
+    pub fn new(
+        id: u32,
+        plan: FlowPlan<'s>,
+        controller: Recipe,
+        host: Option<Box<Host>>,
+        stack: Option<&'s Stack>,
+    ) -> Self {
         let transport = Transport::new(&plan, controller);
         Self {
             id,
@@ -63,6 +86,7 @@ impl<'s> Flow<'s> {
             application: Application::new(plan.group.app, plan.mss, plan.start),
             host,
             plan,
+            stack,
             transport,
             last_delivery: Instant::ZERO,
             finished: None,
@@ -73,29 +97,67 @@ impl<'s> Flow<'s> {
     pub fn sender(&self) -> Option<&Sender<AnyController>> {
         match &self.stage {
             Stage::Open(sender) | Stage::Closed(Some(sender)) => Some(sender),
-            Stage::Waiting | Stage::Opening { .. } | Stage::Closed(None) => None,
+            Stage::Waiting | Stage::Opening { .. } | Stage::Closed(None) | Stage::Foreign(_) => {
+                None
+            }
+        }
+    }
+
+    /// The ends of another transport, while the flow is open.
+    pub fn foreign(&mut self) -> Option<&mut dyn Ends> {
+        match &mut self.stage {
+            Stage::Foreign(foreign) if !foreign.is_over => Some(&mut *foreign.ends),
+            _ => None,
+        }
+    }
+
+    /// Bytes that its receiving end has delivered.
+    pub fn delivered(&self) -> u64 {
+        match &self.stage {
+            Stage::Foreign(foreign) => foreign.ends.delivered(),
+            _ => self.receiver.delivered(),
         }
     }
 
     /// What its packets take in memory at its ends, in bytes.
     pub fn memory(&self) -> usize {
         let host = self.host.as_ref().map_or(0, |host| host.memory());
-        host + self.sender().map_or(0, Sender::memory)
+        let ends = match &self.stage {
+            Stage::Foreign(foreign) => foreign.ends.memory(),
+            _ => self.sender().map_or(0, Sender::memory),
+        };
+        host + ends
     }
 
     /// When the sending side wants to be called next.
+    #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = match &self.stage {
-            Stage::Waiting => self.plan.start,
-            Stage::Opening { sent, tries } => *sent + Self::syn_timeout(*tries),
             Stage::Open(sender) => {
                 let sender = sender.next_timer().unwrap_or(Instant::MAX);
                 let application = self.application.next_wakeup().unwrap_or(Instant::MAX);
                 sender.min(application)
             }
-            Stage::Closed(_) => return Instant::MAX,
+            _ => match self.next_without_sender() {
+                Some(next) => next,
+                None => return Instant::MAX,
+            },
         };
         next.min(self.plan.stop.unwrap_or(Instant::MAX))
+    }
+
+    /// The same where there is no open sender of ours; none if it is over.
+    #[cold]
+    fn next_without_sender(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Waiting => Some(self.plan.start),
+            Stage::Opening { sent, tries } => Some(*sent + Self::syn_timeout(*tries)),
+            Stage::Foreign(foreign) if !foreign.is_over => {
+                let application = self.application.next_wakeup().unwrap_or(Instant::MAX);
+                Some(foreign.timer.min(application))
+            }
+            Stage::Open(_) | Stage::Closed(_) | Stage::Foreign(_) => None,
+        }
     }
 
     fn syn_timeout(tries: u32) -> Duration {
@@ -114,7 +176,7 @@ impl<'s> Flow<'s> {
         Packet {
             flow: self.id,
             size: self.plan.header,
-            segment: None,
+            load: Load::Syn,
         }
     }
 
@@ -188,6 +250,53 @@ impl<'s> Flow<'s> {
         reply
     }
 
+    /// Makes the ends of another transport; false if the flow is our own.
+    pub fn start_foreign(&mut self, now: Instant, seed: u64) -> bool {
+        let Some(stack) = self.stack else {
+            return false;
+        };
+        let ends = stack.make(&Setup {
+            flow: self.id,
+            seed: seed_of(seed, u64::from(self.id)),
+            now,
+            max_datagram: self.plan.mss,
+            controller: &self.transport.controller,
+        });
+        self.stage = Stage::Foreign(Box::new(Foreign {
+            ends,
+            is_over: false,
+            timer: Instant::MAX,
+            written: 0,
+            is_closed: false,
+        }));
+        true
+    }
+
+    /// Hands over what the application has to write to another transport.
+    pub fn write_foreign(&mut self, now: Instant) {
+        let Stage::Foreign(foreign) = &mut self.stage else {
+            return;
+        };
+        let write = self.application.poll(now);
+        if let Amount::Bytes(bytes) = write.amount {
+            foreign.written += bytes;
+        }
+        foreign.is_closed |= write.close;
+        if write != Write::default() {
+            foreign.ends.write(now, write);
+        }
+    }
+
+    /// Whether another transport has delivered all that its application will ever write.
+    pub fn is_foreign_done(&self) -> bool {
+        match &self.stage {
+            Stage::Foreign(foreign) => {
+                foreign.is_closed && foreign.ends.delivered() >= foreign.written
+            }
+            _ => false,
+        }
+    }
+
     /// Hands over what the application has to write.
     pub fn write(&mut self, now: Instant) {
         let Stage::Open(sender) = &mut self.stage else {
@@ -213,6 +322,10 @@ impl<'s> Flow<'s> {
             Stage::Open(sender) => Stage::Closed(Some(sender)),
             Stage::Closed(sender) => Stage::Closed(sender),
             Stage::Waiting | Stage::Opening { .. } => Stage::Closed(None),
+            Stage::Foreign(foreign) => Stage::Foreign(Box::new(Foreign {
+                is_over: true,
+                ..*foreign
+            })),
         };
     }
 }

@@ -241,7 +241,7 @@ mod tests {
         Packet {
             flow,
             size: 1500,
-            segment: None,
+            load: crate::packet::Load::Syn,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a world tells the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
+use paceline_endpoint::Stats;
 use paceline_experiment::{Before, Change, change_rows, queue_row};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
@@ -11,7 +12,7 @@ use paceline_scenario::RecordSection;
 use paceline_units::{Bytes, Duration, Field, Instant};
 
 use crate::flow::{Flow, Seen, Stage, ca_state_name};
-use crate::packet::Packet;
+use crate::packet::{Load, Packet};
 
 /// Rows on their way into a [`Recorder`].
 pub(crate) struct Journal {
@@ -129,8 +130,23 @@ impl Journal {
 
     /// A packet is lost on the way, or by a queue that had taken it.
     pub fn dropped(&mut self, now: Instant, packet: &Packet) {
-        if let (true, Some(segment)) = (self.packets, &packet.segment) {
-            self.segment(now, packet.flow, PacketKind::Drop, segment);
+        match &packet.load {
+            Load::Segment(segment) if self.packets => {
+                self.segment(now, packet.flow, PacketKind::Drop, segment);
+            }
+            Load::Datagram { number, size, .. } => {
+                self.datagram(now, packet.flow, PacketKind::Drop, (*number, *size));
+            }
+            _ => {}
+        }
+    }
+
+    /// Another transport's datagram, by its number and size.
+    pub fn datagram(&mut self, t: Instant, flow: u32, kind: PacketKind, datagram: (u64, u32)) {
+        if self.packets {
+            let (number, size) = datagram;
+            let row = PacketRow::new(t, flow, kind, number, size.into());
+            self.recorder.packet(row);
         }
     }
 
@@ -176,8 +192,13 @@ impl Journal {
 
     /// A row for a flow that is open; a closed one had its last at its end.
     fn sample_flow(&mut self, now: Instant, flow: &Flow) {
-        let Stage::Open(sender) = &flow.stage else {
-            return;
+        let sender = match &flow.stage {
+            Stage::Open(sender) => sender,
+            Stage::Foreign(foreign) if !foreign.is_over => {
+                let row = foreign_row(now, flow.id, &foreign.ends.stats(), flow.delivered());
+                return self.recorder.sample(row, |_| {});
+            }
+            _ => return,
         };
         let stats = sender.stats();
         let row = SampleRow {
@@ -205,12 +226,18 @@ impl Journal {
 
     pub fn finish(self, flows: &[Flow]) -> Run {
         let totals = |flow: &Flow| {
-            let stats = flow.sender().map(|sender| *sender.stats());
+            let counters = match &flow.stage {
+                Stage::Foreign(foreign) => foreign_counters(&foreign.ends.stats()),
+                _ => {
+                    let stats = flow.sender().map(|sender| *sender.stats());
+                    stats.unwrap_or_default().values().map(Some).into()
+                }
+            };
             FlowTotals {
                 flow: flow.id,
-                goodput: Bytes::new(flow.receiver.delivered()),
+                goodput: Bytes::new(flow.delivered()),
                 finished: flow.finished,
-                counters: stats.unwrap_or_default().values().map(Some).into(),
+                counters,
             }
         };
         self.recorder
@@ -237,4 +264,39 @@ impl Journal {
         let row = PacketRow::new(t, flow, kind, segment.seq, segment.len.into());
         self.recorder.packet(row);
     }
+}
+
+/// What another transport says of itself, as a row. It has no recovery state that we know of.
+fn foreign_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> SampleRow {
+    SampleRow {
+        t_ns: now,
+        flow,
+        cwnd_bytes: stats.cwnd,
+        in_flight_bytes: stats.in_flight,
+        pacing_bps: stats.pacing_rate,
+        delivery_bps: stats.delivery_rate,
+        rtt_ns: stats.latest_rtt,
+        srtt_ns: stats.srtt,
+        min_rtt_ns: stats.min_rtt,
+        goodput_bytes: Bytes::new(delivered),
+        delivered_bytes: stats.acknowledged,
+        sent_packets: stats.sent_packets,
+        lost_packets: stats.lost_packets,
+        retransmitted_packets: stats.retransmitted_packets,
+        phase: stats.phase.into(),
+        ca_state: "".into(),
+        app_limited: stats.app_limited,
+    }
+}
+
+/// The counters that another transport has; the others are null.
+fn foreign_counters(stats: &Stats) -> Vec<Option<u64>> {
+    let counters = SenderStats::COUNTERS.iter();
+    let known = counters.map(|(name, _)| match *name {
+        "sent_packets" => Some(stats.sent_packets),
+        "lost_packets" => Some(stats.lost_packets),
+        "retransmitted_packets" => Some(stats.retransmitted_packets),
+        _ => None,
+    });
+    known.collect()
 }

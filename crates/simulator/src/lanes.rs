@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use paceline_congestion::Ecn;
 use paceline_experiment::Ways;
 use paceline_path::next_slot;
 use paceline_recovery::Acknowledgment;
@@ -13,12 +14,18 @@ use crate::host::Host;
 pub(crate) enum Reply {
     SynAck,
     Ack(Acknowledgment),
+    /// A datagram of another transport's receiving end, by its number.
+    Datagram {
+        number: u64,
+        size: u32,
+        ecn: Ecn,
+    },
 }
 
 impl Reply {
     fn ack(&mut self) -> Option<&mut Acknowledgment> {
         match self {
-            Self::SynAck => None,
+            Self::SynAck | Self::Datagram { .. } => None,
             Self::Ack(ack) => Some(ack),
         }
     }

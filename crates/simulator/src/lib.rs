@@ -10,6 +10,7 @@
 
 mod agenda;
 mod flow;
+mod foreign;
 mod host;
 mod journal;
 mod lanes;
@@ -28,7 +29,8 @@ use paceline_recovery::SenderStats;
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
-use world::World;
+pub use foreign::{Setup, Stack, Stacks};
+use world::{Halt, World};
 
 /// What it counts of each flow: the name of a column of `flows`, and what that says.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;
@@ -60,6 +62,16 @@ pub enum RunError {
     /// Virtual time stands still: a defect of the engine.
     #[error("the engine does not get past {} s of virtual time; please report this scenario", .0.simulated.as_secs_f64())]
     Stuck(Progress),
+    /// An end of another transport cannot be driven.
+    #[error("the endpoint of flow {flow} is defective: {what}, at {} s of virtual time", .at.simulated.as_secs_f64())]
+    Endpoint {
+        /// The flow.
+        flow: u32,
+        /// What is wrong with it.
+        what: &'static str,
+        /// How far the run had come.
+        at: Progress,
+    },
     /// Packets have vanished, or have come from nowhere: a defect of the engine.
     #[error(transparent)]
     Unbalanced(#[from] experiment::Unbalanced),
@@ -83,6 +95,21 @@ pub fn run(
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
+    run_with(scenario, seed, &Stacks::none(), progress)
+}
+
+/// [`run`] with some groups of flows on other transports: any two ends that are
+/// [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and hosts; the record has
+/// what they say of themselves.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_with(
+    scenario: &Scenario,
+    seed: u64,
+    stacks: &Stacks,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
     /// Work between two calls of `progress`: some 50 us of it, and where each event has to look at
     /// tens of thousands of queues still no more than some 50 ms.
     const STRIDE: i64 = 256;
@@ -90,7 +117,7 @@ pub fn run(
         Plan::resolve(scenario, seed, "sim"),
         experiment::recipes(scenario),
     ) {
-        (Ok(plan), Ok(recipes)) => (plan.fixed_memory(), World::new(plan, recipes)),
+        (Ok(plan), Ok(recipes)) => (plan.fixed_memory(), World::new(plan, recipes, stacks)),
         _ => return Err(RunError::Scenario(check(scenario))),
     };
     let total = scenario.run.duration;
@@ -117,7 +144,14 @@ pub fn run(
             },
         };
         match reached {
-            Err(world::Stuck) => return Err(RunError::Stuck(so_far)),
+            Err(Halt::Stuck) => return Err(RunError::Stuck(so_far)),
+            Err(Halt::Defective(flow, what)) => {
+                return Err(RunError::Endpoint {
+                    flow,
+                    what,
+                    at: so_far,
+                });
+            }
             Ok(true) => return Ok((world.finish()?, so_far)),
             Ok(false) if progress(&so_far).is_break() => {
                 return Err(RunError::Interrupted(so_far));

@@ -7,8 +7,31 @@ pub(crate) struct Packet {
     pub flow: u32,
     /// Bytes on the wire, headers included.
     pub size: u32,
-    /// None in a connection's opening SYN.
-    pub segment: Option<Segment>,
+    pub load: Load,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Load {
+    /// The opening of a connection.
+    Syn,
+    Segment(Segment),
+    /// A datagram of another transport, by its number; its ends have the payload.
+    Datagram {
+        number: u64,
+        size: u32,
+        ecn: Ecn,
+    },
+}
+
+impl Load {
+    fn ecn(&self) -> Option<Ecn> {
+        match self {
+            Self::Syn => None,
+            Self::Segment(segment) => Some(segment.ecn),
+            Self::Datagram { ecn, .. } => Some(*ecn),
+        }
+    }
 }
 
 impl paceline_path::Packet for Packet {
@@ -17,13 +40,16 @@ impl paceline_path::Packet for Packet {
     }
 
     fn mark(&mut self) -> bool {
-        match &mut self.segment {
-            Some(segment) if segment.ecn != Ecn::NotEct => {
-                segment.ecn = Ecn::Ce;
-                true
-            }
-            _ => false,
+        let ecn = match &mut self.load {
+            Load::Syn => return false,
+            Load::Segment(segment) => &mut segment.ecn,
+            Load::Datagram { ecn, .. } => ecn,
+        };
+        let capable = *ecn != Ecn::NotEct;
+        if capable {
+            *ecn = Ecn::Ce;
         }
+        capable
     }
 
     fn flow(&self) -> u64 {
@@ -31,7 +57,6 @@ impl paceline_path::Packet for Packet {
     }
 
     fn is_l4s(&self) -> bool {
-        let ecn = self.segment.map(|segment| segment.ecn);
-        matches!(ecn, Some(Ecn::Ect1 | Ecn::Ce))
+        matches!(self.load.ecn(), Some(Ecn::Ect1 | Ecn::Ce))
     }
 }

@@ -1,5 +1,7 @@
 //! One world in virtual time: flows, a bottleneck, the ways back, and what happens next.
 
+mod exchange;
+
 use paceline_congestion::Recipe;
 use paceline_experiment::{Before, Change, Plan, Unbalanced, audit, seed_of};
 use paceline_path::Link;
@@ -10,10 +12,11 @@ use paceline_units::{Field, Instant, Rate};
 
 use crate::agenda::Agenda;
 use crate::flow::{Flow, Seen, Stage, offer};
+use crate::foreign::{Defect, Side, Stack, Stacks};
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::lanes::{Lanes, Reply};
-use crate::packet::Packet;
+use crate::packet::{Load, Packet};
 use crate::schedule::Schedule;
 use crate::sources::{Source, Sources};
 
@@ -49,11 +52,18 @@ pub(crate) struct World<'s> {
     allowance: i64,
     /// Events at this instant so far.
     at_once: u64,
+    /// The flow of another transport that cannot go on, and why.
+    defect: Option<(u32, Defect)>,
 }
 
 /// Why a world stopped before its end.
-#[derive(Debug)]
-pub(crate) struct Stuck;
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Halt {
+    /// Time does not pass.
+    Stuck,
+    /// An end of a flow of another transport is defective.
+    Defective(u32, Defect),
+}
 
 /// What a controller shows of its state.
 fn fields(controller: &Recipe) -> Vec<Field> {
@@ -67,11 +77,27 @@ impl<'s> World<'s> {
     const MOST_AT_ONCE: u64 = 100_000_000;
 
     /// A world at time zero; `recipes` are the controllers, group by group.
-    pub fn new(plan: Plan<'s>, recipes: Vec<Recipe>) -> Self {
+    pub fn new(plan: Plan<'s>, recipes: Vec<Recipe>, stacks: &'s Stacks) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
-        let links = plan.build_links();
-        let fields: Vec<Vec<Field>> = (scenario.flows.iter().zip(&recipes))
-            .flat_map(|(group, recipe)| std::iter::repeat_n(fields(recipe), group.count as usize))
+        let mut links: Vec<Link<Packet>> = plan.build_links();
+        if !stacks.0.is_empty() {
+            // What is lost of another transport's datagrams is let go of.
+            links.iter_mut().for_each(Link::tell_drops);
+        }
+        let counts = scenario.flows.iter().map(|group| group.count as usize);
+        let stack_of: Vec<Option<&Stack>> = (counts.clone().enumerate())
+            .flat_map(|(group, count)| std::iter::repeat_n(stacks.0.get(&group), count))
+            .collect();
+        // The controller that another transport runs shows us nothing.
+        let shown = recipes
+            .iter()
+            .enumerate()
+            .map(|(group, recipe)| match stacks.0.get(&group) {
+                Some(_) => Vec::new(),
+                None => fields(recipe),
+            });
+        let fields: Vec<Vec<Field>> = (counts.zip(shown))
+            .flat_map(|(count, fields)| std::iter::repeat_n(fields, count))
             .collect();
         let groups = scenario.flows.iter().zip(recipes);
         let recipes =
@@ -84,7 +110,7 @@ impl<'s> World<'s> {
                 let seed = seed_of(seed, HOST_STREAM - index as u64);
                 Box::new(Host::new(hosted.len() - 1, section, seed))
             });
-            flows.push(Flow::new(index as u32, plan, recipe, host));
+            flows.push(Flow::new(index as u32, plan, recipe, host, stack_of[index]));
         }
         let path = &scenario.path;
         let lanes = Lanes::new(plan.ways, path.rtt, path.ack_aggregation);
@@ -116,11 +142,12 @@ impl<'s> World<'s> {
             seed,
             allowance: 0,
             at_once: 0,
+            defect: None,
         }
     }
 
     /// Runs until `end` or for about so much `work`; true when `end` is reached.
-    pub fn run(&mut self, end: Instant, work: i64) -> Result<bool, Stuck> {
+    pub fn run(&mut self, end: Instant, work: i64) -> Result<bool, Halt> {
         self.allowance = work;
         let mut at_once = self.at_once;
         while self.allowance > 0 {
@@ -131,7 +158,7 @@ impl<'s> World<'s> {
             }
             at_once = if due > self.now { 0 } else { at_once + 1 };
             if at_once > Self::MOST_AT_ONCE {
-                return Err(Stuck);
+                return Err(Halt::Stuck);
             }
             self.now = due;
             self.tally.events += 1;
@@ -148,7 +175,10 @@ impl<'s> World<'s> {
             }
         }
         self.at_once = at_once;
-        Ok(false)
+        match self.defect {
+            Some((flow, defect)) => Err(Halt::Defective(flow, defect)),
+            None => Ok(false),
+        }
     }
 
     /// How many parts [`Self::in_flight`] looks at.
@@ -175,7 +205,7 @@ impl<'s> World<'s> {
                 None => self.deliver(&packet),
                 Some(next) => {
                     let verdict = self.links[next].enqueue(self.now, packet);
-                    self.journal.forwarded(self.now, &packet, verdict);
+                    self.forwarded(&packet, verdict);
                     self.link_due(next);
                 }
             }
@@ -192,9 +222,8 @@ impl<'s> World<'s> {
             self.agenda.set(self.sources.ingress(number), next);
             return;
         }
-        let Some(segment) = &packet.segment else {
-            self.send_reply(index, Reply::SynAck);
-            return;
+        let Load::Segment(segment) = &packet.load else {
+            return self.taken(index, &packet.load);
         };
         if let Some(ack) = self.flows[index].before(self.now, segment) {
             self.send_reply(index, Reply::Ack(ack));
@@ -226,7 +255,7 @@ impl<'s> World<'s> {
         self.agenda.set(self.sources.egress(number), next);
         if let Some(packet) = packet {
             let verdict = self.links[first].enqueue(self.now, packet);
-            self.journal.forwarded(self.now, &packet, verdict);
+            self.forwarded(&packet, verdict);
             self.link_due(first);
         }
     }
@@ -241,8 +270,8 @@ impl<'s> World<'s> {
                 self.agenda.set(self.sources.ingress(number), next);
                 break;
             };
-            let Some(segment) = &received.packet.segment else {
-                self.send_reply(index, Reply::SynAck);
+            let Load::Segment(segment) = &received.packet.load else {
+                self.taken(index, &received.packet.load);
                 continue;
             };
             let earlier = self.flows[index].before(self.now, segment);
@@ -266,6 +295,10 @@ impl<'s> World<'s> {
 
     fn receiver_due(&mut self, index: usize) {
         let flow = &mut self.flows[index];
+        if matches!(flow.stage, Stage::Foreign(_)) {
+            self.wake(index, Side::Receiver);
+            return self.send_datagrams(index, Side::Receiver);
+        }
         let reply = flow.on_receiver_timer(self.now);
         let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.receiver(index), timer);
@@ -290,15 +323,14 @@ impl<'s> World<'s> {
         let next = self.lanes.next_arrival(number);
         self.agenda.set(self.sources.lane(number), next);
         let index = flow as usize;
-        match &reply {
-            Reply::SynAck => self.establish(index),
-            Reply::Ack(ack) => {
-                let Stage::Open(sender) = &mut self.flows[index].stage else {
-                    return;
-                };
-                self.journal.acknowledged(self.now, flow, ack);
-                sender.on_ack(self.now, ack);
-            }
+        if let Reply::Ack(ack) = &reply {
+            let Stage::Open(sender) = &mut self.flows[index].stage else {
+                return;
+            };
+            self.journal.acknowledged(self.now, flow, ack);
+            sender.on_ack(self.now, ack);
+        } else {
+            self.replied(index, &reply);
         }
         self.transmit(index);
     }
@@ -331,8 +363,10 @@ impl<'s> World<'s> {
         match &mut flow.stage {
             Stage::Waiting => {
                 self.journal.started(self.now, flow.id);
-                let syn = flow.start(self.now);
-                self.send_syn(index, syn);
+                if !flow.start_foreign(self.now, self.seed) {
+                    let syn = flow.start(self.now);
+                    self.send_syn(index, syn);
+                }
             }
             Stage::Opening { tries, .. } => {
                 let tries = *tries + 1;
@@ -344,6 +378,7 @@ impl<'s> World<'s> {
                     sender.on_timer(self.now);
                 }
             }
+            Stage::Foreign(_) => self.wake(index, Side::Sender),
             Stage::Closed(_) => {}
         }
         self.agenda.set(self.sources.sender(index), Instant::MAX);
@@ -363,8 +398,7 @@ impl<'s> World<'s> {
         flow.write(self.now);
         let (id, header, first) = (flow.id, flow.plan.header, flow.plan.route[0]);
         let Stage::Open(sender) = &mut flow.stage else {
-            self.reschedule(index);
-            return;
+            return self.transmit_other(index);
         };
         let mut sent = false;
         while let Some(segment) = sender.poll_transmit(self.now) {
@@ -374,7 +408,7 @@ impl<'s> World<'s> {
             let packet = Packet {
                 flow: id,
                 size: header + segment.len,
-                segment: Some(segment),
+                load: Load::Segment(segment),
             };
             let host = flow.host.as_deref_mut();
             let verdict = offer(self.now, host, &mut self.links[first], packet);
@@ -410,12 +444,15 @@ impl<'s> World<'s> {
     fn link_due(&mut self, number: usize) {
         while let Some((at, packet)) = self.links[number].next_drop() {
             self.journal.dropped(at, &packet);
+            self.gone(&packet);
         }
         let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
         self.agenda.set(self.sources.link(number), next);
     }
 
     /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.
+    // Always: a call costs every packet more than the whole of it.
+    #[inline(always)]
     fn reschedule(&mut self, index: usize) {
         let source = self.sources.sender(index);
         let timer = self.flows[index].next_timer();

@@ -47,6 +47,20 @@ choice! {
     }
 }
 
+/// The ECN codepoint of a packet (RFC 3168, RFC 9331).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    #[default]
+    NotEct,
+    /// ECT(0): classic response.
+    Ect0,
+    /// ECT(1): scalable response.
+    Ect1,
+    /// Congestion experienced.
+    Ce,
+}
+
 /// What an application sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum App {

@@ -1,0 +1,300 @@
+//! Flows of other transports: two ends that are [`Endpoint`]s, whatever they carry.
+//!
+//! Payloads stay here. What crosses the links is a datagram's number, its size and its codepoint.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use paceline_congestion::Recipe;
+use paceline_endpoint::{Datagram, Ecn, Endpoint, Payload, Stats, Write};
+use paceline_units::Instant;
+
+/// What a flow is to be, when its ends are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// Its number.
+    pub flow: u32,
+    /// The seed of its own draws.
+    pub seed: u64,
+    /// The time at which it starts.
+    pub now: Instant,
+    /// The most bytes of UDP payload that fit into a packet.
+    pub max_datagram: u32,
+    /// The controller that the scenario names; a transport with one of its own ignores it.
+    pub controller: &'a Recipe,
+}
+
+/// Makes the two ends of flows.
+pub struct Stack(Box<Make>);
+
+type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends>;
+
+impl Stack {
+    /// `make` gives the sending end and the receiving one.
+    pub fn new<A, B>(make: impl Fn(&Setup<'_>) -> (A, B) + 'static) -> Self
+    where
+        A: Endpoint + 'static,
+        B: Endpoint<Payload = A::Payload> + 'static,
+    {
+        Self(Box::new(move |setup| {
+            let (sender, receiver) = make(setup);
+            Box::new(Pair {
+                sender: End::new(sender),
+                receiver: End::new(receiver),
+            })
+        }))
+    }
+
+    pub(crate) fn make(&self, setup: &Setup<'_>) -> Box<dyn Ends> {
+        (self.0)(setup)
+    }
+}
+
+/// Which groups of a scenario's flows run which stack, by their place in the file; all others are our own.
+#[derive(Default)]
+pub struct Stacks(pub(crate) BTreeMap<usize, Stack>);
+
+impl Stacks {
+    /// None: every flow is our own.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The flows of `[[flows]]` number `group`, the first being 0, run `stack`.
+    #[must_use]
+    pub fn with(mut self, group: usize, stack: Stack) -> Self {
+        self.0.insert(group, stack);
+        self
+    }
+}
+
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Sender,
+    Receiver,
+}
+
+impl Side {
+    fn other(self) -> Self {
+        match self {
+            Self::Sender => Self::Receiver,
+            Self::Receiver => Self::Sender,
+        }
+    }
+}
+
+/// A datagram that leaves an end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub number: u64,
+    pub size: u32,
+    pub ecn: Ecn,
+}
+
+/// What is wrong with an end.
+pub(crate) type Defect = &'static str;
+
+/// Both ends of a flow, without their types.
+pub(crate) trait Ends {
+    /// Datagram `number` of the other side has arrived.
+    fn receive(&mut self, now: Instant, side: Side, number: u64, size: u32, ecn: Ecn);
+    /// Datagram `number` of a side will not arrive.
+    fn gone(&mut self, side: Side, number: u64);
+    /// The side's time-out may have come.
+    fn on_timer(&mut self, now: Instant, side: Side) -> Result<(), Defect>;
+    /// The next datagram that a side sends now.
+    fn transmit(&mut self, now: Instant, side: Side) -> Result<Option<Outgoing>, Defect>;
+    /// When a side wants to be called next, [`Instant::MAX`] if never, after a step at `now`.
+    fn next_timer(&mut self, now: Instant, side: Side) -> Result<Instant, Defect>;
+    fn write(&mut self, now: Instant, write: Write);
+    /// Bytes that the receiving end has delivered.
+    fn delivered(&self) -> u64;
+    fn stats(&self) -> Stats;
+    /// What its datagrams on their way take in memory, in bytes, as far as sizes tell.
+    fn memory(&self) -> usize;
+}
+
+struct Pair<A: Endpoint, B: Endpoint> {
+    sender: End<A>,
+    receiver: End<B>,
+}
+
+/// An end, with what it has sent.
+struct End<E: Endpoint> {
+    endpoint: E,
+    /// What is left of the last batch.
+    pending: VecDeque<Datagram<E::Payload>>,
+    way: Way<E::Payload>,
+    /// The instant of the last call, and how many there were at it.
+    at: Instant,
+    calls: u32,
+}
+
+/// Payloads on their way, by number.
+struct Way<P> {
+    first: u64,
+    sent: VecDeque<Option<(u32, P)>>,
+    bytes: usize,
+    /// The last that arrived: a path that copies packets delivers them again.
+    arrived: VecDeque<(u64, P)>,
+}
+
+impl<P: Payload> Way<P> {
+    /// Arrivals of which a copy may still come.
+    const COPIES: usize = 256;
+
+    fn put(&mut self, size: u32, payload: P) -> u64 {
+        self.bytes += size as usize;
+        self.sent.push_back(Some((size, payload)));
+        self.first + self.sent.len() as u64 - 1
+    }
+
+    fn take(&mut self, number: u64) -> Option<P> {
+        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let (size, payload) = self.sent.get_mut(index)?.take()?;
+        self.bytes -= size as usize;
+        while let Some(None) = self.sent.front() {
+            self.sent.pop_front();
+            self.first += 1;
+        }
+        Some(payload)
+    }
+
+    /// What arrives as `number`: for the first time, or as a copy.
+    fn arrive(&mut self, number: u64) -> Option<P> {
+        let Some(payload) = self.take(number) else {
+            let copy = self.arrived.iter().find(|(arrived, _)| *arrived == number);
+            return copy.map(|(_, payload)| payload.clone());
+        };
+        if self.arrived.len() == Self::COPIES {
+            self.arrived.pop_front();
+        }
+        self.arrived.push_back((number, payload.clone()));
+        Some(payload)
+    }
+}
+
+impl<E: Endpoint> End<E> {
+    /// Calls at one instant beyond which an end must be defective.
+    const MOST_AT_ONCE: u32 = 1_000_000;
+
+    fn new(endpoint: E) -> Self {
+        Self {
+            endpoint,
+            pending: VecDeque::new(),
+            way: Way {
+                first: 0,
+                sent: VecDeque::new(),
+                bytes: 0,
+                arrived: VecDeque::new(),
+            },
+            at: Instant::ZERO,
+            calls: 0,
+        }
+    }
+
+    fn count(&mut self, now: Instant, defect: Defect) -> Result<(), Defect> {
+        if now > self.at {
+            (self.at, self.calls) = (now, 0);
+        }
+        self.calls += 1;
+        if self.calls > Self::MOST_AT_ONCE {
+            return Err(defect);
+        }
+        Ok(())
+    }
+
+    fn on_timer(&mut self, now: Instant) -> Result<(), Defect> {
+        self.count(now, "it asks to be woken without end at one instant")?;
+        self.endpoint.on_timer(now);
+        Ok(())
+    }
+
+    fn transmit(&mut self, now: Instant) -> Result<Option<Outgoing>, Defect> {
+        if self.pending.is_empty() {
+            let Some(batch) = self.endpoint.poll_transmit(now) else {
+                return Ok(None);
+            };
+            if batch.size > 0 && batch.segment_size == 0 {
+                return Err("a batch of its has segments without size");
+            }
+            self.pending.extend(batch.datagrams());
+        }
+        self.count(now, "it sends without end at one instant")?;
+        Ok(self.pending.pop_front().map(|datagram| Outgoing {
+            number: self.way.put(datagram.size, datagram.payload),
+            size: datagram.size,
+            ecn: datagram.ecn.unwrap_or_default(),
+        }))
+    }
+
+    fn next_timer(&mut self, now: Instant) -> Result<Instant, Defect> {
+        match self.endpoint.next_timer() {
+            None => Ok(Instant::MAX),
+            Some(timer) if timer < now => Err("it asks for a time-out that is past"),
+            Some(timer) => Ok(timer),
+        }
+    }
+}
+
+/// Does the same at the side that is meant.
+macro_rules! at {
+    ($pair:expr, $side:expr, $end:ident => $what:expr) => {
+        match $side {
+            Side::Sender => {
+                let $end = &mut $pair.sender;
+                $what
+            }
+            Side::Receiver => {
+                let $end = &mut $pair.receiver;
+                $what
+            }
+        }
+    };
+}
+
+impl<A: Endpoint, B: Endpoint<Payload = A::Payload>> Ends for Pair<A, B> {
+    fn receive(&mut self, now: Instant, side: Side, number: u64, size: u32, ecn: Ecn) {
+        let payload = at!(self, side.other(), end => end.way.arrive(number));
+        if let Some(payload) = payload {
+            let datagram = Datagram {
+                payload,
+                size,
+                ecn: Some(ecn),
+            };
+            at!(self, side, end => end.endpoint.receive(now, datagram));
+        }
+    }
+
+    fn gone(&mut self, side: Side, number: u64) {
+        at!(self, side, end => drop(end.way.take(number)));
+    }
+
+    fn on_timer(&mut self, now: Instant, side: Side) -> Result<(), Defect> {
+        at!(self, side, end => end.on_timer(now))
+    }
+
+    fn transmit(&mut self, now: Instant, side: Side) -> Result<Option<Outgoing>, Defect> {
+        at!(self, side, end => end.transmit(now))
+    }
+
+    fn next_timer(&mut self, now: Instant, side: Side) -> Result<Instant, Defect> {
+        at!(self, side, end => end.next_timer(now))
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        self.sender.endpoint.write(now, write);
+    }
+
+    fn delivered(&self) -> u64 {
+        self.receiver.endpoint.delivered()
+    }
+
+    fn stats(&self) -> Stats {
+        self.sender.endpoint.stats()
+    }
+
+    fn memory(&self) -> usize {
+        self.sender.way.bytes + self.receiver.way.bytes
+    }
+}
