@@ -44,20 +44,24 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
         return None;
     }
     let mean_of_all = mean(values)?;
-    let median_of_all = median(&mut values.to_vec())?;
+    let (sorted, ranks) = ranked(values);
+    let median_of_all = middle(&sorted, &vec![1; values.len()])?;
 
     let mut rng = Rng::new(SEED);
     let mut draw = Vec::with_capacity(values.len());
+    let mut counts = vec![0_u32; values.len()];
     let mut means = Vec::with_capacity(RESAMPLES);
     let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
         draw.clear();
-        draw.extend((0..values.len()).filter_map(|_| {
+        counts.fill(0);
+        for _ in values {
             let index = usize::try_from(rng.below(values.len() as u64)).ok()?;
-            values.get(index)
-        }));
+            draw.push(*values.get(index)?);
+            *counts.get_mut(*ranks.get(index)?)? += 1;
+        }
         means.push(mean(&draw)?);
-        medians.push(median(&mut draw)?);
+        medians.push(middle(&sorted, &counts)?);
     }
     let (low, high) = interval(&mut means)?;
     let (median_low, median_high) = interval(&mut medians)?;
@@ -72,12 +76,36 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     })
 }
 
-/// The median, of an even number of values the mean of the middle two; sorts the values.
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let upper = *values.get(values.len() / 2)?;
-    let lower = *values.get(values.len().checked_sub(1)? / 2)?;
-    Some(lower + (upper - lower) / 2.0)
+/// The values in their order, and the place of each in it.
+fn ranked(values: &[f64]) -> (Vec<f64>, Vec<usize>) {
+    let mut order: Vec<(f64, usize)> = values.iter().copied().zip(0..).collect();
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let mut ranks = vec![0; values.len()];
+    for (rank, (_, index)) in order.iter().enumerate() {
+        if let Some(place) = ranks.get_mut(*index) {
+            *place = rank;
+        }
+    }
+    (order.into_iter().map(|(value, _)| value).collect(), ranks)
+}
+
+/// The median of values of which each is there so often, of an even number the mean of the middle two:
+/// no draw has to be sorted.
+fn middle(sorted: &[f64], counts: &[u32]) -> Option<f64> {
+    let total: u32 = counts.iter().sum();
+    let (below, above) = (total.checked_sub(1)? / 2, total / 2);
+    let mut seen = 0;
+    let mut lower = None;
+    for (value, count) in sorted.iter().zip(counts) {
+        seen += count;
+        if seen > below {
+            let lower = *lower.get_or_insert(*value);
+            if seen > above {
+                return Some(lower + (value - lower) / 2.0);
+            }
+        }
+    }
+    None
 }
 
 /// The 2.5th and 97.5th percentile of a statistic of the draws; reorders them.
@@ -168,6 +196,28 @@ mod tests {
         assert_eq!(of(&[3.0, 1.0, 8.0, 4.0]), Some((4.0, 3.5, 4)));
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn the_middle_is_that_of_the_values_in_order() {
+        let mut rng = Rng::new(7);
+        for count in 1..60 {
+            let values: Vec<f64> = (0..count).map(|_| rng.below(9) as f64 - 4.0).collect();
+            let (sorted, ranks) = ranked(&values);
+            let mut counts = vec![0; values.len()];
+            let mut draw: Vec<f64> = (0..count)
+                .map(|_| {
+                    let index = rng.below(count) as usize;
+                    counts[ranks[index]] += 1;
+                    values[index]
+                })
+                .collect();
+            draw.sort_unstable_by(f64::total_cmp);
+            let (lower, upper) = (draw[(draw.len() - 1) / 2], draw[draw.len() / 2]);
+            let expected = lower + (upper - lower) / 2.0;
+            assert_eq!(middle(&sorted, &counts), Some(expected), "{draw:?}");
+        }
+        assert_eq!(middle(&[], &[]), None);
     }
 
     #[test]
