@@ -102,6 +102,7 @@ class SweepPoint(TypedDict):
 
 class SweepAxis(TypedDict):
     keys: list[str]
+    drawn: bool
     points: list[SweepPoint]
 
 class Sweep(TypedDict):
@@ -137,6 +138,8 @@ def check(
     backend: Backend = "sim",
     files: bool = True,
 ) -> CheckedScenario: ...
+def axes(text: str, file: str, twice: bool = False) -> list[SweepAxis]: ...
+def parse_quantity(kind: Literal["rate", "time", "volume"], text: str) -> int: ...
 def schema() -> str: ...
 def pcapng(
     about: str,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from paceline import _paceline
 
 #: Keys of a scenario and what they are set to, as the parser takes them.
 Overrides = tuple[tuple[str, str], ...]
@@ -27,6 +31,27 @@ class Axis:
 
     keys: tuple[str, ...]
     points: tuple[Point, ...]
+    #: Whether its points are drawn: a population, of which none is special.
+    drawn: bool = False
+
+    @classmethod
+    def of(cls, said: Any) -> Axis:
+        """Return an axis from what the reader, or a sweep's own file, says of it."""
+        keys = tuple(said["keys"])
+        points = (
+            Point(point["name"], tuple(zip(keys, point["values"], strict=True)))
+            for point in said["points"]
+        )
+        return cls(keys, tuple(points), bool(said.get("drawn", False)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what a sweep's own file says of it."""
+        points = [
+            {"name": point.name, "values": [value for _, value in point.overrides]}
+            for point in self.points
+        ]
+        said = {"keys": self.keys, "points": points}
+        return said | {"drawn": True} if self.drawn else said
 
     @property
     def name(self) -> str:
@@ -45,6 +70,11 @@ class Grid:
 
     axes: tuple[Axis, ...]
     seeds: tuple[int, ...]
+
+    @property
+    def drawn(self) -> list[int]:
+        """The numbers of the axes that are drawn."""
+        return [nth for nth, axis in enumerate(self.axes) if axis.drawn]
 
     @cached_property
     def points(self) -> list[Overrides]:
@@ -74,6 +104,40 @@ class Grid:
     def place(self, point: int) -> tuple[str, ...]:
         """Return the name of a point along each axis."""
         return tuple(place.name for place in self.at(point))
+
+
+def read_axes(table: Mapping[str, Any], file: str, *, twice: bool = False) -> tuple[Axis, ...]:
+    """Read axes as `[sweep.over]` of a scenario has them; raises `ScenarioError`.
+
+    With `twice` a value may be there again.
+    """
+    text = "".join(f"{_key(key)} = {toml(value, nested=True)}\n" for key, value in table.items())
+    return tuple(map(Axis.of, _paceline.axes(text, file, twice)))
+
+
+def overrides_of(table: Mapping[str, Any]) -> Overrides:
+    """Return what a table sets, as the parser takes it."""
+    return tuple((key, toml(value)) for key, value in table.items())
+
+
+def toml(value: object, *, nested: bool = False) -> str:
+    """Return a value as an override takes it: TOML, but a plain text without its quotes."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return json.dumps(value, ensure_ascii=False) if nested else value
+        case list():
+            return f"[{', '.join(toml(item, nested=True) for item in value)}]"
+        case dict():
+            entries = (f"{_key(k)} = {toml(v, nested=True)}" for k, v in value.items())
+            return f"{{ {', '.join(entries)} }}"
+    return str(value)
+
+
+def _key(name: str) -> str:
+    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
+    return name if bare else json.dumps(name, ensure_ascii=False)
 
 
 def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:

@@ -7,9 +7,9 @@ as everywhere in a record.
 from __future__ import annotations
 
 import math
-import re
-from decimal import Decimal
 from typing import NamedTuple
+
+from paceline import _paceline
 
 # Ratios that people read in per cent; the others (Jain's index) stay plain numbers.
 _PERCENT = ("loss", "retransmit", "utilisation", "share", "spurious", "mark", "idle")
@@ -80,25 +80,12 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-_SIZES = {
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
-    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
-}
-
-
 def size_bytes(text: str) -> int:
     """Read a volume with its unit: ``size_bytes("1.5 GB")`` is 1 500 000 000.
 
     Raises `ValueError` with what would be right.
     """
-    found = re.fullmatch(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", text)
-    if found is None or found[2] not in _SIZES:
-        raise ValueError(f'a volume has a number and a unit, such as "4 GB", not {text!r}')
-    return int(Decimal(found[1]) * _SIZES[found[2]])
-
-
-_TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+    return _paceline.parse_quantity("volume", text)
 
 
 def duration_ns(text: str) -> int:
@@ -106,7 +93,9 @@ def duration_ns(text: str) -> int:
 
     Raises `ValueError` with what would be right.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zµ]+)\s*", text)
-    if found is None or found[2] not in _TIMES:
-        raise ValueError(f'a time has a number and a unit, such as "0.5 s", not {text!r}')
-    return round(Decimal(found[1]) * _TIMES[found[2]])
+    return _paceline.parse_quantity("time", text)
+
+
+def rate_bps(text: str) -> int:
+    """Read a rate with its unit: ``rate_bps("50 Mbit/s")`` is 50 000 000; raises `ValueError`."""
+    return _paceline.parse_quantity("rate", text)

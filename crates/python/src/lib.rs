@@ -8,6 +8,7 @@ mod doctor;
 mod engine;
 mod error;
 mod heard;
+mod quantity;
 mod run;
 mod scenario;
 mod simulate;
@@ -26,9 +27,11 @@ mod _paceline {
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]
+    use crate::quantity::parse_quantity;
+    #[pymodule_export]
     use crate::run::{Run, aggregate, parquet_size, repeats_json};
     #[pymodule_export]
-    use crate::scenario::{CheckedScenario, check, schema};
+    use crate::scenario::{CheckedScenario, axes, check, schema};
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use paceline_record::{self as record, Expectation};
-use paceline_scenario::Scenario;
+use paceline_scenario::{Axis, Scenario};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::engine::{self, Engine, Failure};
 use crate::error;
+
+/// The most bytes of a file that a population is drawn from.
+const MOST: u64 = 64 << 20;
 
 /// Reads and checks a scenario, names of controllers and metrics included, and whether the machine
 /// has what it needs. Unless `files`, one that names a file is refused, and that is not opened.
@@ -99,32 +102,19 @@ impl CheckedScenario {
         self.scenario.trace_path()
     }
 
-    /// What it varies: `seeds`, `metrics` and `axes` [`keys`, `points` [`name`, `values`]], with
-    /// values as overrides take them; `None` if nothing.
+    /// What it varies: `seeds`, `metrics` and `axes` [`keys`, `drawn`, `points` [`name`, `values`]],
+    /// with values as overrides take them; `None` if nothing.
     #[getter]
     fn sweep<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(sweep) = &self.scenario.sweep else {
             return Ok(None);
         };
-        let mut axes = Vec::with_capacity(sweep.axes.len());
-        for axis in &sweep.axes {
-            let mut points = Vec::with_capacity(axis.points.len());
-            for point in &axis.points {
-                let dict = PyDict::new(py);
-                dict.set_item("name", &point.name)?;
-                dict.set_item("values", &point.values)?;
-                points.push(dict);
-            }
-            let dict = PyDict::new(py);
-            dict.set_item("keys", &axis.keys)?;
-            dict.set_item("points", points)?;
-            axes.push(dict);
-        }
+        let axes: PyResult<Vec<_>> = sweep.axes.iter().map(|axis| as_dict(py, axis)).collect();
         let run = &self.scenario.run;
         let dict = PyDict::new(py);
         dict.set_item("seeds", sweep.seeds(run.seed, run.repeats))?;
         dict.set_item("metrics", &sweep.metrics)?;
-        dict.set_item("axes", axes)?;
+        dict.set_item("axes", axes?)?;
         Ok(Some(dict))
     }
 
@@ -217,9 +207,14 @@ pub fn check(
     let engine = engine::named(backend)?;
     // A capacity trace may take long to read, and others of this process have work to do.
     let parsed = py.detach(|| parse(text, &file, &overrides, engine, files));
-    let scenario = parsed.map_err(|failure| failure.raise(py))?;
+    let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
     let diagnostics = if sweep {
-        py.detach(|| scenario.check_sweep(|point| engine::check(engine, point)))
+        py.detach(|| {
+            let drawn = scenario.populate(|path| read(path, files));
+            drawn
+                .err()
+                .unwrap_or_else(|| scenario.check_sweep(|point| engine::check(engine, point)))
+        })
     } else {
         Vec::new()
     };
@@ -228,6 +223,49 @@ pub fn check(
     } else {
         Err(error::scenario(py, &diagnostics))
     }
+}
+
+/// A file of values that a population is drawn from.
+fn read(path: &Path, files: bool) -> Result<String, String> {
+    if !files {
+        return Err("files are not read here; `paceline sweep` reads them".to_owned());
+    }
+    let size = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !size.is_file() || size.len() > MOST {
+        return Err(format!("it is no regular file of at most {MOST} bytes"));
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// An axis: `keys`, `drawn`, `points` [`name`, `values`].
+fn as_dict<'py>(py: Python<'py>, axis: &Axis) -> PyResult<Bound<'py, PyDict>> {
+    let mut points = Vec::with_capacity(axis.points.len());
+    for point in &axis.points {
+        let dict = PyDict::new(py);
+        dict.set_item("name", &point.name)?;
+        dict.set_item("values", &point.values)?;
+        points.push(dict);
+    }
+    let dict = PyDict::new(py);
+    dict.set_item("keys", &axis.keys)?;
+    dict.set_item("drawn", axis.drawn)?;
+    dict.set_item("points", points)?;
+    Ok(dict)
+}
+
+/// The axes that a text holds, written as in `[sweep.over]`; with `twice` a value may be there again.
+/// `ScenarioError` has all that is wrong with them.
+#[pyfunction]
+#[pyo3(signature = (text, file, twice = false))]
+pub fn axes<'py>(
+    py: Python<'py>,
+    text: &str,
+    file: &str,
+    twice: bool,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let found = paceline_scenario::axes(text, file, twice);
+    let found = found.map_err(|diagnostics| error::scenario(py, &diagnostics))?;
+    found.iter().map(|axis| as_dict(py, axis)).collect()
 }
 
 /// The JSON Schema of scenarios.

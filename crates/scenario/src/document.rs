@@ -59,7 +59,7 @@ pub(crate) struct Document {
 }
 
 /// No names at all.
-static NOTHING: Vocabulary = Vocabulary {
+pub(crate) static NOTHING: Vocabulary = Vocabulary {
     queues: &[],
     early_signals: &[],
 };

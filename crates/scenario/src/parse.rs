@@ -1,8 +1,11 @@
 //! From a text to a scenario that has nothing wrong, or to all that is wrong with it.
 
+use std::path::Path;
+
 use crate::check::check;
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::document::Document;
+use crate::draw;
 use crate::limits;
 use crate::reader::{Read, Reader};
 use crate::scenario::Scenario;
@@ -55,6 +58,39 @@ impl Scenario {
         // Those in the file by place, then those of overrides.
         problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
         Err(problems)
+    }
+
+    /// Draws the population of the sweep, if it has one, as an axis behind the others; `read` gives the
+    /// text of a file of values, by its path from the scenario's folder.
+    ///
+    /// # Errors
+    /// What cannot be drawn, and more runs than a sweep may have.
+    pub fn populate(
+        &mut self,
+        read: impl Fn(&Path) -> Result<String, String>,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let Some(sweep) = &mut self.sweep else {
+            return Ok(());
+        };
+        let folder = Path::new(&self.document.file)
+            .parent()
+            .unwrap_or(Path::new(""));
+        let near = |file: &Path| read(&folder.join(file));
+        match draw::population(&sweep.drawn, sweep.draws, sweep.draw_seed, near) {
+            Ok(None) => Ok(()),
+            Ok(Some(axis)) => {
+                sweep.axes.push(axis);
+                let found = check(self);
+                if found.is_empty() { Ok(()) } else { Err(found) }
+            }
+            Err((kind, origin, key, message, hint)) => Err(vec![self.document.at(
+                kind,
+                &origin,
+                &key,
+                message,
+                Some(hint),
+            )]),
+        }
     }
 
     /// What is wrong with the points of the sweep, shown where they are written; `judge` finds what

@@ -254,11 +254,28 @@ pub(crate) fn choices(found: &str, allowed: &[&str], quote: &str) -> String {
     }
 }
 
-/// The most similar name, if it is similar at all.
+/// What people say who know it from elsewhere, and what it is here.
+const MEANT: &[(&str, &str)] = &[
+    ("at", "when"),
+    ("time", "when"),
+    ("bandwidth", "rate"),
+    ("bw", "rate"),
+    ("delay", "rtt"),
+    ("latency", "rtt"),
+    ("buffer", "queue"),
+    ("controller", "cc"),
+    ("congestion_control", "cc"),
+];
+
+/// The name that is meant, or the most similar one, if any is similar at all.
 fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
     // What is longer than any name is like none of them, and slow to compare.
     if found.len() > 64 {
         return None;
+    }
+    let means = |name: &&&str| MEANT.contains(&(found, **name));
+    if let Some(name) = allowed.iter().find(means) {
+        return Some(name);
     }
     allowed
         .iter()

@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::diagnostic::Kind;
-use crate::document::{Entries, Entry, Node, Origin, Value, join, override_text, split};
+use crate::diagnostic::{Diagnostic, Kind};
+use crate::document::{
+    Document, Entries, Entry, NOTHING, Node, Origin, Value, join, override_text, split,
+};
+use crate::draw::Drawn;
 use crate::limits;
 use crate::reader::{Read, Reader, describe};
 
@@ -18,8 +21,14 @@ pub struct SweepSection {
     /// What is drawn and compared: metrics of a run by name, those of a flow as
     /// `flows[0].goodput_bps`. None: the reader's choice.
     pub metrics: Vec<String>,
-    /// The axes of the grid, in the order of the file; the last runs fastest.
+    /// The axes of the grid, in the order of the file; the last runs fastest. That of a population is
+    /// behind them, once it is drawn: [`crate::Scenario::populate`].
     pub axes: Vec<Axis>,
+    /// How many times the keys that are drawn are drawn. Unset: once for each row of their file.
+    pub draws: Option<u32>,
+    /// The seed of the draws, which is not that of the runs.
+    pub draw_seed: u64,
+    pub(crate) drawn: Vec<Drawn>,
 }
 
 /// The seeds of each point.
@@ -41,6 +50,8 @@ pub struct Axis {
     pub keys: Vec<String>,
     /// Points, in order.
     pub points: Vec<Point>,
+    /// Whether its points are drawn: a population, of which each is one of many and none is special.
+    pub drawn: bool,
     pub(crate) origin: Origin,
 }
 
@@ -85,16 +96,21 @@ impl Read for SweepSection {
         let mut table = reader.table(node, key, "a table")?;
         let seeds = table.or("seeds", Seeds::default());
         let metrics = table.or("metrics", Vec::new());
+        let draws = table.optional::<u32>("draws");
+        let draw_seed = table.or("draw_seed", 1);
         let over = table.required(
             "over",
             "say what is varied: [sweep.over] with path.rate = [\"10 Mbit/s\", \"100 Mbit/s\"]",
         );
         table.finish();
-        let Over(axes) = over?;
+        let Over(axes, drawn) = over?;
         Some(Self {
             seeds,
             metrics,
             axes,
+            draws,
+            draw_seed,
+            drawn,
         })
     }
 }
@@ -125,7 +141,7 @@ impl Read for Seeds {
 }
 
 /// `[sweep.over]`.
-struct Over(Vec<Axis>);
+struct Over(Vec<Axis>, Vec<Drawn>);
 
 impl Read for Over {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
@@ -149,24 +165,77 @@ impl Read for Over {
             );
             return None;
         }
-        let axes: Vec<Option<Axis>> = found
+        let (drawn, listed): (Vec<_>, Vec<_>) = found
             .into_iter()
-            .map(|(name, entry)| axis(&name, entry, reader))
+            .partition(|(_, entry)| is_drawn(&entry.node));
+        let axes: Vec<Option<Axis>> = listed
+            .into_iter()
+            .map(|(name, entry)| axis(&name, entry, false, reader))
+            .collect();
+        let drawn: Vec<Option<Drawn>> = drawn
+            .into_iter()
+            .map(|(name, entry)| {
+                let place = join("sweep.over", &name);
+                let keys = keys_of(&name, entry, &place, reader)?;
+                Drawn::read(keys, &entry.key, &entry.node, &place, reader)
+            })
             .collect();
         let axes: Vec<Axis> = axes.into_iter().collect::<Option<_>>()?;
+        let drawn: Vec<Drawn> = drawn.into_iter().collect::<Option<_>>()?;
+        let every = axes.iter().map(|axis| (&axis.keys, &axis.origin));
+        let every = every.chain(drawn.iter().map(|one| (&one.keys, &one.origin)));
         let mut seen = BTreeSet::new();
-        for axis in &axes {
-            for name in &axis.keys {
+        for (keys, origin) in every {
+            for name in keys {
                 if !seen.insert(name.clone()) {
                     let message = format!("`{name}` is varied twice");
                     let hint = "a key belongs to one axis".to_owned();
-                    reader.report(Kind::BadValue, &axis.origin, name, message, Some(hint));
+                    reader.report(Kind::BadValue, origin, name, message, Some(hint));
                     return None;
                 }
             }
         }
-        Some(Self(axes))
+        Some(Self(axes, drawn))
     }
+}
+
+/// The axes of a text that holds nothing else: lists, ranges, keys that are set together, as
+/// `[sweep.over]` has them. With `twice` a value may be there again.
+///
+/// # Errors
+/// All that is wrong with them; `file` is what errors show.
+pub fn axes(text: &str, file: &str, twice: bool) -> Result<Vec<Axis>, Vec<Diagnostic>> {
+    let document = Document::parse(text, file, &[], &NOTHING)?;
+    let mut reader = Reader::new(&document);
+    let mut found = Vec::new();
+    if let Value::Table(entries) = &document.root.value {
+        collect("", entries, &mut found);
+    }
+    found.sort_by_key(|(_, entry)| match &entry.key {
+        Origin::File(span) => span.start,
+        Origin::Override(number) => *number,
+    });
+    let axes: Vec<Option<Axis>> = found
+        .into_iter()
+        .map(|(name, entry)| {
+            if is_drawn(&entry.node) {
+                let hint = "a population belongs into [sweep.over] of a scenario".to_owned();
+                return reader.bad_value(&entry.node, &name, "a list or a range", hint);
+            }
+            axis(&name, entry, twice, &mut reader)
+        })
+        .collect();
+    match axes.into_iter().collect() {
+        Some(axes) if reader.problems.is_empty() => Ok(axes),
+        _ => Err(reader.problems),
+    }
+}
+
+/// What marks a table as one of an axis, and not of keys.
+const MARKS: &[&str] = &["from", "to", "draw"];
+
+fn is_drawn(node: &Node) -> bool {
+    matches!(&node.value, Value::Table(inner) if inner.contains_key("draw"))
 }
 
 /// The axes of a table; `path.rate = [..]` is a table in a table.
@@ -177,7 +246,7 @@ fn collect<'n>(above: &str, entries: &'n Entries, found: &mut Vec<(String, &'n E
             above => format!("{above}.{name}"),
         };
         match &entry.node.value {
-            Value::Table(inner) if !["from", "to"].iter().any(|end| inner.contains_key(*end)) => {
+            Value::Table(inner) if !MARKS.iter().any(|mark| inner.contains_key(*mark)) => {
                 collect(&name, inner, found);
             }
             _ => found.push((name, entry)),
@@ -198,14 +267,14 @@ const FIXED: &[(&str, &str)] = &[
     ("sweep", "a sweep does not hold another"),
 ];
 
-fn axis(name: &str, entry: &Entry, reader: &mut Reader<'_>) -> Option<Axis> {
-    let place = join("sweep.over", name);
+/// The keys that a name says, with commas between them.
+fn keys_of(name: &str, entry: &Entry, place: &str, reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let mut keys = Vec::new();
     for part in name.split(',') {
         let Some(segments) = split(part) else {
             let message = format!("{name:?} is not a key, nor keys with commas between them");
             let hint = "for example path.rate, flows.0.cc or \"path.rate, path.rtt\"".to_owned();
-            reader.report(Kind::BadValue, &entry.key, &place, message, Some(hint));
+            reader.report(Kind::BadValue, &entry.key, place, message, Some(hint));
             return None;
         };
         let key = segments.join(".");
@@ -215,11 +284,17 @@ fn axis(name: &str, entry: &Entry, reader: &mut Reader<'_>) -> Option<Axis> {
         if let Some((_, hint)) = fixed {
             let message = format!("`{key}` cannot be varied");
             let hint = Some((*hint).to_owned());
-            reader.report(Kind::BadValue, &entry.key, &place, message, hint);
+            reader.report(Kind::BadValue, &entry.key, place, message, hint);
             return None;
         }
         keys.push(key);
     }
+    Some(keys)
+}
+
+fn axis(name: &str, entry: &Entry, twice: bool, reader: &mut Reader<'_>) -> Option<Axis> {
+    let place = join("sweep.over", name);
+    let keys = keys_of(name, entry, &place, reader)?;
     let values = values(&entry.node, &place, reader)?;
     let mut points = Vec::with_capacity(values.len());
     for value in values {
@@ -230,7 +305,10 @@ fn axis(name: &str, entry: &Entry, reader: &mut Reader<'_>) -> Option<Axis> {
         return reader.bad_value(&entry.node, &place, WANTED, hint);
     }
     let mut names = BTreeSet::new();
-    if let Some(twice) = points.iter().find(|point| !names.insert(&point.name)) {
+    if let (false, Some(twice)) = (
+        twice,
+        points.iter().find(|point| !names.insert(&point.name)),
+    ) {
         let origin = twice.nodes.first().map_or(&entry.key, |node| &node.origin);
         let message = format!("`{name}` has {} twice", twice.name);
         let hint = "a point is run once for each seed; sweep.seeds says how many".to_owned();
@@ -240,11 +318,13 @@ fn axis(name: &str, entry: &Entry, reader: &mut Reader<'_>) -> Option<Axis> {
     Some(Axis {
         keys,
         points,
+        drawn: false,
         origin: entry.key.clone(),
     })
 }
 
-const WANTED: &str = "a list of values, or a range { from, to, step } or { from, to, count }";
+const WANTED: &str =
+    "a list of values, a range { from, to, step } or { from, to, count }, or { draw = ... }";
 
 fn values(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
     match &node.value {
@@ -384,9 +464,9 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
 }
 
 /// An end of a range: a number, with the unit that is written behind it.
-struct End {
-    number: f64,
-    unit: String,
+pub(crate) struct End {
+    pub(crate) number: f64,
+    pub(crate) unit: String,
     whole: bool,
 }
 
@@ -440,7 +520,7 @@ impl Read for Scale {
 }
 
 /// A number of a range: what is run is what is shown, so it has four digits, or all of a whole one.
-fn written(number: f64, unit: &str, whole: bool) -> Value {
+pub(crate) fn written(number: f64, unit: &str, whole: bool) -> Value {
     if whole {
         return Value::Integer(number.round() as i128);
     }
@@ -479,6 +559,18 @@ impl JsonSchema for SweepSection {
                     "type": "array",
                     "items": { "type": "string" },
                 },
+                "draws": {
+                    "description": "How often the keys with `draw` are drawn. Unset: once for each row of their file.",
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": limits::MAX_SWEEP_POINTS,
+                },
+                "draw_seed": {
+                    "description": "The seed of the draws: the same population for any seeds of the runs.",
+                    "type": "integer",
+                    "minimum": 0,
+                    "default": 1,
+                },
                 "over": {
                     "description": "Keys of the scenario and the values that they take in turn; \"a, b\" are set together.",
                     "type": "object",
@@ -495,6 +587,26 @@ impl JsonSchema for SweepSection {
                                     "count": { "type": "integer", "minimum": 2 },
                                     "scale": { "enum": ["linear", "log"], "default": "linear" },
                                 },
+                            },
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "draw": { "enum": ["lognormal", "normal", "uniform", "loguniform", "choice", "column"] },
+                                    "median": end,
+                                    "sigma": { "type": "number" },
+                                    "mean": end,
+                                    "deviation": end,
+                                    "from": end,
+                                    "to": end,
+                                    "min": end,
+                                    "max": end,
+                                    "of": { "type": "array", "minItems": 1 },
+                                    "weights": { "type": "array", "items": { "type": "number" } },
+                                    "file": { "type": "string" },
+                                    "column": { "type": "string" },
+                                    "unit": { "type": "string" },
+                                },
+                                "required": ["draw"],
                             },
                         ],
                     },

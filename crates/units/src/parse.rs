@@ -76,6 +76,8 @@ pub(crate) static VOLUME: Quantity = Quantity {
         printed("MiB", 1 << 20),
         printed("GB", 1_000_000_000),
         printed("GiB", 1 << 30),
+        read_only("TB", 1_000_000_000_000),
+        read_only("TiB", 1 << 40),
     ],
 };
 

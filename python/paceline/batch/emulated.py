@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import queue
-import re
 import threading
 import time
 from collections import Counter
@@ -16,6 +15,7 @@ from typing import Any
 from paceline import _paceline
 from paceline.batch.job import Hear, Job, Keep, Outcome, Task
 from paceline.errors import RunError
+from paceline.quantities import rate_bps
 from paceline.reading import toml
 from paceline.runs import Engine, Progress, Run, simulate
 
@@ -27,9 +27,6 @@ UPKEEP_BPS = 10_000_000
 RUNS_PER_CORE = 4
 #: Seconds after which the main thread looks whether to stop, and tells how far it has come.
 _PERIOD = 0.25
-
-_RATE = re.compile(r"([0-9.]+) ([kMG]?)bit/s")
-_SIZES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,7 @@ class Load:
     def of(cls, plan: _paceline.CheckedScenario) -> Load:
         """Return the load of a scenario."""
         rate = toml(plan.toml)["path"].get("rate")
-        found = _RATE.fullmatch(rate) if isinstance(rate, str) else None
-        bps = float(found[1]) * _SIZES[found[2]] if found else math.inf
+        bps = float(rate_bps(rate)) if isinstance(rate, str) else math.inf
         return cls(bps, plan.duration_ns / 1e9)
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from paceline import _paceline, memory
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
+from paceline.grid import Axis, places
 from paceline.measures import unknown
 from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
@@ -19,6 +21,8 @@ from paceline.reading import read_text
 from paceline.runs import Run
 from paceline.store import GROUP
 
+#: Values of a choice that are told.
+_TOLD = 8
 #: What the metrics of a run take in memory, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
 
@@ -198,6 +202,22 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
             f"{path} has a [sweep] of {runs} runs: `paceline sweep {path}` runs it",
             markup=False,
         )
+        for axis in (Axis.of(axis) for axis in plan.sweep["axes"] if axis["drawn"]):
+            for nth, key in enumerate(axis.keys):
+                told = drawn_values([point.overrides[nth][1] for point in axis.points])
+                console.stderr().print(f"  {key}, {len(axis.points)} draws: {told}", markup=False)
+
+
+def drawn_values(values: Sequence[str]) -> str:
+    """Return what was drawn, for people: its range and its middle, or how often each value."""
+    at, unit = places(values)
+    if unit is None:
+        counts = Counter(values).most_common(_TOLD)
+        more = ", ..." if len(set(values)) > _TOLD else ""
+        return ", ".join(f"{value} {count} times" for value, count in counts) + more
+    ordered = sorted(values, key=at.__getitem__)
+    middle = ordered[(len(ordered) - 1) // 2]
+    return f"{ordered[0]} to {ordered[-1]}, half of them up to {middle}"
 
 
 def _runs_below(folder: Path) -> list[str]:

@@ -7,7 +7,6 @@ long as the fastest ACK. A packet that was dropped on its way has a comment that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
@@ -18,6 +17,7 @@ import polars as pl
 
 from paceline import _paceline
 from paceline.exchange.declared import Export
+from paceline.quantities import size_bytes
 from paceline.reading import toml
 from paceline.runs import Run
 
@@ -61,7 +61,7 @@ def write(runs: Sequence[Run], path: Path, flow: int | None, _: str) -> list[Pat
 
 def headers(run: Run) -> dict[int, int]:
     """Return the headers of each flow's packets, in bytes."""
-    return dict(enumerate(int(re.sub(r"\D", "", group["header"])) for group in _groups(run)))
+    return dict(enumerate(size_bytes(group["header"]) for group in _groups(run)))
 
 
 def _groups(run: Run) -> Iterator[dict[str, Any]]:

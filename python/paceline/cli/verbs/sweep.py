@@ -20,7 +20,7 @@ from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, Set, app, example
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import ScenarioError
 from paceline.measures import FEWEST, alike, value
-from paceline.quantities import plain, quantity
+from paceline.quantities import NONE, plain, quantity
 from paceline.runs import Progress
 from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
@@ -247,7 +247,29 @@ def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
     return paths
 
 
+#: What is told of a population: shares of its draws that are at most there.
+_SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def _population(sweep: Sweep) -> None:
+    """Print where the draws of a population lie."""
+    axes = [axis.name for axis in sweep.grid.axes if not axis.drawn]
+    draws = math.prod(len(sweep.grid.axes[nth].points) for nth in sweep.grid.drawn)
+    title = f"{sweep.scenario}, {draws} draws x {len(sweep.grid.seeds)} seeds"
+    heads = [f"{100 * share:g} %" for share in _SHARES]
+    table = console.table(*axes, "Metric", *heads, title=title, left=len(axes) + 1)
+    for metric in sweep.metrics:
+        for place, values in sweep.populations(metric).items():
+            at = [math.ceil(share * len(values)) - 1 for share in _SHARES] if values else []
+            cells = [quantity(metric, values[max(nth, 0)]) for nth in at]
+            table.add_row(*place, plain(metric), *(cells or [NONE] * len(_SHARES)))
+    console.stdout().print(table)
+
+
 def _table(sweep: Sweep) -> None:
+    if sweep.grid.drawn:
+        _population(sweep)
+        return
     out = console.stdout()
     found = {metric: sweep.statistics(metric) for metric in sweep.metrics}
     count = len(sweep.grid.points)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from paceline import _paceline
-from paceline.grid import Axis, Overrides, Point, crossed
+from paceline.errors import ScenarioError
+from paceline.grid import Axis, Overrides, crossed, overrides_of, read_axes
 from paceline.names import nearest
 from paceline.query import Query, QueryError
 from paceline.reading import read_text, toml
@@ -260,13 +259,13 @@ def _quick(where: str, table: dict[str, Any], cases: Iterable[Case]) -> Quick:
     seeds, points = _seeds(where, table.get("seeds", QUICK_SEEDS)), {}
     axes = [axis for case in cases for axis in case.sweep]
     for key, values in table.get("points", {}).items():
-        kept = _axis(f"{where}: points", key, values)
+        (kept,) = _axes(f"{where}: points", {key: values})
         known = {name for axis in axes if axis.name == kept.name for name in axis.names}
         for name in kept.names:
             if name not in known:
                 raise ClaimError(f"{where}: no sweep over {key!r} has the point {name!r}")
         points[kept.name] = kept.names
-    return Quick(seeds, _set(table.get("set", {})), points)
+    return Quick(seeds, overrides_of(table.get("set", {})), points)
 
 
 def _case(path: Path, where: str, table: dict[str, Any]) -> Case:
@@ -278,54 +277,20 @@ def _case(path: Path, where: str, table: dict[str, Any]) -> Case:
         raise ClaimError(f"{where}: 'backend' is sim or emu, not {backend!r}")
     return Case(
         path.parent / _text(where, "scenario", table["scenario"]),
-        _set(table.get("set", {})),
+        overrides_of(table.get("set", {})),
         _axes(f"{where}: sweep", table.get("sweep", {})),
-        _axes(f"{where}: vary", table.get("vary", {})),
+        _axes(f"{where}: vary", table.get("vary", {}), twice=True),
         _seeds(where, table["seeds"]) if "seeds" in table else None,
         backend,
     )
 
 
-def _set(table: dict[str, Any]) -> Overrides:
-    return tuple((key, _toml(value)) for key, value in table.items())
-
-
-def _axes(where: str, table: dict[str, Any]) -> tuple[Axis, ...]:
-    return tuple(_axis(where, key, values) for key, values in table.items())
-
-
-def _axis(where: str, key: str, values: object) -> Axis:
-    keys = tuple(part.strip() for part in key.split(","))
-    if not isinstance(values, list) or not values:
-        raise ClaimError(f"{where}: {key!r} is a list of values")
-    points = []
-    for value in values:
-        several = value if isinstance(value, list) and len(keys) > 1 else [value] * len(keys)
-        if len(several) != len(keys):
-            raise ClaimError(f"{where}: {key!r} sets {len(keys)} keys, {value!r} does not")
-        name = ", ".join(map(_toml, value)) if isinstance(value, list) else _toml(value)
-        points.append(Point(name, tuple(zip(keys, map(_toml, several), strict=True))))
-    names = [point.name for point in points]
-    if len(set(names)) < len(names) and "sweep" in where:
-        raise ClaimError(f"{where}: {key!r} has a value twice")
-    return Axis(keys, tuple(points))
-
-
-def _toml(value: object, *, nested: bool = False) -> str:
-    """Return a value as an override takes it: TOML, but a plain text without its quotes."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            return json.dumps(value, ensure_ascii=False) if nested else value
-        case list():
-            return f"[{', '.join(_toml(item, nested=True) for item in value)}]"
-        case dict():
-            entries = (f"{_key(k)} = {_toml(v, nested=True)}" for k, v in value.items())
-            return f"{{ {', '.join(entries)} }}"
-    return str(value)
-
-
-def _key(name: str) -> str:
-    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-    return name if bare else json.dumps(name, ensure_ascii=False)
+def _axes(where: str, table: Any, *, twice: bool = False) -> tuple[Axis, ...]:
+    if not isinstance(table, dict):
+        raise ClaimError(f"{where} is a table of keys and their values")
+    try:
+        return read_axes(table, where, twice=twice)
+    except ScenarioError as error:
+        first = error.diagnostics[0]
+        hint = f"; {first.hint}" if first.hint else ""
+        raise ClaimError(f"{where}: {first.message}{hint}") from error

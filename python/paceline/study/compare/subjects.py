@@ -135,8 +135,14 @@ def _without_seed(point: str) -> str:
 
 
 def _sweep(sweep: Sweep) -> Subject:
-    """Return a sweep with each of its points."""
-    return _side(sweep, str(sweep.folder), range(len(sweep.grid)), range(len(sweep.grid.axes)))
+    """Return a sweep with each of its points; what is drawn is paired draw by draw.
+
+    A draw is one of a population: it counts once, as the mean of its seeds, and pairs with the draw
+    of another sweep that has the same number and the same values.
+    """
+    grid = sweep.grid
+    listed = [nth for nth in range(len(grid.axes)) if nth not in grid.drawn]
+    return _side(sweep, str(sweep.folder), range(len(grid)), listed, grid.drawn)
 
 
 def split(sweep: Sweep, key: str) -> dict[str, Subject]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.grid import overrides_of
 from paceline.query import Query, QueryError
 from paceline.reading import read_toml
 
@@ -105,7 +106,7 @@ def _step(path: Path, table: dict[str, Any]) -> Step:
 def _variant(path: Path, numbers: set[int], table: dict[str, Any]) -> Variant:
     _known(path, "a variant", table, {"name", "set", "expected"})
     name = _text(path, "a variant", table, "name")
-    overrides = tuple((key, str(value)) for key, value in table.get("set", {}).items())
+    overrides = overrides_of(table.get("set", {}))
     return Variant(name, overrides, _reasons(path, numbers, table.get("expected", {})))
 
 

@@ -240,7 +240,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     flow = run.flows.row(0, named=True)
     link = run.queue.row(0, named=True)
     header = toml(run.scenario_toml)["flows"][0]["header"]
-    wire = flow["mss_bytes"] + int(header.removesuffix(" B"))
+    wire = flow["mss_bytes"] + quantities.size_bytes(header)
     goodput = link["rate_bps"] * flow["mss_bytes"] // wire
     path = {
         "link_bps": link["rate_bps"],

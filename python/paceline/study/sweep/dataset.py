@@ -42,8 +42,9 @@ def _partitions(axis: Axis) -> list[Path]:
         Path(*(f"{key}={quote(value, safe=' ,+')}" for key, value in point.overrides))
         for point in axis.points
     ]
-    # A long name is that of a trace, or in another script, of which each byte takes three.
-    too_long = any(len(part) > _NAME for path in paths for part in path.parts)
+    # A draw is no name of anything. A long name is that of a trace, or in another script, of which
+    # each byte takes three.
+    too_long = axis.drawn or any(len(part) > _NAME for path in paths for part in path.parts)
     return [Path()] if too_long or len(paths) > _PARTITIONS else paths
 
 

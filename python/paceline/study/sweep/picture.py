@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from paceline import grid
 from paceline.quantities import Scale, number, scale_of
 from paceline.show.figure import SETTINGS, literal, plain
-from paceline.show.palette import QUANTITIES
+from paceline.show.palette import QUANTITIES, flow_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Heat maps of one picture, at most.
 _PANELS = 36
+#: Lines of a population's picture, at most.
+_LINES = 12
 #: Cells of a heat map, at most, whose values are written into them.
 _WRITTEN = 80
 #: Dark to pale, the same for those who tell colours badly.
@@ -41,6 +43,8 @@ def draw(sweep: Sweep, metric: str) -> Figure:
         seeds = len(sweep.grid.seeds)
         unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
         title = f"{sweep.scenario}: {metric}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
+        if sweep.grid.drawn:
+            return literal(_shares(sweep, title, metric, scale))
         if len(sweep.grid.axes) == 1:
             return literal(_line(sweep, title, found, scale))
         return literal(_maps(sweep, title, means, scale))
@@ -80,6 +84,24 @@ def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
         axes.set_xticks(list(places.values()), [plain(grid.short(name, unit)) for name in places])
     axes.set_xlabel(f"{axis.name} ({unit})" if unit else axis.name)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    return figure
+
+
+def _shares(sweep: Sweep, title: str, metric: str, scale: Scale) -> Figure:
+    """Draw which share of a population is at most at each value: a line for each other point."""
+    figure = _new(6.4, 3.4, title)
+    axes = figure.subplots()
+    populations = list(sweep.populations(metric).items())
+    for nth, (place, values) in enumerate(populations[:_LINES]):
+        style = flow_style(nth)
+        look: dict[str, Any] = {"color": style.colour, "label": ", ".join(place) or None}
+        look["linestyle"] = (0, style.dash) if style.dash else "solid"
+        axes.ecdf([value / scale.size for value in values] or [math.nan], **look)
+    if any(place for place, _ in populations):
+        more = f"the first {_LINES} of {len(populations)}" if len(populations) > _LINES else None
+        axes.legend(title=more, loc="best")
+    axes.set_ylabel("share of the draws")
+    axes.set_xlabel(scale.unit)
     return figure
 
 

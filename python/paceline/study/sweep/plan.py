@@ -9,7 +9,7 @@ from pathlib import Path
 from paceline import _paceline, store
 from paceline.batch import Job
 from paceline.errors import PacelineError
-from paceline.grid import Axis, Grid, Overrides, Point, crossed
+from paceline.grid import Axis, Grid, Overrides, crossed
 from paceline.runs import HEADLINES
 
 
@@ -55,16 +55,7 @@ class Plan:
         sweep = scenario.sweep
         if sweep is None:
             raise NoSweepError(f"{file} has no [sweep]")
-        axes = tuple(
-            Axis(
-                tuple(axis["keys"]),
-                tuple(
-                    Point(p["name"], tuple(zip(axis["keys"], p["values"], strict=True)))
-                    for p in axis["points"]
-                ),
-            )
-            for axis in sweep["axes"]
-        )
+        axes = tuple(map(Axis.of, sweep["axes"]))
         given = tuple(overrides)
         durations_ns, traces, flow_count = [], set[str](), 0
         for point in crossed(axes):
@@ -103,6 +94,8 @@ class Plan:
 
         Not the metrics: all of them are kept, whichever are looked at.
         """
-        said = [self.text, self.scenario, self.overrides, self.grid.seeds]
+        said: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
+        # What is drawn from a file is in no text.
+        said += [self.grid.axes[nth].as_json() for nth in self.grid.drawn]
         inputs = (store.digest(Path(trace)) for trace in self.traces)
         return store.key([*said, self.tables], inputs=inputs)

@@ -15,7 +15,7 @@ import polars as pl
 
 from paceline import _paceline, store
 from paceline.errors import NotARunError
-from paceline.grid import Axis, Grid, Point
+from paceline.grid import Axis, Grid
 from paceline.measures import aggregate, higher_is_better, of_flow
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
@@ -62,16 +62,7 @@ class Sweep:
                 raise ValueError(
                     f"it has schema {value['schema']}, this program reads schema {SCHEMA}"
                 )
-            axes = tuple(
-                Axis(
-                    tuple(axis["keys"]),
-                    tuple(
-                        Point(point["name"], tuple(zip(axis["keys"], point["values"], strict=True)))
-                        for point in axis["points"]
-                    ),
-                )
-                for axis in value["axes"]
-            )
+            axes = tuple(map(Axis.of, value["axes"]))
             return cls(
                 folder,
                 value["scenario"],
@@ -114,6 +105,19 @@ class Sweep:
         """Return what the seeds say together at each point; `None` where it is undefined."""
         rows = self.values(metric)
         return aggregate([[float(v) for v in row if v is not None] for row in rows])
+
+    def populations(self, metric: str) -> dict[tuple[str, ...], list[float]]:
+        """Return a metric of each draw, a mean over seeds, by the place along the other axes."""
+        found: dict[tuple[str, ...], list[float]] = {}
+        for point, values in enumerate(self.values(metric)):
+            defined = [value for value in values if value is not None]
+            places = enumerate(self.grid.place(point))
+            place = tuple(name for nth, name in places if nth not in self.grid.drawn)
+            if defined:
+                found.setdefault(place, []).append(sum(defined) / len(defined))
+            else:
+                found.setdefault(place, [])
+        return {place: sorted(values) for place, values in found.items()}
 
     def best(self) -> tuple[int, int] | None:
         """Return the best and the worst point by the mean of the first metric."""
@@ -188,22 +192,12 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
         store.write_table(dataset.together(plan.grid, runs), fresh)
     with store.replacing(folder / SCENARIO) as fresh:
         fresh.write_text(plan.text, encoding="utf-8")
-    axes = [
-        {
-            "keys": axis.keys,
-            "points": [
-                {"name": point.name, "values": [value for _, value in point.overrides]}
-                for point in axis.points
-            ],
-        }
-        for axis in plan.grid.axes
-    ]
     value = {
         "schema": SCHEMA,
         "version": _paceline.__version__,
         "scenario": plan.scenario,
         "overrides": plan.overrides,
-        "axes": axes,
+        "axes": [axis.as_json() for axis in plan.grid.axes],
         "seeds": plan.grid.seeds,
         "metrics": plan.metrics,
         "tables": plan.tables,

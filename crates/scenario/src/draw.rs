@@ -1,0 +1,451 @@
+//! Draws: a population of experiments, in each of which the keys that are drawn have a value.
+//!
+//! Each key has a stream of its own, from the seed of the draws and its name: what is drawn for one key
+//! does not depend on which others are drawn, so that two populations can be held against each other
+//! draw by draw. Rows of a file are kept together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paceline_units::Rng;
+
+use crate::diagnostic::Kind;
+use crate::document::{Node, Origin, Value, override_text};
+use crate::limits;
+use crate::reader::{Read, Reader};
+use crate::sweep::{Axis, End, Point, written};
+
+/// Keys that are drawn together, and what they are drawn from.
+#[derive(Clone, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) keys: Vec<String>,
+    pub(crate) origin: Origin,
+    place: String,
+    law: Law,
+    bounds: (Option<f64>, Option<f64>),
+    unit: String,
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Lognormal { median: f64, sigma: f64 },
+    Normal { mean: f64, deviation: f64 },
+    Uniform { from: f64, to: f64 },
+    LogUniform { from: f64, to: f64 },
+    Choice { of: Vec<Node>, weights: Vec<f64> },
+    Column { file: PathBuf, column: String },
+}
+
+const LAWS: &[&str] = &[
+    "lognormal",
+    "normal",
+    "uniform",
+    "loguniform",
+    "choice",
+    "column",
+];
+const WANTED: &str =
+    "\"lognormal\", \"normal\", \"uniform\", \"loguniform\", \"choice\" or \"column\"";
+
+/// How often a value beyond `min` or `max` is drawn again.
+const TRIES: usize = 10_000;
+
+struct Word(&'static str);
+
+impl Read for Word {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        reader.word(node, key, WANTED, LAWS).map(Self)
+    }
+}
+
+/// Values as they are written.
+struct Values(Vec<Node>);
+
+impl Read for Values {
+    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
+        match &node.value {
+            Value::Array(items) if !items.is_empty() => Some(Self(items.clone())),
+            _ => reader.wrong_type(node, key, "a list of values"),
+        }
+    }
+}
+
+impl Drawn {
+    /// What `{ draw = ... }` says of some keys.
+    pub(crate) fn read(
+        keys: Vec<String>,
+        origin: &Origin,
+        node: &Node,
+        place: &str,
+        reader: &mut Reader<'_>,
+    ) -> Option<Self> {
+        let mut table = reader.table(node, place, "a table")?;
+        let law = table.required::<Word>("draw", WANTED)?.0;
+        let mut ends: Vec<End> = Vec::new();
+        let mut number = |end: Option<End>| -> Option<f64> {
+            let end = end?;
+            let number = end.number;
+            ends.push(end);
+            Some(number)
+        };
+        let law = match law {
+            "lognormal" => {
+                let median = number(table.required("median", "the middle value"));
+                let sigma = table.required::<End>("sigma", "the deviation of the logarithm");
+                Law::Lognormal {
+                    median: median?,
+                    sigma: sigma?.number,
+                }
+            }
+            "normal" => {
+                let mean = number(table.required("mean", "the mean"));
+                let deviation = number(table.required("deviation", "the standard deviation"));
+                Law::Normal {
+                    mean: mean?,
+                    deviation: deviation?,
+                }
+            }
+            "choice" => {
+                let of = table.required::<Values>("of", "the values to choose from");
+                let weights = table.optional::<Values>("weights");
+                Law::Choice {
+                    of: of?.0,
+                    weights: weights.map_or_else(Vec::new, |list| {
+                        let number = |node: &Node| match node.value {
+                            Value::Integer(number) => number as f64,
+                            Value::Float(number) => number,
+                            _ => f64::NAN,
+                        };
+                        list.0.iter().map(number).collect()
+                    }),
+                }
+            }
+            "column" => {
+                let file = table.required::<PathBuf>("file", "a file of comma-separated values");
+                let column = table.required::<String>("column", "the name of the column");
+                Law::Column {
+                    file: file?,
+                    column: column?,
+                }
+            }
+            word => {
+                let from = number(table.required("from", "the least value"));
+                let to = number(table.required("to", "the greatest value"));
+                let (from, to) = (from?, to?);
+                match word {
+                    "uniform" => Law::Uniform { from, to },
+                    _ => Law::LogUniform { from, to },
+                }
+            }
+        };
+        let (least, most) = match law {
+            Law::Lognormal { .. } | Law::Normal { .. } => {
+                (number(table.optional("min")), number(table.optional("max")))
+            }
+            _ => (None, None),
+        };
+        let unit = match law {
+            Law::Column { .. } => table.or("unit", String::new()),
+            _ => ends
+                .first()
+                .map_or_else(String::new, |end| end.unit.clone()),
+        };
+        table.finish();
+        let mut wrong = |message: String, hint: &str| {
+            let hint = Some(hint.to_owned());
+            reader.report(Kind::BadValue, &node.origin, place, message, hint);
+        };
+        if ends.iter().any(|end| end.unit != unit) {
+            let message = format!("`{place}` is drawn in several units");
+            wrong(message, "write all of it in one unit");
+            return None;
+        }
+        if let Some((message, hint)) = law.wrong(place) {
+            wrong(message, hint);
+            return None;
+        }
+        Some(Self {
+            keys,
+            origin: origin.clone(),
+            place: place.to_owned(),
+            law,
+            bounds: (least, most),
+            unit,
+        })
+    }
+
+    /// The file that it takes its values from.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.law {
+            Law::Column { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// A value, or why there is none.
+    fn value(&self, rng: &mut Rng, row: Option<&str>) -> Result<Value, String> {
+        if let Law::Choice { of, weights } = &self.law {
+            let node = of.get(chosen(rng, of.len(), weights));
+            return Ok(node.map_or(Value::Integer(0), |node| node.value.clone()));
+        }
+        if let Some(cell) = row {
+            let text = match self.unit.is_empty() {
+                true => cell.to_owned(),
+                false => format!("{cell} {}", self.unit),
+            };
+            return Ok(cell
+                .parse::<i128>()
+                .ok()
+                .filter(|_| self.unit.is_empty())
+                .map_or(Value::Text(text), Value::Integer));
+        }
+        for _ in 0..TRIES {
+            let number = self.law.number(rng);
+            let (least, most) = self.bounds;
+            if least.is_none_or(|least| number >= least) && most.is_none_or(|most| number <= most) {
+                return Ok(written(number, &self.unit, false));
+            }
+        }
+        Err(format!(
+            "`{}` has no value from `min` to `max` in {TRIES} draws",
+            self.place
+        ))
+    }
+}
+
+impl Law {
+    /// What is wrong with its parameters, and what would be right.
+    fn wrong(&self, place: &str) -> Option<(String, &'static str)> {
+        let wrong = match self {
+            Self::Lognormal { median, sigma } => (*median <= 0.0 || *sigma < 0.0)
+                .then_some("a median above zero and a sigma from zero on"),
+            Self::Normal { deviation, .. } => {
+                (*deviation < 0.0).then_some("a deviation from zero on")
+            }
+            Self::Uniform { from, to } => (from > to).then_some("`from` is not above `to`"),
+            Self::LogUniform { from, to } => {
+                (*from <= 0.0 || from > to).then_some("`from` is above zero and not above `to`")
+            }
+            Self::Choice { of, weights } => {
+                let bad = |weight: &f64| !(weight.is_finite() && *weight >= 0.0);
+                let sum: f64 = weights.iter().sum();
+                let uneven = weights.len() != of.len() || weights.iter().any(bad) || sum <= 0.0;
+                (!weights.is_empty() && uneven)
+                    .then_some("a weight for each value, none below zero and not all zero")
+            }
+            Self::Column { .. } => None,
+        };
+        wrong.map(|hint| (format!("`{place}` cannot be drawn"), hint))
+    }
+
+    fn number(&self, rng: &mut Rng) -> f64 {
+        match self {
+            Self::Lognormal { median, sigma } => median * libm::exp(sigma * normal(rng)),
+            Self::Normal { mean, deviation } => mean + deviation * normal(rng),
+            Self::Uniform { from, to } => from + unit(rng) * (to - from),
+            Self::LogUniform { from, to } => from * libm::exp(unit(rng) * libm::log(to / from)),
+            Self::Choice { .. } | Self::Column { .. } => 0.0,
+        }
+    }
+}
+
+/// Which of some values, by their weights; all alike without.
+fn chosen(rng: &mut Rng, count: usize, weights: &[f64]) -> usize {
+    if weights.is_empty() {
+        return rng.below(count as u64) as usize;
+    }
+    let mut left = unit(rng) * weights.iter().sum::<f64>();
+    for (number, weight) in weights.iter().enumerate() {
+        left -= weight;
+        if left <= 0.0 && *weight > 0.0 {
+            return number;
+        }
+    }
+    weights.len() - 1
+}
+
+/// Uniform in (0, 1].
+fn unit(rng: &mut Rng) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
+/// Standard normal, by Marsaglia's polar method.
+fn normal(rng: &mut Rng) -> f64 {
+    loop {
+        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
+        let square = x * x + y * y;
+        if square > 0.0 && square < 1.0 {
+            break x * libm::sqrt(-2.0 * libm::log(square) / square);
+        }
+    }
+}
+
+/// A stream for a name: FNV-1a (Fowler, Noll and Vo 1991) of the name, and the seed.
+fn stream(seed: u64, name: &str) -> Rng {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Rng::new(Rng::new(seed).next_u64() ^ hash)
+}
+
+/// A file of rows: what each column has.
+type Rows = Vec<BTreeMap<String, String>>;
+
+/// What is read of a file of values with commas between them; the first line names the columns.
+fn rows(text: &str) -> Result<Rows, String> {
+    let mut lines = text.lines().enumerate().filter_map(|(number, line)| {
+        let line = line.trim_start_matches('\u{feff}').trim();
+        (!line.is_empty() && !line.starts_with('#')).then_some((number + 1, line))
+    });
+    let (_, head) = lines.next().ok_or("it is empty")?;
+    let names = cells(head);
+    lines
+        .map(|(number, line)| {
+            let cells = cells(line);
+            if cells.len() != names.len() {
+                let (wanted, found) = (names.len(), cells.len());
+                return Err(format!(
+                    "line {number} has {found} values, and there are {wanted} columns"
+                ));
+            }
+            Ok(names.iter().cloned().zip(cells).collect())
+        })
+        .collect()
+}
+
+/// The cells of a line; one in quotes may have commas.
+fn cells(line: &str) -> Vec<String> {
+    let (mut cells, mut quoted) = (vec![String::new()], false);
+    for character in line.chars() {
+        match character {
+            '"' => quoted = !quoted,
+            ',' if !quoted => cells.push(String::new()),
+            other => {
+                if let Some(cell) = cells.last_mut() {
+                    cell.push(other);
+                }
+            }
+        }
+    }
+    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// The axis of a population; `read` gives the text of a file. A problem has its place, what is wrong
+/// and what would be right.
+pub(crate) fn population(
+    drawn: &[Drawn],
+    draws: Option<u32>,
+    seed: u64,
+    read: impl Fn(&Path) -> Result<String, String>,
+) -> Result<Option<Axis>, (Kind, Origin, String, String, String)> {
+    let Some(first) = drawn.first() else {
+        return Ok(None);
+    };
+    let problem = |one: &Drawn, message: String, hint: &str| {
+        let place = (one.origin.clone(), one.place.clone());
+        (Kind::BadValue, place.0, place.1, message, hint.to_owned())
+    };
+    let mut files: BTreeMap<&Path, Rows> = BTreeMap::new();
+    for one in drawn {
+        if let (Some(file), Law::Column { column, .. }) = (one.file(), &one.law) {
+            if !files.contains_key(file) {
+                let text = read(file).and_then(|text| rows(&text)).map_err(|why| {
+                    let message = format!("cannot read {}: {why}", file.display());
+                    problem(
+                        one,
+                        message,
+                        "a file of comma-separated values, its columns named in the first line",
+                    )
+                })?;
+                files.insert(file, text);
+            }
+            let there = files.get(file).and_then(|rows| rows.first());
+            if !there.is_some_and(|row| row.contains_key(column)) {
+                let known: Vec<&str> =
+                    there.map_or_else(Vec::new, |row| row.keys().map(String::as_str).collect());
+                let message = format!("{} has no column {column:?}, or no row", file.display());
+                return Err(problem(
+                    one,
+                    message,
+                    &format!("its columns: {}", known.join(", ")),
+                ));
+            }
+        }
+    }
+    let count = match (draws, files.values().map(Vec::len).max()) {
+        (Some(draws), _) => draws as usize,
+        (None, Some(rows)) if drawn.iter().all(|one| one.file().is_some()) => rows,
+        _ => {
+            let message = format!("`{}` is drawn, and nothing says how often", first.place);
+            return Err(problem(
+                first,
+                message,
+                "for example draws = 100 in [sweep]",
+            ));
+        }
+    };
+    if !(1..=limits::MAX_SWEEP_POINTS).contains(&count) {
+        let message = format!("{count} draws");
+        return Err(problem(
+            first,
+            message,
+            &format!("from 1 to {}", limits::MAX_SWEEP_POINTS),
+        ));
+    }
+    let mut streams: Vec<Rng> = drawn
+        .iter()
+        .map(|one| stream(seed, &one.keys.join(",")))
+        .collect();
+    let mut picks: BTreeMap<&Path, Rng> = files
+        .keys()
+        .map(|file| (*file, stream(seed, &file.to_string_lossy())))
+        .collect();
+    let mut points = Vec::with_capacity(count);
+    for number in 0..count {
+        // One row of each file, for all keys that are drawn from it.
+        let picked: BTreeMap<&Path, &BTreeMap<String, String>> = files
+            .iter()
+            .filter_map(|(file, rows)| {
+                let row = match draws {
+                    Some(_) => picks.get_mut(file)?.below(rows.len() as u64) as usize,
+                    None => number % rows.len().max(1),
+                };
+                Some((*file, rows.get(row)?))
+            })
+            .collect();
+        let mut values = Vec::new();
+        let mut nodes = Vec::new();
+        let mut told = Vec::new();
+        for (one, rng) in drawn.iter().zip(&mut streams) {
+            let cell = match &one.law {
+                Law::Column { file, column } => {
+                    picked.get(file.as_path()).and_then(|row| row.get(column))
+                }
+                _ => None,
+            };
+            let value = one
+                .value(rng, cell.map(String::as_str))
+                .map_err(|message| problem(one, message, "bounds that leave more of it"))?;
+            let text = override_text(&value);
+            told.push(text.clone());
+            for _ in &one.keys {
+                values.push(text.clone());
+                nodes.push(Node {
+                    value: value.clone(),
+                    origin: one.origin.clone(),
+                });
+            }
+        }
+        points.push(Point {
+            name: format!("{}: {}", number + 1, told.join(", ")),
+            values,
+            nodes,
+        });
+    }
+    Ok(Some(Axis {
+        keys: drawn.iter().flat_map(|one| one.keys.clone()).collect(),
+        points,
+        drawn: true,
+        origin: first.origin.clone(),
+    }))
+}
