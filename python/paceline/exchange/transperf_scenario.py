@@ -355,7 +355,7 @@ def _digits(value: float) -> str:
 IMPORT = Import(
     "transperf",
     "a configuration of transperf, read and never executed",
-    # Nothing else is read here that is a programme: whatever has no mark of its own may be one.
-    lambda _, path: path.suffix != ".toml",
+    # Its configurations are programmes of Python, some without an ending.
+    lambda _, path: path.suffix in (".py", ""),
     read,
 )

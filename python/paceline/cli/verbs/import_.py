@@ -54,12 +54,11 @@ def import_(
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
     if format == "auto" and not known:
-        raise Failure(
-            "import",
-            f"{file} is a scenario already, by its name",
-            hint=f"`paceline run {file}` runs it; --format says what else it is",
-            file=file,
-        )
+        what, hint = f"{file} is nothing that is known", f"--format says what: {', '.join(IMPORTS)}"
+        if path.suffix == ".toml":
+            what = f"{file} is a scenario already, by its name"
+            hint = f"`paceline run {file}` runs it; --format says what else it is"
+        raise Failure("import", what, hint=hint, file=file)
     kind = known[0] if format == "auto" else format
     asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, ignore_commands)
     try:
