@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
 import paceline
@@ -20,7 +22,9 @@ from paceline.batch import Job, Outcome, Room, Watch, emulated, execute, on_thre
 from paceline.batch.ledger import UNFINISHED, Ledger, Remembered
 from paceline.batch.processes import on_processes
 from paceline.cli import console
+from paceline.query import Query
 from paceline.runs import Progress, Run
+from paceline.study.claims.jobs import Record
 
 SHORT = (("run.duration", "0.2 s"), ("flows.1.start", "0 s"))
 DRAFT = Path(__file__).parents[1] / "conformance" / "draft-ietf-ccwg-bbr"
@@ -272,3 +276,21 @@ def test_an_emulated_run_beyond_its_bounds_is_repeated_and_then_kept(
     assert (heard.repeats.runs, heard.repeats.repeated) == (1, 1)
     with pytest.raises(paceline.RunError, match="too late"):
         execute([job], goodput, room=Room.alone())
+
+
+def test_what_a_ledger_gives_back_of_an_answer_is_the_answer() -> None:
+    frame = pl.DataFrame(
+        {"n": [1, None], "x": [0.1, 1e300], "s": ["a", "\u00b5"], "b": [True, None]},
+        schema_overrides={"n": pl.UInt32},
+    )
+    query = Query.read("SELECT 1 AS v FROM flows")
+    record = Record({"goodput_bps": 1.0}, [], {query: frame})
+    again = Record.of(json.loads(json.dumps(record.as_json())), [query])
+    assert again.metrics == record.metrics
+    answer = again.answers[query]
+    assert isinstance(answer, pl.DataFrame)
+    assert answer.equals(frame)
+    assert answer.schema == frame.schema
+    # What JSON does not have is not written down, and run again.
+    for odd in (pl.DataFrame({"x": [math.nan]}), pl.DataFrame({"c": ["a"]}, {"c": pl.Categorical})):
+        assert Record({}, [], {query: odd}).as_json() is None

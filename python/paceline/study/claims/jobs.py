@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,27 +31,37 @@ class Record:
     run: Run | None = None
 
     def as_json(self) -> dict[str, Any] | None:
-        """Return it as a ledger holds it; none with the run itself, which is run again."""
-        if self.run is not None:
+        """Return it as a ledger holds it; none of what it cannot hold, which is run again."""
+        answers = [a if isinstance(a, str) else _packed(a) for a in self.answers.values()]
+        if self.run is not None or None in answers:
             return None
-        answers = [a if isinstance(a, str) else [_packed(a)] for a in self.answers.values()]
         return {"metrics": self.metrics, "flows": self.flows, "answers": answers}
 
     @classmethod
     def of(cls, value: dict[str, Any], queries: Sequence[Query]) -> Record:
         """Return what a ledger holds."""
-        answers = [a if isinstance(a, str) else _unpacked(a[0]) for a in value["answers"]]
+        answers = [a if isinstance(a, str) else _unpacked(a) for a in value["answers"]]
         return cls(value["metrics"], value["flows"], dict(zip(queries, answers, strict=True)))
 
 
-def _packed(frame: pl.DataFrame) -> str:
-    out = io.BytesIO()
-    frame.write_ipc(out)
-    return base64.b64encode(out.getvalue()).decode()
+#: Types of columns that JSON gives back as they were.
+_PLAIN = {
+    str(t): t for t in (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float64, pl.String, pl.Boolean)
+}
 
 
-def _unpacked(text: str) -> pl.DataFrame:
-    return pl.read_ipc(io.BytesIO(base64.b64decode(text)))
+def _packed(frame: pl.DataFrame) -> list[list[Any]] | None:
+    """Return the columns of an answer: name, type, values."""
+    columns = [[c.name, str(c.dtype), c.to_list()] for c in frame.iter_columns()]
+    plain = all(
+        kind in _PLAIN and (kind != "Float64" or all(v is None or math.isfinite(v) for v in values))
+        for _, kind, values in columns
+    )
+    return columns if plain else None
+
+
+def _unpacked(columns: list[list[Any]]) -> pl.DataFrame:
+    return pl.DataFrame([pl.Series(name, values, _PLAIN[kind]) for name, kind, values in columns])
 
 
 class Pool:
