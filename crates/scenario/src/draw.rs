@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use paceline_units::Rng;
 
+use crate::axis::{Axis, End, Point, written};
 use crate::diagnostic::Kind;
 use crate::document::{Node, Origin, Value, override_text};
 use crate::limits;
 use crate::reader::{Read, Reader};
-use crate::sweep::{Axis, End, Point, written};
 
 /// Keys that are drawn together, and what they are drawn from.
 #[derive(Clone, Debug)]

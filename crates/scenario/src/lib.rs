@@ -6,6 +6,7 @@
 //! [`Scenario::diagnostic`] shows the place.
 
 mod app;
+mod axis;
 mod bounds;
 mod check;
 mod controller;
@@ -33,6 +34,7 @@ mod values;
 mod vocabulary;
 
 pub use app::AppChange;
+pub use axis::{Axis, Point};
 pub use controller::{ControllerChoice, OptionInput};
 pub use diagnostic::{Diagnostic, Kind};
 pub use engines::{Engine, Refused};
@@ -47,5 +49,5 @@ pub use packets::Packets;
 pub use queue::{Queue, QueueChoice};
 pub use run::{EmulationSection, RecordSection, RunSection};
 pub use scenario::{Scenario, schema_json};
-pub use sweep::{Axis, Point, Seeds, SweepSection, axes, metric_of_flow};
+pub use sweep::{Seeds, SweepSection, axes, metric_of_flow};
 pub use vocabulary::Vocabulary;

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::axis::{Axis, End, Point, written};
 use crate::diagnostic::{Diagnostic, Kind};
 use crate::document::{
     Document, Entries, Entry, NOTHING, Node, Origin, Value, join, override_text, split,
 };
 use crate::draw::Drawn;
 use crate::limits;
-use crate::reader::{Read, Reader, describe};
+use crate::reader::{Read, Reader};
 
 /// What is varied, over which seeds, and what is looked at.
 #[derive(Clone, Debug, Default)]
@@ -41,28 +42,6 @@ pub enum Seeds {
     Count(u32),
     /// These.
     List(Vec<u64>),
-}
-
-/// One axis: the keys that are set along it, and its points.
-#[derive(Clone, Debug)]
-pub struct Axis {
-    /// Keys, as overrides name them.
-    pub keys: Vec<String>,
-    /// Points, in order.
-    pub points: Vec<Point>,
-    /// Whether its points are drawn: a population, of which each is one of many and none is special.
-    pub drawn: bool,
-    pub(crate) origin: Origin,
-}
-
-/// One point of an axis.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// Its name: what is set, for people.
-    pub name: String,
-    /// What is set: the value of each key, as an override takes it.
-    pub values: Vec<String>,
-    pub(crate) nodes: Vec<Node>,
 }
 
 /// Where a grid was written is no part of what it says.
@@ -463,51 +442,6 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
     Some(nodes)
 }
 
-/// An end of a range: a number, with the unit that is written behind it.
-pub(crate) struct End {
-    pub(crate) number: f64,
-    pub(crate) unit: String,
-    whole: bool,
-}
-
-impl Read for End {
-    fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        let wanted = "a number, or one with its unit such as \"10 ms\"";
-        match &node.value {
-            Value::Integer(number) => Some(Self {
-                number: *number as f64,
-                unit: String::new(),
-                whole: true,
-            }),
-            Value::Float(number) if number.is_finite() => Some(Self {
-                number: *number,
-                unit: String::new(),
-                whole: false,
-            }),
-            Value::Text(text) => {
-                let text = text.trim();
-                let digit = |c: char| c.is_ascii_digit() || ".+-".contains(c);
-                let (number, unit) = text.split_at(text.find(|c| !digit(c)).unwrap_or(text.len()));
-                match number.parse::<f64>() {
-                    Ok(number) if number.is_finite() && !unit.trim().is_empty() => Some(Self {
-                        number,
-                        unit: unit.trim().to_owned(),
-                        whole: false,
-                    }),
-                    _ => {
-                        let found = describe(node);
-                        let message = format!("`{key}` takes {wanted}, found {found}");
-                        let hint = "a number and its unit".to_owned();
-                        reader.report(Kind::BadValue, &node.origin, key, message, Some(hint));
-                        None
-                    }
-                }
-            }
-            _ => reader.wrong_type(node, key, wanted),
-        }
-    }
-}
-
 impl Read for Scale {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let word = reader.word(node, key, "\"linear\" or \"log\"", &["linear", "log"])?;
@@ -516,23 +450,6 @@ impl Read for Scale {
         } else {
             Self::Linear
         })
-    }
-}
-
-/// A number of a range: what is run is what is shown, so it has four digits, or all of a whole one.
-pub(crate) fn written(number: f64, unit: &str, whole: bool) -> Value {
-    if whole {
-        return Value::Integer(number.round() as i128);
-    }
-    let rounded: f64 = if number.fract() == 0.0 && number.abs() < 1e15 {
-        number
-    } else {
-        format!("{number:.3e}").parse().unwrap_or(number)
-    };
-    if unit.is_empty() {
-        Value::Float(rounded)
-    } else {
-        Value::Text(format!("{rounded} {unit}"))
     }
 }
 
