@@ -10,7 +10,7 @@ use paceline_units::{Duration, Instant};
 pub(crate) struct Rack {
     /// Number of the newest transmission known to be delivered (`RACK.segment`).
     newest: Option<u64>,
-    /// Its RTT (`RACK.rtt`).
+    /// RTT of the one that was delivered last, whichever was sent last (`RACK.rtt`).
     rtt: Duration,
     /// Highest sequence delivered (`RACK.fack`).
     fack: u64,
@@ -79,10 +79,15 @@ impl Rack {
         {
             return;
         }
-        if self.newest.is_none_or(|newest| packet.number > newest) {
-            self.newest = Some(packet.number);
-            self.rtt = rtt;
-        }
+        self.rtt = rtt;
+        self.newest = self.newest.max(Some(packet.number));
+    }
+
+    /// The segment at `seq`, sent again, arrived by its first transmission: reordering, if anything
+    /// above it had been delivered (Linux's `tcp_check_sack_reordering`; the RFC looks only at what was
+    /// not sent again).
+    pub(crate) fn on_reordering(&mut self, seq: u64) {
+        self.reordering_seen |= seq < self.fack;
     }
 
     /// Step 4, DSACK rounds. `exiting`: recovery ends with this acknowledgment.
@@ -184,6 +189,17 @@ mod tests {
         deliver(&mut rack, 45, 5, 5, false);
         deliver(&mut rack, 46, 3, 3, false);
         assert_eq!(rack.reo_wnd(true, 3, Some(ms(40)), Some(ms(40))), ms(10));
+    }
+
+    /// RFC 8985 6.2 step 2: the RTT is that of what was delivered last, the segment that of what was sent last.
+    #[test]
+    fn the_round_trip_is_that_of_the_last_delivery() {
+        let mut rack = Rack::default();
+        deliver(&mut rack, 815, 9, 715, true);
+        deliver(&mut rack, 900, 5, 200, false);
+        assert_eq!((rack.newest, rack.rtt), (Some(9), ms(700)));
+        // As old as what has just arrived, it has the reordering window.
+        assert_eq!(rack.deadline(4, at(200), ms(25)), Some(at(925)));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use paceline_congestion::PacketState;
+use paceline_units::Instant;
 
 use crate::Block;
 use crate::ranges::Ranges;
@@ -399,6 +400,18 @@ impl Scoreboard {
     pub(crate) fn retransmitted_count(&self) -> u64 {
         let again = self.segments.iter().filter(|segment| segment.retransmitted);
         again.count() as u64
+    }
+
+    /// Whether the first segment outstanding was last sent after `time`.
+    pub(crate) fn first_sent_after(&self, time: Instant) -> bool {
+        let first = self.segments.front();
+        first.is_some_and(|first| first.packet.send_time > time)
+    }
+
+    /// Whether a retransmission is in flight.
+    pub(crate) fn has_retransmission_out(&self) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|segment| segment.retransmitted && segment.out)
     }
 
     /// Whether a duplicate of the segment at `seq` can be a retransmission's:

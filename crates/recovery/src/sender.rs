@@ -53,7 +53,7 @@ pub struct Sender<C> {
     is_again: bool,
     /// When the last segment went.
     sent_at: Option<Instant>,
-    /// Retransmissions reported as received twice.
+    /// Segments reported as received twice.
     repeated: u64,
     /// What goes next whatever window and pacer say.
     urgent: Urgent,

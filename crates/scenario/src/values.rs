@@ -61,7 +61,7 @@ macro_rules! words {
     )*};
 }
 words! {
-    Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\" or \"newreno\"";
+    Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
 }
 

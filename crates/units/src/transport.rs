@@ -18,18 +18,20 @@ choice! {
         Sack = "sack",
         /// No SACK (RFC 6582, impatient): one segment a round trip.
         NewReno = "newreno",
+        /// No SACK, and proportional rate reduction, as Linux does it.
+        NewRenoPrr = "newreno-prr",
     }
 }
 
 impl Recovery {
     /// Whether the sender reads selective acknowledgments.
     pub const fn has_sack(self) -> bool {
-        !matches!(self, Self::NewReno)
+        !matches!(self, Self::NewReno | Self::NewRenoPrr)
     }
 
     /// Whether losses are found by time, and tails probed (RFC 8985).
     pub const fn has_rack(self) -> bool {
-        !matches!(self, Self::Sack | Self::NewReno)
+        self.has_sack() && !matches!(self, Self::Sack)
     }
 }
 

@@ -93,6 +93,7 @@ impl<C: Controller> Sender<C> {
         let prior_in_flight = Bytes::new(self.board.in_flight());
         let prior_una = self.board.una();
         let prior_sacked = self.board.sacked_bytes();
+        let prior_told = prior_sacked + self.board.duplicates();
         let prior_end = self.window_end;
         let outstanding = !self.board.is_empty();
         let old = ack.ack < prior_una;
@@ -114,6 +115,7 @@ impl<C: Controller> Sender<C> {
         let duplicate = blocks.duplicate().filter(|duplicate| {
             duplicate.start < duplicate.end && duplicate.end <= self.board.nxt()
         });
+        let credible = duplicate.filter(|duplicate| self.is_credible(*duplicate));
         let newly_acked = ack
             .ack
             .saturating_sub(prior_una.saturating_add(prior_sacked));
@@ -144,11 +146,18 @@ impl<C: Controller> Sender<C> {
 
         let plain = !una_advanced && ack.ack == prior_una && blocks.is_empty();
         let spurious = self.judge_timeout(&progress, una_advanced, plain);
-        let undone = self.undo_on_ack(now, eifel, spurious, duplicate);
+        // As in Linux (`tcp_try_undo_partial`): it is reordering, and while other retransmissions are
+        // out nothing is undone, and no more is declared lost.
+        let partial = self.state == CaState::Recovery && self.board.una() < self.recovery_point;
+        let held = eifel && partial && self.board.has_retransmission_out();
+        if eifel && partial {
+            self.rack.on_reordering(prior_una);
+        }
+        let (undone, repeated) = self.undo_on_ack(now, eifel && !held, spurious, credible);
 
         // Losses (RFC 8985 6.2).
-        let exiting = self.recovering() && self.board.una() >= self.recovery_point;
-        let needless = duplicate.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
+        let exiting = self.recovering() && self.is_recovered();
+        let needless = credible.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
         self.rack
             .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
         // The end of an episode comes before what is new: a controller that hears of a loss first
@@ -162,17 +171,24 @@ impl<C: Controller> Sender<C> {
             duplicate: plain && outstanding && self.window_end == prior_end,
             exiting,
         };
-        if !self.config.recovery.has_sack() {
+        let ending = self.recovering() && self.board.una() >= self.recovery_point;
+        if ending {
+            self.board.forget_duplicates();
+        } else if !self.config.recovery.has_sack() {
             progress.bytes += self.count_duplicate(now, signs);
         }
-        let mut lost = self.detect_losses(now, signs);
+        let mut lost = if held || ending {
+            0
+        } else {
+            self.detect_losses(now, signs)
+        };
 
         let repaired = self.tlp.repaired(ack.ack, duplicate, plain);
         let repaired = repaired.filter(|_| !self.recovering());
         if let Some(probed) = &repaired {
             lost += self.lose_repaired(now, probed);
         }
-        let recover_fs = (self.board.nxt() - prior_una).saturating_sub(prior_sacked);
+        let recover_fs = (self.board.nxt() - prior_una).saturating_sub(prior_told);
         let entered = self.enter_recovery(now, recover_fs);
         if repaired.is_some() && !entered {
             // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once. It is
@@ -194,7 +210,8 @@ impl<C: Controller> Sender<C> {
         let in_flight = Bytes::new(self.board.in_flight());
         if let Some(prr) = &mut self.prr {
             let safe = una_advanced && lost == 0;
-            prr.on_ack(progress.bytes, in_flight.get(), safe);
+            // A spurious retransmission has left the network as well (Linux's `tcp_dsack_seen`).
+            prr.on_ack(progress.bytes + repeated, in_flight.get(), safe);
         }
         let (network_rtt, receiver_delay) = if self.config.ets {
             // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
@@ -237,9 +254,12 @@ impl<C: Controller> Sender<C> {
         // Timers (RFC 6298 5.2, 5.3; RFC 6582 section 4; RFC 8985 7.2).
         let impatient =
             self.config.recovery == Recovery::NewReno && self.state == CaState::Recovery;
+        // As Linux does, what is SACKed and was sent before the first segment last was starts it again.
+        let older = progress.sacked_times.filter(|_| !una_advanced);
+        let older = older.is_some_and(|times| self.board.first_sent_after(times.earliest));
         if self.board.is_empty() {
             self.rto = None;
-        } else if undone || (una_advanced && !impatient) {
+        } else if undone || older || (una_advanced && !impatient) {
             self.rto = Some(self.rtt.expiry(now));
         }
         if !self.can_probe() {
@@ -375,38 +395,36 @@ impl<C: Controller> Sender<C> {
             })
     }
 
-    /// A retransmission that was spurious has been delivered as well, and counts
-    /// (draft-ietf-ccwg-bbr-06 2.2, Linux's `tcp_check_dsack`): not more than were sent, as the
-    /// network may have made copies. A probe's does not: in flight is counted once what it repeats.
-    fn count_repeated(&mut self, duplicate: Block) {
-        let left = self.stats.retransmitted_packets - self.repeated;
+    /// Whether a duplicate may be that of a retransmission: no more can be than were sent again
+    /// (Linux's `tcp_dsack_seen`). The network makes copies as well.
+    fn is_credible(&mut self, duplicate: Block) -> bool {
         let segments = (duplicate.end - duplicate.start).div_ceil(u64::from(self.config.mss));
-        let segments = segments.min(left);
-        self.repeated += segments;
-        let bytes = (segments * u64::from(self.config.mss)).min(duplicate.end - duplicate.start);
-        self.delivery.on_repeated(Bytes::new(bytes));
+        self.repeated = self.repeated.saturating_add(segments);
+        self.repeated <= self.stats.retransmitted_packets
     }
 
-    /// Undoes the episode if it was spurious.
+    /// Undoes the episode if it was spurious: whether it was, and the bytes that arrived again.
     fn undo_on_ack(
         &mut self,
         now: Instant,
         eifel: bool,
         f_rto: bool,
         duplicate: Option<Block>,
-    ) -> bool {
-        let duplicate = duplicate.filter(|duplicate| {
-            !self.tlp.is_duplicate(*duplicate) && self.board.may_be_duplicate(duplicate.start)
-        });
+    ) -> (bool, u64) {
+        // A spurious retransmission has been delivered as well, and counts (draft-ietf-ccwg-bbr-06
+        // 2.2, Linux). A probe's does not: in flight is counted once what it repeats.
+        let duplicate = duplicate.filter(|duplicate| !self.tlp.is_duplicate(*duplicate));
+        let repeated = duplicate.map_or(0, |duplicate| duplicate.end - duplicate.start);
+        self.delivery.on_repeated(Bytes::new(repeated));
+        let duplicate = duplicate.filter(|duplicate| self.board.may_be_duplicate(duplicate.start));
         if let Some(duplicate) = duplicate {
-            self.count_repeated(duplicate);
             let segments = self.undo.on_duplicate(duplicate, self.config.mss);
             self.stats.spurious_packets += segments;
         }
         let dsack = duplicate.is_some() && self.undo.all_duplicate();
         let shown = eifel || (self.config.undo && dsack);
         if !shown && !f_rto {
-            return false;
+            return (false, repeated);
         }
         self.stats.undo_count += 1;
         self.stats.f_rto_count += u64::from(!shown);
@@ -418,6 +436,6 @@ impl<C: Controller> Sender<C> {
         if self.recovering() {
             self.leave_recovery(now);
         }
-        true
+        (true, repeated)
     }
 }

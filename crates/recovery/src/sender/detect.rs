@@ -28,7 +28,7 @@ impl<C: Controller> Sender<C> {
     pub(super) fn detect_losses(&mut self, now: Instant, signs: Signs) -> u64 {
         match self.config.recovery {
             Recovery::Sack => self.detect_by_sacks(now, signs),
-            Recovery::NewReno => self.detect_by_duplicates(now, signs),
+            Recovery::NewReno | Recovery::NewRenoPrr => self.detect_by_duplicates(now, signs),
             _ => self.detect_by_time(now),
         }
     }

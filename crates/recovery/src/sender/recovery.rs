@@ -4,12 +4,20 @@ use paceline_congestion::{CaState, Controller, RecoveryWindow};
 use paceline_units::{Bytes, Instant};
 
 use super::{Sender, Urgent};
-use crate::SackBlocks;
 use crate::prr::{Bound, Prr};
+use crate::{Recovery, SackBlocks};
 
 impl<C: Controller> Sender<C> {
     pub(super) fn recovering(&self) -> bool {
         matches!(self.state, CaState::Recovery | CaState::Loss)
+    }
+
+    /// Whether what the episode began with is acknowledged. Without SACK Linux waits for more: what
+    /// repeats this acknowledgment is no sign of another loss (RFC 6582 section 4.1).
+    pub(super) fn is_recovered(&self) -> bool {
+        let una = self.board.una();
+        let waits = self.config.recovery == Recovery::NewRenoPrr;
+        una > self.recovery_point || (una == self.recovery_point && !waits)
     }
 
     /// Enters fast recovery if something is lost. Losses of data sent during
