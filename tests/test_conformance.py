@@ -160,3 +160,83 @@ def test_the_command_names_what_it_does_not_know(cli: Command, tmp_path: Path) -
     assert result.returncode == 0
     assert "step 1 holds" in result.stdout
     assert cli("conformance", "--cases", folder, "--controller", "reno").returncode == 3
+
+
+RECOVERY = ROOT / "conformance" / "linux-recovery"
+
+SCRIPT = """\
+about = "One segment is lost"
+writes = [{ segments = 40 }]
+drop = ["15"]
+"""
+
+
+def scripts_of(folder: Path, script: str = SCRIPT, trace: str | None = None) -> Path:
+    (folder / "loss.toml").write_text(script)
+    if trace is not None:
+        (folder / "loss.txt").write_text(trace)
+    return folder
+
+
+def test_recovery_is_compared_with_linux(cli: Command) -> None:
+    result = cli("conformance", "--recovery", RECOVERY, "recovery", "--json")
+    cases = json.loads(result.stdout)["cases"]
+    assert result.returncode == 0
+    assert {case["id"] for case in cases} == {f"recovery/{p.stem}" for p in RECOVERY.glob("*.toml")}
+    assert {case["suite"] for case in cases} == {"linux-recovery"}
+    result = cli("conformance", "--recovery", RECOVERY, "recovery/loss-one")
+    assert "Linux 6.18" in result.stdout
+    assert "1 of them again" in result.stdout
+
+
+def test_a_sender_that_does_otherwise_is_shown(cli: Command, tmp_path: Path) -> None:
+    trace = "# Linux\n" + "".join(f"0.0 {number}#1\n" for number in range(1, 11)) + "90.0 12#1\n"
+    result = cli("conformance", "--recovery", scripts_of(tmp_path, trace=trace))
+    assert result.returncode == 3
+    assert "transmission 11: Linux sends 90.0 ms 12#1, we 100.0 ms 11#1" in result.stdout
+    # A reason makes it expected, and has to be needed.
+    scripts_of(tmp_path, f'{SCRIPT}differs = "a test"\n')
+    result = cli("conformance", "--recovery", tmp_path, "--json")
+    [case] = json.loads(result.stdout)["cases"]
+    assert (result.returncode, case["verdict"]) == (0, "expected fail")
+    assert "[expected: a test]" in case["evidence"]
+
+
+@pytest.mark.parametrize(
+    ("script", "trace", "message"),
+    [
+        (SCRIPT, None, "loss.txt"),
+        (SCRIPT, "# Linux\nx\n", "line 2 is none of a trace"),
+    ],
+)
+def test_a_script_without_a_trace_fails(
+    cli: Command, tmp_path: Path, script: str, trace: str | None, message: str
+) -> None:
+    result = cli("conformance", "--recovery", scripts_of(tmp_path, script, trace), "--json")
+    assert result.returncode == 3
+    assert message in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("about = 1", "loss.toml"),
+        (f"{SCRIPT}drops = []", "drops"),
+        (SCRIPT.replace("15", "x"), "picks nothing"),
+        (SCRIPT.replace("40", "0"), "nothing is written"),
+    ],
+)
+def test_a_broken_script_is_named(cli: Command, tmp_path: Path, script: str, message: str) -> None:
+    result = cli("conformance", "--recovery", scripts_of(tmp_path, script))
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert cli("conformance", "--recovery", tmp_path / "nowhere").returncode == 2
+
+
+def test_only_a_kernel_is_recorded(cli: Command, tmp_path: Path) -> None:
+    result = cli("conformance", "--recovery", RECOVERY, "--record", tmp_path / "new")
+    assert result.returncode == 2
+    assert "--live" in result.stderr
+    result = cli("conformance", "--recovery", RECOVERY, "--live", "--record", tmp_path)
+    assert result.returncode == 2
+    assert "nothing is replaced" in result.stderr

@@ -439,3 +439,20 @@ def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
         Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children
     ]
     assert "Z" not in states
+
+
+def test_recovery_scripts_are_played_to_the_kernel(cli: Command, tmp_path: Path) -> None:
+    """What the kernel sends is what it sent when the traces were recorded."""
+    folder = Path(__file__).parent.parent / "conformance" / "linux-recovery"
+    names = [f"recovery/{name}" for name in ("loss-two", "tail-one", "newreno-one")]
+    played = tmp_path / "played"
+    result = cli(
+        "conformance", *names, "--recovery", folder, "--live", "--record", played, "--json"
+    )
+    cases = json.loads(result.stdout)["cases"]
+    assert [case["verdict"] for case in cases] == ["pass", "pass", "pass"]
+    assert result.returncode == 0
+    for trace in played.iterdir():
+        lines = trace.read_text().splitlines()
+        recorded = (folder / trace.name).read_text().splitlines()
+        assert [line.split()[1] for line in lines[1:]] == [line.split()[1] for line in recorded[1:]]

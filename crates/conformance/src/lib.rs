@@ -10,6 +10,7 @@
 mod folder;
 mod input;
 mod pairs;
+pub mod recovery;
 mod replay;
 mod subject;
 mod trace;

@@ -1,16 +1,16 @@
 //! What this machine can do, and the command that mends each gap.
 
 use std::fs;
-use std::io::{self, Read, Write};
 
 use paceline_units::{Duration, Rate};
 use serde_json::{Value, json};
 
 use crate::histogram::Histogram;
 use crate::kernel::controllers;
+use crate::process::trial;
 use crate::run::run;
 use crate::tun::{DEVICE, Tun};
-use crate::{namespace, process, sys};
+use crate::{namespace, sys};
 
 /// The controllers that scenarios are most likely to ask a kernel for.
 const WANTED: [&str; 3] = ["reno", "cubic", "bbr"];
@@ -179,31 +179,6 @@ fn look_at_limits(findings: &mut Findings) {
         format!("{files}, 3 for each flow"),
         "ulimit -n 4096",
     );
-}
-
-/// What a trial in a process of its own says; its last words if it fails.
-fn trial(work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
-    let run = || -> io::Result<String> {
-        let (_child, mut ours) = process::start(|mut theirs| {
-            let _ = sys::die_with_parent();
-            let answer = match work() {
-                Ok(text) => format!("+{text}"),
-                Err(text) => format!("-{text}"),
-            };
-            let _ = theirs.write_all(answer.as_bytes());
-        })?;
-        let mut answer = String::new();
-        ours.read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    match run() {
-        Ok(answer) => match (answer.strip_prefix('+'), answer.strip_prefix('-')) {
-            (Some(good), _) => Ok(good.to_owned()),
-            (_, Some(bad)) => Err(bad.to_owned()),
-            _ => Err("the trial died".to_owned()),
-        },
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn look_at_namespaces(findings: &mut Findings) {

@@ -137,6 +137,13 @@ impl Host {
         Ok(host)
     }
 
+    /// From now on its connections send one segment a packet.
+    pub fn without_offloads(&self) -> Result<(), Refused> {
+        Routing::open()
+            .and_then(|mut routing| routing.without_offloads(self.index))
+            .map_err(Refused::at("turn the device's offloads off"))
+    }
+
     /// Puts this thread into the host: sockets that it makes belong there.
     pub fn enter(&self) -> Result<(), Refused> {
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))

@@ -64,6 +64,13 @@ impl Routing {
         self.ask(libc::RTM_NEWLINK, 0, &body)
     }
 
+    /// From now on a device gets packets of one segment each: the kernel cuts and merges nothing for it.
+    pub fn without_offloads(&mut self, device: u32) -> io::Result<()> {
+        let mut body = link_header(device, 0);
+        attribute(&mut body, libc::IFLA_GSO_MAX_SEGS, &1_u32.to_ne_bytes());
+        self.ask(libc::RTM_NEWLINK, 0, &body)
+    }
+
     /// Gives a device an address of its own.
     pub fn add_address(&mut self, device: u32, address: Ipv4Addr) -> io::Result<()> {
         // ifaddrmsg: family, prefix length, flags, scope, index.

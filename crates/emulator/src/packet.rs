@@ -113,6 +113,10 @@ pub struct Tcp {
     pub window: u16,
     /// The shift that a SYN announces for windows.
     pub window_shift: Option<u8>,
+    /// Source and destination.
+    pub ports: [u16; 2],
+    /// The value of its timestamp; 0 if it has none.
+    pub stamp: u32,
     /// SACK blocks; those that are not there are empty.
     pub blocks: [(u32, u32); 4],
 }
@@ -136,6 +140,10 @@ impl Tcp {
             syn: header[13] & 2 != 0,
             len: u32::try_from(total.checked_sub(ip + length)?).ok()?,
             window: u16::from_be_bytes([header[14], header[15]]),
+            ports: [
+                u16::from_be_bytes([header[0], header[1]]),
+                u16::from_be_bytes([header[2], header[3]]),
+            ],
             ..Self::default()
         };
         tcp.read_options(options);
@@ -147,6 +155,7 @@ impl Tcp {
         const PAD: u8 = 1;
         const WINDOW: u8 = 3;
         const SACK: u8 = 5;
+        const STAMP: u8 = 8;
         while let [kind, rest @ ..] = options {
             if *kind == END {
                 return;
@@ -166,6 +175,10 @@ impl Tcp {
             };
             match *kind {
                 WINDOW => self.window_shift = value.first().copied(),
+                STAMP => {
+                    let stamp = value.first_chunk().copied();
+                    self.stamp = stamp.map_or(0, u32::from_be_bytes);
+                }
                 SACK => {
                     for (block, bytes) in self.blocks.iter_mut().zip(value.chunks_exact(8)) {
                         if let [a, b, c, d, e, f, g, h] = *bytes {

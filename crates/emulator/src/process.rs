@@ -1,6 +1,6 @@
 //! A child process for what must not happen to this one.
 
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -42,5 +42,30 @@ pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
             let done = catch_unwind(AssertUnwindSafe(|| work(theirs)));
             sys::exit_now(i32::from(done.is_err()));
         }
+    }
+}
+
+/// What a trial in a process of its own says; its last words if it fails.
+pub fn trial(work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+    let run = || -> io::Result<String> {
+        let (_child, mut ours) = start(|mut theirs| {
+            let _ = sys::die_with_parent();
+            let answer = match work() {
+                Ok(text) => format!("+{text}"),
+                Err(text) => format!("-{text}"),
+            };
+            let _ = theirs.write_all(answer.as_bytes());
+        })?;
+        let mut answer = String::new();
+        ours.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    match run() {
+        Ok(answer) => match (answer.strip_prefix('+'), answer.strip_prefix('-')) {
+            (Some(good), _) => Ok(good.to_owned()),
+            (_, Some(bad)) => Err(bad.to_owned()),
+            _ => Err("the trial died".to_owned()),
+        },
+        Err(error) => Err(error.to_string()),
     }
 }

@@ -1,7 +1,9 @@
-//! Golden traces of Linux's BBR and CUBIC, replayed.
+//! Golden traces of Linux's BBR and CUBIC, replayed; Linux's recovery beside ours.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use paceline_conformance::recovery::{self, Trace, judge};
 use paceline_conformance::{Case, Replay, traces};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -11,19 +13,72 @@ use pyo3::types::PyDict;
 /// `verdict`, `evidence` each. Signals are heard between one and the next.
 #[pyfunction]
 pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
-    let traces = py
-        .detach(|| traces(&folder))
-        .map_err(|error| PyOSError::new_err(format!("{}: {error}", folder.display())))?;
+    let traces = py.detach(|| traces(&folder));
+    let traces = traces.map_err(|error| named(&folder, &error))?;
     let replayed = traces.into_iter().map(|(version, file)| {
         py.check_signals()?;
         let case = py.detach(|| Case::from(&Replay::of(version, file)));
-        let dict = PyDict::new(py);
-        dict.set_item("id", &case.id)?;
-        dict.set_item("suite", case.suite)?;
-        dict.set_item("controller", case.controller)?;
-        dict.set_item("verdict", case.verdict)?;
-        dict.set_item("evidence", &case.evidence)?;
-        Ok(dict)
+        row(py, &case)
     });
     replayed.collect()
+}
+
+/// Plays every script of `folder` to our sender, against the trace beside it.
+#[pyfunction]
+pub fn recovery_scripts(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let found = py.detach(|| recovery::cases(&folder));
+    let found = found.map_err(|error| named(&folder, &error))?;
+    found.iter().map(|case| row(py, case)).collect()
+}
+
+/// Plays the scripts of `folder` whose cases are among `ids` (all, if there are none) to this machine's kernel
+/// and to our sender. A row each, with the kernel's `trace`, or none. `step(id)` hears of each that the kernel
+/// has played.
+#[pyfunction]
+pub fn recovery_live(
+    py: Python<'_>,
+    folder: PathBuf,
+    ids: Vec<String>,
+    step: Py<PyAny>,
+) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let heard = |name: &str| {
+        // What it raises ends no play.
+        let _ = Python::attach(|py| step.call1(py, (name,)).map(drop));
+    };
+    let played = py.detach(|| -> io::Result<Vec<(Case, Option<Trace>)>> {
+        let mut scripts = recovery::scripts(&folder)?;
+        scripts.retain(|script| ids.is_empty() || ids.contains(&script.id()));
+        let traces = crate::engine::record_recovery(&scripts, &heard);
+        let judged = scripts
+            .iter()
+            .zip(traces)
+            .map(|(script, trace)| match trace {
+                Ok(trace) => (judge(script, &trace), Some(trace)),
+                Err(why) => (script.failed(why), None),
+            });
+        Ok(judged.collect())
+    });
+    let played = played.map_err(|error| named(&folder, &error))?;
+    played
+        .iter()
+        .map(|(case, trace)| {
+            let dict = row(py, case)?;
+            dict.set_item("trace", trace.as_ref().map(Trace::write))?;
+            Ok(dict)
+        })
+        .collect()
+}
+
+fn named(folder: &Path, error: &io::Error) -> PyErr {
+    PyOSError::new_err(format!("{}: {error}", folder.display()))
+}
+
+fn row<'py>(py: Python<'py>, case: &Case) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("id", &case.id)?;
+    dict.set_item("suite", case.suite)?;
+    dict.set_item("controller", case.controller)?;
+    dict.set_item("verdict", case.verdict)?;
+    dict.set_item("evidence", &case.evidence)?;
+    Ok(dict)
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-pub use emulator::doctor;
+pub use emulator::{doctor, record_recovery};
 pub use paceline_scenario::Engine;
 
 /// How far a run has come.
@@ -173,7 +173,7 @@ mod emulator {
 
     use super::{Failure, Progress};
 
-    pub use paceline_emulator::check;
+    pub use paceline_emulator::{check, record_recovery};
 
     pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> String {
         paceline_emulator::doctor(quick, step).to_string()
@@ -213,6 +213,7 @@ mod emulator {
 mod emulator {
     use std::ops::ControlFlow;
 
+    use paceline_conformance::recovery::{Played as Script, Trace};
     use paceline_record::Run;
     use paceline_scenario::{Diagnostic, Scenario};
 
@@ -221,6 +222,14 @@ mod emulator {
     pub fn doctor(_: bool, _: &mut dyn FnMut(&str)) -> String {
         let check = r#"{"name":"system","state":"missing","found":"not Linux","mend":null}"#;
         format!(r#"{{"kernel":"","controllers":[],"able":false,"checks":[{check}]}}"#)
+    }
+
+    pub fn record_recovery(
+        scripts: &[Script],
+        _: &(dyn Fn(&str) + Sync),
+    ) -> Vec<Result<Trace, String>> {
+        let lacking = Err("it is played to Linux".to_owned());
+        vec![lacking; scripts.len()]
     }
 
     pub fn check(_: &Scenario) -> Vec<Diagnostic> {

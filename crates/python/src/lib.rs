@@ -23,7 +23,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::catalog::{controllers, metrics, queues, tables};
     #[pymodule_export]
-    use crate::conformance::golden_traces;
+    use crate::conformance::{golden_traces, recovery_live, recovery_scripts};
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]

@@ -19,10 +19,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("record", &["units"]),
     ("endpoint", &["units"]),
     ("recovery", &["units", "congestion", "endpoint"]),
-    ("conformance", &["units", "congestion"]),
+    ("conformance", &["units", "congestion", "recovery"]),
     ("experiment", LIBRARIES),
     ("simulator", ENGINE),
-    ("emulator", ENGINE),
+    ("emulator", EMULATOR),
     ("capi", &["units", "congestion"]),
     ("plugin", &["units", "congestion", "capi"]),
     ("python", BINDINGS),
@@ -45,6 +45,16 @@ const ENGINE: &[&str] = &[
     "recovery",
     "endpoint",
     "experiment",
+];
+const EMULATOR: &[&str] = &[
+    "units",
+    "congestion",
+    "path",
+    "scenario",
+    "record",
+    "recovery",
+    "experiment",
+    "conformance",
 ];
 const SOAK: &[&str] = &[
     "units",

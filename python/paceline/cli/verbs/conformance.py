@@ -1,4 +1,4 @@
-"""``paceline conformance``: golden traces of Linux, and the BBR draft's test cases."""
+"""``paceline conformance``: golden traces and recovery of Linux, and the BBR draft's test cases."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from paceline.study.conformance import Case, CaseError, Cases, load
 
 #: The suites, by the names of their folders.
 GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
+RECOVERY = "linux-recovery"
 
 
 @Parameter(name="*")
@@ -32,6 +33,19 @@ class Options:
     cases: Annotated[
         Path | None, Parameter(help="Run the draft's cases of this folder, and no more.")
     ] = None
+    recovery: Annotated[
+        Path | None, Parameter(help="Play the recovery scripts of this folder, and no more.")
+    ] = None
+    live: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Play the recovery scripts to this machine's kernel (thrice each), and no more.",
+        ),
+    ] = False
+    record: Annotated[
+        Path | None, Parameter(help="With --live: a new folder for what the kernel sent.")
+    ] = None
     controller: Annotated[
         str | None, Parameter(help="Run the draft's cases with it. Default: bbr3.")
     ] = None
@@ -40,12 +54,18 @@ class Options:
     json: Json = False
     quiet: Quiet = False
 
-    def folders(self) -> tuple[list[Path], Path | None]:
-        """Return the folders of golden traces, and that of the draft's cases, if any."""
-        folder, only_draft = Path("conformance"), self.cases or self.controller
-        golden = [] if only_draft else [folder / name for name in GOLDEN]
-        draft = None if self.traces and not only_draft else folder / DRAFT
-        return [self.traces] if self.traces else golden, self.cases or draft
+    def folders(self) -> tuple[list[Path], Path | None, Path | None]:
+        """Return where golden traces, recovery scripts and the draft's cases are, if asked for."""
+        folder, draft = Path("conformance"), self.cases or self.controller
+        everything = not (self.traces or self.recovery or self.live or draft)
+        golden = [folder / name for name in GOLDEN] if everything else []
+        scripts = folder / RECOVERY if everything or self.live else None
+        cases = folder / DRAFT if everything or self.controller else None
+        return (
+            [self.traces] if self.traces else golden,
+            self.recovery or scripts,
+            self.cases or cases,
+        )
 
 
 @app.command(
@@ -54,6 +74,8 @@ class Options:
         "conformance 07b 16",
         "conformance --controller bbr3-linux",
         "conformance --traces DIR --json",
+        "conformance recovery/tail --live",
+        "conformance --recovery DIR --live --record traces",
     )
 )
 def conformance(
@@ -65,18 +87,25 @@ def conformance(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Check BBR and CUBIC: golden traces of Linux, and the BBR draft's example test cases.
+    """Check what is not ours: golden traces and recovery of Linux, and the BBR draft's test cases.
 
-    A trace passes when every state field equals Linux's after every event; a case of the draft when
-    each of its numbered steps holds in the record of its run, on every path it is tried on. What
-    cannot hold is an expected fail, with its reason. Exit code 3 if one fails.
+    A trace passes when every state field equals Linux's after every event; a recovery script when
+    our sender sends the same segments in the same order at about the same times as a kernel did
+    (with --live: as this one does); a case of the draft when each of its numbered steps holds in
+    the record of its run, on every path it is tried on. What cannot hold is an expected fail, with
+    its reason. Exit code 3 if one fails.
     """
     limit_memory(options.memory)
     names, controller = names or [], options.controller or "bbr3"
     if controller not in (known := [c["name"] for c in _paceline.controllers()]):
         raise _unknown("controller", controller, known)
-    traces, draft = options.folders()
+    if options.record is not None and not options.live:
+        hint = "add --live: only what this machine's kernel sends is recorded"
+        raise Failure("bad-option", "--record without --live records nothing", hint=hint)
+    traces, scripts, draft = options.folders()
     rows = [row for folder in traces for row in _golden(folder)]
+    if scripts is not None:
+        rows += _recovery(scripts)
     cases = _cases(draft) if draft is not None else []
     ids = [row["id"] for row in rows] + [case.id for case in cases]
     for name in names:
@@ -84,6 +113,8 @@ def conformance(
             raise _unknown("case", name, ids)
     rows = [row for row in rows if _chosen(row["id"], names)]
     cases = [case for case in cases if _chosen(case.id, names)]
+    if options.live and scripts is not None:
+        rows = _live(options, scripts, [row["id"] for row in rows])
     details: list[str] = []
     for row in rows:
         first, _, rest = row["evidence"].partition("\n")
@@ -118,6 +149,37 @@ def _golden(folder: Path) -> list[dict[str, Any]]:
     except OSError as error:
         hint = "a folder of traces holds v1, v2, v3 or cubic, with *.txt.zst or *.txt files in it"
         raise Failure("no-traces", str(error), hint=hint) from error
+
+
+def _recovery(folder: Path) -> list[dict[str, Any]]:
+    try:
+        return [dict(case) for case in _paceline.recovery_scripts(folder)]
+    except OSError as error:
+        hint = "a folder of scripts holds NAME.toml, and what a kernel sent in NAME.txt"
+        raise Failure("bad-script", str(error), hint=hint) from error
+
+
+def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Play scripts to this machine's kernel, and keep what it sends where that is asked for."""
+    if options.record is not None:
+        try:
+            options.record.mkdir(parents=True)
+        except OSError as error:
+            hint = "name a folder that does not exist: nothing is replaced"
+            raise Failure("bad-folder", f"{options.record}: {error}", hint=hint) from error
+    said = console.stderr()
+
+    def step(id_: str) -> None:
+        if not options.quiet:
+            said.print(f"played {id_}", style="dim")
+
+    rows: list[dict[str, Any]] = []
+    for case in _paceline.recovery_live(folder, ids, step):
+        if options.record is not None and case["trace"] is not None:
+            name = case["id"].rpartition("/")[2]
+            (options.record / f"{name}.txt").write_text(case["trace"])
+        rows.append(dict(case))
+    return rows
 
 
 def _cases(folder: Path) -> list[Case]:

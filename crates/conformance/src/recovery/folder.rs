@@ -1,0 +1,144 @@
+//! Folders of scripts, `NAME.toml`, and their traces, `NAME.txt`.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use super::{Departure, Script, Trace, Transmission, compare, play};
+use crate::Case;
+
+/// A script and where it is.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: PathBuf,
+    /// What it says.
+    pub script: Script,
+}
+
+impl Played {
+    /// The name of its case.
+    pub fn id(&self) -> String {
+        format!("recovery/{}", self.name)
+    }
+
+    /// The case of one that could not be played.
+    pub fn failed(&self, evidence: String) -> Case {
+        self.case("fail", evidence)
+    }
+
+    fn case(&self, verdict: &'static str, evidence: String) -> Case {
+        Case {
+            id: self.id(),
+            suite: "linux-recovery",
+            controller: self.script.cc.ours(),
+            verdict,
+            evidence,
+        }
+    }
+}
+
+/// The scripts of a folder by their names.
+///
+/// # Errors
+/// When it cannot be read or has none, or one is wrong.
+pub fn scripts(dir: &Path) -> io::Result<Vec<Played>> {
+    let entries = fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
+    let mut files = entries.collect::<io::Result<Vec<_>>>()?;
+    files.retain(|file| file.extension().is_some_and(|end| end == "toml"));
+    files.sort();
+    if files.is_empty() {
+        let message = format!("{}: no script (*.toml)", dir.display());
+        return Err(io::Error::new(io::ErrorKind::NotFound, message));
+    }
+    let wrong = |file: &Path, what: String| {
+        let message = format!("{}: {what}", file.display());
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    };
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).map_err(|error| wrong(&file, error.to_string()))?;
+        let script = Script::read(&text).map_err(|error| wrong(&file, error.to_string()))?;
+        let name = file.file_stem().unwrap_or_default();
+        Ok(Played {
+            name: name.to_string_lossy().into_owned(),
+            file,
+            script,
+        })
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// Plays every script of a folder to our sender, against its trace.
+///
+/// # Errors
+/// As [`scripts`].
+pub fn cases(dir: &Path) -> io::Result<Vec<Case>> {
+    let scripts = scripts(dir)?;
+    Ok(scripts.iter().map(replay).collect())
+}
+
+fn replay(played: &Played) -> Case {
+    let file = played.file.with_extension("txt");
+    let failed = |what: String| played.failed(format!("{}: {what}", file.display()));
+    match fs::read_to_string(&file).map(|text| Trace::read(&text)) {
+        Ok(Ok(trace)) => judge(played, &trace),
+        Ok(Err(line)) => failed(format!("line {line} is none of a trace")),
+        Err(error) => failed(error.to_string()),
+    }
+}
+
+/// Plays a script to our sender, against what a kernel sent.
+pub fn judge(played: &Played, trace: &Trace) -> Case {
+    let ours = play(&played.script);
+    let departure = compare(&trace.sent, &ours, played.script.rtt);
+    let kernel = &trace.kernel;
+    match (&departure, &played.script.differs) {
+        (None, None) => {
+            let count = trace.sent.len();
+            let again = trace.sent.iter().filter(|sent| sent.nth > 1).count();
+            let evidence = format!("{count} transmissions as {kernel}, {again} of them again");
+            played.case("pass", evidence)
+        }
+        (None, Some(reason)) => {
+            let evidence = format!("as {kernel} [expected to differ: {reason}]");
+            played.case("fail", evidence)
+        }
+        (Some(departure), reason) => {
+            let mut evidence = words(departure, &trace.sent, &ours, kernel);
+            if let Some(reason) = reason {
+                evidence = format!("{evidence} [expected: {reason}]");
+            }
+            let verdict = match reason {
+                Some(_) => "expected fail",
+                None => "fail",
+            };
+            played.case(verdict, evidence)
+        }
+    }
+}
+
+/// Where they part, and the transmissions around it.
+fn words(
+    departure: &Departure,
+    theirs: &[Transmission],
+    ours: &[Transmission],
+    kernel: &str,
+) -> String {
+    const AROUND: usize = 4;
+    let around = |sent: &[Transmission]| {
+        let from = departure.at.saturating_sub(AROUND);
+        let shown = sent.iter().skip(from).take(2 * AROUND);
+        shown.map(|s| s.to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let one = |sent: Option<Transmission>| sent.map_or("nothing".to_owned(), |s| s.to_string());
+    let [linux, own] = departure.sent;
+    format!(
+        "transmission {}: {kernel} sends {}, we {}\n  Linux: {}\n  ours:  {}",
+        departure.at + 1,
+        one(linux),
+        one(own),
+        around(theirs),
+        around(ours),
+    )
+}
