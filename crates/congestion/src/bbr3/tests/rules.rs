@@ -3,13 +3,17 @@
 use super::*;
 
 fn fresh(srtt: Option<Duration>) -> Bbr3 {
+    with_acks(srtt, true)
+}
+
+fn with_acks(srtt: Option<Duration>, has_selective_acks: bool) -> Bbr3 {
     let config = Config {
         mss: 1000,
         initial_window: Bytes::new(10_000),
         seed: 7,
         now: Instant::ZERO,
         srtt,
-        has_selective_acks: true,
+        has_selective_acks,
     };
     Bbr3::new(&config, Parameters::default())
 }
@@ -223,8 +227,7 @@ fn without_selective_acks_any_loss_is_high() {
         (false, false, false),
         (true, true, false),
     ] {
-        let mut bbr = fresh(None);
-        bbr.has_selective_acks = selective;
+        let mut bbr = with_acks(None, selective);
         assert_eq!(
             bbr.is_inflight_too_high(Bytes::new(1), Bytes::new(100_000)),
             !selective
