@@ -12,7 +12,7 @@ use std::thread;
 use paceline_conformance::recovery::{
     MSS, Peer, Played, Script, Trace, Transmission, WINDOW, compare,
 };
-use paceline_units::{Duration, Instant};
+use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -234,9 +234,4 @@ impl Line<'_> {
         sys::poll([PollFd::from_borrowed_fd(fd, PollFlags::IN)], time).map_err(words)?;
         Ok(())
     }
-}
-
-/// A time of the kernel's timestamps, which count milliseconds.
-fn stamped(millis: u32) -> Instant {
-    Instant::ZERO + Duration::from_millis(u64::from(millis))
 }

@@ -6,7 +6,6 @@ use paceline_conformance::recovery::{MSS, WINDOW};
 use paceline_recovery::Acknowledgment;
 use paceline_units::{Duration, Instant};
 
-use super::stamped;
 use crate::packet::{SENDER, Tcp, receiver};
 
 /// The peer's initial sequence number.
@@ -101,6 +100,11 @@ impl Answerer {
         tcp.extend(options);
         ip(&tcp, receiver(0), SENDER)
     }
+}
+
+/// A time of the kernel's timestamps, which count milliseconds.
+fn stamped(millis: u32) -> Instant {
+    Instant::ZERO + Duration::from_millis(u64::from(millis))
 }
 
 /// A TCP segment, as yet without its checksum, in an IPv4 packet.
