@@ -76,7 +76,7 @@ def test_the_guide_runs_as_it_is_written() -> None:
         pytest.skip("pkg-config is not installed")
     text = (ROOT / "docs" / "guide" / "c.md").read_text()
     blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     shown = [call("bash", "-euc", block).stdout for block in blocks]
     assert "ProbeBW" in shown[0]
 
@@ -93,8 +93,8 @@ def test_no_byte_is_lost_or_read_before_it_is_written(library: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("language", [["-std=c99", "-x", "c"], ["-std=c++17", "-x", "c++"]])
-def test_the_header_is_for_c_and_c_plus_plus(language: list[str], tmp_path: Path) -> None:
+def test_the_headers_are_for_c_and_c_plus_plus(language: list[str], tmp_path: Path) -> None:
     source = tmp_path / "source"
-    source.write_text('#include "paceline_controller.h"\nint main(void) { return 0; }\n')
+    source.write_text('#include "paceline_endpoint.h"\nint main(void) { return 0; }\n')
     include = ROOT / "include"
     call(CC, *STRICT, "-pedantic", f"-I{include}", *language, "-fsyntax-only", source)

@@ -11,6 +11,7 @@
 
 pub mod delivery;
 mod events;
+pub mod stack;
 mod table;
 mod text;
 pub mod types;

@@ -1,29 +1,35 @@
-//! The header in `include` is what the declarations of this crate say.
+//! The headers in `include` are what the declarations of this crate say.
 
 use std::path::Path;
 
 #[test]
-fn the_header_says_what_the_declarations_say() {
+fn the_headers_say_what_the_declarations_say() {
+    written(
+        "paceline_controller.h",
+        "cbindgen.toml",
+        &["types.rs", "table.rs", "delivery.rs"],
+    );
+    written("paceline_endpoint.h", "endpoint.toml", &["stack.rs"]);
+}
+
+fn written(header: &str, settings: &str, sources: &[&str]) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let config = cbindgen::Config::from_file(here.join("cbindgen.toml")).expect("its settings");
-    let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["types.rs", "table.rs", "delivery.rs"] {
-        builder = builder.with_src(here.join("src").join(file));
+    let settings = cbindgen::Config::from_file(here.join(settings)).expect("its settings");
+    let mut builder = cbindgen::Builder::new().with_config(settings);
+    for source in sources {
+        builder = builder.with_src(here.join("src").join(source));
     }
     let mut written = Vec::new();
-    builder
-        .generate()
-        .expect("declarations that C has")
-        .write(&mut written);
+    let bindings = builder.generate().expect("declarations that C has");
+    bindings.write(&mut written);
     let written = String::from_utf8(written).expect("UTF-8");
-    let file = here.join("../../include/paceline_controller.h");
+    let file = here.join("../../include").join(header);
     if std::env::var_os("PACELINE_WRITE").is_some() {
         std::fs::write(&file, &written).expect("a folder that can be written");
     }
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(
         committed == written,
-        "include/paceline_controller.h is out of date: \
-         PACELINE_WRITE=1 cargo test -p paceline-capi --test header"
+        "include/{header} is out of date: PACELINE_WRITE=1 cargo test -p paceline-capi --test header"
     );
 }

@@ -1,5 +1,3 @@
-use paceline_capi::types::PACELINE_ABI_VERSION;
-
 /// Why a library or a controller of it cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
@@ -7,26 +5,36 @@ pub enum PluginError {
     #[error("{0}")]
     Open(#[source] libloading::Error),
     /// It is a shared library of something else.
-    #[error("it does not define `paceline_controller_get` (include/paceline_controller.h)")]
-    NotOurs,
+    #[error("it does not define `{function}` (include/{header})")]
+    NotOurs {
+        /// The function that is looked for.
+        function: &'static str,
+        /// The header that describes it.
+        header: &'static str,
+    },
     /// It speaks another version of the interface.
     #[error(
-        "it was built for version {0} of the interface, and this program speaks version {PACELINE_ABI_VERSION}"
+        "it was built for version {found} of the interface, and this program speaks version {ours}"
     )]
-    Version(u32),
+    Version {
+        /// The library's.
+        found: u32,
+        /// This program's.
+        ours: u32,
+    },
     /// A table that does not hold what the header asks for.
-    #[error("its controller {index} is wrong: {what}")]
+    #[error("number {index} of what it has is wrong: {what}")]
     Table {
-        /// Which of its controllers.
+        /// Which of its controllers or transports.
         index: usize,
         /// What is wrong.
         what: &'static str,
     },
-    /// The controller refused its configuration or an option.
-    #[error("`{controller}` refused: {message}")]
+    /// The controller or transport refused its configuration or an option.
+    #[error("`{name}` refused: {message}")]
     Refused {
         /// Its name.
-        controller: &'static str,
+        name: &'static str,
         /// What it said.
         message: String,
     },

@@ -10,14 +10,12 @@ use paceline_congestion::{
 };
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
+use crate::open::initialise;
 use crate::state::State;
 use crate::{PluginError, Spec};
 
 /// What the phase is called if the controller names one that its table does not have.
 const UNDECLARED: &str = "undeclared";
-
-/// The longest message of a refusal.
-const MESSAGE: usize = 512;
 
 /// A controller of a library.
 #[derive(Clone)]
@@ -48,19 +46,12 @@ impl Foreign {
         signals: Signals,
         options: &[(&str, &str)],
     ) -> Result<Self, PluginError> {
-        let options: Vec<paceline_option> = options
-            .iter()
-            .map(|(name, value)| paceline_option {
-                name: string(name),
-                value: string(value),
-            })
-            .collect();
         let state = State::new(spec.layout);
-        let mut message = [0u8; MESSAGE];
-        let status = spec.table.init.map_or(PACELINE_BAD_POINTER, |init| {
+        initialise(spec.name, options, |options, message| {
+            let init = spec.table.init?;
             // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
-            // has ended; the message ends within its room.
-            unsafe {
+            // has ended.
+            Some(unsafe {
                 init(
                     &raw const spec.table,
                     state.place(),
@@ -70,20 +61,8 @@ impl Foreign {
                     message.as_mut_ptr().cast::<c_char>(),
                     message.len(),
                 )
-            }
-        });
-        if status != PACELINE_OK {
-            let length = message.iter().position(|byte| *byte == 0);
-            let said = message.get(..length.unwrap_or(MESSAGE)).unwrap_or_default();
-            let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
-            return Err(PluginError::Refused {
-                controller: spec.name,
-                message: match said.is_empty() {
-                    true => format!("status {status}, without a reason"),
-                    false => said,
-                },
-            });
-        }
+            })
+        })?;
         let mut foreign = Self {
             spec: Arc::clone(spec),
             state,
@@ -249,13 +228,5 @@ fn value(quantity: Quantity, number: u64) -> Value {
         Quantity::Packets => Value::Packets(number),
         Quantity::Count => Value::Count(number),
         Quantity::Flag => Value::Flag(number != 0),
-    }
-}
-
-/// `text` for the time of a call.
-fn string(text: &str) -> paceline_string {
-    paceline_string {
-        data: text.as_ptr().cast(),
-        length: text.len(),
     }
 }

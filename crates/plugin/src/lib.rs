@@ -1,20 +1,24 @@
-//! Controllers of others, loaded from a shared library.
+//! Controllers and transports of others, loaded from a shared library.
 //!
 //! A library defines `paceline_controller_get` of `include/paceline_controller.h`. [`Library::open`] runs its code
 //! in this process, with all of this process's rights: there is no way to check what it does. A [`Foreign`]
 //! controller is a [`Controller`](paceline_congestion::Controller) like ours, and equally fast but for the calls
-//! across the boundary.
+//! across the boundary. An [`End`] is an [`Endpoint`](paceline_endpoint::Endpoint) in the same way, of a library that
+//! defines `paceline_stack_get` of `include/paceline_endpoint.h`.
 
 mod error;
 mod foreign;
 mod library;
+mod open;
 mod spec;
 mod state;
+mod transport;
 
 pub use error::PluginError;
 pub use foreign::Foreign;
 pub use library::Library;
 pub use spec::Spec;
+pub use transport::{End, EndConfig, Transport};
 
 /// The example of the README.
 #[cfg(doctest)]

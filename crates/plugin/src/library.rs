@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use paceline_capi::types::paceline_controller;
 
-use crate::spec::listed;
+use crate::open::{function, listed};
 use crate::{PluginError, Spec};
 
 type Get = unsafe extern "C" fn(usize, *mut paceline_controller, usize) -> u32;
@@ -26,13 +26,9 @@ impl Library {
     /// # Safety
     /// It runs the library's code, which has to keep the contract of `include/paceline_controller.h`.
     pub unsafe fn open(path: &Path) -> Result<Self, PluginError> {
-        // SAFETY: by this function's contract.
-        let library = unsafe { libloading::Library::new(path) }.map_err(PluginError::Open)?;
         // SAFETY: a function of this name has this type, by this function's contract.
-        let get = unsafe { library.get::<Get>(b"paceline_controller_get\0") };
-        let get = *get.map_err(|_| PluginError::NotOurs)?;
-        // Its texts and functions are used from now on.
-        std::mem::forget(library);
+        let get =
+            unsafe { function::<Get>(path, "paceline_controller_get", "paceline_controller.h") }?;
         // SAFETY: by this function's contract; it is never unloaded.
         unsafe { Self::of(get) }
     }

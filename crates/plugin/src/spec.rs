@@ -1,17 +1,12 @@
 //! What a controller of a library says of itself.
 
 use std::alloc::Layout;
-use std::mem::MaybeUninit;
 
 use paceline_capi::types::*;
 use paceline_congestion::{Field, Quantity};
 
 use crate::PluginError;
-
-/// The most controllers, options, phases and fields that are asked for: what never ends is broken.
-const MOST: usize = 1000;
-/// The largest state.
-const MAX_STATE: usize = 64 << 20;
+use crate::open::{NOT_TEXT, identifier, layout, line, listed, named};
 
 /// A controller of a library: what it says of itself.
 #[derive(Debug)]
@@ -48,7 +43,10 @@ impl Spec {
     ) -> Result<Self, PluginError> {
         let wrong = |what| PluginError::Table { index, what };
         if table.abi_version != PACELINE_ABI_VERSION {
-            return Err(PluginError::Version(table.abi_version));
+            return Err(PluginError::Version {
+                found: table.abi_version,
+                ours: PACELINE_ABI_VERSION,
+            });
         }
         if table.init.is_none()
             || table.on_ack.is_none()
@@ -65,29 +63,15 @@ impl Spec {
                 "one of `field` and `values` is null, the other is not",
             ));
         }
-        if table.state_size > MAX_STATE {
-            return Err(wrong("`state_size` is above 64 MiB"));
-        }
-        // An allocation needs a byte.
-        let layout = Layout::from_size_align(table.state_size.max(1), table.state_align)
-            .map_err(|_| wrong("`state_align` is not a power of two"))?;
+        let layout = layout(table.state_size, table.state_align).map_err(wrong)?;
         // SAFETY: by this function's contract.
-        let text = |string| unsafe { line(string) };
-        let not_text = || wrong("a text is not UTF-8, or has control characters");
-        let name = text(table.name).ok_or_else(not_text)?;
-        if name.is_empty()
-            || !name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-_+.".contains(&b))
-        {
-            return Err(wrong(
-                "its name is not of letters, digits, `-`, `_`, `+` and `.`",
-            ));
-        }
+        let text = |string| unsafe { line(string) }.ok_or(NOT_TEXT);
+        // SAFETY: by this function's contract.
+        let name = unsafe { identifier(table.name) }.map_err(wrong)?;
         let mut spec = Self {
             name,
-            summary: text(table.summary).ok_or_else(not_text)?,
-            source: text(table.source).ok_or_else(not_text)?,
+            summary: text(table.summary).map_err(wrong)?,
+            source: text(table.source).map_err(wrong)?,
             options: Vec::new(),
             phases: Vec::new(),
             fields: Vec::new(),
@@ -140,42 +124,6 @@ impl Spec {
         }
         Some(())
     }
-}
-
-/// What `get` gives from index 0 on, until it gives nothing, or too much.
-///
-/// # Safety
-/// `get` writes a `T` or nothing, and zeros are a `T`.
-pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec<T> {
-    let mut found = Vec::new();
-    while found.len() < MOST {
-        let mut one = MaybeUninit::<T>::zeroed();
-        if get(found.len(), one.as_mut_ptr()) != PACELINE_OK {
-            break;
-        }
-        // SAFETY: by this function's contract.
-        found.push(unsafe { one.assume_init() });
-    }
-    found
-}
-
-/// A text of one line that a library shows.
-///
-/// # Safety
-/// If it is not null, it can be read as long as the process lives.
-unsafe fn line(string: paceline_string) -> Option<&'static str> {
-    // SAFETY: by this function's contract.
-    let text = unsafe { string.text::<'static>() }?;
-    (!text.chars().any(char::is_control)).then_some(text)
-}
-
-/// The same, of something that has to have a name.
-///
-/// # Safety
-/// As [`line`].
-unsafe fn named(string: paceline_string) -> Option<&'static str> {
-    // SAFETY: by this function's contract.
-    unsafe { line(string) }.filter(|name| !name.is_empty())
 }
 
 fn quantity(number: u32) -> Option<Quantity> {

@@ -1,23 +1,26 @@
-//! A controller in C, built by the system's compiler, loaded and run.
+//! A controller and a transport in C, built by the system's compiler, loaded and run.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use paceline_congestion::{Ack, CaState, Config, Controller, RateSample, Signals};
-use paceline_plugin::{Foreign, Library};
+use paceline_plugin::{End, EndConfig, Foreign, Library, Transport};
+use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Bytes, Duration, Instant};
 
-fn build() -> PathBuf {
+/// The library that the system's compiler makes of an example.
+fn build(source: &str, library: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libaimd.so");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(library);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let strict = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"];
     let status = Command::new(compiler)
-        .args([
-            "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-fPIC", "-shared",
-        ])
-        .arg("-I")
+        .args(strict)
+        .args(["-O2", "-fPIC", "-shared", "-I"])
         .arg(root.join("include"))
-        .arg(root.join("examples/controller-c/aimd.c"))
+        .arg(root.join("examples").join(source))
         .arg("-o")
         .arg(&library)
         .status()
@@ -30,7 +33,8 @@ fn build() -> PathBuf {
 #[cfg_attr(miri, ignore = "Miri loads no libraries")]
 fn a_controller_in_c_runs_like_ours() {
     // SAFETY: it keeps the contract of the header.
-    let library = unsafe { Library::open(&build()) }.expect("it was just built");
+    let library = unsafe { Library::open(&build("controller-c/aimd.c", "libaimd.so")) }
+        .expect("it was just built");
     let aimd = library.find("aimd").expect("its only one");
     assert_eq!(aimd.source, "RFC 5681 section 3.1, without its refinements");
     assert_eq!(aimd.phases, ["SlowStart", "CongestionAvoidance"]);
@@ -94,4 +98,75 @@ fn a_controller_in_c_runs_like_ours() {
     assert_eq!(controller.cwnd(), Bytes::new(15_000));
     controller.on_timeout(Instant::ZERO, Bytes::ZERO);
     assert_eq!(controller.cwnd(), Bytes::new(1_000));
+}
+
+/// What a window of `window` datagrams of the transport in C carries over `path`, in bits per second, and what of it was lost.
+fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64, f64) {
+    let text = format!(
+        "schema = 1\nrun.duration = \"10 s\"\n[path]\nrate = \"10 Mbit/s\"\nrtt = \"40 ms\"\n{path}\n[[flows]]\ncc = \"reno\"\n"
+    );
+    let scenario = paceline_experiment::parse(&text, "test.toml", &[]).expect("a scenario");
+    let transport = Arc::clone(transport);
+    let stack = Stack::new(move |setup| {
+        let end = |sends| {
+            let config = EndConfig {
+                sends,
+                max_datagram: setup.max_datagram,
+                seed: setup.seed,
+                now: setup.now,
+                controller: "reno",
+            };
+            End::build(&transport, &config, &[("window", window)]).expect("an option of its own")
+        };
+        (end(true), end(false))
+    });
+    let stacks = Stacks::none().with(0, stack);
+    let (run, _) = run_with(&scenario, 1, &stacks, &mut |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let metric = |name| run.metric(name).expect("one flow");
+    (metric("goodput_bps"), metric("loss_ratio"))
+}
+
+/// A window of ten datagrams carries ten a round trip, of 40 ms and the time that a packet takes to be sent; one of two
+/// bandwidth-delay products fills the link; what is lost goes again.
+#[test]
+#[cfg_attr(miri, ignore = "Miri loads no libraries")]
+fn a_transport_in_c_runs_in_the_simulator() {
+    // SAFETY: it keeps the contract of the header.
+    let found = unsafe { Transport::open(&build("transport-c/fixed.c", "libfixed.so")) };
+    let found = found.expect("it was just built");
+    let [fixed] = found.as_slice() else {
+        panic!("its only one");
+    };
+    assert_eq!((fixed.name, fixed.version), ("fixed", "1"));
+    let queue = "queue.size = \"4 bdp\"";
+    let (small, lost) = carried(fixed, queue, "10");
+    let expected = 10.0 * 1448.0 * 8.0 / (0.040 + 1500.0 * 8.0 / 10e6);
+    assert!(
+        (small / expected - 1.0).abs() < 0.005 && lost == 0.0,
+        "{small} of {expected}"
+    );
+    let (large, lost) = carried(fixed, queue, "66");
+    let full = 10e6 * 1448.0 / 1500.0 * (10.0 - 0.02) / 10.0;
+    assert!(
+        (0.998..=1.0).contains(&(large / full)) && lost == 0.0,
+        "{large} of {full}"
+    );
+    let (repaired, lost) = carried(fixed, &format!("{queue}\nloss = \"2 %\""), "66");
+    assert!(
+        repaired > 0.1 * full && lost > 0.01,
+        "{repaired}, {lost} lost"
+    );
+    let refused = EndConfig {
+        sends: true,
+        max_datagram: 1448,
+        seed: 1,
+        now: Instant::ZERO,
+        controller: "reno",
+    };
+    let refused = End::build(fixed, &refused, &[("window", "0")]).expect_err("no window");
+    assert_eq!(
+        refused.to_string(),
+        "`fixed` refused: the only option is `window`, from 1 to 4096 datagrams"
+    );
 }

@@ -48,7 +48,7 @@ fn a_table_that_breaks_the_contract_is_refused() {
     );
     let wrong = |change| {
         let message = refused(change);
-        let prefix = "its controller 0 is wrong: ";
+        let prefix = "number 0 of what it has is wrong: ";
         message
             .strip_prefix(prefix)
             .expect("it says which")

@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("simulator", ENGINE),
     ("emulator", EMULATOR),
     ("capi", &["units", "congestion"]),
-    ("plugin", &["units", "congestion", "capi"]),
+    ("plugin", &["units", "congestion", "endpoint", "capi"]),
     ("python", BINDINGS),
     ("soak", SOAK),
 ];

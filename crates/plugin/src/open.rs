@@ -1,0 +1,139 @@
+//! Opening a library, and reading what its tables say.
+
+use std::alloc::Layout;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+use paceline_capi::types::{PACELINE_BAD_POINTER, PACELINE_OK, paceline_option, paceline_string};
+
+use crate::PluginError;
+
+/// The most that is asked for of one kind: what never ends is broken.
+const MOST: usize = 1000;
+/// The largest state.
+const MAX_STATE: usize = 64 << 20;
+
+/// The longest message of a refusal.
+const MESSAGE: usize = 512;
+
+/// What is wrong with a text.
+pub(crate) const NOT_TEXT: &str = "a text is not UTF-8, or has control characters";
+
+/// The function of this name in the shared library at `path`, which is never unloaded.
+///
+/// # Safety
+/// It runs the library's code; a function of this name has type `F`.
+pub(crate) unsafe fn function<F: Copy>(
+    path: &Path,
+    name: &'static str,
+    header: &'static str,
+) -> Result<F, PluginError> {
+    // SAFETY: by this function's contract.
+    let library = unsafe { libloading::Library::new(path) }.map_err(PluginError::Open)?;
+    // SAFETY: by this function's contract.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    let found = *found.map_err(|_| PluginError::NotOurs {
+        function: name,
+        header,
+    })?;
+    // Its texts and functions are used from now on.
+    std::mem::forget(library);
+    Ok(found)
+}
+
+/// The memory of a state.
+pub(crate) fn layout(size: usize, align: usize) -> Result<Layout, &'static str> {
+    if size > MAX_STATE {
+        return Err("`state_size` is above 64 MiB");
+    }
+    // An allocation needs a byte.
+    Layout::from_size_align(size.max(1), align).map_err(|_| "`state_align` is not a power of two")
+}
+
+/// The name of a controller or a transport.
+///
+/// # Safety
+/// As [`line`].
+pub(crate) unsafe fn identifier(string: paceline_string) -> Result<&'static str, &'static str> {
+    // SAFETY: by this function's contract.
+    let name = unsafe { line(string) }.ok_or(NOT_TEXT)?;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_+.".contains(&byte);
+    match !name.is_empty() && name.bytes().all(allowed) {
+        true => Ok(name),
+        false => Err("its name is not of letters, digits, `-`, `_`, `+` and `.`"),
+    }
+}
+
+/// Calls an `init` with options as a scenario writes them, and room for its message; what it refused with.
+pub(crate) fn initialise(
+    name: &'static str,
+    options: &[(&str, &str)],
+    init: impl FnOnce(&[paceline_option], &mut [u8]) -> Option<u32>,
+) -> Result<(), PluginError> {
+    let options: Vec<paceline_option> = options
+        .iter()
+        .map(|(name, value)| paceline_option {
+            name: string(name),
+            value: string(value),
+        })
+        .collect();
+    let mut message = [0u8; MESSAGE];
+    let status = init(&options, &mut message).unwrap_or(PACELINE_BAD_POINTER);
+    if status == PACELINE_OK {
+        return Ok(());
+    }
+    let length = message.iter().position(|byte| *byte == 0);
+    let said = message.get(..length.unwrap_or(MESSAGE)).unwrap_or_default();
+    let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
+    Err(PluginError::Refused {
+        name,
+        message: match said.is_empty() {
+            true => format!("status {status}, without a reason"),
+            false => said,
+        },
+    })
+}
+
+/// `text` for the time of a call.
+pub(crate) fn string(text: &str) -> paceline_string {
+    paceline_string {
+        data: text.as_ptr().cast(),
+        length: text.len(),
+    }
+}
+
+/// What `get` gives from index 0 on, until it gives nothing, or too much.
+///
+/// # Safety
+/// `get` writes a `T` or nothing, and zeros are a `T`.
+pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec<T> {
+    let mut found = Vec::new();
+    while found.len() < MOST {
+        let mut one = MaybeUninit::<T>::zeroed();
+        if get(found.len(), one.as_mut_ptr()) != PACELINE_OK {
+            break;
+        }
+        // SAFETY: by this function's contract.
+        found.push(unsafe { one.assume_init() });
+    }
+    found
+}
+
+/// A text of one line that a library shows.
+///
+/// # Safety
+/// If it is not null, it can be read as long as the process lives.
+pub(crate) unsafe fn line(string: paceline_string) -> Option<&'static str> {
+    // SAFETY: by this function's contract.
+    let text = unsafe { string.text::<'static>() }?;
+    (!text.chars().any(char::is_control)).then_some(text)
+}
+
+/// The same, of something that has to have a name.
+///
+/// # Safety
+/// As [`line`].
+pub(crate) unsafe fn named(string: paceline_string) -> Option<&'static str> {
+    // SAFETY: by this function's contract.
+    unsafe { line(string) }.filter(|name| !name.is_empty())
+}

@@ -1,0 +1,300 @@
+//! Transports of a library, and their ends as [`Endpoint`]s.
+
+use std::alloc::Layout;
+use std::ffi::c_char;
+use std::fmt;
+use std::mem::size_of;
+use std::path::Path;
+use std::sync::Arc;
+
+use paceline_capi::stack::*;
+use paceline_capi::types::*;
+use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+use crate::PluginError;
+use crate::open::{NOT_TEXT, function, identifier, initialise, layout, line, listed, string};
+use crate::state::State;
+
+/// The most that a batch may hold.
+const MAX_BATCH: u32 = 1 << 20;
+
+type Get = unsafe extern "C" fn(usize, *mut paceline_stack, usize) -> u32;
+
+/// A transport of a library: what it says of itself.
+#[derive(Debug)]
+pub struct Transport {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub summary: &'static str,
+    /// The version of the transport.
+    pub version: &'static str,
+    table: paceline_stack,
+    layout: Layout,
+}
+
+// SAFETY: the header has it that tables are never written and that their functions may be called by any thread.
+unsafe impl Send for Transport {}
+// SAFETY: as above.
+unsafe impl Sync for Transport {}
+
+impl Transport {
+    /// The transports of the shared library at `path`, which stays loaded until the process ends.
+    ///
+    /// # Errors
+    /// If it cannot be loaded, or holds no transports of this interface's version.
+    ///
+    /// # Safety
+    /// It runs the library's code, which has to keep the contract of `include/paceline_endpoint.h`.
+    pub unsafe fn open(path: &Path) -> Result<Vec<Arc<Self>>, PluginError> {
+        // SAFETY: a function of this name has this type, by this function's contract; zeros are a table without
+        // functions.
+        let tables = unsafe {
+            let get = function::<Get>(path, "paceline_stack_get", "paceline_endpoint.h")?;
+            listed(|index, out| get(index, out, size_of::<paceline_stack>()))
+        };
+        let checked = tables.into_iter().enumerate().map(|(index, table)| {
+            // SAFETY: by this function's contract.
+            unsafe { Self::checked(index, table) }.map(Arc::new)
+        });
+        let transports = checked.collect::<Result<Vec<_>, _>>()?;
+        match transports.is_empty() {
+            true => Err(PluginError::Table {
+                index: 0,
+                what: "there is none",
+            }),
+            false => Ok(transports),
+        }
+    }
+
+    /// The transport of a table.
+    ///
+    /// # Safety
+    /// The table keeps the contract of the header, and lives as long as the process.
+    unsafe fn checked(index: usize, table: paceline_stack) -> Result<Self, PluginError> {
+        let wrong = |what| PluginError::Table { index, what };
+        if table.abi_version != PACELINE_ENDPOINT_ABI_VERSION {
+            return Err(PluginError::Version {
+                found: table.abi_version,
+                ours: PACELINE_ENDPOINT_ABI_VERSION,
+            });
+        }
+        if table.init.is_none()
+            || table.receive.is_none()
+            || table.on_timer.is_none()
+            || table.poll_transmit.is_none()
+            || table.next_timer.is_none()
+            || table.write.is_none()
+            || table.delivered.is_none()
+            || table.stats.is_none()
+        {
+            return Err(wrong("a function other than `fini` is null"));
+        }
+        if table.max_batch_bytes == 0 || table.max_batch_bytes > MAX_BATCH {
+            return Err(wrong("`max_batch_bytes` is zero or above 1 MiB"));
+        }
+        // SAFETY: by this function's contract.
+        let text = |string| unsafe { line(string) }.ok_or_else(|| wrong(NOT_TEXT));
+        Ok(Self {
+            // SAFETY: by this function's contract.
+            name: unsafe { identifier(table.name) }.map_err(wrong)?,
+            summary: text(table.summary)?,
+            version: text(table.version)?,
+            layout: layout(table.state_size, table.state_align).map_err(wrong)?,
+            table,
+        })
+    }
+}
+
+/// What an end is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct EndConfig<'a> {
+    /// Whether it is the end that sends.
+    pub sends: bool,
+    /// The most bytes of UDP payload that fit into a packet.
+    pub max_datagram: u32,
+    /// Seed of the end's own draws.
+    pub seed: u64,
+    /// The time at which the flow starts.
+    pub now: Instant,
+    /// The controller that the scenario names.
+    pub controller: &'a str,
+}
+
+/// One end of a connection of a library's transport.
+pub struct End {
+    transport: Arc<Transport>,
+    state: State,
+    /// Where batches are written.
+    room: Vec<u8>,
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("End")
+            .field("transport", &self.transport.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl End {
+    /// A new end, with options as a scenario writes them.
+    ///
+    /// # Errors
+    /// If the transport refuses the configuration or an option.
+    pub fn build(
+        transport: &Arc<Transport>,
+        config: &EndConfig<'_>,
+        options: &[(&str, &str)],
+    ) -> Result<Self, PluginError> {
+        let state = State::new(transport.layout);
+        let given = paceline_end_config {
+            sends: config.sends.into(),
+            reserved: [0; 3],
+            max_datagram_bytes: config.max_datagram,
+            seed: config.seed,
+            now_ns: config.now.as_nanos(),
+            controller: string(config.controller),
+        };
+        initialise(transport.name, options, |options, message| {
+            let init = transport.table.init?;
+            // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
+            // has ended.
+            Some(unsafe {
+                init(
+                    &raw const transport.table,
+                    state.place(),
+                    &raw const given,
+                    options.as_ptr(),
+                    options.len(),
+                    message.as_mut_ptr().cast::<c_char>(),
+                    message.len(),
+                )
+            })
+        })?;
+        let room = transport.table.max_batch_bytes.max(config.max_datagram);
+        Ok(Self {
+            transport: Arc::clone(transport),
+            state,
+            room: vec![0; room as usize],
+        })
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if let Some(fini) = self.transport.table.fini {
+            // SAFETY: `init` made the state, which nobody uses after this.
+            unsafe { fini(self.state.place()) };
+        }
+    }
+}
+
+/// Calls a function of the table, which `Transport::checked` has seen to be there.
+macro_rules! call {
+    ($end:ident.$function:ident($($argument:expr),*)) => {
+        $end.transport.table.$function.map(|function| {
+            // SAFETY: `init` made the state, nobody else uses it, and what is pointed to lives until the call has ended.
+            unsafe { function($end.state.place(), $($argument),*) }
+        })
+    };
+}
+
+impl Endpoint for End {
+    type Payload = Vec<u8>;
+
+    fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+        let given = paceline_datagram {
+            data: datagram.payload.as_ptr(),
+            size_bytes: u32::try_from(datagram.payload.len()).unwrap_or(u32::MAX),
+            ecn: datagram.ecn.map_or(PACELINE_ECN_UNKNOWN, codepoint),
+        };
+        call!(self.receive(now.as_nanos(), &raw const given));
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        call!(self.on_timer(now.as_nanos()));
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
+        let capacity = u32::try_from(self.room.len()).unwrap_or(u32::MAX);
+        let mut batch = paceline_batch {
+            data: self.room.as_mut_ptr(),
+            capacity_bytes: capacity,
+            size_bytes: 0,
+            segment_size_bytes: 0,
+            ecn: PACELINE_NOT_ECT,
+        };
+        if call!(self.poll_transmit(now.as_nanos(), &raw mut batch))? == 0 {
+            return None;
+        }
+        let size = batch.size_bytes.min(capacity);
+        Some(Batch {
+            payload: self.room.get(..size as usize)?.to_vec(),
+            size,
+            segment_size: batch.segment_size_bytes,
+            ecn: ecn(batch.ecn),
+        })
+    }
+
+    fn next_timer(&mut self) -> Option<Instant> {
+        let nanos = call!(self.next_timer())?;
+        (nanos != PACELINE_NONE).then(|| Instant::from_nanos(nanos))
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        let bytes = match write.amount {
+            Amount::None => 0,
+            // All that can be written is less than what does not end.
+            Amount::Bytes(bytes) => bytes.min(PACELINE_UNLIMITED - 1),
+            Amount::Unlimited => PACELINE_UNLIMITED,
+        };
+        let (stop, close) = (write.stop.into(), write.close.into());
+        call!(self.write(now.as_nanos(), bytes, stop, close));
+    }
+
+    fn delivered(&self) -> u64 {
+        call!(self.delivered()).unwrap_or_default()
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = paceline_stats::UNKNOWN;
+        call!(self.stats(&raw mut stats));
+        let known = |value: u64| (value != PACELINE_NONE).then_some(value);
+        Stats {
+            cwnd: known(stats.cwnd_bytes).map(Bytes::new),
+            in_flight: Bytes::new(stats.in_flight_bytes),
+            pacing_rate: known(stats.pacing_rate_bps).map(Rate::from_bps),
+            delivery_rate: known(stats.delivery_rate_bps).map(Rate::from_bps),
+            latest_rtt: known(stats.latest_rtt_ns).map(Duration::from_nanos),
+            srtt: known(stats.srtt_ns).map(Duration::from_nanos),
+            min_rtt: known(stats.min_rtt_ns).map(Duration::from_nanos),
+            acknowledged: Bytes::new(stats.acknowledged_bytes),
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            retransmitted_packets: stats.retransmitted_packets,
+            phase: "",
+            app_limited: stats.app_limited != 0,
+        }
+    }
+}
+
+fn codepoint(ecn: Ecn) -> u32 {
+    match ecn {
+        Ecn::NotEct => PACELINE_NOT_ECT,
+        Ecn::Ect0 => PACELINE_ECT0,
+        Ecn::Ect1 => PACELINE_ECT1,
+        Ecn::Ce => PACELINE_CE,
+    }
+}
+
+/// The codepoint of a number; one that has no meaning is not ECN-capable.
+fn ecn(number: u32) -> Ecn {
+    match number {
+        PACELINE_ECT0 => Ecn::Ect0,
+        PACELINE_ECT1 => Ecn::Ect1,
+        PACELINE_CE => Ecn::Ce,
+        _ => Ecn::NotEct,
+    }
+}

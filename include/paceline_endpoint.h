@@ -1,0 +1,163 @@
+/* Ends of a transport, as an engine drives them. MIT OR Apache-2.0.
+ *
+ * Written from crates/capi/src; change it there. Volumes are in bytes, times in nanoseconds from an origin that the engine
+ * chooses, rates in bits per second: each name ends in its unit. Flags are 0 or 1.
+ *
+ * A library of transports defines paceline_stack_get. examples/transport-c is one. */
+
+#ifndef PACELINE_ENDPOINT_H
+#define PACELINE_ENDPOINT_H
+
+#include "paceline_controller.h"
+
+// The version of this interface. A library and a program work together if theirs are equal.
+// A table may grow at its end without a new version: `table_size` says how much of it is there.
+#define PACELINE_ENDPOINT_ABI_VERSION 1
+
+// A write that does not end: from now on there is always more.
+#define PACELINE_UNLIMITED UINT64_MAX
+
+// The codepoint of a datagram that arrived where the engine cannot tell. The others are those of
+// paceline_controller.h: `PACELINE_NOT_ECT` and so on.
+#define PACELINE_ECN_UNKNOWN 255
+
+// What an end is made with.
+typedef struct paceline_end_config {
+    // Whether it is the end that sends; the other one listens.
+    uint8_t sends;
+    // Zero.
+    uint8_t reserved[3];
+    // The most bytes of UDP payload that fit into a packet.
+    uint32_t max_datagram_bytes;
+    // Seed of the end's own draws; the two ends of a flow have different ones.
+    uint64_t seed;
+    // The time at which the flow starts. Times count from an origin that the engine chooses.
+    uint64_t now_ns;
+    // The controller that the scenario names; a transport with one of its own ignores it. It lives until `init` returns.
+    paceline_string controller;
+} paceline_end_config;
+
+// A datagram that has arrived. It lives until `receive` returns.
+typedef struct paceline_datagram {
+    // Its UDP payload.
+    const uint8_t *data;
+    // Bytes of it.
+    uint32_t size_bytes;
+    // The codepoint with which it arrived.
+    uint32_t ecn;
+} paceline_datagram;
+
+// Datagrams that leave together: one, or several of the same size as segmentation offload takes them. The engine gives the
+// room, the end fills in the rest.
+typedef struct paceline_batch {
+    // Room for their UDP payloads, one behind the other.
+    uint8_t *data;
+    // Bytes of room.
+    uint32_t capacity_bytes;
+    // Bytes of all payloads.
+    uint32_t size_bytes;
+    // Bytes of each but the last, which may be shorter; not zero.
+    uint32_t segment_size_bytes;
+    // The codepoint of all: `PACELINE_NOT_ECT` and so on.
+    uint32_t ecn;
+} paceline_batch;
+
+// What an end says of itself, for the record. The engine sets all of it to unknown before it asks: `PACELINE_NONE`, and 0 for
+// volumes and counts.
+typedef struct paceline_stats {
+    // Congestion window.
+    uint64_t cwnd_bytes;
+    // Data in flight.
+    uint64_t in_flight_bytes;
+    // The rate at which it paces.
+    uint64_t pacing_rate_bps;
+    // The delivery rate that it measures.
+    uint64_t delivery_rate_bps;
+    // The latest RTT sample.
+    uint64_t latest_rtt_ns;
+    // Smoothed RTT.
+    uint64_t srtt_ns;
+    // Lifetime minimum RTT.
+    uint64_t min_rtt_ns;
+    // Data that the other end has acknowledged.
+    uint64_t acknowledged_bytes;
+    // Packets with data that it sent, retransmissions included.
+    uint64_t sent_packets;
+    // Packets that it declared lost.
+    uint64_t lost_packets;
+    // Packets with data that it sent again.
+    uint64_t retransmitted_packets;
+    // Whether the application, not the network, limits it.
+    uint8_t app_limited;
+    // Zero.
+    uint8_t reserved[7];
+} paceline_stats;
+
+// A transport: what it says of itself, and the functions of its ends.
+//
+// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made by `init` and ended by
+// `fini`. It is not moved in between. An engine makes steps. In each, in this order, for one end: `receive` with each
+// datagram that has arrived, or `on_timer` if the time-out is due; `write` with what the application has to send;
+// `poll_transmit` until it returns 0; `next_timer`, read anew after every step.
+//
+// `now_ns` never goes back. An end that asks for a time-out before it, or sends or wakes without end at one instant, is
+// defective: the engine stops with an error. All functions have to be there, unless they say that they may be null.
+typedef struct paceline_stack {
+    // `PACELINE_ENDPOINT_ABI_VERSION`.
+    uint32_t abi_version;
+    // Bytes of this table that are there.
+    uint32_t table_size;
+    // Its name.
+    paceline_string name;
+    // What it is, in a line.
+    paceline_string summary;
+    // The version of the transport.
+    paceline_string version;
+    // Whatever the library keeps with this table.
+    const void *context;
+    // Bytes of a state.
+    size_t state_size;
+    // What a state's address is a multiple of; a power of two.
+    size_t state_align;
+    // The most bytes of payload that a batch of it may have; at least those of a datagram.
+    uint32_t max_batch_bytes;
+    // Makes an end in `state` and returns `PACELINE_OK`. If it fails, `message` says why: at most `message_size` bytes, a
+    // zero at the end.
+    uint32_t (*init)(const struct paceline_stack *stack,
+                     void *state,
+                     const struct paceline_end_config *config,
+                     const paceline_option *options,
+                     size_t option_count,
+                     char *message,
+                     size_t message_size);
+    // Ends it: what it has allocated is free again. May be null.
+    void (*fini)(void *state);
+    // A datagram has arrived.
+    void (*receive)(void *state, uint64_t now_ns, const struct paceline_datagram *datagram);
+    // The time-out may have come. Calls before it, or without one, do nothing.
+    void (*on_timer)(void *state, uint64_t now_ns);
+    // Fills `batch` with what is to be sent now and returns 1; returns 0 if there is nothing.
+    uint32_t (*poll_transmit)(void *state, uint64_t now_ns, struct paceline_batch *batch);
+    // When it wants `on_timer` or `poll_transmit` (its pacer) to be called next; `PACELINE_NONE` if never.
+    uint64_t (*next_timer)(void *state);
+    // The application writes `bytes` more, or `PACELINE_UNLIMITED`. If `stop`, what was unlimited ends before it. If `close`,
+    // nothing will follow. An end that has a handshake to do first keeps it until then.
+    void (*write)(void *state, uint64_t now_ns, uint64_t bytes, uint8_t stop, uint8_t close);
+    // Bytes that it has received and handed to its application, in order and once each.
+    uint64_t (*delivered)(const void *state);
+    // What it says of itself.
+    void (*stats)(const void *state, struct paceline_stats *out);
+} paceline_stack;
+
+#endif  /* PACELINE_ENDPOINT_H */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a library of transports defines. */
+uint32_t paceline_stack_get(size_t index, struct paceline_stack *out, size_t out_size);
+
+#ifdef __cplusplus
+}
+#endif
