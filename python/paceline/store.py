@@ -548,27 +548,36 @@ _count = itertools.count()
 def _beside(place: Path, name: str | None = None) -> Iterator[Path]:
     """Yield a path to write to, on the file system of `place` and seen by nobody else."""
     tidy(place.parent)
-    draft, lock = _draft(place.parent)
+    own: list[tuple[Path, int]] = []
     try:
-        yield draft / (name or place.name)
+        yield _draft(place.parent, own) / (name or place.name)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
-        os.close(lock)
+        for draft, lock in own:
+            shutil.rmtree(draft, ignore_errors=True)
+            os.close(lock)
 
 
-def _draft(parent: Path) -> tuple[Path, int]:
+def _draft(parent: Path, own: list[tuple[Path, int]]) -> Path:
+    """Make a folder, lock it and put both into `own`; a signal leaves none that is not there."""
     while True:
         draft = parent / f".paceline-{os.getpid()}-{next(_count)}"
         try:
             draft.mkdir()
-        except FileExistsError:
-            continue  # of a process of the same number, dead or in another container
-        # Before it is locked, another process may take it for left behind.
-        with suppress(FileNotFoundError):
+            # Before it is locked, another process may take it for left behind.
             lock = os.open(draft, os.O_RDONLY)
             if not _is_held(lock) and os.path.exists(draft):
-                return draft, lock
+                own.append((draft, lock))
+                return draft
             os.close(lock)
+        except FileExistsError:
+            continue  # of a process of the same number, dead or in another container
+        except FileNotFoundError:
+            if not parent.exists():
+                raise
+        except BaseException:
+            with suppress(OSError):
+                draft.rmdir()
+            raise
 
 
 def _is_held(lock: int) -> bool:

@@ -120,10 +120,10 @@ def _check(*parts: object) -> None:
     metrics = {d["name"] for d in _paceline.metrics()}
     for part in parts:
         if not isinstance(part, dict):
-            raise TypeError("its metrics are not by name")
+            raise ValueError("its metrics are not by name")
         for name in metrics & part.keys():
             if part[name] is not None and not isinstance(part[name], int | float):
-                raise TypeError(f"{name} is not a number")
+                raise ValueError(f"{name} is not a number")
 
 
 #: The end of a folder's name: its seeds, and the hash and the number that may follow.
