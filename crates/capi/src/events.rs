@@ -266,12 +266,7 @@ impl From<&Outputs> for paceline_outputs {
             send_quantum_bytes: r.send_quantum.get(),
             ssthresh_bytes: r.ssthresh.map_or(PACELINE_NONE, Bytes::get),
             round_count: r.round_count,
-            ecn: match r.ecn {
-                Ecn::NotEct => PACELINE_NOT_ECT,
-                Ecn::Ect0 => PACELINE_ECT0,
-                Ecn::Ect1 => PACELINE_ECT1,
-                Ecn::Ce => PACELINE_CE,
-            },
+            ecn: codepoint(r.ecn),
             uses_prr: (r.recovery_window == RecoveryWindow::Prr).into(),
             marks_app_limited: r.marks_app_limited.into(),
             pacer_below: r.pacer_below.into(),
@@ -280,15 +275,23 @@ impl From<&Outputs> for paceline_outputs {
     }
 }
 
-impl paceline_outputs {
-    /// The codepoint; one that has no meaning is not ECN-capable.
-    pub fn codepoint(&self) -> Ecn {
-        match self.ecn {
-            PACELINE_ECT0 => Ecn::Ect0,
-            PACELINE_ECT1 => Ecn::Ect1,
-            PACELINE_CE => Ecn::Ce,
-            _ => Ecn::NotEct,
-        }
+/// The number of a codepoint.
+pub fn codepoint(ecn: Ecn) -> u32 {
+    match ecn {
+        Ecn::NotEct => PACELINE_NOT_ECT,
+        Ecn::Ect0 => PACELINE_ECT0,
+        Ecn::Ect1 => PACELINE_ECT1,
+        Ecn::Ce => PACELINE_CE,
+    }
+}
+
+/// The codepoint of a number; one that has no meaning is not ECN-capable.
+pub fn ecn(number: u32) -> Ecn {
+    match number {
+        PACELINE_ECT0 => Ecn::Ect0,
+        PACELINE_ECT1 => Ecn::Ect1,
+        PACELINE_CE => Ecn::Ce,
+        _ => Ecn::NotEct,
     }
 }
 

@@ -1,9 +1,10 @@
-//! Congestion controllers behind a C header.
+//! Congestion controllers and transports behind C headers.
 //!
 //! `include/paceline_controller.h` is written from this crate: the [`types`] that cross the boundary, a
 //! [`paceline_controller`](types::paceline_controller) for each controller, and the delivery-rate sampler
 //! of [`delivery`]. Memory is the caller's; nothing is allocated and nothing is global. `paceline-plugin`
-//! takes controllers of others in by the same header.
+//! takes controllers of others in by the same header, and transports by `include/paceline_endpoint.h`, which is
+//! written from [`stack`].
 //!
 //! A function that is called against its contract (a null pointer, a state that was not made) is undefined
 //! behaviour, as in C. Wrong numbers are not: they lead to wrong decisions, no further. Should a function
@@ -16,4 +17,5 @@ mod table;
 mod text;
 pub mod types;
 
+pub use events::{codepoint, ecn};
 pub use table::{paceline_controller_find, paceline_controller_get};

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 use std::fmt;
 use std::sync::Arc;
 
+use paceline_capi::ecn;
 use paceline_capi::types::*;
 use paceline_congestion::{
     Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value,
@@ -186,7 +187,7 @@ impl Controller for Foreign {
     }
 
     fn ecn(&self) -> Ecn {
-        self.outputs.codepoint()
+        ecn(self.outputs.ecn)
     }
 
     fn phase(&self) -> &'static str {

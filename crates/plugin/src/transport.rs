@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use paceline_capi::stack::*;
 use paceline_capi::types::*;
-use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+use paceline_capi::{codepoint, ecn};
+use paceline_endpoint::{Amount, Batch, Datagram, Endpoint, Stats, Write};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::PluginError;
@@ -277,24 +278,5 @@ impl Endpoint for End {
             phase: "",
             app_limited: stats.app_limited != 0,
         }
-    }
-}
-
-fn codepoint(ecn: Ecn) -> u32 {
-    match ecn {
-        Ecn::NotEct => PACELINE_NOT_ECT,
-        Ecn::Ect0 => PACELINE_ECT0,
-        Ecn::Ect1 => PACELINE_ECT1,
-        Ecn::Ce => PACELINE_CE,
-    }
-}
-
-/// The codepoint of a number; one that has no meaning is not ECN-capable.
-fn ecn(number: u32) -> Ecn {
-    match number {
-        PACELINE_ECT0 => Ecn::Ect0,
-        PACELINE_ECT1 => Ecn::Ect1,
-        PACELINE_CE => Ecn::Ce,
-        _ => Ecn::NotEct,
     }
 }

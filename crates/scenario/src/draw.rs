@@ -240,10 +240,10 @@ impl Law {
 
     fn number(&self, rng: &mut Rng) -> f64 {
         match self {
-            Self::Lognormal { median, sigma } => median * libm::exp(sigma * normal(rng)),
-            Self::Normal { mean, deviation } => mean + deviation * normal(rng),
-            Self::Uniform { from, to } => from + unit(rng) * (to - from),
-            Self::LogUniform { from, to } => from * libm::exp(unit(rng) * libm::log(to / from)),
+            Self::Lognormal { median, sigma } => median * libm::exp(sigma * rng.normal()),
+            Self::Normal { mean, deviation } => mean + deviation * rng.normal(),
+            Self::Uniform { from, to } => from + rng.unit() * (to - from),
+            Self::LogUniform { from, to } => from * libm::exp(rng.unit() * libm::log(to / from)),
             Self::Choice { .. } | Self::Column { .. } => 0.0,
         }
     }
@@ -254,7 +254,7 @@ fn chosen(rng: &mut Rng, count: usize, weights: &[f64]) -> usize {
     if weights.is_empty() {
         return rng.below(count as u64) as usize;
     }
-    let mut left = unit(rng) * weights.iter().sum::<f64>();
+    let mut left = rng.unit() * weights.iter().sum::<f64>();
     for (number, weight) in weights.iter().enumerate() {
         left -= weight;
         if left <= 0.0 && *weight > 0.0 {
@@ -262,22 +262,6 @@ fn chosen(rng: &mut Rng, count: usize, weights: &[f64]) -> usize {
         }
     }
     weights.len() - 1
-}
-
-/// Uniform in (0, 1].
-fn unit(rng: &mut Rng) -> f64 {
-    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-}
-
-/// Standard normal, by Marsaglia's polar method.
-fn normal(rng: &mut Rng) -> f64 {
-    loop {
-        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
-        let square = x * x + y * y;
-        if square > 0.0 && square < 1.0 {
-            break x * libm::sqrt(-2.0 * libm::log(square) / square);
-        }
-    }
 }
 
 /// A stream for a name: FNV-1a (Fowler, Noll and Vo 1991) of the name, and the seed.

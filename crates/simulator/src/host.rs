@@ -190,11 +190,11 @@ fn draw(delay: Delay, rng: &mut Rng) -> Duration {
             min + Duration::from_nanos(rng.below(span))
         }
         Delay::Exponential { mean } => {
-            let means = -libm::log(unit(rng));
+            let means = -libm::log(rng.unit());
             scaled(mean, means.min(TAIL))
         }
         Delay::Normal { mean, deviation } => loop {
-            let offset = normal(rng).clamp(-TAIL, TAIL);
+            let offset = rng.normal().clamp(-TAIL, TAIL);
             let shift = scaled(deviation, offset.abs());
             match offset < 0.0 {
                 false => break mean + shift,
@@ -202,22 +202,6 @@ fn draw(delay: Delay, rng: &mut Rng) -> Duration {
                 true => {}
             }
         },
-    }
-}
-
-/// Uniform in (0, 1].
-fn unit(rng: &mut Rng) -> f64 {
-    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-}
-
-/// Standard normal, by Marsaglia's polar method.
-fn normal(rng: &mut Rng) -> f64 {
-    loop {
-        let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
-        let square = x * x + y * y;
-        if square > 0.0 && square < 1.0 {
-            break x * libm::sqrt(-2.0 * libm::log(square) / square);
-        }
     }
 }
 

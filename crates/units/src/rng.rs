@@ -23,4 +23,21 @@ impl Rng {
         // The high half of a 128-bit product: unbiased enough for bounds far below 2^64.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
+
+    /// A draw from the real numbers above 0 and up to 1.
+    pub fn unit(&mut self) -> f64 {
+        ((self.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A draw from the standard normal distribution, by Marsaglia's polar method.
+    #[cfg(feature = "libm")]
+    pub fn normal(&mut self) -> f64 {
+        loop {
+            let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let square = x * x + y * y;
+            if square > 0.0 && square < 1.0 {
+                break x * libm::sqrt(-2.0 * libm::log(square) / square);
+            }
+        }
+    }
 }

@@ -116,8 +116,8 @@ def execute(
     long they are together, which is worked out from a list. Those that the store has are not done
     again. A run that stops before its end stops the others and raises, unless failures are
     collected: then it is an outcome with an error. What is emulated comes last, as many as there is
-    room for, and nothing is simulated then; a run beyond its bounds is repeated, and one that is to
-    the end is kept, or a failure. After Ctrl-C, which raises, what the watch and the store have
+    room for, and nothing is simulated then; a run beyond its bounds is repeated, and one that stays
+    beyond them is kept or fails, as `distrusted` says. After Ctrl-C, which raises, what the watch and the store have
     heard of is complete.
     """
     if total_ns is None:
@@ -176,7 +176,7 @@ def run_jobs(
     bounds is repeated up to three times.
 
     `name` is what errors call the scenario. `finished(index, run)` hears of each run as it ends.
-    Ctrl-C raises `KeyboardInterrupt`; what `finished` was given by then is whole.
+    Ctrl-C raises `KeyboardInterrupt`; what `finished` was given by then is complete.
     """
     text, file = load(scenario)
     name = name or file
