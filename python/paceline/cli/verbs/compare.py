@@ -196,7 +196,7 @@ def _sentence(
         f"{how} {', '.join(told[word])}" for word, how in order.items() if how and word in told
     ]
     if "unclear" in told:
-        parts.append(f"not surely other in {', '.join(told['unclear'])}")
+        parts.append(f"no clear difference in {', '.join(told['unclear'])}")
     count = max((min(finding.counts) for finding in findings), default=0)
     return f"{new.name} against {old.name}, over {count} pairs: {'; '.join(parts)}."
 
