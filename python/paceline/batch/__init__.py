@@ -117,8 +117,8 @@ def execute(
     again. A run that stops before its end stops the others and raises, unless failures are
     collected: then it is an outcome with an error. What is emulated comes last, as many as there is
     room for, and nothing is simulated then; a run beyond its bounds is repeated, and one that stays
-    beyond them is kept or fails, as `distrusted` says. After Ctrl-C, which raises, what the watch and the store have
-    heard of is complete.
+    beyond them is kept or fails, as `distrusted` says. After Ctrl-C, which raises, what the watch
+    and the store have heard of is complete.
     """
     if total_ns is None:
         jobs = list(jobs)
