@@ -1,6 +1,6 @@
 //! What an engine asks of one end of a connection, and gives to it.
 //!
-//! An engine carries datagrams: through a simulated path, or over a socket ([`udp`]). It makes steps.
+//! An engine carries datagrams: through a simulated path, or over a socket (`udp`, a feature). It makes steps.
 //! In each, in this order, for one end:
 //!
 //! 1. [`Endpoint::receive`] with each datagram that has arrived, or [`Endpoint::on_timer`] if the
@@ -15,6 +15,7 @@
 //! Times are the engine's, from an origin of its own. Sizes are those of UDP payloads; what headers add
 //! is the engine's business.
 
+#[cfg(feature = "udp")]
 pub mod udp;
 
 pub use paceline_units::Ecn;

@@ -8,6 +8,7 @@ use paceline_scenario::{ControllerChoice, Diagnostic, FlowGroup, OptionInput, Sc
 use paceline_units::{Bytes, Duration, Gain};
 
 use crate::check::{list, nearest};
+use crate::sender::sender_config;
 
 /// What is wrong with a choice of controller: the key below `cc` (empty for
 /// the name itself), what is wrong, and what to write instead.
@@ -25,7 +26,7 @@ struct Wrong {
 /// with the states that events wait for.
 pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
-    let mut choose = |choice: &ControllerChoice, key: String| {
+    let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
         let told = |error: Wrong| {
             let key = match error.key.as_str() {
                 "" => key,
@@ -33,18 +34,25 @@ pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
             };
             wrong.push(scenario.diagnostic(&key, error.message, error.hint));
         };
-        choose(choice).map_err(told).ok()
+        let chosen = choose(choice).and_then(|recipe| {
+            groups.iter().try_for_each(|group| heard(&recipe, group))?;
+            Ok(recipe)
+        });
+        chosen.map_err(told).ok()
     };
     let groups = scenario.flows.iter().enumerate();
     let recipes = groups
-        .filter_map(|(index, group)| choose(&group.cc, format!("flows[{index}].cc")))
+        .filter_map(|(index, group)| {
+            let group = std::slice::from_ref(group);
+            choose(&group[0].cc, format!("flows[{index}].cc"), group)
+        })
         .collect();
     for (index, name) in scenario.run.compare.iter().enumerate() {
         let choice = ControllerChoice {
             name: name.clone(),
             options: BTreeMap::new(),
         };
-        choose(&choice, format!("run.compare[{index}]"));
+        choose(&choice, format!("run.compare[{index}]"), &scenario.flows);
     }
     check_triggers(scenario, &mut wrong);
     match wrong.is_empty() {
@@ -84,6 +92,19 @@ fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
             ));
         }
     }
+}
+
+/// Whether a group's transport tells the controller what it needs.
+fn heard(recipe: &Recipe, group: &FlowGroup) -> Result<(), Wrong> {
+    let signals = sender_config(group, 1).signals();
+    recipe.check(signals).map_err(|unmet| Wrong {
+        key: String::new(),
+        message: unmet.to_string(),
+        hint: unmet
+            .missing
+            .mark_counts
+            .then(|| "choose an `ecn` that counts marks, such as \"accurate\"".to_owned()),
+    })
 }
 
 /// Checks a choice of controller.
@@ -203,6 +224,28 @@ mod tests {
         assert_eq!(wrong.hint.as_deref(), Some("did you mean `bbr3`?"));
         assert!(wrong.message.contains("`cubic`"));
         assert_eq!(choose(&choice("xyzzy", &[])).unwrap_err().hint, None);
+    }
+
+    #[test]
+    fn a_controller_that_would_not_hear_of_marks_is_refused() {
+        let text = |cc: &str, ecn: &str, compare: &str| {
+            format!(
+                "schema = 1\nrun = {{ duration = \"1 s\", compare = [{compare}] }}\n[path]\nrate = \"1 Mbit/s\"\n\
+                 rtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n[[flows]]\ncc = \"{cc}\"\necn = \"{ecn}\"\n"
+            )
+        };
+        let wrong = |text: &str| {
+            let scenario = crate::parse(text, "test.toml", &[]).unwrap();
+            recipes(&scenario).err().unwrap_or_default()
+        };
+        assert!(wrong(&text("dctcp", "dctcp", "\"prague\", \"reno\"")).is_empty());
+        let refused = wrong(&text("reno", "classic", "\"reno\", \"dctcp\""));
+        assert_eq!(refused.len(), 1);
+        assert_eq!(refused[0].key, "run.compare[1]");
+        let refused = wrong(&text("dctcp", "classic", ""));
+        assert_eq!(refused[0].key, "flows[0].cc");
+        assert!(refused[0].message.contains("lacks `mark_counts`"));
+        assert!(refused[0].hint.as_deref().unwrap().contains("accurate"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod plan;
 mod rows;
 mod script;
 mod seed;
+mod sender;
 mod ways;
 
 pub use audit::{Unbalanced, audit};
@@ -29,6 +30,7 @@ pub use plan::Plan;
 pub use rows::{Before, change_rows, queue_row};
 pub use script::{Script, Trigger};
 pub use seed::seed_of;
+pub use sender::sender_config;
 pub use ways::{Delays, Lane, Ways};
 
 use paceline_scenario::{Diagnostic, Scenario, Vocabulary};

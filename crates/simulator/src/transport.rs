@@ -1,9 +1,9 @@
 //! What a flow asks of our own transport.
 
 use paceline_congestion::Recipe;
-use paceline_experiment::FlowPlan;
+use paceline_experiment::{FlowPlan, sender_config};
 use paceline_recovery::{ReceiverConfig, SenderConfig, ets};
-use paceline_units::{Bytes, Duration};
+use paceline_units::Duration;
 
 /// By how much Linux lets the timer slip that ends the holding back of SACKs (`net.ipv4.tcp_comp_sack_slack_ns`).
 const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
@@ -19,29 +19,9 @@ impl Transport {
     pub fn new(flow: &FlowPlan<'_>, controller: Recipe) -> Self {
         Self {
             controller,
-            sender: sender(flow),
+            sender: sender_config(flow.group, flow.mss),
             receiver: receiver(flow),
         }
-    }
-}
-
-fn sender(flow: &FlowPlan<'_>) -> SenderConfig {
-    let (group, recovery) = (flow.group, &flow.group.recovery);
-    SenderConfig {
-        mss: flow.mss,
-        initial_window: Bytes::new(u64::from(flow.mss) * u64::from(group.initial_window.0)),
-        min_rto: recovery.min_rto,
-        recovery: recovery.kind,
-        tlp: recovery.tlp,
-        f_rto: recovery.f_rto,
-        limited_transmit: recovery.limited_transmit,
-        undo: recovery.undo,
-        max_ack_delay: group.ack.delay,
-        max_burst: group.max_burst,
-        ecn: group.ecn,
-        push: group.ack.pushed,
-        ets: group.ets,
-        ..SenderConfig::default()
     }
 }
 

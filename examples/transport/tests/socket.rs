@@ -14,17 +14,14 @@ fn data_arrives_over_loopback() {
     const BYTES: u64 = 1000 * 1200;
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
     let (here, there) = (bind(), bind());
-    here.connect(there.local_addr().expect("bound"))
-        .expect("connected");
-    there
-        .connect(here.local_addr().expect("bound"))
-        .expect("connected");
+    let address = |socket: &UdpSocket| socket.local_addr().expect("bound");
+    let (from, to) = (address(&here), address(&there));
     let end = || End::new(20, 1200, Duration::from_millis(50));
     let origin = Instant::now();
     let limit = paceline_units::Instant::ZERO + Duration::from_secs(60);
     let receiver = thread::spawn(move || {
         let mut end = end();
-        drive(&mut end, &there, origin, &mut |now, end| {
+        drive(&mut end, &there, from, origin, &mut |now, end| {
             end.delivered() >= BYTES || now > limit
         })
         .expect("a socket that works");
@@ -36,7 +33,7 @@ fn data_arrives_over_loopback() {
         ..Write::default()
     };
     sender.write(paceline_units::Instant::ZERO, write);
-    drive(&mut sender, &here, origin, &mut |now, end: &mut End| {
+    drive(&mut sender, &here, to, origin, &mut |now, end: &mut End| {
         end.stats().acknowledged.get() >= BYTES || receiver.is_finished() || now > limit
     })
     .expect("a socket that works");

@@ -87,8 +87,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Each crate with the crates of the workspace that it depends on, tests aside.
-fn dependencies() -> Graph {
+/// What the crates that others use depend on beside our own, tests aside. A public type can come from nowhere else.
+const PUBLIC: &[(&str, &[&str])] = &[
+    ("units", &["libm", "schemars", "serde", "serde_json"]),
+    ("congestion", &[]),
+    ("endpoint", &["quinn-udp"]),
+    ("recovery", &[]),
+    ("path", &["thiserror"]),
+];
+
+/// The packages of the workspace, as cargo tells of them.
+fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args([
             "metadata",
@@ -101,19 +110,27 @@ fn dependencies() -> Graph {
         .output()
         .expect("cargo metadata");
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let packages = metadata["packages"].as_array().expect("packages");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+/// The names of what a package depends on, tests aside.
+fn needs(package: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
+    let all = package["dependencies"].as_array().expect("dependencies");
+    all.iter()
+        .filter(|one| one["kind"] != "dev")
+        .map(|one| &one["name"])
+}
+
+/// Each crate with the crates of the workspace that it depends on, tests aside.
+fn dependencies() -> Graph {
     // The examples are not ours to keep in order: they use what they show.
-    packages
+    packages()
         .iter()
         .filter_map(|package| {
-            let needs = package["dependencies"]
-                .as_array()
-                .expect("dependencies")
-                .iter();
-            let needs = needs
-                .filter(|one| one["kind"] != "dev")
-                .filter_map(|one| own(&one["name"]));
-            Some((own(&package["name"])?, needs.collect()))
+            Some((
+                own(&package["name"])?,
+                needs(package).filter_map(own).collect(),
+            ))
         })
         .collect()
 }
@@ -189,6 +206,18 @@ fn compare(crate_name: &str, graph: &Graph, known: &[&[&str]]) -> Vec<String> {
 fn crates_use_whom_they_may() {
     let wrong = forbidden(&dependencies(), MAY_USE);
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn public_types_come_from_allowed_crates() {
+    let packages = packages();
+    for (name, allowed) in PUBLIC {
+        let is_it = |package: &&serde_json::Value| own(&package["name"]).as_deref() == Some(name);
+        let package = packages.iter().find(is_it).expect(name);
+        let foreign = needs(package).filter(|need| own(need).is_none());
+        let foreign: BTreeSet<&str> = foreign.filter_map(|need| need.as_str()).collect();
+        assert_eq!(foreign, allowed.iter().copied().collect(), "{name}");
+    }
 }
 
 #[test]
