@@ -3,42 +3,126 @@
 //!
 //! `cargo bench -p paceline-simulator` runs all, `-- W2` those whose name
 //! contains W2, `-- --seeds` also 200 seeds of W2 on all cores.
+//!
+//! `-- --once 'W1 reno' 5` runs one for 5 s of its time and prints its packets: `benches/instructions`
+//! counts what that costs. `-- --write DIR` writes a set of runs, with every controller; a change that
+//! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`).
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use paceline_congestion::controllers;
+use paceline_record::Run;
 use paceline_scenario::Scenario;
+use paceline_simulator::Progress;
 
 /// Runs a measurement is repeated: the median is shown.
 const REPEATS: u64 = 5;
 
-fn scenario(cc: &str, flows: &str, rate: &str) -> Scenario {
-    let text = format!(
-        "schema = 1\n[run]\nduration = \"60 s\"\n[path]\nrate = \"{rate}\"\nrtt = \"40 ms\"\n\
-         queue = {{ kind = \"droptail\", size = \"1 bdp\" }}\n{}",
-        flows.replace("CC", cc)
-    );
-    paceline_experiment::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+fn parse(text: &str) -> Scenario {
+    paceline_experiment::parse(text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
-/// Two hosts of a thousand flows each, one switch port of 50 Gbit/s, 84 us, step marking.
-fn lab(cc: &str) -> Scenario {
+/// Flows over one link of 40 ms and a BDP; `more` is what else the path has.
+fn bottleneck(cc: &str, flows: &str, rate: &str, more: &str, run: &str) -> Scenario {
+    parse(&format!(
+        "schema = 1\n[run]\n{run}\n[path]\nrate = \"{rate}\"\nrtt = \"40 ms\"\n\
+         queue.size = \"1 bdp\"\n{more}\n{}",
+        flows.replace("CC", cc)
+    ))
+}
+
+/// Two hosts of so many flows each, one switch port of 50 Gbit/s, 84 us, step marking.
+fn lab(cc: &str, count: u32, run: &str) -> Scenario {
     let nic = |host: u32| {
         format!(
             "[[links]]\nname = \"nic{host}\"\nrate = \"100 Gbit/s\"\nqueue.size = \"100 MB\"\n\
-             [[flows]]\ncc = \"{cc}\"\ncount = 1000\nstart_jitter = \"1 ms\"\n\
+             [[flows]]\ncc = \"{cc}\"\ncount = {count}\nstart_jitter = \"1 ms\"\n\
              route = [\"nic{host}\", \"switch\"]\nrecovery.min_rto = \"10 ms\"\n"
         )
     };
-    let text = format!(
-        "schema = 1\n[run]\nduration = \"1 s\"\nsample_interval = \"100 ms\"\n[path]\nname = \"switch\"\n\
+    parse(&format!(
+        "schema = 1\n[run]\n{run}\n[path]\nname = \"switch\"\n\
          rate = \"50 Gbit/s\"\nrtt = \"84 us\"\n\
          queue = {{ size = \"10000 packets\", mark = {{ threshold = \"200 packets\" }} }}\n{}{}",
         nic(1),
         nic(2)
-    );
-    paceline_experiment::parse(&text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    ))
+}
+
+const ONE: &str = "[[flows]]\ncc = \"CC\"\n";
+const FOUR: &str =
+    "[[flows]]\ncc = \"CC\"\ncount = 2\n[[flows]]\ncc = \"CC\"\ncount = 2\nstart = \"1 s\"\n";
+
+/// The workload of a kind for a controller. `run` is the section of its name.
+fn workload(kind: &str, cc: &str, run: &str) -> Option<Scenario> {
+    let flows = if matches!(kind, "W1" | "lossy" | "late") {
+        ONE
+    } else {
+        FOUR
+    };
+    let (rate, more) = match kind {
+        "W1" => ("100 Mbit/s", ""),
+        "W2" => ("50 Mbit/s", ""),
+        "W3" => return Some(lab(cc, 1000, run)),
+        "lossy" => ("100 Mbit/s", "loss = \"0.5 %\""),
+        "late" => (
+            "100 Mbit/s",
+            "reorder = { probability = \"1 %\", delay = \"5 ms\" }",
+        ),
+        "marks" => ("50 Mbit/s", "queue.mark.threshold = \"50 packets\""),
+        _ => return None,
+    };
+    Some(bottleneck(cc, flows, rate, more, run))
+}
+
+fn simulate(scenario: &Scenario, seed: u64) -> (Run, Progress) {
+    paceline_simulator::run(scenario, seed, &mut |_| ControlFlow::Continue(()))
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs one workload once, for so many seconds of its time.
+fn once(name: &str, seconds: &str) {
+    let (kind, cc) = name.split_once(' ').unwrap_or((name, "reno"));
+    let run = format!("duration = \"{seconds} s\"");
+    let scenario = workload(kind, cc, &run).expect("a workload");
+    println!("{}", simulate(&scenario, 1).1.packets);
+}
+
+/// Writes the runs that a faster engine must leave as they are, each into a folder of its own.
+fn write(folder: &Path) {
+    const DETAIL: &str = "duration = \"2 s\"\nsample_interval = \"1 ms\"\n\
+        record = { packets = true, rounds = true }";
+    let write = |name: String, scenario: &Scenario| {
+        let (run, _) = simulate(scenario, 1);
+        run.write(&folder.join(name), None).expect("a folder");
+    };
+    for cc in controllers().iter().map(|spec| spec.name) {
+        for kind in ["W1", "W2", "lossy", "late", "marks"] {
+            let scenario = workload(kind, cc, "duration = \"8 s\"").expect("a workload");
+            write(format!("{kind}-{cc}"), &scenario);
+        }
+        let packets = bottleneck(cc, FOUR, "20 Mbit/s", "loss = \"0.5 %\"", DETAIL);
+        write(format!("packets-{cc}"), &packets);
+    }
+    for cc in ["reno", "bbr3", "dctcp", "swift"] {
+        write(format!("W3-{cc}"), &lab(cc, 100, "duration = \"30 ms\""));
+    }
+    for kind in ["newreno", "newreno-prr", "sack", "rack", "rack-prr"] {
+        for (name, more) in [("plain", ""), ("ets", "ets = true")] {
+            let flows = format!("{ONE}recovery.kind = \"{kind}\"\n{more}");
+            let scenario = bottleneck(
+                "cubic",
+                &flows,
+                "50 Mbit/s",
+                "loss = \"1 %\"",
+                "duration = \"8 s\"",
+            );
+            write(format!("{kind}-{name}"), &scenario);
+        }
+    }
 }
 
 /// User and system time of this process in seconds (Linux; zero elsewhere).
@@ -72,9 +156,7 @@ fn measure(name: &str, scenario: &Scenario) {
     let before = cpu_seconds();
     for _ in 0..REPEATS {
         let start = Instant::now();
-        let (run, progress) =
-            paceline_simulator::run(scenario, 1, &mut |_| ControlFlow::Continue(()))
-                .unwrap_or_else(|error| panic!("{error}"));
+        let (run, progress) = simulate(scenario, 1);
         walls.push(start.elapsed().as_secs_f64());
         packets = progress.packets;
         events = progress.events;
@@ -103,8 +185,7 @@ fn ensemble(scenario: &Scenario, seeds: u64) {
                     if seed > seeds {
                         break;
                     }
-                    let _ =
-                        paceline_simulator::run(scenario, seed, &mut |_| ControlFlow::Continue(()));
+                    simulate(scenario, seed);
                 }
             });
         }
@@ -118,30 +199,35 @@ fn ensemble(scenario: &Scenario, seeds: u64) {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--once", name, seconds, ..] => return once(name, seconds),
+        ["--write", folder, ..] => return write(Path::new(folder)),
+        _ => {}
+    }
     let filter: Vec<&str> = arguments
         .iter()
         .map(String::as_str)
         .filter(|argument| !argument.starts_with("--"))
         .collect();
     let wanted = |name: &str| filter.is_empty() || filter.iter().any(|part| name.contains(part));
-    const ONE: &str = "[[flows]]\ncc = \"CC\"\n";
-    const FOUR: &str =
-        "[[flows]]\ncc = \"CC\"\ncount = 2\n[[flows]]\ncc = \"CC\"\ncount = 2\nstart = \"1 s\"\n";
-    for (workload, flows, rate) in [("W1", ONE, "100 Mbit/s"), ("W2", FOUR, "50 Mbit/s")] {
-        for cc in ["reno", "cubic", "bbr3"] {
-            let name = format!("{workload} {cc}");
-            if wanted(&name) {
-                measure(&name, &scenario(cc, flows, rate));
+    for (kind, run, controllers) in [
+        ("W1", "duration = \"60 s\"", ["reno", "cubic", "bbr3"]),
+        ("W2", "duration = \"60 s\"", ["reno", "cubic", "bbr3"]),
+        (
+            "W3",
+            "duration = \"1 s\"\nsample_interval = \"100 ms\"",
+            ["reno", "bbr3", "bbr2"],
+        ),
+    ] {
+        for cc in controllers {
+            let name = format!("{kind} {cc}");
+            if let Some(scenario) = workload(kind, cc, run).filter(|_| wanted(&name)) {
+                measure(&name, &scenario);
             }
         }
     }
-    for cc in ["reno", "bbr3", "bbr2"] {
-        let name = format!("W3 {cc}");
-        if wanted(&name) {
-            measure(&name, &lab(cc));
-        }
-    }
     if arguments.iter().any(|argument| argument == "--seeds") {
-        ensemble(&scenario("bbr3", FOUR, "50 Mbit/s"), 200);
+        let run = "duration = \"60 s\"";
+        ensemble(&bottleneck("bbr3", FOUR, "50 Mbit/s", "", run), 200);
     }
 }

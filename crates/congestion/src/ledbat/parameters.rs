@@ -1,5 +1,5 @@
-//! LEDBAT++'s options. The defaults are the draft's; what it leaves open, and what others do, can be
-//! chosen.
+//! The options of LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus). The defaults are the draft's; what it
+//! leaves open, and what others do, can be chosen.
 
 use paceline_units::{Duration, Gain, parameters};
 

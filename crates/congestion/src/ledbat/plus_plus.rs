@@ -1,5 +1,6 @@
-//! LEDBAT++: RFC 6817 on round-trip times, with a gain that scales with the base RTT, a
-//! multiplicative decrease above the target, and slowdowns in which the base RTT shows itself.
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): RFC 6817 on round-trip times, with a gain that scales
+//! with the base RTT, a multiplicative decrease above the target, and slowdowns in which the base RTT
+//! shows itself.
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 

@@ -275,3 +275,58 @@ pub(super) fn part(volume: Bytes, mss: u32) -> u32 {
     let packets = volume.get().div_ceil(u64::from(mss).max(1));
     i32::try_from(packets).unwrap_or(i32::MAX).unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::bbr1;
+
+    #[test]
+    fn marks_add_up() {
+        let config = Config {
+            mss: 1000,
+            initial_window: Bytes::new(10_000),
+            seed: 1,
+            now: Instant::ZERO,
+            srtt: None,
+            has_selective_acks: true,
+        };
+        let parameters = <bbr1::Core as Described>::Parameters::default();
+        let mut adapter = Adapter::<bbr1::Core>::new(&config, parameters);
+        // Parts of packets add up as well.
+        for (marked, packets) in [(Some(1500), 1), (None, 1), (Some(1500), 3), (Some(4000), 7)] {
+            adapter.on_ack(&Ack {
+                newly_marked: marked.map(Bytes::new),
+                ..ack()
+            });
+            assert_eq!(adapter.sk.delivered_ce, packets);
+        }
+    }
+
+    fn ack() -> Ack {
+        let none = Bytes::ZERO;
+        Ack {
+            now: Instant::ZERO,
+            sample: crate::RateSample::default(),
+            newly_acked: none,
+            newly_lost: none,
+            newly_marked: None,
+            prior_in_flight: none,
+            in_flight: none,
+            delivered: none,
+            lost: none,
+            sent: none,
+            rtt: None,
+            srtt: Duration::ZERO,
+            min_rtt: Duration::ZERO,
+            cwnd_limited: false,
+            ca_state: CaState::Open,
+            una_advanced: true,
+            delayed: false,
+            one_way_delay: None,
+            network_rtt: None,
+            receiver_delay: None,
+            ece: false,
+        }
+    }
+}

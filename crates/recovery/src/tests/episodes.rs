@@ -198,3 +198,38 @@ fn a_segment_that_arrived_twice_was_delivered_twice() {
         assert_eq!(sender.delivery().delivered(), Bytes::new(delivered));
     }
 }
+
+/// RFC 8985 6.2 step 4: a duplicate widens RACK's window by a quarter of the least RTT, but not that of a
+/// tail loss probe.
+#[test]
+fn a_duplicate_widens_the_reordering_window_unless_a_probe_made_it() {
+    for (probed, window) in [(false, 20), (true, 10)] {
+        let mut sender = sender();
+        send(&mut sender, at(0), 2);
+        sender.on_ack(at(40), &ack(2, at(0), &[]));
+        send(&mut sender, at(100), 10);
+        if probed {
+            // Nothing comes back: the last segment is sent again, and then both copies have arrived.
+            let now = sender.next_timer().unwrap();
+            sender.on_timer(now);
+            assert_eq!(
+                sender.poll_transmit(now).map(|probe| probe.seq),
+                Some(11_000)
+            );
+            let mut duplicate = ack(12, at(100), &[segments(11, 12)]);
+            duplicate.blocks.dsack = true;
+            sender.on_ack(at(300), &duplicate);
+        } else {
+            sender.on_ack(at(140), &ack(2, at(0), &[segments(3, 12)]));
+            while sender.poll_transmit(at(140)).is_some() {}
+            sender.on_ack(at(180), &ack(12, at(100), &[]));
+            let mut duplicate = ack(12, at(140), &[segments(2, 3)]);
+            duplicate.blocks.dsack = true;
+            sender.on_ack(at(300), &duplicate);
+        }
+        // One of two is missing: it is lost once the RTT and the window have passed.
+        send(&mut sender, at(400), 2);
+        sender.on_ack(at(440), &ack(12, at(0), &[segments(13, 14)]));
+        assert_eq!(sender.next_timer(), Some(at(440 + window)), "{probed}");
+    }
+}
