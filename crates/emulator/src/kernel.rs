@@ -118,11 +118,16 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             let message = "the kernel's receiver reports marks by RFC 3168";
             say(at("ecn"), message, "ecn = \"classic\"");
         }
-        let header = group.header.get();
+        let header = group.header().get();
         if ![HEADER, BARE_HEADER].contains(&header) {
             let message = "the kernel's headers have 52 bytes, or 40 without timestamps";
             say(at("header"), message, "header = \"52 B\"");
-        } else if group.header != scenario.flows.first().map_or(group.header, |g| g.header) {
+        } else if group.header()
+            != scenario
+                .flows
+                .first()
+                .map_or(group.header(), FlowGroup::header)
+        {
             let message = "all flows of an emulated run have timestamps, or none";
             say(at("header"), message, "give all flows the same header");
         }
@@ -188,7 +193,7 @@ pub fn stack(scenario: &Scenario) -> Stack {
     let groups = &scenario.flows;
     Stack {
         mtu: u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX),
-        timestamps: groups.iter().all(|group| group.header.get() == HEADER),
+        timestamps: groups.iter().all(|group| group.header().get() == HEADER),
         window: groups
             .iter()
             .map(|group| group.receive_window.get())

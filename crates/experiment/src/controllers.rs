@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
 use paceline_congestion::{BuildError, Recipe, controllers, recipe};
+use paceline_quic::{Choice, controllers as controllers_of};
 use paceline_scenario::{ControllerChoice, Diagnostic, FlowGroup, OptionInput, Scenario, When};
-use paceline_units::{Bytes, Duration, Gain};
+use paceline_units::options::Choice as _;
+use paceline_units::{Bytes, Duration, Gain, StackName};
 
 use crate::check::{list, nearest};
 use crate::sender::sender_config;
@@ -19,12 +21,12 @@ struct Wrong {
     hint: Option<String>,
 }
 
-/// The controllers of a scenario's flows, group by group.
+/// The controllers of a scenario's flows, group by group, each checked against its transport.
 ///
 /// # Errors
 /// All that is wrong with their names and options, with those that the run is compared with, and
 /// with the states that events wait for.
-pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
+pub fn choices(scenario: &Scenario) -> Result<Vec<Choice>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
         let told = |error: Wrong| {
@@ -34,14 +36,15 @@ pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
             };
             wrong.push(scenario.diagnostic(&key, error.message, error.hint));
         };
-        let chosen = choose(choice).and_then(|recipe| {
-            groups.iter().try_for_each(|group| heard(&recipe, group))?;
-            Ok(recipe)
-        });
-        chosen.map_err(told).ok()
+        let chosen: Result<Vec<Choice>, Wrong> =
+            groups.iter().map(|group| fitting(choice, group)).collect();
+        chosen
+            .map_err(told)
+            .ok()
+            .and_then(|chosen| chosen.into_iter().next())
     };
     let groups = scenario.flows.iter().enumerate();
-    let recipes = groups
+    let choices = groups
         .filter_map(|(index, group)| {
             let group = std::slice::from_ref(group);
             choose(&group[0].cc, format!("flows[{index}].cc"), group)
@@ -56,7 +59,7 @@ pub fn recipes(scenario: &Scenario) -> Result<Vec<Recipe>, Vec<Diagnostic>> {
     }
     check_triggers(scenario, &mut wrong);
     match wrong.is_empty() {
-        true => Ok(recipes),
+        true => Ok(choices),
         false => Err(wrong),
     }
 }
@@ -72,9 +75,18 @@ fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
         let When::Enters { flow, state, .. } = &event.when else {
             continue;
         };
-        let spec = groups
-            .get(*flow as usize)
-            .and_then(|group| controllers().iter().find(|spec| spec.name == group.cc.name));
+        let group = groups.get(*flow as usize);
+        if let Some(group) = group.filter(|group| group.is_quic()) {
+            let message = format!(
+                "the states of a flow of {} are not followed",
+                group.stack.word()
+            );
+            let hint = Some("give a time: when = \"10 s\"".to_owned());
+            wrong.push(scenario.diagnostic(&format!("events[{index}].when"), message, hint));
+            continue;
+        }
+        let spec =
+            group.and_then(|group| controllers().iter().find(|spec| spec.name == group.cc.name));
         // A controller that does not exist is reported above; a comparison has several.
         let Some(spec) = spec.filter(|_| scenario.run.compare.is_empty()) else {
             continue;
@@ -94,17 +106,64 @@ fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Whether a group's transport tells the controller what it needs.
-fn heard(recipe: &Recipe, group: &FlowGroup) -> Result<(), Wrong> {
-    let signals = sender_config(group, 1).signals();
+/// Checks a choice for a group: one of ours that its transport tells what it needs, or one of its stack's own.
+fn fitting(choice: &ControllerChoice, group: &FlowGroup) -> Result<Choice, Wrong> {
+    if let Some((stack, name)) = choice.name.split_once(':') {
+        return theirs(choice, group.stack, stack, name);
+    }
+    let recipe = choose(choice)?;
+    let signals = match group.stack {
+        StackName::Paceline => sender_config(group, 1).signals(),
+        StackName::Quinn => paceline_quic::quinn::SIGNALS,
+    };
     recipe.check(signals).map_err(|unmet| Wrong {
         key: String::new(),
         message: unmet.to_string(),
-        hint: unmet
-            .missing
-            .mark_counts
+        hint: (unmet.missing.mark_counts && !group.is_quic())
             .then(|| "choose an `ecn` that counts marks, such as \"accurate\"".to_owned()),
-    })
+    })?;
+    Ok(Choice::Ours(recipe))
+}
+
+/// Checks the choice of a stack's own controller, written `stack:name`.
+fn theirs(
+    choice: &ControllerChoice,
+    runs: StackName,
+    stack: &str,
+    name: &str,
+) -> Result<Choice, Wrong> {
+    let wrong = |key: &str, message: String, hint: Option<String>| Wrong {
+        key: key.to_owned(),
+        message,
+        hint,
+    };
+    let known = controllers_of(runs);
+    if stack != runs.word() || known.is_empty() {
+        let stacks: Vec<&str> = StackName::ALL
+            .iter()
+            .filter(|stack| !controllers_of(**stack).is_empty())
+            .map(|stack| stack.word())
+            .collect();
+        let message = match stacks.contains(&stack) {
+            true => format!("a controller of {stack} runs on flows of {stack} alone"),
+            false => format!("there is no stack `{stack}`; there are {}", list(&stacks)),
+        };
+        let hint = stacks
+            .contains(&stack)
+            .then(|| format!("stack = \"{stack}\""));
+        return Err(wrong("", message, hint));
+    }
+    let Some(found) = known.iter().find(|known| **known == name) else {
+        let message = format!("{stack} has no controller `{name}`; it has {}", list(known));
+        return Err(wrong("", message, nearest(name, known.iter().copied())));
+    };
+    match choice.options.keys().next() {
+        None => Ok(Choice::Theirs(found)),
+        Some(option) => {
+            let message = format!("the controllers of {stack} take no options");
+            Err(wrong(option, message, Some("leave it out".to_owned())))
+        }
+    }
 }
 
 /// Checks a choice of controller.
@@ -236,7 +295,7 @@ mod tests {
         };
         let wrong = |text: &str| {
             let scenario = crate::parse(text, "test.toml", &[]).unwrap();
-            recipes(&scenario).err().unwrap_or_default()
+            choices(&scenario).err().unwrap_or_default()
         };
         assert!(wrong(&text("dctcp", "dctcp", "\"prague\", \"reno\"")).is_empty());
         let refused = wrong(&text("reno", "classic", "\"reno\", \"dctcp\""));

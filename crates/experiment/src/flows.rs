@@ -1,6 +1,7 @@
 //! The flows of a plan: when they start, which way they go, and what they send.
 
 use paceline_scenario::{FlowGroup, Scenario};
+use paceline_units::options::Choice;
 use paceline_units::{Duration, Instant, Rng};
 
 use crate::seed::seed_of;
@@ -56,15 +57,23 @@ pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan<'_>>, Ways)
                 stop: group.stop.map(|stop| Instant::ZERO + stop),
                 base_rtt: group.rtt.unwrap_or(scenario.path.rtt),
                 mss,
-                header: u32::try_from(group.header.get()).unwrap_or(u32::MAX),
+                header: u32::try_from(group.header().get()).unwrap_or(u32::MAX),
                 lane: ways.lane_of(scenario, group, &route),
                 route: route.clone(),
-                label: label
-                    .map_or_else(|| format!("{} {}", group.cc.name, flows.len()), Into::into),
+                label: label.map_or_else(|| format!("{} {}", name(group), flows.len()), Into::into),
             });
         }
     }
     (flows, ways)
+}
+
+/// What a group's flows are called: by their controller, and by their stack if it is not our own.
+fn name(group: &FlowGroup) -> String {
+    let (stack, cc) = (group.stack.word(), &group.cc.name);
+    match group.is_quic() && !cc.starts_with(stack) {
+        true => format!("{stack} {cc}"),
+        false => cc.clone(),
+    }
 }
 
 /// When the `nth` flow of a group starts, counted from 0.
@@ -86,7 +95,7 @@ fn route(scenario: &Scenario, group: &FlowGroup) -> Box<[usize]> {
 
 /// The payload of a full packet of a group.
 fn mss(scenario: &Scenario, group: &FlowGroup) -> u32 {
-    let header = u32::try_from(group.header.get()).unwrap_or(u32::MAX);
+    let header = u32::try_from(group.header().get()).unwrap_or(u32::MAX);
     let mtu = u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX);
     mtu.saturating_sub(header).max(1)
 }

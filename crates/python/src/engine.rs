@@ -101,13 +101,16 @@ pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
 /// What a run of a scenario will take in memory.
 pub fn estimate(engine: Engine, scenario: &Scenario) -> Result<Estimate, Failure> {
     // The kernel shows less of its controllers than ours do.
-    let recipes = match engine {
-        Engine::Simulator => paceline_experiment::recipes(scenario).map_err(Failure::Scenario)?,
+    let choices = match engine {
+        Engine::Simulator => paceline_experiment::choices(scenario).map_err(Failure::Scenario)?,
         Engine::Emulator => Vec::new(),
     };
-    let fields = recipes.iter().map(|recipe| {
+    let fields = choices.iter().map(|choice| {
         let mut fields: Vec<Field> = Vec::new();
-        recipe.visit_fields(&mut |field| fields.push(field));
+        // Of a controller on another stack nothing is shown beyond the columns that all have.
+        if let Some(recipe) = choice.ours() {
+            recipe.visit_fields(&mut |field| fields.push(field));
+        }
         fields
     });
     paceline_experiment::estimate(scenario, &fields.collect::<Vec<_>>()).map_err(Failure::Scenario)

@@ -48,6 +48,7 @@ pub use config::SenderConfig;
 pub use endpoint::{Message, ReceiverEnd};
 pub use paceline_endpoint::{Amount, Write};
 pub use paceline_units::{App, EcnFeedback, Recovery};
+pub use pacer::Pacer;
 pub use receiver::{Receiver, ReceiverConfig};
 pub use sender::Sender;
 pub use stats::SenderStats;

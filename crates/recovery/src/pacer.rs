@@ -9,7 +9,7 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 /// the window costs what it sent, not a whole quantum. A release that comes
 /// late earns no credit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     burst_start: Instant,
     burst_bytes: u64,
     /// When the next burst may begin.
@@ -21,14 +21,14 @@ impl Pacer {
     const SLOWEST: Rate = Rate::from_bps(8_000);
 
     /// Whether `len` bytes may go now, in bursts of `quantum`.
-    pub(crate) fn allows(&self, now: Instant, len: u32, quantum: Bytes) -> bool {
+    pub fn allows(&self, now: Instant, len: u32, quantum: Bytes) -> bool {
         now >= self.release
             || (now == self.burst_start
                 && self.burst_bytes.saturating_add(u64::from(len)) <= quantum.get())
     }
 
     /// `len` bytes go now.
-    pub(crate) fn on_send(&mut self, now: Instant, len: u32, rate: Option<Rate>) {
+    pub fn on_send(&mut self, now: Instant, len: u32, rate: Option<Rate>) {
         let Some(rate) = rate.filter(|rate| !rate.is_infinite()) else {
             self.release = now;
             self.burst_bytes = 0;
@@ -52,7 +52,7 @@ impl Pacer {
     }
 
     /// When the next burst may begin.
-    pub(crate) fn release(&self) -> Instant {
+    pub fn release(&self) -> Instant {
         self.release
     }
 }

@@ -1,12 +1,12 @@
 //! What no single value shows: whether the values together make an experiment, and one that ends.
 
-use paceline_units::{App, Bytes, Duration, Gain, Rate};
+use paceline_units::{App, Bytes, Duration, EcnFeedback, Gain, Rate};
 
 use crate::app::AppChange;
 use crate::bounds::{Finding, Findings};
 use crate::diagnostic::Diagnostic;
 use crate::event::{Event, PathChange, RateChange, When};
-use crate::flow::FlowGroup;
+use crate::flow::{AckPolicy, FlowGroup, RecoverySection};
 use crate::limits;
 use crate::link::{PolicerChange, RateSource};
 use crate::scenario::Scenario;
@@ -200,15 +200,17 @@ impl Check<'_> {
         self.app(&key("app"), &group.app, u64::from(group.count));
         group.check(at, &mut self.found);
         let mtu = self.scenario.path.mtu;
-        if group.header >= mtu {
-            let message = format!("`{at}.header` is {}, but a packet has {mtu}", group.header);
+        let header = group.header();
+        if header >= mtu {
+            let message = format!("`{at}.header` is {header}, but a packet has {mtu}");
             self.found
                 .bad(&key("header"), message, "smaller than path.mtu");
         } else {
-            self.found
-                .within(&key("header"), group.header, limits::MIN_HEADER, mtu);
+            let least = limits::min_header(group.is_quic());
+            self.found.within(&key("header"), header, least, mtu);
         }
-        let payload = mtu - group.header;
+        let payload = mtu - header;
+        self.stack(at, group, payload);
         if group.receive_window < payload {
             let message = format!(
                 "`{at}.receive_window` is {}, less than a packet's payload of {payload}",
@@ -221,6 +223,40 @@ impl Check<'_> {
             let message = format!("`{at}.max_burst` is less than a packet's payload of {payload}");
             self.found
                 .bad(&key("max_burst"), message, "nothing could be sent");
+        }
+    }
+
+    /// What is set fits the transport.
+    fn stack(&mut self, at: &str, group: &FlowGroup, payload: Bytes) {
+        let key = |name: &str| format!("{at}.{name}");
+        if !group.is_quic() {
+            let set = [
+                ("timer_slack", group.timer_slack.is_some()),
+                ("gso", group.gso),
+            ];
+            for (name, _) in set.iter().filter(|(_, is_set)| *is_set) {
+                let message = format!("`{at}.{name}` is for QUIC stacks, and these flows run none");
+                let wanted = "stack = \"quinn\", or leave it out";
+                self.found.bad(&key(name), message, wanted);
+            }
+            return;
+        }
+        let own = [
+            ("ack", group.ack != AckPolicy::default()),
+            ("recovery", group.recovery != RecoverySection::default()),
+            ("ecn", group.ecn != EcnFeedback::default()),
+            ("ets", group.ets),
+            ("max_burst", group.max_burst.is_some()),
+        ];
+        for (name, _) in own.iter().filter(|(_, is_set)| *is_set) {
+            let message = format!("`{at}.{name}` cannot be chosen for a QUIC stack");
+            self.found.bad(&key(name), message, "leave it out");
+        }
+        let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);
+        if payload < least || payload > most {
+            let message = format!("a packet of `path.mtu` has {payload} of UDP payload");
+            let wanted = format!("QUIC needs at least {least}, and at most {most}");
+            self.found.bad(&key("stack"), message, wanted);
         }
     }
 

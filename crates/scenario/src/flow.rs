@@ -1,6 +1,6 @@
 //! `[[flows]]`: who sends.
 
-use paceline_units::{App, Bytes, Duration, EcnFeedback, Recovery};
+use paceline_units::{App, Bytes, Duration, EcnFeedback, Recovery, StackName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,6 +21,14 @@ section! {
     pub struct FlowGroup, "a table" {
         /// The congestion controller, by name, with options if it is a table.
         cc: ControllerChoice, needs "name the controller: cc = \"bbr3\"";
+        /// The transport that these flows run. A QUIC stack has acknowledgments, loss recovery, ECN and pacing of its own, and
+        /// no cryptography; `cc` is a controller of ours or, with the stack's name before it, one of the stack's:
+        /// `"quinn:cubic"`.
+        stack: StackName => StackName::Paceline, on simulated("the emulator runs a kernel's TCP");
+        /// The shortest wait between two steps that a QUIC stack's timers ask for. Unset: 50 us.
+        timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on simulated("a kernel's timers cannot be chosen");
+        /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.
+        gso: bool => false, on simulated("how much the kernel sends at once cannot be chosen");
         /// How many flows. Flows are numbered from 0 in the order of the groups.
         count: u32 = 1, on ALL;
         /// When the first of them starts.
@@ -50,8 +58,9 @@ section! {
         ecn: EcnFeedback = EcnFeedback::Accurate, on ALL;
         /// How much the receiver is willing to hold.
         receive_window: Bytes = Bytes::new(1 << 30), on ALL;
-        /// IP and TCP headers of a packet: its payload is the path's `mtu` less this.
-        header: Bytes = HEADER, on ALL;
+        /// IP and TCP or UDP headers of a packet: its payload is the path's `mtu` less this. Unset: 52 bytes, with a QUIC
+        /// stack 28.
+        header: Option<Bytes>, on ALL;
         /// Whether round trips and the receiver's delay come by the ETS option (draft-yang-tcpm-ets),
         /// in its units. An ACK then holds two SACK ranges at most, and the header has 56 bytes where
         /// plain timestamps have 52.
@@ -65,6 +74,40 @@ section! {
 
 /// 20 bytes of IPv4, 20 of TCP, 12 of timestamps.
 const HEADER: Bytes = Bytes::new(52);
+/// 20 bytes of IPv4, 8 of UDP.
+const UDP_HEADER: Bytes = Bytes::new(28);
+/// What timers wait at least.
+const SLACK: Duration = Duration::from_micros(50);
+const MIN_SLACK: Duration = Duration::from_micros(1);
+const MAX_SLACK: Duration = Duration::from_millis(100);
+
+impl FlowGroup {
+    /// Writes out the defaults that depend on the transport.
+    pub(crate) fn complete(&mut self) {
+        self.header = Some(self.header());
+        if self.is_quic() {
+            self.timer_slack = Some(self.timer_slack());
+        }
+    }
+
+    /// IP and TCP or UDP headers of a packet.
+    pub fn header(&self) -> Bytes {
+        self.header.unwrap_or(match self.stack {
+            StackName::Paceline => HEADER,
+            StackName::Quinn => UDP_HEADER,
+        })
+    }
+
+    /// The shortest wait between two steps that a QUIC stack's timers ask for.
+    pub fn timer_slack(&self) -> Duration {
+        self.timer_slack.unwrap_or(SLACK)
+    }
+
+    /// Whether the flows run a QUIC stack.
+    pub fn is_quic(&self) -> bool {
+        self.stack != StackName::Paceline
+    }
+}
 
 const ACKS: Honoured = simulated("when a kernel's receiver acknowledges cannot be chosen");
 

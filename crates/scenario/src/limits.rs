@@ -23,6 +23,20 @@ pub const MAX_LINKS: usize = 1_000;
 pub const MAX_EVENTS: usize = 100_000;
 /// The smallest header: IPv4 and TCP without options.
 pub const MIN_HEADER: Bytes = Bytes::new(40);
+/// IP and UDP headers.
+const MIN_UDP_HEADER: Bytes = Bytes::new(28);
+/// What QUIC needs of a path in a datagram (RFC 9000 section 14).
+pub const MIN_DATAGRAM: Bytes = Bytes::new(1200);
+/// The most that a QUIC stack puts into a datagram.
+pub const MAX_DATAGRAM: Bytes = Bytes::new(65_527);
+
+/// The least that headers take.
+pub fn min_header(is_quic: bool) -> Bytes {
+    match is_quic {
+        true => MIN_UDP_HEADER,
+        false => MIN_HEADER,
+    }
+}
 /// The shortest retransmission timeout.
 pub const MIN_RTO: Duration = Duration::from_micros(1);
 /// The longest retransmission timeout (RFC 6298 2.5 asks for no less than 60 s).

@@ -178,11 +178,14 @@ impl Read for Scenario {
             "describe the bottleneck: [path] with rate, rtt and queue",
         );
         let links = table.or("links", Vec::new());
-        let flows = table.required("flows", "say who sends: [[flows]] with cc = \"bbr3\"");
+        let flows: Option<Vec<FlowGroup>> =
+            table.required("flows", "say who sends: [[flows]] with cc = \"bbr3\"");
         let events = table.or("events", Vec::new());
         let expect = table.or("expect", BTreeMap::new());
         let sweep = table.optional("sweep");
         table.finish();
+        let mut flows = flows?;
+        flows.iter_mut().for_each(FlowGroup::complete);
         Some(Self {
             schema: schema?,
             name: name.unwrap_or_else(|| reader.file_stem()),
@@ -191,7 +194,7 @@ impl Read for Scenario {
             run: run?,
             path: path?,
             links,
-            flows: flows?,
+            flows,
             events,
             expect,
             sweep,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use paceline_units::options::Choice;
 use paceline_units::{
-    Bytes, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery, Size,
+    Bytes, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery, Size, StackName,
 };
 
 use crate::document::{Node, Value};
@@ -21,6 +21,7 @@ plain_keys!(
     Packets,
     Recovery,
     EcnFeedback,
+    StackName,
     bool,
     u32,
     u64,
@@ -63,6 +64,7 @@ macro_rules! words {
 words! {
     Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
+    StackName: "\"paceline\" or \"quinn\"";
 }
 
 impl Read for Size {

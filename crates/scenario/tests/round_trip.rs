@@ -146,7 +146,7 @@ fn fills_in_the_defaults() {
     assert_eq!(flow.recovery.min_rto, Duration::from_millis(200));
     assert!(flow.recovery.tlp && !flow.ets);
     assert_eq!(flow.receive_window, Bytes::new(1 << 30));
-    assert_eq!(flow.header, Bytes::new(52));
+    assert_eq!(flow.header, Some(Bytes::new(52)));
     assert_eq!((flow.stop, flow.rtt, flow.max_burst), (None, None, None));
     // A million rows are 10 000 s of one flow at 10 ms; more flows need a longer interval.
     let many = parse(text, &[("flows[0].count", "500")]);

@@ -1,6 +1,6 @@
-use paceline_congestion::{AnyController, CaState, Config, Controller, Recipe};
+use paceline_congestion::{AnyController, CaState, Config, Controller};
 use paceline_endpoint::{Amount, Write};
-use paceline_experiment::{FlowPlan, seed_of};
+use paceline_experiment::{Choice, FlowPlan, seed_of};
 use paceline_path::{Link, Verdict};
 use paceline_recovery::{Acknowledgment, Application, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
@@ -74,7 +74,7 @@ impl<'s> Flow<'s> {
     pub fn new(
         id: u32,
         plan: FlowPlan<'s>,
-        controller: Recipe,
+        controller: Choice,
         host: Option<Box<Host>>,
         stack: Option<&'s Stack>,
     ) -> Self {
@@ -200,7 +200,10 @@ impl<'s> Flow<'s> {
             // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
             sender.initial_rto = sender.initial_rto.max(Duration::from_secs(3));
         }
-        let controller = self.transport.controller.build(&config);
+        let Choice::Ours(recipe) = &self.transport.controller else {
+            return false; // a stack's own runs on that stack
+        };
+        let controller = recipe.build(&config);
         let sender = Sender::new(sender, controller, now, rtt);
         self.seen = Seen::of(&sender);
         self.stage = Stage::Open(Box::new(sender));

@@ -3,9 +3,10 @@
 //! Payloads stay here. What crosses the links is a datagram's number, its size and its codepoint.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
-use paceline_congestion::Recipe;
 use paceline_endpoint::{Datagram, Ecn, Endpoint, Payload, Stats, Write};
+use paceline_experiment::Choice;
 use paceline_units::Instant;
 
 /// What a flow is to be, when its ends are made.
@@ -20,11 +21,12 @@ pub struct Setup<'a> {
     /// The most bytes of UDP payload that fit into a packet.
     pub max_datagram: u32,
     /// The controller that the scenario names; a transport with one of its own ignores it.
-    pub controller: &'a Recipe,
+    pub controller: &'a Choice,
 }
 
 /// Makes the two ends of flows.
-pub struct Stack(Box<Make>);
+#[derive(Clone)]
+pub struct Stack(Rc<Make>);
 
 type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends>;
 
@@ -35,7 +37,7 @@ impl Stack {
         A: Endpoint + 'static,
         B: Endpoint<Payload = A::Payload> + 'static,
     {
-        Self(Box::new(move |setup| {
+        Self(Rc::new(move |setup| {
             let (sender, receiver) = make(setup);
             Box::new(Pair {
                 sender: End::new(sender),
@@ -50,7 +52,7 @@ impl Stack {
 }
 
 /// Which groups of a scenario's flows run which stack, by their place in the file; all others are our own.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Stacks(pub(crate) BTreeMap<usize, Stack>);
 
 impl Stacks {

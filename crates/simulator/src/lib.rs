@@ -15,6 +15,7 @@ mod host;
 mod journal;
 mod lanes;
 mod packet;
+mod quic;
 mod schedule;
 mod sources;
 pub mod startup;
@@ -80,7 +81,7 @@ pub enum RunError {
 /// All that is wrong with a scenario beyond its own text: controllers, their
 /// options, metrics and files that do not exist.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
-    let mut wrong = experiment::recipes(scenario).err().unwrap_or_default();
+    let mut wrong = experiment::choices(scenario).err().unwrap_or_default();
     wrong.extend(experiment::check(scenario));
     wrong
 }
@@ -98,7 +99,7 @@ pub fn run(
     run_with(scenario, seed, &Stacks::none(), progress)
 }
 
-/// [`run`] with some groups of flows on other transports: any two ends that are
+/// [`run`] with some groups of flows on transports that a scenario does not name: any two ends that are
 /// [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and hosts; the record has
 /// what they say of themselves.
 ///
@@ -113,11 +114,12 @@ pub fn run_with(
     /// Work between two calls of `progress`: some 50 us of it, and where each event has to look at
     /// tens of thousands of queues still no more than some 50 ms.
     const STRIDE: i64 = 256;
+    let stacks = quic::with_named(scenario, stacks);
     let (fixed, mut world) = match (
         Plan::resolve(scenario, seed, "sim"),
-        experiment::recipes(scenario),
+        experiment::choices(scenario),
     ) {
-        (Ok(plan), Ok(recipes)) => (plan.fixed_memory(), World::new(plan, recipes, stacks)),
+        (Ok(plan), Ok(choices)) => (plan.fixed_memory(), World::new(plan, choices, &stacks)),
         _ => return Err(RunError::Scenario(check(scenario))),
     };
     let total = scenario.run.duration;

@@ -1,7 +1,6 @@
 //! What a flow asks of our own transport.
 
-use paceline_congestion::Recipe;
-use paceline_experiment::{FlowPlan, sender_config};
+use paceline_experiment::{Choice, FlowPlan, sender_config};
 use paceline_recovery::{ReceiverConfig, SenderConfig, ets};
 use paceline_units::Duration;
 
@@ -10,13 +9,13 @@ const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
 
 /// Both ends of a connection, before there is one.
 pub(crate) struct Transport {
-    pub controller: Recipe,
+    pub controller: Choice,
     pub sender: SenderConfig,
     pub receiver: ReceiverConfig,
 }
 
 impl Transport {
-    pub fn new(flow: &FlowPlan<'_>, controller: Recipe) -> Self {
+    pub fn new(flow: &FlowPlan<'_>, controller: Choice) -> Self {
         Self {
             controller,
             sender: sender_config(flow.group, flow.mss),

@@ -2,8 +2,7 @@
 
 mod exchange;
 
-use paceline_congestion::Recipe;
-use paceline_experiment::{Before, Change, Plan, Unbalanced, audit, seed_of};
+use paceline_experiment::{Before, Change, Choice, Plan, Unbalanced, audit, seed_of};
 use paceline_path::Link;
 use paceline_record::{Held, Run};
 use paceline_recovery::{Acknowledgment, Segment};
@@ -66,9 +65,11 @@ pub(crate) enum Halt {
 }
 
 /// What a controller shows of its state.
-fn fields(controller: &Recipe) -> Vec<Field> {
+fn fields(controller: &Choice) -> Vec<Field> {
     let mut fields = Vec::new();
-    controller.visit_fields(&mut |field| fields.push(field));
+    if let Choice::Ours(recipe) = controller {
+        recipe.visit_fields(&mut |field| fields.push(field));
+    }
     fields
 }
 
@@ -76,8 +77,8 @@ impl<'s> World<'s> {
     /// Events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
 
-    /// A world at time zero; `recipes` are the controllers, group by group.
-    pub fn new(plan: Plan<'s>, recipes: Vec<Recipe>, stacks: &'s Stacks) -> Self {
+    /// A world at time zero; `choices` are the controllers, group by group.
+    pub fn new(plan: Plan<'s>, choices: Vec<Choice>, stacks: &'s Stacks) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
         let mut links: Vec<Link<Packet>> = plan.build_links();
         if !stacks.0.is_empty() {
@@ -89,28 +90,28 @@ impl<'s> World<'s> {
             .flat_map(|(group, count)| std::iter::repeat_n(stacks.0.get(&group), count))
             .collect();
         // The controller that another transport runs shows us nothing.
-        let shown = recipes
+        let shown = choices
             .iter()
             .enumerate()
-            .map(|(group, recipe)| match stacks.0.get(&group) {
+            .map(|(group, choice)| match stacks.0.get(&group) {
                 Some(_) => Vec::new(),
-                None => fields(recipe),
+                None => fields(choice),
             });
         let fields: Vec<Vec<Field>> = (counts.zip(shown))
             .flat_map(|(count, fields)| std::iter::repeat_n(fields, count))
             .collect();
-        let groups = scenario.flows.iter().zip(recipes);
-        let recipes =
-            groups.flat_map(|(group, recipe)| std::iter::repeat_n(recipe, group.count as usize));
+        let groups = scenario.flows.iter().zip(choices);
+        let choices =
+            groups.flat_map(|(group, choice)| std::iter::repeat_n(choice, group.count as usize));
         let mut hosted = Vec::new();
         let mut flows = Vec::with_capacity(plan.flows.len());
-        for (index, (plan, recipe)) in plan.flows.into_iter().zip(recipes).enumerate() {
+        for (index, (plan, choice)) in plan.flows.into_iter().zip(choices).enumerate() {
             let host = plan.group.host.clone().map(|section| {
                 hosted.push(index);
                 let seed = seed_of(seed, HOST_STREAM - index as u64);
                 Box::new(Host::new(hosted.len() - 1, section, seed))
             });
-            flows.push(Flow::new(index as u32, plan, recipe, host, stack_of[index]));
+            flows.push(Flow::new(index as u32, plan, choice, host, stack_of[index]));
         }
         let path = &scenario.path;
         let lanes = Lanes::new(plan.ways, path.rtt, path.ack_aggregation);

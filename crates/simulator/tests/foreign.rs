@@ -25,14 +25,19 @@ fn ours() -> Stack {
             initial_window: Bytes::new(10 * u64::from(setup.max_datagram)),
             ..SenderConfig::default()
         };
-        let controller: AnyController = setup.controller.build(&Config {
-            mss: config.mss,
-            initial_window: config.initial_window,
-            seed: setup.seed,
-            now: setup.now,
-            srtt: Some(HANDSHAKE),
-            has_selective_acks: true,
-        });
+        let controller: AnyController =
+            setup
+                .controller
+                .ours()
+                .expect("one of ours")
+                .build(&Config {
+                    mss: config.mss,
+                    initial_window: config.initial_window,
+                    seed: setup.seed,
+                    now: setup.now,
+                    srtt: Some(HANDSHAKE),
+                    has_selective_acks: true,
+                });
         let sender = Sender::new(config, controller, setup.now, Some(HANDSHAKE));
         (sender, ReceiverEnd::new(ReceiverConfig::default()))
     })

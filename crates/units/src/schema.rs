@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use crate::options::{Choice, OptionInfo, OptionKind, Parameters};
 use crate::{
     App, BurstLoss, Bytes, Duration, EcnFeedback, Frequency, Gain, Hold, Loss, Policer, Rate,
-    Recovery, Reorder, Size,
+    Recovery, Reorder, Size, StackName,
 };
 
 /// Documentation as a description: its first paragraph, with its line breaks.
@@ -130,7 +130,11 @@ macro_rules! of_words {
         }
     )*};
 }
-of_words!(Recovery = "RecoveryKind", EcnFeedback = "EcnKind");
+of_words!(
+    Recovery = "RecoveryKind",
+    EcnFeedback = "EcnKind",
+    StackName = "Stack"
+);
 
 impl JsonSchema for Loss {
     fn schema_name() -> Cow<'static, str> {

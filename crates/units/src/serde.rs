@@ -11,7 +11,7 @@ use crate::options::{Choice, OptionValue, Parameters};
 use crate::parse::{ParseError, Quantity, RATE, SHARE, TIME, VOLUME};
 use crate::{
     App, BurstLoss, Bytes, Duration, EcnFeedback, Frequency, Gain, Hold, Instant, Loss, Policer,
-    Rate, Recovery, Reorder, Size,
+    Rate, Recovery, Reorder, Size, StackName,
 };
 
 struct Text<T>(&'static Quantity, PhantomData<T>);
@@ -114,7 +114,7 @@ macro_rules! as_word {
         }
     )*};
 }
-as_word!(Recovery, EcnFeedback);
+as_word!(Recovery, EcnFeedback, StackName);
 
 macro_rules! as_options {
     ($($parameters:ty),*) => {$(

@@ -36,6 +36,16 @@ impl Recovery {
 }
 
 choice! {
+    /// Which transport a flow runs.
+    StackName {
+        /// The project's own: TCP as Linux has it.
+        Paceline = "paceline" default,
+        /// quinn, a QUIC stack, whole and unmodified.
+        Quinn = "quinn",
+    }
+}
+
+choice! {
     /// How a receiver reports congestion marks.
     EcnFeedback {
         /// ECE on every ACK from a mark on until the sender says CWR (RFC 3168).

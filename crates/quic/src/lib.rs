@@ -1,0 +1,25 @@
+//! Ends of real QUIC stacks as [`Endpoint`](paceline_endpoint::Endpoint)s.
+//!
+//! The stacks are whole and unmodified: streams, loss recovery, flow control, timers, packets and all. They run without
+//! cryptography, through their own traits, with tags and samples of the lengths that the wire has; their identifiers and
+//! their draws come from a seed. So an engine in virtual time gets the same datagrams from the same seed.
+//!
+//! A controller of ours is paced by the end, which sends a datagram no earlier than the controller's rate allows; of the
+//! stack's own controllers the stack's own pacer takes care.
+
+mod assembly;
+mod config;
+mod handshake;
+pub mod quinn;
+
+use paceline_units::StackName;
+
+pub use config::{Choice, EndConfig};
+
+/// The stack's own controllers, by their names; none of the transport that is no QUIC stack.
+pub fn controllers(stack: StackName) -> &'static [&'static str] {
+    match stack {
+        StackName::Paceline => &[],
+        StackName::Quinn => quinn::CONTROLLERS,
+    }
+}

@@ -1,0 +1,131 @@
+//! A controller of quinn's own, watched: what quinn tells it is all that is known of what is in flight.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+/// What was seen of a controller, for both sides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Watch(Arc<Mutex<Seen>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub in_flight: u64,
+    pub acknowledged: u64,
+    pub latest_rtt: Option<Duration>,
+    pub min_rtt: Option<Duration>,
+    pub app_limited: bool,
+}
+
+impl Watch {
+    pub fn seen(&self) -> Seen {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// A factory, or a controller, and where what is seen of it goes.
+pub(super) struct Watched<T: ?Sized> {
+    watch: Watch,
+    inner: T,
+}
+
+impl Watched<Arc<dyn ControllerFactory + Send + Sync>> {
+    pub fn new(inner: Arc<dyn ControllerFactory + Send + Sync>, watch: Watch) -> Self {
+        Self { watch, inner }
+    }
+}
+
+impl ControllerFactory for Watched<Arc<dyn ControllerFactory + Send + Sync>> {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Watched {
+            watch: self.watch.clone(),
+            inner: self.inner.clone().build(now, current_mtu),
+        })
+    }
+}
+
+impl Controller for Watched<Box<dyn Controller>> {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.watch.update(|seen| seen.in_flight += bytes);
+        self.inner.on_sent(now, bytes, last_packet_number);
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        let latest = now.saturating_duration_since(sent);
+        self.watch.update(|seen| {
+            seen.acknowledged += bytes;
+            seen.latest_rtt = Some(latest);
+            seen.min_rtt = Some(seen.min_rtt.map_or(latest, |min| min.min(latest)));
+        });
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        largest_packet_num_acked: Option<u64>,
+    ) {
+        self.watch.update(|seen| {
+            seen.in_flight = in_flight;
+            seen.app_limited = app_limited;
+        });
+        self.inner
+            .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        self.watch
+            .update(|seen| seen.in_flight = seen.in_flight.saturating_sub(lost_bytes));
+        self.inner
+            .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self {
+            watch: self.watch.clone(),
+            inner: self.inner.clone_box(),
+        })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}

@@ -1,0 +1,232 @@
+//! Flows of real QUIC stacks.
+
+use std::ops::ControlFlow;
+
+use paceline_record::Run;
+use paceline_record::arrow_array::cast::AsArray;
+use paceline_record::arrow_array::types::Int64Type;
+use paceline_scenario::{Diagnostic, Scenario};
+use paceline_simulator::RunError;
+
+fn parse(text: &str) -> Result<Scenario, Vec<Diagnostic>> {
+    let scenario = paceline_experiment::parse(text, "test.toml", &[])?;
+    match paceline_simulator::check(&scenario) {
+        wrong if wrong.is_empty() => Ok(scenario),
+        wrong => Err(wrong),
+    }
+}
+
+fn run(text: &str) -> Run {
+    let scenario = parse(text).expect("a scenario");
+    let run: Result<_, RunError> =
+        paceline_simulator::run(&scenario, 7, &mut |_| ControlFlow::Continue(()));
+    run.expect("a run").0
+}
+
+fn scenario(path: &str, flow: &str) -> String {
+    format!(
+        "schema = 1\nrun.duration = \"10 s\"\n[path]\nrtt = \"40 ms\"\n{path}\n[[flows]]\n{flow}\n"
+    )
+}
+
+const PLAIN: &str = "rate = \"20 Mbit/s\"\nqueue.size = \"1 bdp\"";
+
+fn metric(run: &Run, name: &str) -> f64 {
+    run.metric(name)
+        .unwrap_or_else(|| panic!("{name} is undefined"))
+}
+
+fn last(run: &Run, table: &str, column: &str) -> i64 {
+    let table = run.table(table).expect("a table");
+    let column = table.column_by_name(column).expect("a column");
+    let column = column.as_primitive::<Int64Type>();
+    column.value(column.len() - 1)
+}
+
+/// Every table, and every metric.
+fn shown(run: &Run) -> String {
+    let tables = ["samples", "queue", "events", "flows"];
+    let tables = tables.map(|name| format!("{:?}", run.table(name)));
+    format!("{tables:?} {}", run.summary_json())
+}
+
+#[test]
+fn two_runs_of_one_seed_are_equal() {
+    for cc in ["bbr3", "cubic", "quinn:cubic", "quinn:newreno"] {
+        let path = format!("{PLAIN}\nloss = \"0.1 %\"\njitter = \"2 ms\"");
+        let text = scenario(
+            &path,
+            &format!("cc = \"{cc}\"\nstack = \"quinn\"\ncount = 2"),
+        );
+        let first = run(&text);
+        assert!(metric(&first, "goodput_bps") > 2e6, "{cc}");
+        assert_eq!(shown(&first), shown(&run(&text)), "{cc}");
+    }
+}
+
+/// Bytes of a full datagram that are neither stream data nor in a TCP segment's header: short header, tag, frame.
+const OVERHEAD: f64 = 40.0;
+
+/// What our transport and quinn reach with one controller, in wire bits, so that headers do not count.
+#[test]
+fn a_controller_reaches_over_quinn_what_it_reaches_natively() {
+    for cc in ["bbr3", "cubic"] {
+        for (rate, rtt) in [(20, 20), (20, 100), (100, 20), (100, 100)] {
+            let path = format!("rate = \"{rate} Mbit/s\"\nqueue.size = \"1 bdp\"");
+            let text = |stack: &str| {
+                scenario(&path, &format!("cc = \"{cc}\"\nstack = \"{stack}\""))
+                    .replace("40 ms", &format!("{rtt} ms"))
+            };
+            let native = metric(&run(&text("paceline")), "goodput_bps") / (1448.0 / 1500.0);
+            let payload = (1472.0 - OVERHEAD) / 1500.0;
+            let quinn = metric(&run(&text("quinn")), "goodput_bps") / payload;
+            let ratio = quinn / native;
+            assert!(
+                (0.97..1.03).contains(&ratio),
+                "{cc} {rate} Mbit/s {rtt} ms: {ratio}"
+            );
+        }
+    }
+}
+
+/// BBR's rate holds over a stack that has no rate: the standing queue stays short.
+#[test]
+fn pacing_engages() {
+    let path = "rate = \"20 Mbit/s\"\nqueue.size = \"4 bdp\"";
+    let paced = run(&scenario(path, "cc = \"bbr3\"\nstack = \"quinn\""));
+    let clocked = run(&scenario(path, "cc = \"quinn:cubic\"\nstack = \"quinn\""));
+    assert!(metric(&paced, "queue_p50_ns") < 10e6);
+    assert!(metric(&clocked, "queue_p50_ns") > 40e6);
+    assert!(metric(&paced, "utilisation_ratio") > 0.9);
+}
+
+#[test]
+fn a_transfer_ends_and_all_of_it_arrives() {
+    for flow in [
+        "app = { size = \"3 MB\" }",
+        "app = { size = \"3 MB\" }\ngso = true",
+        "app = { size = \"1 B\" }",
+    ] {
+        let path = format!("{PLAIN}\nloss = \"1 %\"\nack_aggregation = \"5 ms\"");
+        let run = run(&scenario(
+            &path,
+            &format!("cc = \"cubic\"\nstack = \"quinn\"\n{flow}"),
+        ));
+        let size = if flow.contains("3 MB") { 3_000_000 } else { 1 };
+        assert_eq!(last(&run, "flows", "goodput_bytes"), size, "{flow}");
+        assert!(last(&run, "flows", "finish_ns") > 0, "{flow}");
+    }
+}
+
+/// Reordering and copies are the stack's to handle.
+#[test]
+fn what_arrives_twice_or_late_is_delivered_once() {
+    let path = format!(
+        "{PLAIN}\njitter = \"3 ms\"\nreorder = {{ probability = \"1 %\", delay = \"20 ms\" }}\nduplicate = \"1 %\""
+    );
+    let scenario = scenario(
+        &path,
+        "cc = \"bbr3\"\nstack = \"quinn\"\napp = { size = \"5 MB\" }",
+    );
+    match parse(&scenario) {
+        Ok(_) => assert_eq!(last(&run(&scenario), "flows", "goodput_bytes"), 5_000_000),
+        Err(wrong) => panic!("{}", wrong[0]),
+    }
+}
+
+/// An application that is limited or silent stays so.
+#[test]
+fn an_application_limits_a_stack() {
+    let flow = "cc = \"bbr3\"\nstack = \"quinn\"\napp = { rate = \"2 Mbit/s\" }";
+    let limited = metric(&run(&scenario(PLAIN, flow)), "goodput_bps");
+    assert!((1.9e6..2.05e6).contains(&limited), "{limited}");
+    let flow = "cc = \"bbr3\"\nstack = \"quinn\"\napp = { on = \"1 s\", off = \"1 s\" }";
+    let half = metric(&run(&scenario(PLAIN, flow)), "goodput_bps");
+    assert!((6e6..11e6).contains(&half), "{half}");
+}
+
+/// Both are in one queue.
+#[test]
+fn a_stack_shares_a_link_with_our_transport() {
+    let text = scenario(
+        PLAIN,
+        "cc = \"cubic\"\nstack = \"quinn\"\n[[flows]]\ncc = \"cubic\"",
+    );
+    let run = run(&text.replace("10 s", "30 s"));
+    assert!(metric(&run, "jain_ratio") > 0.7);
+    assert!(metric(&run, "utilisation_ratio") > 0.9);
+}
+
+/// quinn sends ECT(0): a queue that marks does not have to drop.
+#[test]
+fn marks_are_an_answer_to_a_stack() {
+    let path = "rate = \"20 Mbit/s\"\nqueue = { size = \"10 bdp\", mark = { threshold = \"40 packets\" } }";
+    for cc in ["quinn:cubic", "cubic", "{ name = \"cubic\", ecn = true }"] {
+        let cc = if cc.starts_with('{') {
+            cc.to_owned()
+        } else {
+            format!("\"{cc}\"")
+        };
+        let run = run(&scenario(path, &format!("cc = {cc}\nstack = \"quinn\"")));
+        assert!(last(&run, "queue", "marked_packets") > 0, "{cc}");
+        assert_eq!(last(&run, "queue", "dropped_packets"), 0, "{cc}");
+        assert!(metric(&run, "utilisation_ratio") > 0.9, "{cc}");
+    }
+}
+
+#[test]
+fn what_a_stack_cannot_do_is_refused() {
+    for (flow, key, said) in [
+        (
+            "cc = \"dctcp\"\nstack = \"quinn\"",
+            "flows[0].cc",
+            "lacks `mark_counts`",
+        ),
+        (
+            "cc = \"quinn:cubic\"",
+            "flows[0].cc",
+            "runs on flows of quinn alone",
+        ),
+        (
+            "cc = \"quiche:cubic\"\nstack = \"quinn\"",
+            "flows[0].cc",
+            "there are `quinn`",
+        ),
+        (
+            "cc = \"quinn:bbr3\"\nstack = \"quinn\"",
+            "flows[0].cc",
+            "it has `bbr`",
+        ),
+        (
+            "cc = { name = \"quinn:cubic\", beta = 0.5 }\nstack = \"quinn\"",
+            "flows[0].cc.beta",
+            "take no options",
+        ),
+        (
+            "cc = \"cubic\"\nstack = \"quinn\"\nack.every = \"4 packets\"",
+            "flows[0].ack",
+            "cannot be chosen",
+        ),
+        ("cc = \"cubic\"\ngso = true", "flows[0].gso", "run none"),
+        (
+            "cc = \"cubic\"\nstack = \"quinn\"\nheader = \"400 B\"",
+            "flows[0].stack",
+            "1100 B",
+        ),
+        (
+            "cc = \"cubic\"\nstack = \"msquic\"",
+            "flows[0].stack",
+            "\"quinn\"",
+        ),
+        (
+            "cc = \"bbr3\"\nstack = \"quinn\"\n[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rate = \"1 Mbit/s\"",
+            "events[0].when",
+            "are not followed",
+        ),
+    ] {
+        let wrong = parse(&scenario(PLAIN, flow)).expect_err(flow);
+        let all: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert_eq!(wrong[0].key, key, "{all:?}");
+        assert!(all[0].contains(said), "{all:?}");
+    }
+}
