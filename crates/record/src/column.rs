@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, UInt32Builder};
-use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, StringArray, UInt32Array};
+use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
+use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt32Type};
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, StringArray,
+};
 use arrow_schema::{DataType, Field};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
@@ -51,7 +53,8 @@ impl Kind {
         let value = match self {
             Self::Id => 32,
             Self::Int | Self::Real => 64,
-            Self::Flag => 1,
+            // A byte each until the column is whole.
+            Self::Flag => 8,
             // A key, and whether there is one, until the column is whole.
             Self::Text => 64,
         };
@@ -147,28 +150,101 @@ pub(crate) trait Cells: Default {
     fn finish(self) -> ArrayRef;
 }
 
-impl Cells for Vec<i64> {
+/// The Arrow type of plain values.
+pub(crate) trait Plain: Copy + Default {
+    type Arrow: ArrowPrimitiveType<Native = Self>;
+}
+
+impl Plain for i64 {
+    type Arrow = Int64Type;
+}
+
+impl Plain for u32 {
+    type Arrow = UInt32Type;
+}
+
+impl Plain for f64 {
+    type Arrow = Float64Type;
+}
+
+impl<T: Plain> Cells for Vec<T> {
     fn finish(self) -> ArrayRef {
-        Arc::new(Int64Array::from(self))
+        Arc::new(PrimitiveArray::<T::Arrow>::from_iter_values(self))
     }
 }
 
-impl Cells for Vec<u32> {
+impl Cells for Vec<bool> {
     fn finish(self) -> ArrayRef {
-        Arc::new(UInt32Array::from(self))
+        Arc::new(BooleanArray::from(self))
     }
 }
 
-macro_rules! builders {
-    ($($builder:ty),*) => {$(
-        impl Cells for $builder {
-            fn finish(mut self) -> ArrayRef {
-                Arc::new(<$builder>::finish(&mut self))
-            }
+/// Cells of which some are null. Nulls come in runs, so that a value costs no more than where there
+/// are none.
+#[derive(Default)]
+pub(crate) struct Nullable<T> {
+    /// The values that there are.
+    values: Vec<T>,
+    /// After how many values there are nulls, and how many.
+    nulls: Vec<(usize, usize)>,
+}
+
+/// Cells in order, run by run.
+enum Cut<'c, T> {
+    Values(&'c [T]),
+    Nulls(usize),
+}
+
+impl<T> Nullable<T> {
+    #[inline]
+    pub(crate) fn push(&mut self, cell: Option<T>) {
+        match cell {
+            Some(value) => self.values.push(value),
+            None => self.push_null(),
         }
-    )*};
+    }
+
+    fn push_null(&mut self) {
+        let place = self.values.len();
+        match self.nulls.last_mut() {
+            Some((after, count)) if *after == place => *count += 1,
+            _ => self.nulls.push((place, 1)),
+        }
+    }
+
+    fn each_run(&self, mut take: impl FnMut(Cut<'_, T>)) {
+        let mut rest = &self.values[..];
+        for &(after, count) in &self.nulls {
+            let (values, others) = rest.split_at(after + rest.len() - self.values.len());
+            take(Cut::Values(values));
+            take(Cut::Nulls(count));
+            rest = others;
+        }
+        take(Cut::Values(rest));
+    }
 }
-builders!(Int64Builder, UInt32Builder, Float64Builder, BooleanBuilder);
+
+impl<T: Plain> Cells for Nullable<T> {
+    fn finish(self) -> ArrayRef {
+        let mut cells = PrimitiveBuilder::<T::Arrow>::new();
+        self.each_run(|run| match run {
+            Cut::Values(values) => cells.append_slice(values),
+            Cut::Nulls(count) => cells.append_nulls(count),
+        });
+        Arc::new(cells.finish())
+    }
+}
+
+impl Cells for Nullable<bool> {
+    fn finish(self) -> ArrayRef {
+        let mut cells = BooleanBuilder::new();
+        self.each_run(|run| match run {
+            Cut::Values(values) => cells.append_slice(values),
+            Cut::Nulls(count) => cells.append_nulls(count),
+        });
+        Arc::new(cells.finish())
+    }
+}
 
 /// Quantities: the type, how its number is read, and how names of its columns end.
 macro_rules! quantities {
@@ -184,13 +260,13 @@ macro_rules! quantities {
         }
 
         impl Cell for Option<$type> {
-            type Cells = Int64Builder;
+            type Cells = Nullable<i64>;
             const KIND: Kind = Kind::Int;
             const NULLABLE: bool = true;
             const SUFFIX: &'static str = $suffix;
 
             fn push(self, column: &mut Self::Cells) {
-                column.append_option(finite(self.map($get)));
+                column.push(finite(self.map($get)));
             }
         }
     )*};
@@ -205,23 +281,23 @@ quantities! {
 
 /// Types that are kept as they are.
 macro_rules! plain {
-    ($($type:ty, $cells:ty, $kind:ident, $nullable:literal, $push:ident;)*) => {$(
+    ($($type:ty, $cells:ty, $kind:ident, $nullable:literal;)*) => {$(
         impl Cell for $type {
             type Cells = $cells;
             const KIND: Kind = Kind::$kind;
             const NULLABLE: bool = $nullable;
 
             fn push(self, column: &mut Self::Cells) {
-                column.$push(self);
+                column.push(self);
             }
         }
     )*};
 }
 plain! {
-    u32, Vec<u32>, Id, false, push;
-    Option<u32>, UInt32Builder, Id, true, append_option;
-    Option<f64>, Float64Builder, Real, true, append_option;
-    bool, BooleanBuilder, Flag, false, append_value;
+    u32, Vec<u32>, Id, false;
+    Option<u32>, Nullable<u32>, Id, true;
+    Option<f64>, Nullable<f64>, Real, true;
+    bool, Vec<bool>, Flag, false;
 }
 
 /// A name in a row: most are literals.

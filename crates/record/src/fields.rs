@@ -1,11 +1,10 @@
 //! The columns of `samples` that controllers declare, after those that every record has.
 
 use arrow_array::ArrayRef;
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder};
 use arrow_schema::Field as ArrowField;
 use paceline_units::{Field, Gain, Quantity, Value};
 
-use crate::column::{Cells, Column, Kind, field, finite};
+use crate::column::{Cells, Column, Kind, Nullable, field, saturate};
 use crate::info::FlowInfo;
 
 /// A column of a field. Controllers that call one quantity by one name share it; two quantities of
@@ -14,15 +13,28 @@ struct FieldColumn {
     of: Field,
     name: String,
     cells: FieldCells,
-    /// How many rows it has a cell for.
-    filled: usize,
 }
 
 enum FieldCells {
-    Int(Int64Builder),
-    Real(Float64Builder),
-    Flag(BooleanBuilder),
+    Int(Nullable<i64>),
+    Real(Nullable<f64>),
+    Flag(Nullable<bool>),
 }
+
+/// The number of a value as a row waits with it: a factor's are millionths, and a flag is 0 or 1.
+fn number(value: Value) -> u64 {
+    match value {
+        Value::Bytes(v) => v.get(),
+        Value::Rate(v) => v.bps(),
+        Value::Duration(v) => v.as_nanos(),
+        Value::Packets(v) | Value::Count(v) => v,
+        Value::Gain(v) => u64::from(v.millionths()),
+        Value::Flag(v) => u64::from(v),
+    }
+}
+
+/// In place of a number: there is none. So is what is infinite in its unit.
+const NONE: u64 = u64::MAX;
 
 /// The name of a field's column, unless it is taken: it ends in the unit.
 pub fn column_name(field: &Field) -> String {
@@ -60,56 +72,26 @@ impl FieldColumn {
             name.insert_str(0, "cc_");
         }
         let cells = match kind_of(&of) {
-            Kind::Real => FieldCells::Real(Float64Builder::new()),
-            Kind::Flag => FieldCells::Flag(BooleanBuilder::new()),
-            _ => FieldCells::Int(Int64Builder::new()),
+            Kind::Real => FieldCells::Real(Nullable::default()),
+            Kind::Flag => FieldCells::Flag(Nullable::default()),
+            _ => FieldCells::Int(Nullable::default()),
         };
-        Self {
-            of,
-            name,
-            cells,
-            filled: 0,
-        }
+        Self { of, name, cells }
     }
 
-    /// Nulls up to this row.
-    fn pad(&mut self, row: usize) {
-        let missing = row.saturating_sub(self.filled);
-        if missing > 0 {
-            match &mut self.cells {
-                FieldCells::Int(cells) => cells.append_nulls(missing),
-                FieldCells::Real(cells) => cells.append_nulls(missing),
-                FieldCells::Flag(cells) => cells.append_nulls(missing),
-            }
-            self.filled = row;
-        }
-    }
-
-    /// The cell of a row; what is infinite, or of another quantity than declared, is null.
-    fn push(&mut self, row: usize, value: Value) {
-        self.pad(row);
+    /// The cells of further rows.
+    fn extend(&mut self, numbers: impl Iterator<Item = u64>) {
+        let cells = numbers.map(|number| (number != NONE).then_some(number));
         match &mut self.cells {
-            FieldCells::Int(cells) => cells.append_option(match value {
-                Value::Bytes(v) => finite(Some(v.get())),
-                Value::Rate(v) => finite(Some(v.bps())),
-                Value::Duration(v) => finite(Some(v.as_nanos())),
-                Value::Packets(v) | Value::Count(v) => finite(Some(v)),
-                Value::Gain(_) | Value::Flag(_) => None,
+            FieldCells::Int(column) => cells.for_each(|cell| column.push(cell.map(saturate))),
+            FieldCells::Real(column) => cells.for_each(|cell| {
+                column.push(cell.map(|millionths| millionths as f64 / f64::from(Gain::SCALE)));
             }),
-            FieldCells::Real(cells) => cells.append_option(match value {
-                Value::Gain(v) => Some(f64::from(v.millionths()) / f64::from(Gain::SCALE)),
-                _ => None,
-            }),
-            FieldCells::Flag(cells) => cells.append_option(match value {
-                Value::Flag(v) => Some(v),
-                _ => None,
-            }),
+            FieldCells::Flag(column) => cells.for_each(|cell| column.push(cell.map(|n| n != 0))),
         }
-        self.filled += 1;
     }
 
-    fn finish(mut self, rows: usize) -> (ArrowField, ArrayRef) {
-        self.pad(rows);
+    fn finish(self) -> (ArrowField, ArrayRef) {
         let array = match self.cells {
             FieldCells::Int(cells) => Cells::finish(cells),
             FieldCells::Real(cells) => Cells::finish(cells),
@@ -119,14 +101,33 @@ impl FieldColumn {
     }
 }
 
+/// The fields of some flows' controllers, which are of one kind.
+#[derive(PartialEq)]
+struct Layout {
+    fields: Vec<Field>,
+    /// For each column, where in a row its number stands.
+    places: Vec<Option<usize>>,
+}
+
 /// The fields of all flows' controllers, as columns.
+///
+/// Rows come one by one, each with the fields of one controller, and columns are many: rows wait as plain
+/// numbers until there are enough of them to turn column by column.
 pub(crate) struct FieldColumns {
     columns: Vec<FieldColumn>,
-    /// For each flow, its number and the columns of its fields in their order.
-    flows: Vec<(u32, Box<[usize]>)>,
+    /// The first is that of a row without fields.
+    layouts: Vec<Layout>,
+    /// Each flow's number and layout.
+    flows: Vec<(u32, usize)>,
+    /// The layout of each row that waits, and the numbers of all of them.
+    rows: Vec<usize>,
+    numbers: Vec<u64>,
 }
 
 impl FieldColumns {
+    /// So many numbers wait at the most; they stay in the processor's cache.
+    const WAITING: usize = 4096;
+
     /// What they add to a row in memory, in bytes.
     pub(crate) fn row_bytes(&self) -> u64 {
         field_bytes(self.columns.iter().map(|column| &column.of))
@@ -134,57 +135,91 @@ impl FieldColumns {
 
     /// Columns for the fields that each of `flows` declares, in the order of the flows' starts.
     pub(crate) fn new(flows: &[FlowInfo], fields: &[Vec<Field>], fixed: &[Column]) -> Self {
-        let mut declared: Vec<_> = flows.iter().zip(fields).enumerate().collect();
-        declared.sort_by_key(|(_, (flow, _))| flow.start);
+        let mut layouts = vec![Layout {
+            fields: Vec::new(),
+            places: Vec::new(),
+        }];
         let mut columns: Vec<FieldColumn> = Vec::new();
-        let mut places: Vec<(u32, Box<[usize]>)> = flows
-            .iter()
-            .map(|flow| (flow.flow, Box::default()))
-            .collect();
-        for (position, (_, fields)) in declared {
-            let place = |of: &Field| {
-                columns.iter().position(|c| c.of == *of).unwrap_or_else(|| {
-                    let column = FieldColumn::new(*of, fixed, &columns);
-                    columns.push(column);
-                    columns.len() - 1
-                })
-            };
-            let own = fields.iter().map(place).collect();
-            if let Some((_, places)) = places.get_mut(position) {
-                *places = own;
+        let mut laid: Vec<(u32, usize)> = flows.iter().map(|flow| (flow.flow, 0)).collect();
+        let mut declared: Vec<_> = (0..).zip(flows).zip(fields).collect();
+        declared.sort_by_key(|((_, flow), _)| flow.start);
+        for ((position, _), fields) in declared {
+            let known = layouts.iter().position(|layout| layout.fields == *fields);
+            laid[position].1 = known.unwrap_or(layouts.len());
+            if known.is_some() {
+                continue;
             }
+            for of in fields {
+                if columns.iter().all(|column| column.of != *of) {
+                    columns.push(FieldColumn::new(*of, fixed, &columns));
+                }
+            }
+            layouts.push(Layout {
+                fields: fields.clone(),
+                places: Vec::new(),
+            });
+        }
+        for layout in &mut layouts {
+            let place = |column: &FieldColumn| layout.fields.iter().position(|f| *f == column.of);
+            layout.places = columns.iter().map(place).collect();
         }
         Self {
             columns,
-            flows: places,
+            layouts,
+            flows: laid,
+            rows: Vec::new(),
+            numbers: Vec::new(),
         }
     }
 
-    /// The values of a flow's fields in a row, in the order of their declaration.
+    /// The next row: the values of a flow's fields in the order of their declaration. What is left out at
+    /// the end is null, and so is what measures something else than declared.
     pub(crate) fn push(
         &mut self,
-        row: usize,
         flow: u32,
         visit: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
     ) {
         // Numbers are positions, unless an engine counts otherwise.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);
         let found = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
-        let Some((_, places)) = found else {
-            return;
-        };
-        let (columns, mut places) = (&mut self.columns, places.iter());
+        let number_of = found.map_or(0, |(_, layout)| *layout);
+        let layout = &self.layouts[number_of];
+        let numbers = &mut self.numbers;
+        let end = numbers.len() + layout.fields.len();
+        let mut fields = layout.fields.iter();
         visit(&mut |name, value| {
-            if let Some(column) = places.next().and_then(|place| columns.get_mut(*place)) {
-                debug_assert_eq!(column.of.name, name, "fields come as they are declared");
-                column.push(row, value);
+            if let Some(field) = fields.next() {
+                debug_assert_eq!(field.name, name, "fields come as they are declared");
+                let declared = value.quantity() == field.quantity;
+                numbers.push(if declared { number(value) } else { NONE });
             }
         });
+        numbers.resize(end, NONE);
+        self.rows.push(number_of);
+        if end >= Self::WAITING {
+            self.turn();
+        }
     }
 
-    pub(crate) fn finish(self, rows: usize) -> impl Iterator<Item = (ArrowField, ArrayRef)> {
-        let columns = self.columns.into_iter();
-        columns.map(move |column| column.finish(rows))
+    /// Turns the rows that wait into columns.
+    fn turn(&mut self) {
+        let (layouts, numbers) = (&self.layouts, &self.numbers);
+        for (nth, column) in self.columns.iter_mut().enumerate() {
+            let mut start = 0;
+            column.extend(self.rows.iter().map(|row| {
+                let layout = &layouts[*row];
+                let number = layout.places[nth].map_or(NONE, |place| numbers[start + place]);
+                start += layout.fields.len();
+                number
+            }));
+        }
+        self.rows.clear();
+        self.numbers.clear();
+    }
+
+    pub(crate) fn finish(mut self) -> impl Iterator<Item = (ArrowField, ArrayRef)> {
+        self.turn();
+        self.columns.into_iter().map(FieldColumn::finish)
     }
 }
 
@@ -211,16 +246,17 @@ mod tests {
         let flows = [flow_info(0, 500), flow_info(1, 0), flow_info(2, 0)];
         let fields = [vec![bytes, rtt], vec![rtt, packets], vec![]];
         let mut columns = FieldColumns::new(&flows, &fields, SampleRow::TABLE.columns);
-        columns.push(1, 0, |visit| {
+        columns.push(2, |_| {});
+        columns.push(0, |visit| {
             visit("w", Value::Bytes(Bytes::new(7)));
             visit("min_rtt", Value::Duration(Duration::MAX));
         });
-        columns.push(2, 2, |visit| visit("unknown", Value::Count(1)));
+        columns.push(2, |visit| visit("unknown", Value::Count(1)));
         // What it leaves out is null.
-        columns.push(3, 1, |visit| {
+        columns.push(1, |visit| {
             visit("min_rtt", Value::Duration(Duration::from_nanos(9)))
         });
-        let columns: Vec<_> = columns.finish(4).collect();
+        let columns: Vec<_> = columns.finish().collect();
         let names: Vec<_> = columns
             .iter()
             .map(|(field, _)| field.name().as_str())

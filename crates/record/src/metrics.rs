@@ -35,7 +35,7 @@ pub const METRICS: &[MetricSpec] = &[
         better: Better::Higher,
         formula: "payload that all receivers handed over in order / length of the window",
         window: WINDOW,
-        compute: |rows| rows.window.and_then(|w| rate(rows.total_goodput(w), w)),
+        compute: |rows| rate(rows.window_goodput()?, rows.window?),
     },
     Definition {
         name: "jain_ratio",
@@ -245,7 +245,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
             let window = rows.window?;
             ratio(
                 rows.goodput(flow, window) as f64,
-                rows.total_goodput(window) as f64,
+                rows.window_goodput()? as f64,
             )
         },
     },

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::builder::Int64Builder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Field as ArrowField;
 use paceline_units::{Bytes, Field, Instant, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::column::{Cells, Kind, Text, field, finite};
+use crate::column::{Cells, Kind, Nullable, Text, field, finite};
 use crate::fields::FieldColumns;
 use crate::info::{FlowInfo, RunInfo};
 use crate::memory::Held;
@@ -71,7 +70,7 @@ impl Recorder {
         row: SampleRow,
         visit: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
     ) {
-        self.fields.push(self.samples.rows(), row.flow, visit);
+        self.fields.push(row.flow, visit);
         self.samples.push(row);
     }
 
@@ -103,7 +102,6 @@ impl Recorder {
 
     /// The complete record. A flow without totals has no counters.
     pub fn finish(self, totals: &[FlowTotals]) -> Run {
-        let rows = self.samples.rows();
         let mut tables = vec![
             (
                 FlowRow::TABLE.name,
@@ -111,7 +109,7 @@ impl Recorder {
             ),
             (
                 SampleRow::TABLE.name,
-                self.samples.finish(self.fields.finish(rows)),
+                self.samples.finish(self.fields.finish()),
             ),
             (QueueRow::TABLE.name, self.queue.finish([])),
             (EventRow::TABLE.name, self.events.finish([])),
@@ -127,7 +125,7 @@ impl Recorder {
 fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> RecordBatch {
     let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
     let mut table = TableBuilder::<FlowRow>::new();
-    let mut counted: Vec<Int64Builder> = counters.iter().map(|_| Int64Builder::new()).collect();
+    let mut counted: Vec<Nullable<i64>> = counters.iter().map(|_| Nullable::default()).collect();
     for flow in flows {
         let totals = totals.get(&flow.flow);
         table.push(FlowRow {
@@ -143,10 +141,10 @@ fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -
         });
         for (number, cells) in counted.iter_mut().enumerate() {
             let count = totals.and_then(|totals| *totals.counters.get(number)?);
-            cells.append_option(finite(count));
+            cells.push(finite(count));
         }
     }
-    let column = |(name, cells): (&&str, Int64Builder)| -> (ArrowField, ArrayRef) {
+    let column = |(name, cells): (&&str, Nullable<i64>)| -> (ArrowField, ArrayRef) {
         (field(name, Kind::Int, true), Cells::finish(cells))
     };
     table.finish(counters.iter().zip(counted).map(column))

@@ -51,8 +51,9 @@ pub struct Series<'a> {
     interval: i64,
     pub(crate) flows: Vec<FlowSeries>,
     links: Vec<LinkSeries>,
-    /// From the first flow's start to the last flow's end.
+    /// From the first flow's start to the last flow's end, and what was handed over in it.
     pub(crate) window: Option<Span>,
+    goodput: OnceCell<u64>,
     times: &'a [i64],
     goodputs: &'a [i64],
     rtts: &'a Int64Array,
@@ -103,6 +104,7 @@ impl<'a> Series<'a> {
             interval: saturate(info.sample_interval.as_nanos()).max(1),
             links,
             window: from.zip(to).and_then(|(from, to)| Span::new(from, to)),
+            goodput: OnceCell::new(),
             flows: of_flows,
             times: samples.values("t_ns")?,
             goodputs,
@@ -140,6 +142,12 @@ impl<'a> Series<'a> {
         self.flows
             .iter()
             .fold(0, |sum, flow| self.goodput(flow, span).saturating_add(sum))
+    }
+
+    /// The same in the window, of which the share of every flow is a part.
+    pub(crate) fn window_goodput(&self) -> Option<u64> {
+        let window = self.window?;
+        Some(*self.goodput.get_or_init(|| self.total_goodput(window)))
     }
 
     /// The latest RTTs in a flow's rows while it is active, in rising order.
