@@ -273,10 +273,16 @@ impl<P: Packet + Clone> Link<P> {
             if let Some(packet) = self.late.take(next) {
                 return Some(self.deliver(packet));
             }
-            self.advance(now);
+            if self.discipline.is_some() {
+                self.advance(now);
+            }
             let entry = self.entries.pop_front()?;
-            self.departed -= 1;
             let size = entry.packet.size();
+            // What arrives has departed, known or not.
+            match self.departed.checked_sub(1) {
+                Some(departed) => self.departed = departed,
+                None => self.backlog -= u64::from(size),
+            }
             if entry.lost {
                 self.counters.held.remove(size);
                 self.counters.dropped_random.add(size);

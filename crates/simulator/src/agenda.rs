@@ -52,9 +52,10 @@ impl Agenda {
 
 /// A tournament tree: a change costs one path to the root, nothing is allocated.
 struct Tree {
-    /// `nodes[leaves + source]` is when the source is due; a node above is the earlier of the
-    /// two below it; 1 is the root. Each holds the time, so that a match looks at two neighbours.
-    nodes: Vec<Due>,
+    /// Node `leaves + source` is when the source is due, and a node above is the earlier of the two below
+    /// it; 1 is the root. Neighbours stand together, node `n` at `pairs[n / 2][n % 2]`, so that a match
+    /// looks at one place.
+    pairs: Vec<[Due; 2]>,
     leaves: usize,
 }
 
@@ -64,6 +65,11 @@ struct Due {
     source: u32,
 }
 
+fn earlier(pair: [Due; 2]) -> Due {
+    let [left, right] = pair;
+    if right.time < left.time { right } else { left }
+}
+
 impl Tree {
     fn new(sources: usize) -> Self {
         let leaves = sources.next_power_of_two().max(2);
@@ -71,40 +77,41 @@ impl Tree {
             time: Instant::MAX,
             source,
         };
-        let mut nodes = vec![never(0); 2 * leaves];
-        for (source, node) in (0..).zip(&mut nodes[leaves..]) {
-            *node = never(source);
+        let mut pairs = vec![[never(0); 2]; leaves];
+        for (source, pair) in (0..).step_by(2).zip(&mut pairs[leaves / 2..]) {
+            *pair = [never(source), never(source + 1)];
         }
         for node in (1..leaves).rev() {
-            nodes[node] = nodes[2 * node];
+            pairs[node / 2][node % 2] = earlier(pairs[node]);
         }
-        Self { nodes, leaves }
+        Self { pairs, leaves }
     }
 
     fn due(&self, source: usize) -> Instant {
-        self.nodes[self.leaves + source].time
+        let node = self.leaves + source;
+        self.pairs[node / 2][node % 2].time
     }
 
     fn set(&mut self, source: usize, time: Instant) {
         let mut node = self.leaves + source;
-        if self.nodes[node].time == time {
-            return;
-        }
-        self.nodes[node].time = time;
-        while node > 1 {
-            node /= 2;
-            let (left, right) = (self.nodes[2 * node], self.nodes[2 * node + 1]);
-            let earlier = if right.time < left.time { right } else { left };
+        let mut due = Due {
+            time,
+            source: source as u32,
+        };
+        while node > 0 {
+            let pair = &mut self.pairs[node / 2];
             // A node that is as it was sees no change above it.
-            if self.nodes[node] == earlier {
-                break;
+            if pair[node % 2] == due {
+                return;
             }
-            self.nodes[node] = earlier;
+            pair[node % 2] = due;
+            due = earlier(*pair);
+            node /= 2;
         }
     }
 
     fn first(&self) -> Due {
-        self.nodes[1]
+        self.pairs[0][1]
     }
 }
 

@@ -239,8 +239,13 @@ impl<'s> World<'s> {
         let flow = &mut self.flows[index];
         self.journal.delivered(self.now, flow.id, segment);
         let reply = flow.take(self.now, segment, nic);
-        let timer = flow.receiver.next_timer().unwrap_or(Instant::MAX);
-        self.agenda.set(self.sources.receiver(index), timer);
+        // As a sender's, a timer that moved later, or was stopped, stays until it fires.
+        if let Some(timer) = flow.receiver.next_timer() {
+            let source = self.sources.receiver(index);
+            if timer < self.agenda.due(source) {
+                self.agenda.set(source, timer);
+            }
+        }
         reply
     }
 
