@@ -167,6 +167,19 @@ impl Delivery {
         }
     }
 
+    /// The same for packets that were sent one after another, and none after the last of them was
+    /// delivered before: `earlier` bytes, then `newest`.
+    pub fn on_delivered_in_order(
+        &mut self,
+        now: Instant,
+        earlier: Bytes,
+        newest: &PacketState,
+        id: u64,
+    ) {
+        self.delivered += earlier;
+        self.on_delivered(now, newest, id, false);
+    }
+
     /// Without SACK: a duplicate acknowledgment tells of `bytes` that have arrived, nobody knows
     /// which (4.1.3.5.1). They count; a sample they give none.
     pub fn on_duplicate(&mut self, now: Instant, bytes: Bytes) {

@@ -133,6 +133,15 @@ impl Marks {
         }
     }
 
+    /// Whether [`Self::on_ack`] would find no mark, and change nothing.
+    pub(crate) fn tells_none(&self, ack: &Acknowledgment) -> bool {
+        match self.feedback {
+            EcnFeedback::Classic | EcnFeedback::Dctcp => !ack.ece,
+            EcnFeedback::Accurate => ack.ce_bytes <= self.bytes,
+            EcnFeedback::Ace => false,
+        }
+    }
+
     /// What the controller is told of `bytes` that are marked: none where they are not counted.
     pub(crate) fn counted(&self, bytes: u64) -> Option<Bytes> {
         (self.feedback != EcnFeedback::Classic).then_some(Bytes::new(bytes))

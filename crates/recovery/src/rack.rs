@@ -5,6 +5,8 @@
 
 use paceline_units::{Duration, Instant};
 
+use crate::scoreboard::Outstanding;
+
 /// The RFC's `RACK.` state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
@@ -32,6 +34,17 @@ pub(crate) struct Delivered {
     pub end: u64,
     /// Whether its data had been sent more than once.
     pub retransmitted: bool,
+}
+
+impl Delivered {
+    pub(crate) fn of(segment: &Outstanding) -> Self {
+        Self {
+            number: segment.number,
+            sent: segment.packet.send_time,
+            end: segment.end(),
+            retransmitted: segment.retransmitted,
+        }
+    }
 }
 
 impl Default for Rack {

@@ -56,6 +56,15 @@ pub(crate) struct LostTransmission {
     pub number: u64,
 }
 
+/// Segments acknowledged in order that were sent once each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Run {
+    /// When the first was sent.
+    pub earliest: Instant,
+    pub last: Outstanding,
+    pub bytes: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     segments: VecDeque<Outstanding>,
@@ -71,6 +80,8 @@ pub(crate) struct Scoreboard {
     /// Indices of the segments that wait to be sent again, with stale ones among them.
     waiting: BinaryHeap<Reverse<u64>>,
     in_flight: u64,
+    /// Segments sent more than once.
+    resent_count: u64,
     sacked_count: u64,
     sacked_bytes: u64,
     lost_count: u64,
@@ -177,11 +188,12 @@ impl Scoreboard {
         let was_out = std::mem::replace(&mut segment.out, true);
         segment.number = number;
         segment.packet = packet;
-        segment.retransmitted = true;
+        let again = std::mem::replace(&mut segment.retransmitted, true);
         let seq = segment.seq;
         if !was_out {
             self.in_flight += u64::from(packet.size);
         }
+        self.resent_count += u64::from(!again);
         self.drop_stale_waiting();
         Some(seq)
     }
@@ -206,6 +218,7 @@ impl Scoreboard {
         let index = self.first;
         self.first += 1;
         self.una = segment.end();
+        self.resent_count -= u64::from(segment.retransmitted);
         if segment.sacked {
             self.sacked_count -= 1;
             self.sacked_bytes -= segment.len();
@@ -213,6 +226,36 @@ impl Scoreboard {
             self.leave(&segment);
         }
         Some((index, segment))
+    }
+
+    /// Whether every segment was sent once and is in flight.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.sacked_count == 0 && self.lost_count == 0 && self.resent_count == 0
+    }
+
+    /// Takes out the segments that `ack` covers, if it covers one, while all are [undisturbed
+    /// ](Self::is_undisturbed).
+    pub(crate) fn pop_run(&mut self, ack: u64) -> Option<Run> {
+        let earliest = self.segments.front()?.packet.send_time;
+        let prior_una = self.una;
+        let mut last = None;
+        while self.segments.front().is_some_and(|s| s.end() <= ack) {
+            last = self.segments.pop_front();
+            self.first += 1;
+        }
+        let last = last?;
+        self.una = last.end();
+        let bytes = self.una - prior_una;
+        self.in_flight -= bytes;
+        let covered = |(index, _): &(u64, u64)| *index < self.first;
+        while self.order.front().is_some_and(covered) {
+            self.order.pop_front();
+        }
+        Some(Run {
+            earliest,
+            last,
+            bytes,
+        })
     }
 
     /// A segment leaves the pipe because it was delivered.
@@ -396,10 +439,9 @@ impl Scoreboard {
         self.next_number
     }
 
-    /// How many segments have been sent more than once. Visits all.
-    pub(crate) fn retransmitted_count(&self) -> u64 {
-        let again = self.segments.iter().filter(|segment| segment.retransmitted);
-        again.count() as u64
+    /// How many segments have been sent more than once.
+    pub(crate) fn resent_count(&self) -> u64 {
+        self.resent_count
     }
 
     /// Whether the first segment outstanding was last sent after `time`.
@@ -494,6 +536,10 @@ impl Scoreboard {
             (
                 "nowhere",
                 sum(|s| !s.out && !s.sacked && !s.lost, |_| 1) == 0,
+            ),
+            (
+                "resent_count",
+                self.resent_count == sum(|s| s.retransmitted, |_| 1),
             ),
             (
                 "sacked_count",

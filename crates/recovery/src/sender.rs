@@ -5,7 +5,7 @@ mod acknowledge;
 mod detect;
 mod recovery;
 
-use paceline_congestion::{CaState, Controller, Delivery, RateSample, Sent, window_rate};
+use paceline_congestion::{CaState, Controller, Delivery, Outputs, RateSample, Sent, window_rate};
 use paceline_units::{Bytes, Duration, Instant};
 
 use crate::ecn::Marks;
@@ -28,6 +28,8 @@ use crate::{Block, Recovery, SackBlocks, Segment, SenderConfig, SenderStats};
 pub struct Sender<C> {
     config: SenderConfig,
     controller: C,
+    /// What the controller decided last.
+    outputs: Outputs,
     delivery: Delivery,
     sample: RateSample,
     stats: SenderStats,
@@ -111,10 +113,12 @@ impl<C: Controller> Sender<C> {
             mss: config.mss.max(1),
             ..config
         };
-        let delivery = Delivery::new(controller.pacer_below());
+        let outputs = controller.outputs();
+        let delivery = Delivery::new(outputs.pacer_below);
         let mut sender = Self {
             config,
             controller,
+            outputs,
             delivery,
             sample: RateSample::default(),
             stats: SenderStats::default(),
@@ -152,6 +156,12 @@ impl<C: Controller> Sender<C> {
             sender.delivery.on_rtt(rtt);
         }
         sender
+    }
+
+    /// Tells the controller of an event, and takes what it decides.
+    fn tell(&mut self, event: impl FnOnce(&mut C)) {
+        event(&mut self.controller);
+        self.outputs = self.controller.outputs();
     }
 
     // ---- the application's side
@@ -194,8 +204,9 @@ impl<C: Controller> Sender<C> {
     /// outstanding keeps its size, also when it is sent again: on a path that has become narrower
     /// the network layer fragments it.
     pub fn set_mss(&mut self, mss: u32) {
-        self.config.mss = mss.max(1);
-        self.controller.on_mss(self.config.mss);
+        let mss = mss.max(1);
+        self.config.mss = mss;
+        self.tell(|controller| controller.on_mss(mss));
     }
 
     // ---- sending
@@ -305,10 +316,9 @@ impl<C: Controller> Sender<C> {
     }
 
     fn window(&self) -> u64 {
-        let cwnd = self.controller.cwnd().get();
         match &self.prr {
             Some(prr) => prr.window(self.board.in_flight()),
-            None => cwnd,
+            None => self.outputs.cwnd.get(),
         }
     }
 
@@ -333,19 +343,16 @@ impl<C: Controller> Sender<C> {
     }
 
     fn quantum(&self) -> Bytes {
-        self.config
-            .max_burst
-            .unwrap_or_else(|| self.controller.send_quantum())
+        self.config.max_burst.unwrap_or(self.outputs.send_quantum)
     }
 
     /// Whether the new segment that has just gone carries PSH: nothing is written behind it, or it ends a burst.
     fn pushes(&mut self, now: Instant) -> bool {
-        let burst = match (self.controller.pacing_rate(), self.rtt.srtt()) {
+        let burst = match (self.outputs.pacing_rate, self.rtt.srtt()) {
             (None, Some(srtt)) => {
-                let ssthresh = self.controller.ssthresh().unwrap_or(Bytes::INFINITE);
+                let ssthresh = self.outputs.ssthresh.unwrap_or(Bytes::INFINITE);
                 let in_flight = Bytes::new(self.board.in_flight());
-                window_rate(self.controller.cwnd(), ssthresh, in_flight, srtt)
-                    .volume_in(push::BURST)
+                window_rate(self.outputs.cwnd, ssthresh, in_flight, srtt).volume_in(push::BURST)
             }
             (None, None) => Bytes::INFINITE,
             (Some(_), _) => self.quantum(),
@@ -363,7 +370,7 @@ impl<C: Controller> Sender<C> {
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
         if self.board.is_empty() && self.sent_at.is_some_and(|sent| sent + self.rtt.rto() < now) {
-            self.controller.on_idle_restart(now);
+            self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
         // The controller hears of it before it counts.
@@ -373,6 +380,11 @@ impl<C: Controller> Sender<C> {
             in_flight,
             app_limited: self.delivery.is_app_limited(),
         });
+        // What it decides changes by a send only if nothing was in flight.
+        if in_flight == Bytes::ZERO {
+            self.outputs = self.controller.outputs();
+        }
+        debug_assert_eq!(self.outputs, self.controller.outputs());
         let probed = if probe { self.probed(next) } else { None };
         let packet = self.delivery.on_send(now, len, in_flight);
         let mut first = false;
@@ -405,7 +417,7 @@ impl<C: Controller> Sender<C> {
         if let Some(prr) = &mut self.prr {
             prr.on_send(len);
         }
-        self.pacer.on_send(now, len, self.controller.pacing_rate());
+        self.pacer.on_send(now, len, self.outputs.pacing_rate);
         let (una, nxt) = (self.board.una(), self.board.nxt());
         self.usage.on_send(
             una,
@@ -430,7 +442,7 @@ impl<C: Controller> Sender<C> {
             seq,
             len,
             push,
-            ecn: self.marks.codepoint(self.controller.ecn(), retransmission),
+            ecn: self.marks.codepoint(self.outputs.ecn, retransmission),
             cwr: !retransmission && self.marks.take_cwr(),
             sent: now,
             retransmission,
@@ -504,9 +516,9 @@ impl<C: Controller> Sender<C> {
         &self.controller
     }
 
-    /// The controller, to change it.
-    pub fn controller_mut(&mut self) -> &mut C {
-        &mut self.controller
+    /// What the controller decided last.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// The delivery-rate sampler.
@@ -522,6 +534,53 @@ impl<C: Controller> Sender<C> {
     /// Whether the connection is application-limited now.
     pub fn app_limited(&self) -> bool {
         self.delivery.is_app_limited()
+    }
+
+    /// All but the controller, as text.
+    #[cfg(test)]
+    pub(crate) fn state(&self) -> String {
+        let Self {
+            config: _,
+            controller: _,
+            outputs,
+            delivery,
+            sample,
+            stats,
+            board,
+            rtt,
+            rack,
+            sack,
+            newreno,
+            tlp,
+            undo,
+            frto,
+            pacer,
+            bursts,
+            usage,
+            prr,
+            state,
+            recovery_point,
+            reduced_at,
+            is_again,
+            sent_at,
+            repeated,
+            urgent,
+            written,
+            unlimited,
+            closed,
+            window_end,
+            marks,
+            rto,
+            reorder,
+            fresh,
+            known,
+        } = self;
+        format!(
+            "{outputs:?} {delivery:?} {sample:?} {stats:?} {board:?} {rtt:?} {rack:?} {sack:?} {newreno:?} \
+             {tlp:?} {undo:?} {frto:?} {pacer:?} {bursts:?} {usage:?} {prr:?} {state:?} {recovery_point} \
+             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {written} {unlimited} {closed} \
+             {window_end} {marks:?} {rto:?} {reorder:?} {fresh:?} {known:?}"
+        )
     }
 
     /// Every incremental counter against a slow recount.

@@ -71,6 +71,11 @@ impl Tlp {
         self.deadline = None;
     }
 
+    /// Whether a probe is outstanding.
+    pub(crate) fn is_probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
     pub(crate) fn on_rtt(&mut self) {
         self.measured = true;
     }

@@ -134,12 +134,15 @@ impl Sender {
         if self.in_flight == Bytes::ZERO && now.since(self.last_sent) > self.pto() {
             self.controller.on_idle_restart(now);
         }
+        let before = self.controller.outputs();
         self.controller.on_send(&Sent {
             now,
             size: self.mss,
             in_flight: self.in_flight,
             app_limited: self.delivery.is_app_limited(),
         });
+        // A transport asks again only where the pipe was empty.
+        assert!(self.in_flight == Bytes::ZERO || before == self.controller.outputs());
         let token = self.delivery.on_send(now, self.mss, self.in_flight);
         self.outstanding.insert(self.next, token);
         self.in_flight += self.size();

@@ -1,7 +1,7 @@
 //! Processing an acknowledgment.
 
 use paceline_congestion::{Ack, CaState, Controller};
-use paceline_units::{Bytes, Instant};
+use paceline_units::{Bytes, Duration, Instant};
 
 use super::detect::Signs;
 use super::{Sender, Urgent};
@@ -81,23 +81,50 @@ impl Progress {
     }
 }
 
+/// How things stood before an acknowledgment.
+struct Before {
+    in_flight: Bytes,
+    cwnd_limited: bool,
+    una: u64,
+    window_end: u64,
+    /// It acknowledges less than is acknowledged.
+    old: bool,
+}
+
+/// What an acknowledgment has brought, for the controller and the timers.
+struct News {
+    delivered: u64,
+    lost: u64,
+    marked: u64,
+    rtt: Option<Duration>,
+    network_rtt: Option<Duration>,
+    receiver_delay: Option<Duration>,
+    advanced: bool,
+    /// The retransmission timer starts again.
+    restarts: bool,
+}
+
 impl<C: Controller> Sender<C> {
     /// An acknowledgment arrived. One of data never sent is ignored.
     pub fn on_ack(&mut self, now: Instant, ack: &Acknowledgment) {
+        self.process(now, ack, self.is_plain(ack));
+    }
+
+    /// The same, by the short way where it is open. Both lead to the same.
+    pub(crate) fn process(&mut self, now: Instant, ack: &Acknowledgment, is_plain: bool) {
         if ack.ack > self.board.nxt() {
             return;
         }
         // Before anything leaves the pipe (draft 4.1.2.4; and the window's use).
         self.check_app_limited();
-        let cwnd_limited = self.cwnd_limited();
-        let prior_in_flight = Bytes::new(self.board.in_flight());
-        let prior_una = self.board.una();
-        let prior_sacked = self.board.sacked_bytes();
-        let prior_told = prior_sacked + self.board.duplicates();
-        let prior_end = self.window_end;
-        let outstanding = !self.board.is_empty();
-        let old = ack.ack < prior_una;
-        if !old {
+        let before = Before {
+            in_flight: Bytes::new(self.board.in_flight()),
+            cwnd_limited: self.cwnd_limited(),
+            una: self.board.una(),
+            window_end: self.window_end,
+            old: ack.ack < self.board.una(),
+        };
+        if !before.old {
             let end = ack.ack.saturating_add(ack.window);
             self.window_end = if self.window_end == u64::MAX {
                 end
@@ -105,6 +132,83 @@ impl<C: Controller> Sender<C> {
                 self.window_end.max(end)
             };
         }
+        let plain = if is_plain {
+            self.take_plain(now, ack)
+        } else {
+            None
+        };
+        let news = match plain {
+            Some(news) => news,
+            None => self.take_any(now, ack, &before),
+        };
+        if !before.old || news.delivered > 0 {
+            self.tell_ack(now, ack, &before, &news);
+        }
+        // Timers (RFC 6298 5.2, 5.3; RFC 8985 7.2).
+        if self.board.is_empty() {
+            self.rto = None;
+        } else if news.restarts {
+            self.rto = Some(self.rtt.expiry(now));
+        }
+        if !self.can_probe() {
+            self.tlp.disarm();
+        } else if news.advanced {
+            self.arm_probe(now);
+        }
+    }
+
+    /// Whether nothing but an advance can come of an acknowledgment, so that it may go the short way.
+    pub(crate) fn is_plain(&self, ack: &Acknowledgment) -> bool {
+        // Every segment is in flight, was sent once, and none was delivered out of order.
+        let in_order = self.state == CaState::Open
+            && self.board.is_undisturbed()
+            && self.rack.fack() <= self.board.una();
+        // Nothing waits for its outcome, and RACK doubts no segment.
+        let settled = !self.tlp.is_probing() && self.reorder.is_none();
+        let tells_no_more = ack.blocks.is_empty() && self.marks.tells_none(ack);
+        in_order && settled && tells_no_more && self.config.recovery.has_rack() && !self.config.ets
+    }
+
+    /// The short way of an acknowledgment that [is plain](Self::is_plain); none if it advances by no
+    /// whole segment. Of what [`Self::take_any`] does, the rest has nothing to do.
+    #[inline]
+    fn take_plain(&mut self, now: Instant, ack: &Acknowledgment) -> Option<News> {
+        let run = self.board.pop_run(ack.ack)?;
+        let (una, nxt) = (self.board.una(), self.board.nxt());
+        let earlier = Bytes::new(run.bytes - run.last.len());
+        let number = run.last.number;
+        self.delivery
+            .on_delivered_in_order(now, earlier, &run.last.packet, number);
+        let (fack, min_rtt) = (self.rack.fack(), self.rtt.min());
+        let delivered = Delivered::of(&run.last);
+        self.rack
+            .on_delivered(now, &delivered, fack, Some(ack.ts_echo), min_rtt);
+        let rtt = self.measure(
+            now - ack.stack,
+            SendTimes {
+                earliest: run.earliest,
+                latest: run.last.packet.send_time,
+            },
+        );
+        self.rack.on_ack(una, nxt, false, false);
+        Some(News {
+            delivered: run.bytes,
+            lost: 0,
+            marked: 0,
+            rtt: Some(rtt),
+            network_rtt: Some(rtt),
+            receiver_delay: None,
+            advanced: true,
+            restarts: true,
+        })
+    }
+
+    /// What any acknowledgment brings.
+    fn take_any(&mut self, now: Instant, ack: &Acknowledgment, before: &Before) -> News {
+        let prior_una = before.una;
+        let prior_sacked = self.board.sacked_bytes();
+        let prior_told = prior_sacked + self.board.duplicates();
+        let outstanding = !self.board.is_empty();
 
         let none = SackBlocks::default();
         let blocks = if self.config.recovery.has_sack() {
@@ -137,12 +241,7 @@ impl<C: Controller> Sender<C> {
 
         let arrival = now - ack.stack;
         let measured = progress.measured();
-        let rtt = measured.map(|times| arrival.since(times.latest));
-        if let (Some(times), Some(rtt)) = (measured, rtt) {
-            self.rtt.on_sample(arrival.since(times.earliest), rtt);
-            self.delivery.on_rtt(rtt);
-            self.tlp.on_rtt();
-        }
+        let rtt = measured.map(|times| self.measure(arrival, times));
 
         let plain = !una_advanced && ack.ack == prior_una && blocks.is_empty();
         let spurious = self.judge_timeout(&progress, una_advanced, plain);
@@ -168,7 +267,7 @@ impl<C: Controller> Sender<C> {
         let signs = Signs {
             advanced: self.board.una() - prior_una,
             sacks: progress.sacked,
-            duplicate: plain && outstanding && self.window_end == prior_end,
+            duplicate: plain && outstanding && self.window_end == before.window_end,
             exiting,
         };
         let ending = self.recovering() && self.board.una() >= self.recovery_point;
@@ -194,9 +293,11 @@ impl<C: Controller> Sender<C> {
             // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once. It is
             // proven: what a late duplicate would undo is no longer there.
             self.undo.end();
-            self.controller
-                .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
-            self.controller.on_recovery_exit(now);
+            let in_flight = Bytes::new(self.board.in_flight());
+            self.tell(|controller| {
+                controller.on_recovery_enter(now, in_flight);
+                controller.on_recovery_exit(now);
+            });
         }
         if !self.recovering() {
             let disorder = self.board.sacked_count() > 0 || self.newreno.is_disordered();
@@ -207,11 +308,10 @@ impl<C: Controller> Sender<C> {
             };
         }
 
-        let in_flight = Bytes::new(self.board.in_flight());
         if let Some(prr) = &mut self.prr {
             let safe = una_advanced && lost == 0;
             // A spurious retransmission has left the network as well (Linux's `tcp_dsack_seen`).
-            prr.on_ack(progress.bytes + repeated, in_flight.get(), safe);
+            prr.on_ack(progress.bytes + repeated, self.board.in_flight(), safe);
         }
         let (network_rtt, receiver_delay) = if self.config.ets {
             // The echo belongs to this acknowledgment if that advances (RFC 7323 4.1).
@@ -221,51 +321,64 @@ impl<C: Controller> Sender<C> {
         } else {
             (rtt, None)
         };
-        if !old || progress.bytes > 0 {
-            self.sample = self.delivery.sample();
-            self.controller.on_ack(&Ack {
-                now,
-                sample: self.sample,
-                newly_acked: Bytes::new(progress.bytes),
-                newly_lost: Bytes::new(lost),
-                newly_marked: self.marks.counted(progress.marked),
-                prior_in_flight,
-                in_flight,
-                delivered: self.delivery.delivered(),
-                lost: self.delivery.lost(),
-                sent: self.delivery.sent(),
-                rtt,
-                srtt: self.rtt.srtt().unwrap_or_default(),
-                min_rtt: self.rtt.min().unwrap_or_default(),
-                cwnd_limited,
-                ca_state: self.state,
-                una_advanced,
-                delayed: ack.delayed,
-                one_way_delay: una_advanced.then(|| (ack.sent - ack.delay).since(ack.ts_echo)),
-                network_rtt,
-                receiver_delay,
-                ece: ack.ece,
-            });
-            if self.controller.marks_app_limited() {
-                self.delivery.mark_app_limited(in_flight);
-            }
-        }
-
-        // Timers (RFC 6298 5.2, 5.3; RFC 6582 section 4; RFC 8985 7.2).
+        // RFC 6582 section 4.
         let impatient =
             self.config.recovery == Recovery::NewReno && self.state == CaState::Recovery;
         // As Linux does, what is SACKed and was sent before the first segment last was starts it again.
         let older = progress.sacked_times.filter(|_| !una_advanced);
         let older = older.is_some_and(|times| self.board.first_sent_after(times.earliest));
-        if self.board.is_empty() {
-            self.rto = None;
-        } else if undone || older || (una_advanced && !impatient) {
-            self.rto = Some(self.rtt.expiry(now));
+        News {
+            delivered: progress.bytes,
+            lost,
+            marked: progress.marked,
+            rtt,
+            network_rtt,
+            receiver_delay,
+            advanced: una_advanced,
+            restarts: undone || older || (una_advanced && !impatient),
         }
-        if !self.can_probe() {
-            self.tlp.disarm();
-        } else if una_advanced {
-            self.arm_probe(now);
+    }
+
+    /// An RTT sample of what was sent at these times.
+    fn measure(&mut self, arrival: Instant, times: SendTimes) -> Duration {
+        let rtt = arrival.since(times.latest);
+        self.rtt.on_sample(arrival.since(times.earliest), rtt);
+        self.delivery.on_rtt(rtt);
+        self.tlp.on_rtt();
+        rtt
+    }
+
+    fn tell_ack(&mut self, now: Instant, ack: &Acknowledgment, before: &Before, news: &News) {
+        let in_flight = Bytes::new(self.board.in_flight());
+        self.sample = self.delivery.sample();
+        let told = Ack {
+            now,
+            sample: self.sample,
+            newly_acked: Bytes::new(news.delivered),
+            newly_lost: Bytes::new(news.lost),
+            newly_marked: self.marks.counted(news.marked),
+            prior_in_flight: before.in_flight,
+            in_flight,
+            delivered: self.delivery.delivered(),
+            lost: self.delivery.lost(),
+            sent: self.delivery.sent(),
+            rtt: news.rtt,
+            srtt: self.rtt.srtt().unwrap_or_default(),
+            min_rtt: self.rtt.min().unwrap_or_default(),
+            cwnd_limited: before.cwnd_limited,
+            ca_state: self.state,
+            una_advanced: news.advanced,
+            delayed: ack.delayed,
+            one_way_delay: news
+                .advanced
+                .then(|| (ack.sent - ack.delay).since(ack.ts_echo)),
+            network_rtt: news.network_rtt,
+            receiver_delay: news.receiver_delay,
+            ece: ack.ece,
+        };
+        self.tell(|controller| controller.on_ack(&told));
+        if self.outputs.marks_app_limited {
+            self.delivery.mark_app_limited(in_flight);
         }
     }
 
@@ -356,12 +469,7 @@ impl<C: Controller> Sender<C> {
             .on_delivered(now, &segment.packet, segment.number, marked);
         self.rack.on_delivered(
             now,
-            &Delivered {
-                number: segment.number,
-                sent,
-                end: segment.end(),
-                retransmitted: segment.retransmitted,
-            },
+            &Delivered::of(segment),
             progress.fack,
             echo,
             self.rtt.min(),
@@ -429,7 +537,8 @@ impl<C: Controller> Sender<C> {
         self.stats.undo_count += 1;
         self.stats.f_rto_count += u64::from(!shown);
         self.undo.end();
-        self.controller.on_spurious(now, self.delivery.delivered());
+        let delivered = self.delivery.delivered();
+        self.tell(|controller| controller.on_spurious(now, delivered));
         self.stats.spurious_packets += self.board.exonerate();
         self.sack.forget();
         self.urgent = Urgent::Nothing;

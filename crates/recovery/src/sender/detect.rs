@@ -72,11 +72,11 @@ impl<C: Controller> Sender<C> {
         if again
             && self.config.recovery == Recovery::Rack
             && self.state == CaState::Recovery
-            && self.controller.recovery_window() == RecoveryWindow::Prr
+            && self.outputs.recovery_window == RecoveryWindow::Prr
         {
             self.reduced_at = self.board.next_number();
-            self.controller
-                .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
+            let in_flight = Bytes::new(self.board.in_flight());
+            self.tell(|controller| controller.on_recovery_enter(now, in_flight));
         }
     }
 
@@ -184,7 +184,7 @@ impl<C: Controller> Sender<C> {
     fn count_lost(&mut self, now: Instant, lost: &LostTransmission) -> u64 {
         self.delivery.on_lost(&lost.packet);
         self.stats.lost_packets += 1;
-        self.controller.on_loss(&Lost {
+        let loss = Lost {
             now,
             packet: lost.packet,
             lost: self.delivery.lost(),
@@ -192,7 +192,8 @@ impl<C: Controller> Sender<C> {
             in_flight: Bytes::new(self.board.in_flight()),
             starts_range: lost.starts_range,
             retransmission: lost.retransmission,
-        });
+        };
+        self.tell(|controller| controller.on_loss(&loss));
         u64::from(lost.packet.size)
     }
 }

@@ -33,20 +33,19 @@ impl<C: Controller> Sender<C> {
         self.recovery_point = self.board.nxt();
         self.frto.end();
         if !again {
-            self.undo
-                .begin(self.board.una(), self.board.retransmitted_count());
+            self.undo.begin(self.board.una(), self.board.resent_count());
         }
         self.tlp.reset();
         self.stats.recovery_count += 1;
-        self.controller
-            .on_recovery_enter(now, Bytes::new(self.board.in_flight()));
+        let in_flight = Bytes::new(self.board.in_flight());
+        self.tell(|controller| controller.on_recovery_enter(now, in_flight));
         self.reduced_at = self.board.next_number();
         self.sack.enter(self.board.first_index());
         self.newreno.enter(self.board.nxt());
-        let transports = self.controller.recovery_window() == RecoveryWindow::Prr;
+        let transports = self.outputs.recovery_window == RecoveryWindow::Prr;
         match Bound::of(self.config.recovery) {
             Some(bound) if transports => {
-                let ssthresh = self.controller.cwnd().get();
+                let ssthresh = self.outputs.cwnd.get();
                 self.prr = Some(Prr::new(bound, ssthresh, recover_fs, self.config.mss));
             }
             Some(_) => {}
@@ -66,7 +65,7 @@ impl<C: Controller> Sender<C> {
         self.newreno.reset();
         self.board.forget_duplicates();
         self.sack.forget();
-        self.controller.on_recovery_exit(now);
+        self.tell(|controller| controller.on_recovery_exit(now));
     }
 
     // ---- timers
@@ -112,8 +111,7 @@ impl<C: Controller> Sender<C> {
         // nothing of the loss that began it.
         self.frto.begin(self.config.f_rto && !self.recovering());
         if !self.recovering() {
-            self.undo
-                .begin(self.board.una(), self.board.retransmitted_count());
+            self.undo.begin(self.board.una(), self.board.resent_count());
         }
         self.state = CaState::Loss;
         self.recovery_point = self.board.nxt();
@@ -124,8 +122,8 @@ impl<C: Controller> Sender<C> {
         self.is_again = false;
         self.reorder = None;
         self.stats.rto_count += 1;
-        self.controller
-            .on_timeout(now, Bytes::new(self.board.in_flight()));
+        let in_flight = Bytes::new(self.board.in_flight());
+        self.tell(|controller| controller.on_timeout(now, in_flight));
         self.rtt.back_off();
         self.rto = Some(self.rtt.expiry(now));
         self.urgent = Urgent::FirstLost;
@@ -173,9 +171,8 @@ impl<C: Controller> Sender<C> {
     }
 
     pub(super) fn cwnd_limited(&self) -> bool {
-        let ssthresh = self.controller.ssthresh().map(Bytes::get);
-        self.usage
-            .is_limited(self.controller.cwnd().get(), ssthresh)
+        let ssthresh = self.outputs.ssthresh.map(Bytes::get);
+        self.usage.is_limited(self.outputs.cwnd.get(), ssthresh)
     }
 }
 

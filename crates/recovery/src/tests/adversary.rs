@@ -141,6 +141,38 @@ proptest! {
         prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
     }
 
+    /// Whatever came before it, the short way of a plain acknowledgment leads to what the general way
+    /// leads to.
+    #[test]
+    fn a_plain_acknowledgment_may_go_the_short_way(
+        controller in controller(),
+        config in config(),
+        data in prop::collection::vec(fate(), 1..60),
+        answers in prop::collection::vec(fate(), 1..60),
+        steady in 10_u64..200,
+        paused in 0_u64..400,
+    ) {
+        // After a while the network is as it should be.
+        let script = |script: Vec<Fate>| move |number: u64| {
+            let fate = script.get(number as usize).cloned();
+            fate.unwrap_or_else(|| vec![Duration::from_millis(20)])
+        };
+        let (data, answers) = (script(data), script(answers));
+        let mut world = World::with(
+            config,
+            controller,
+            |number, _: &_| data(number),
+            |number, _: &_| answers(number),
+        );
+        world.compares = true;
+        for _ in 0..2 {
+            world.sender.write(world.now, steady * u64::from(MSS) + 1);
+            world.run(world.now + Duration::from_millis(paused));
+        }
+        world.sender.close();
+        prop_assert!(world.run(at(10_000_000)), "{:?}", world.sender);
+    }
+
     /// Without reordering and late acknowledgments there is nothing to take back.
     #[test]
     fn losses_that_are_losses_are_never_undone(
@@ -161,6 +193,18 @@ proptest! {
         prop_assert!(world.run(at(10_000_000)));
         prop_assert_eq!(world.sender.stats().undo_count, 0);
         prop_assert_eq!(world.sender.stats().spurious_packets, 0);
+    }
+
+    /// Where nothing is lost, all acknowledgments are plain.
+    #[test]
+    fn an_undisturbed_flow_goes_the_short_way(segments in 2_u64..80, rtt in 1_u64..100) {
+        let delay = || vec![Duration::from_millis(rtt)];
+        let mut world = World::new(Window::new(segments), |_, _: &_| delay(), |_, _: &_| delay());
+        world.sender.write(Instant::ZERO, 400 * u64::from(MSS));
+        world.sender.close();
+        prop_assert!(world.run(at(10_000_000)));
+        prop_assert!(world.plain > 0);
+        prop_assert_eq!(world.plain, world.answers_taken);
     }
 
     /// However long and badly the network has failed: once it works, the flow

@@ -151,6 +151,11 @@ pub(super) struct World<D, A> {
     wire: BTreeMap<(Instant, u64), Packet>,
     count: u64,
     answered: u64,
+    /// Acknowledgments that the sender has taken, and those of them that were plain.
+    pub answers_taken: u64,
+    pub plain: u64,
+    /// Whether both ways of a plain one are compared.
+    pub compares: bool,
 }
 
 impl<D, A> World<D, A>
@@ -175,6 +180,9 @@ where
             wire: BTreeMap::new(),
             count: 0,
             answered: 0,
+            answers_taken: 0,
+            plain: 0,
+            compares: false,
         }
     }
 
@@ -190,6 +198,28 @@ where
             let fate = (self.answers)(self.answered, &answer);
             self.answered += 1;
             self.carry(fate, || Packet::Answer(answer));
+        }
+    }
+
+    /// An acknowledgment arrives. Where both ways of one are compared, the short way of a plain one must
+    /// lead to what the general way leads to.
+    fn acknowledge(&mut self, answer: &Acknowledgment) {
+        let plain = self.sender.is_plain(answer);
+        self.plain += u64::from(plain);
+        self.answers_taken += 1;
+        let general = (self.compares && plain).then(|| {
+            let mut general = self.sender.clone();
+            general.process(self.now, answer, false);
+            general
+        });
+        self.sender.on_ack(self.now, answer);
+        if let Some(general) = general {
+            assert_eq!(self.sender.state(), general.state());
+            let told = |sender: &Sender<Window>| {
+                let controller = sender.controller();
+                format!("{} {:?}", controller.told.len(), controller.acks.last())
+            };
+            assert_eq!(told(&self.sender), told(&general));
         }
     }
 
@@ -233,7 +263,7 @@ where
                         let answer = self.receiver.on_segment(next, &segment);
                         self.answer(answer);
                     }
-                    Packet::Answer(answer) => self.sender.on_ack(next, &answer),
+                    Packet::Answer(answer) => self.acknowledge(&answer),
                 }
                 assert_eq!(self.sender.audit(), Ok(()));
             }
