@@ -60,6 +60,7 @@ test-rust: | tools
 	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
 	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	@.ci/stage rust cargo test --workspace --quiet
+	@.ci/stage instructions .ci/instructions
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
@@ -85,6 +86,7 @@ soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for ho
 
 bench: | tools ## Measure the controllers and the simulator
 	cargo bench --workspace
+	.ci/instructions --print
 
 reference: $(VENV)/.installed ## Write the pages of docs/reference that come from the program
 	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json

@@ -14,6 +14,7 @@ import pytest
 import soak
 
 ROOT = Path(__file__).parent.parent
+TABLE = ROOT / "crates" / "simulator" / "benches" / "instructions.txt"
 
 SKIPPED = """
 import pytest
@@ -69,6 +70,57 @@ def test_a_stage_says_what_it_took_and_fails_as_its_command_does(tmp_path: Path)
     said = call("--sum").stdout.splitlines()
     assert " ".join(said[2].split()) == "stage all 26 min 40 s 106 % of 25 min"
     assert said[3].startswith("note: the stages took 100 s more than their budget")
+
+
+def instructions(tmp_path: Path, counted: int, *, full: bool = False) -> tuple[int, str]:
+    """Run .ci/instructions with tools that say what they are made to say."""
+    root, tools = tmp_path / "root", tmp_path / "tools"
+    for folder in (root / ".ci", root / "crates" / "simulator" / "benches", tools):
+        folder.mkdir(parents=True, exist_ok=True)
+    script = shutil.copy(ROOT / ".ci" / "instructions", root / ".ci" / "instructions")
+    shutil.copy(TABLE, root / TABLE.relative_to(ROOT))
+    compiler = TABLE.read_text().splitlines()[0].removeprefix("# ")
+    said = {
+        "rustc": f"echo '{compiler} (of a day)'",
+        "cargo": """echo '{"executable":"bench"}'""",
+        # A packet a second: the name and the time of the run come last.
+        "valgrind": f'for at; do :; done; awk "BEGIN {{ print 1000 * $at }}";'
+        f' awk "BEGIN {{ printf \\"==1== I   refs: %d\\\\n\\", {counted} * 1000 * $at }}" >&2',
+    }
+    for name, text in said.items():
+        (tools / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tools / name).chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"}
+    environment["PACELINE_FULL"] = "1" if full else ""
+    result = subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout + result.stderr
+
+
+def test_instructions_that_rise_fail(tmp_path: Path) -> None:
+    rows = [line.split(": ") for line in TABLE.read_text().splitlines()[1:]]
+    least = min(int(count) for _, count in rows)
+    assert instructions(tmp_path, least)[0] == 0
+    code, said = instructions(tmp_path, least + least // 40)
+    assert code == 1
+    assert "has risen by more than 2 %" in said
+    assert said.count("in the table") == len(rows)
+
+
+def test_instructions_of_another_compiler_are_not_compared(tmp_path: Path) -> None:
+    instructions(tmp_path, 1)
+    table = tmp_path / "root" / TABLE.relative_to(ROOT)
+    rustc = tmp_path / "tools" / "rustc"
+    assert table.is_file()
+    for full, expected in ((False, 0), (True, 1)):
+        rustc.write_text("#!/bin/bash\necho rustc 0.1.0\n")
+        environment = {**os.environ, "PATH": f"{rustc.parent}:{os.environ['PATH']}"}
+        environment["PACELINE_FULL"] = "1" if full else ""
+        script = tmp_path / "root" / ".ci" / "instructions"
+        result = subprocess.run(
+            [script], env=environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == expected, result
+        assert "instructions are not compared: the table is of rustc" in result.stderr
 
 
 def test_ci_runs_what_the_readme_says() -> None:

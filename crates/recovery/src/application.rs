@@ -45,10 +45,15 @@ impl Application {
     }
 
     /// What to write now. Hand it to the sender, and poll again at [`Self::next_wakeup`].
+    #[inline]
     pub fn poll(&mut self, now: Instant) -> Write {
-        if self.wakeup.is_none_or(|wakeup| now < wakeup) {
-            return Write::default();
+        match self.wakeup {
+            Some(wakeup) if wakeup <= now => self.wake(now),
+            _ => Write::default(),
         }
+    }
+
+    fn wake(&mut self, now: Instant) -> Write {
         self.wakeup = None;
         if self.paused {
             return self.write(false, 0);

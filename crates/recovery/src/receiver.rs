@@ -138,6 +138,7 @@ impl Receiver {
     /// The acknowledgment to send before a segment that arrives is taken: where it ends a
     /// run of marked or unmarked ones, those are acknowledged apart (RFC 8257 section 3.2); and one
     /// that waits goes before the segment would push a range out of it.
+    #[inline]
     pub fn before_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
         let turns = self.pending > 0 && self.marks.turns(segment);
         let pushes = self.compression.until.is_some() && self.pushes(segment);

@@ -59,6 +59,8 @@ pub struct Sender<C> {
     repeated: u64,
     /// What goes next whatever window and pacer say.
     urgent: Urgent,
+    /// What the last poll found to wait for, if it let nothing go and nothing has happened since.
+    idle: Option<Idle>,
     /// Bytes that the application has written, the end of the stream so far.
     written: u64,
     unlimited: bool,
@@ -81,6 +83,15 @@ enum Urgent {
     Probe,
     /// The first lost segment: after a timeout (RFC 6298 5.4), a fast retransmit (RFC 5681 3.2).
     FirstLost,
+}
+
+/// Why nothing goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Idle {
+    /// The pacer lets the next segment go then.
+    Paced(Instant),
+    /// There is none, or the window has no room.
+    Blocked,
 }
 
 /// What would be sent next.
@@ -141,6 +152,7 @@ impl<C: Controller> Sender<C> {
             sent_at: None,
             repeated: 0,
             urgent: Urgent::Nothing,
+            idle: None,
             written: 0,
             unlimited: false,
             closed: false,
@@ -169,6 +181,7 @@ impl<C: Controller> Sender<C> {
     /// The application hands over `bytes` more. Ignored after [`Self::close`].
     pub fn write(&mut self, _now: Instant, bytes: u64) {
         self.check_app_limited();
+        self.idle = None;
         if !self.closed && !self.unlimited {
             self.written = self.written.saturating_add(bytes);
         }
@@ -177,6 +190,7 @@ impl<C: Controller> Sender<C> {
     /// From now on the application always has more. Ignored after [`Self::close`].
     pub fn write_unlimited(&mut self, _now: Instant) {
         self.check_app_limited();
+        self.idle = None;
         if !self.closed && !self.unlimited {
             self.unlimited = true;
             self.written = u64::MAX / 2;
@@ -185,6 +199,7 @@ impl<C: Controller> Sender<C> {
 
     /// Ends [`Self::write_unlimited`]: what was sent was all there is for now.
     pub fn stop_unlimited(&mut self, _now: Instant) {
+        self.idle = None;
         if std::mem::take(&mut self.unlimited) {
             self.written = self.board.nxt();
         }
@@ -192,6 +207,7 @@ impl<C: Controller> Sender<C> {
 
     /// Nothing more will be written. Unlimited data ends here as well.
     pub fn close(&mut self) {
+        self.idle = None;
         if std::mem::take(&mut self.unlimited) {
             self.written = self.board.nxt();
         }
@@ -206,6 +222,7 @@ impl<C: Controller> Sender<C> {
     pub fn set_mss(&mut self, mss: u32) {
         let mss = mss.max(1);
         self.config.mss = mss;
+        self.idle = None;
         self.tell(|controller| controller.on_mss(mss));
     }
 
@@ -227,14 +244,23 @@ impl<C: Controller> Sender<C> {
                 }
             }
         }
-        let next = self.next().filter(|next| self.window_allows(*next))?;
+        let Some(next) = self.ready() else {
+            self.idle = Some(Idle::Blocked);
+            return None;
+        };
         if !self.pacer.allows(now, next.len(), self.quantum()) {
+            self.idle = Some(Idle::Paced(self.pacer.release()));
             return None;
         }
         if matches!(next, Next::Rescue(..)) {
             self.sack.on_rescue();
         }
         self.transmit(now, next, false)
+    }
+
+    /// What would be sent next, if the window has room for it.
+    fn ready(&self) -> Option<Next> {
+        self.next().filter(|next| self.window_allows(*next))
     }
 
     /// Retransmissions first, lowest sequence first; then new data. In step 2b
@@ -357,16 +383,15 @@ impl<C: Controller> Sender<C> {
             (None, None) => Bytes::INFINITE,
             (Some(_), _) => self.quantum(),
         };
-        let more = self.next().is_some_and(|next| {
-            matches!(next, Next::New(_))
-                && self.window_allows(next)
-                && self.pacer.allows(now, next.len(), self.quantum())
+        let more = self.ready().is_some_and(|next| {
+            matches!(next, Next::New(_)) && self.pacer.allows(now, next.len(), self.quantum())
         });
         let ends = self.bursts.on_send(now, burst, self.config.mss, more);
         ends || self.board.nxt() == self.written
     }
 
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
+        self.idle = None;
         let len = next.len();
         let in_flight = Bytes::new(self.board.in_flight());
         if self.board.is_empty() && self.sent_at.is_some_and(|sent| sent + self.rtt.rto() < now) {
@@ -565,6 +590,7 @@ impl<C: Controller> Sender<C> {
             sent_at,
             repeated,
             urgent,
+            idle,
             written,
             unlimited,
             closed,
@@ -578,7 +604,7 @@ impl<C: Controller> Sender<C> {
         format!(
             "{outputs:?} {delivery:?} {sample:?} {stats:?} {board:?} {rtt:?} {rack:?} {sack:?} {newreno:?} \
              {tlp:?} {undo:?} {frto:?} {pacer:?} {bursts:?} {usage:?} {prr:?} {state:?} {recovery_point} \
-             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {written} {unlimited} {closed} \
+             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {idle:?} {written} {unlimited} {closed} \
              {window_end} {marks:?} {rto:?} {reorder:?} {fresh:?} {known:?}"
         )
     }

@@ -4,26 +4,77 @@ use paceline_units::Instant;
 ///
 /// Ties go to the lower source number, so that the order of simultaneous events
 /// is part of the program and not of chance. The first sources, links and ways
-/// back, are due with every packet; a tree of their own keeps their changes
-/// short however many flows there are.
+/// back, are due with every packet: their changes stay short however many flows there are.
 pub(crate) struct Agenda {
-    busy: Tree,
+    busy: Busy,
     rest: Tree,
     /// Where the rest begins.
     split: usize,
+}
+
+/// The sources that are due most often. A few are looked through, which costs less than a tree whose every
+/// change goes up to its root.
+enum Busy {
+    Few([Instant; Self::FEW]),
+    Many(Tree),
+}
+
+impl Busy {
+    const FEW: usize = 8;
+
+    fn new(sources: usize) -> Self {
+        if sources <= Self::FEW {
+            Self::Few([Instant::MAX; Self::FEW])
+        } else {
+            Self::Many(Tree::new(sources))
+        }
+    }
+
+    fn due(&self, source: usize) -> Instant {
+        match self {
+            Self::Few(times) => times[source],
+            Self::Many(tree) => tree.due(source),
+        }
+    }
+
+    fn set(&mut self, source: usize, time: Instant) {
+        match self {
+            Self::Few(times) => times[source] = time,
+            Self::Many(tree) => tree.set(source, time),
+        }
+    }
+
+    fn first(&self) -> Due {
+        match self {
+            Self::Few(times) => {
+                let mut first = Due {
+                    time: times[0],
+                    source: 0,
+                };
+                for (source, &time) in (1..).zip(&times[1..]) {
+                    if time < first.time {
+                        first = Due { time, source };
+                    }
+                }
+                first
+            }
+            Self::Many(tree) => tree.first(),
+        }
+    }
 }
 
 impl Agenda {
     /// An agenda of `sources`, of which the first `busy` are due most often.
     pub(crate) fn new(busy: usize, sources: usize) -> Self {
         Self {
-            busy: Tree::new(busy),
+            busy: Busy::new(busy),
             rest: Tree::new(sources.saturating_sub(busy)),
             split: busy,
         }
     }
 
     /// When `source` is due; [`Instant::MAX`] if it is not.
+    #[inline]
     pub(crate) fn due(&self, source: usize) -> Instant {
         match source.checked_sub(self.split) {
             None => self.busy.due(source),
@@ -32,6 +83,7 @@ impl Agenda {
     }
 
     /// Sets when `source` is due.
+    #[inline]
     pub(crate) fn set(&mut self, source: usize, time: Instant) {
         match source.checked_sub(self.split) {
             None => self.busy.set(source, time),
@@ -40,6 +92,7 @@ impl Agenda {
     }
 
     /// The earliest time and its source.
+    #[inline]
     pub(crate) fn next(&self) -> (Instant, usize) {
         let (busy, rest) = (self.busy.first(), self.rest.first());
         if rest.time < busy.time {

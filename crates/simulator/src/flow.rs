@@ -301,6 +301,7 @@ impl<'s> Flow<'s> {
     }
 
     /// Hands over what the application has to write.
+    #[inline]
     pub fn write(&mut self, now: Instant) {
         let Stage::Open(sender) = &mut self.stage else {
             return;
@@ -352,7 +353,7 @@ impl Seen {
             ca_state: sender.ca_state(),
             rto_count: stats.rto_count,
             undo_count: stats.undo_count,
-            round_count: sender.controller().round_count(),
+            round_count: sender.outputs().round_count,
         }
     }
 }

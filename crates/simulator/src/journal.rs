@@ -206,7 +206,7 @@ impl Journal {
             flow: flow.id,
             cwnd_bytes: Some(sender.cwnd()),
             in_flight_bytes: sender.in_flight(),
-            pacing_bps: sender.controller().pacing_rate(),
+            pacing_bps: sender.outputs().pacing_rate,
             delivery_bps: Some(sender.last_sample().delivery_rate()),
             rtt_ns: sender.latest_rtt(),
             srtt_ns: sender.srtt(),

@@ -3,7 +3,7 @@
 use paceline_congestion::{CaState, Controller, RecoveryWindow};
 use paceline_units::{Bytes, Instant};
 
-use super::{Sender, Urgent};
+use super::{Idle, Sender, Urgent};
 use crate::prr::{Bound, Prr};
 use crate::{Recovery, SackBlocks};
 
@@ -73,6 +73,7 @@ impl<C: Controller> Sender<C> {
     /// A timer may have expired. Calls before [`Self::next_timer`] do nothing.
     pub fn on_timer(&mut self, now: Instant) {
         self.check_app_limited();
+        self.idle = None;
         if self.reorder.is_some_and(|deadline| deadline <= now) {
             self.detect_by_time(now);
             let recover_fs =
@@ -151,10 +152,15 @@ impl<C: Controller> Sender<C> {
         if self.urgent != Urgent::Nothing {
             return Some(Instant::ZERO);
         }
-        let paced = self
-            .next()
-            .is_some_and(|next| self.window_allows(next))
-            .then(|| self.pacer.release());
+        let waits = || match self.ready() {
+            Some(_) => Idle::Paced(self.pacer.release()),
+            None => Idle::Blocked,
+        };
+        debug_assert!(self.idle.is_none_or(|idle| idle == waits()));
+        let paced = match self.idle.unwrap_or_else(waits) {
+            Idle::Paced(release) => Some(release),
+            Idle::Blocked => None,
+        };
         let lossy = sooner(self.reorder, self.tlp.deadline());
         sooner(sooner(self.rto, lossy), paced)
     }
