@@ -144,12 +144,12 @@ class Run:
 
     @property
     def backend(self) -> str:
-        """What ran it: ``sim`` or ``emu``."""
+        """What ran it: ``sim``, ``emu`` or ``vm``."""
         return str(self.summary["backend"])
 
     @property
     def emulation(self) -> dict[str, Any] | None:
-        """What the emulator measured of itself; `None` of a simulated run."""
+        """What an engine with a kernel measured of itself; `None` of a simulated run."""
         emulation: dict[str, Any] | None = self.summary.get("emulation")
         return emulation
 

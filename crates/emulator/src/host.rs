@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use paceline_experiment::{Change, FlowPlan, Plan};
-use paceline_record::{EventKind, EventRow, FlowTotals, Text};
-use paceline_recovery::{Amount, App, Application, SenderStats};
+use paceline_record::{EventKind, EventRow, Text};
+use paceline_recovery::{Amount, App, Application};
 use paceline_scenario::FlowGroup;
 use paceline_units::{Bytes, Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
@@ -78,8 +78,7 @@ pub struct Connection<'a> {
 #[derive(Default)]
 struct State {
     stage: Stage,
-    /// The last row, to tell changes from.
-    before: Option<(Sample, sample::Counts)>,
+    rows: sample::Rows,
     finished: Option<Instant>,
     error: Option<String>,
 }
@@ -193,26 +192,10 @@ impl<'a> Connection<'a> {
     /// The totals, after the run.
     pub fn totals(&self) -> Flow {
         let state = locked(&self.state);
-        let (sample, counts) = state.before.clone().unwrap_or_default();
-        // What the kernel counts of a connection; its loss probes, for one, it counts of a host.
-        let known = [
-            ("sent_packets", sample.row.sent_packets),
-            ("retransmitted_packets", sample.row.retransmitted_packets),
-            ("lost_packets", sample.row.lost_packets),
-            ("spurious_packets", counts.duplicates),
-            ("rto_count", counts.rto),
-        ];
-        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
-            let found = known.iter().find(|(counter, _)| counter == name);
-            found.map(|(_, count)| *count)
-        });
+        let (sample, counts) = state.rows.last.clone().unwrap_or_default();
+        let goodput = Bytes::new(self.goodput.load(Relaxed));
         Flow {
-            totals: FlowTotals {
-                flow: self.flow,
-                goodput: Bytes::new(self.goodput.load(Relaxed)),
-                finished: state.finished,
-                counters: counters.collect(),
-            },
+            totals: state.rows.totals(self.flow, goodput, state.finished),
             min_rtt: sample.row.min_rtt_ns,
             window_limited: counts.window_limited,
             buffer_limited: counts.buffer_limited,
@@ -265,38 +248,15 @@ impl Shared<'_> {
             sample::read(socket, kernel::is_bbr(connection.plan), connection.plan.mss)?;
         let now = self.now().min(self.end);
         let rtt = connection.rtt.load(Relaxed);
-        let before = state.before.take();
-        let had = before.as_ref().map_or(0, |(_, counts)| counts.rto);
-        let was = before.map(|(sample, _)| sample.row);
         let row = &mut sample.row;
         row.t_ns = now;
         row.flow = flow;
         row.goodput_bytes = Bytes::new(connection.goodput.load(Relaxed));
         row.rtt_ns = (rtt > 0).then(|| Duration::from_nanos(rtt));
-        // Counted from outstanding losses, it could fall by an undo.
-        let lost = was.as_ref().map_or(0, |was| was.lost_packets);
-        row.lost_packets = row.lost_packets.max(lost);
-        let (phase, ca_state) =
-            was.map_or(("".into(), "Open".into()), |was| (was.phase, was.ca_state));
-        if phase != row.phase {
-            self.between(now, flow, EventKind::State, phase, row.phase.clone());
-        }
-        if counts.rto > had {
-            self.event(now, flow, EventKind::Rto);
-        }
-        // Disorder comes and goes with every reordered packet: only episodes are recorded.
-        let episode = |state: &str| !matches!(state, "Open" | "Disorder");
-        if ca_state != row.ca_state && (episode(&ca_state) || episode(&row.ca_state)) {
-            self.between(
-                now,
-                flow,
-                EventKind::Recovery,
-                ca_state,
-                row.ca_state.clone(),
-            );
-        }
-        state.before = Some((sample.clone(), counts));
-        locked(&self.log).samples.push(sample);
+        let events = state.rows.next(&mut sample, counts);
+        let mut log = locked(&self.log);
+        log.events.extend(events);
+        log.samples.push(sample);
         Ok(())
     }
 

@@ -86,16 +86,45 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
 
 /// All that is wrong with a scenario for the emulator.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
-    let mut wrong = experiment::check(scenario);
+    let mut wrong = check_tcp(scenario, Engine::Emulator);
     let mut say = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
+    let doctor = "`paceline doctor` measures what this machine holds";
     if scenario.flow_count() > MOST_FLOWS {
         let message = format!("the emulator runs no more than {MOST_FLOWS} flows");
         say("flows".into(), &message, "run it in the simulator");
     }
+    let service = experiment::service(scenario).ok();
+    let first = service.as_ref().map(experiment::rate);
+    let links = std::iter::once(("path.rate".to_owned(), first));
+    let others = scenario.links.iter().enumerate();
+    let others = others.map(|(number, link)| (format!("links[{number}].rate"), Some(link.rate)));
+    let too_fast = format!("the emulator runs no faster than {MAX_RATE}");
+    for (key, rate) in links.chain(others) {
+        if rate.is_some_and(|rate| rate > MAX_RATE) {
+            say(key, &too_fast, doctor);
+        }
+    }
+    for (number, event) in scenario.events.iter().enumerate() {
+        let rate = event.path.as_ref().and_then(|path| path.rate);
+        if let Some(paceline_scenario::RateChange::Absolute(rate)) = rate
+            && rate > MAX_RATE
+        {
+            say(format!("events[{number}].path.rate"), &too_fast, doctor);
+        }
+    }
+    wrong
+}
+
+/// All that is wrong with a scenario for an engine with a kernel's TCP.
+pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
+    let mut wrong = experiment::check(scenario);
+    let mut say = |key: String, message: &str, hint: &str| {
+        wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
+    };
     let sim = "run it in the simulator, or leave it out";
-    for refused in scenario.refused(Engine::Emulator) {
+    for refused in scenario.refused(engine) {
         say(refused.key, refused.why, sim);
     }
     for (number, group) in scenario.flows.iter().enumerate() {
@@ -128,41 +157,15 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 .first()
                 .map_or(group.header(), FlowGroup::header)
         {
-            let message = "all flows of an emulated run have timestamps, or none";
+            let message = "all flows of a run with a kernel's TCP have timestamps, or none";
             say(at("header"), message, "give all flows the same header");
-        }
-    }
-    let service = experiment::service(scenario).ok();
-    let first = service.as_ref().map(experiment::rate);
-    let links = std::iter::once(("path.rate".to_owned(), first));
-    let others = scenario.links.iter().enumerate();
-    let others = others.map(|(number, link)| (format!("links[{number}].rate"), Some(link.rate)));
-    for (key, rate) in links.chain(others) {
-        if rate.is_some_and(|rate| rate > MAX_RATE) {
-            let message = format!("the emulator runs no faster than {MAX_RATE}");
-            say(
-                key,
-                &message,
-                "`paceline doctor` measures what this machine holds",
-            );
         }
     }
     for (number, event) in scenario.events.iter().enumerate() {
         if let When::Enters { .. } = event.when {
-            let message = "the emulator does not see a kernel's state soon enough to act upon it";
-            say(
-                format!("events[{number}].when"),
-                message,
-                "give the event a time of the run",
-            );
-        }
-        let rate = event.path.as_ref().and_then(|path| path.rate);
-        if let Some(paceline_scenario::RateChange::Absolute(rate)) = rate
-            && rate > MAX_RATE
-        {
-            let message = format!("the emulator runs no faster than {MAX_RATE}");
-            let hint = "`paceline doctor` measures what this machine holds";
-            say(format!("events[{number}].path.rate"), &message, hint);
+            let message = "a kernel's state is not seen soon enough to act upon it";
+            let hint = "give the event a time of the run";
+            say(format!("events[{number}].when"), message, hint);
         }
     }
     if scenario.sample_interval() < MIN_INTERVAL {

@@ -30,6 +30,20 @@ mod sys;
 mod tracker;
 mod tun;
 
+/// What any engine of this workspace with a kernel's TCP needs: what the kernel is asked for, and what it
+/// says of itself.
+#[doc(hidden)]
+pub mod linux {
+    pub use crate::kernel::{check_tcp, is_bbr, metrics, name, stack};
+    pub use crate::message::{Flow, Outcome, Sample};
+    pub use crate::namespace::{Stack, settings};
+    pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
+    pub use crate::packet::{Kind, RECEIVERS, SENDER, Tcp, classify, is_marked, receiver};
+    pub use crate::record::run as record;
+    pub use crate::sample::{Counts, Rows, decode};
+    pub use crate::tracker::Tracker;
+}
+
 pub use doctor::doctor;
 pub use error::{Progress, RunError, Unavailable};
 pub use kernel::{MAX_RATE, MIN_INTERVAL, check, controllers};

@@ -35,19 +35,28 @@ pub enum Message {
 /// All that was seen of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
+    /// Rows of flows.
     pub samples: Vec<Sample>,
+    /// Rows of links.
     pub queues: Vec<QueueRow>,
+    /// Events, in order.
     pub events: Vec<EventRow>,
+    /// Packets, if they are recorded.
     pub packets: Vec<PacketRow>,
+    /// Each flow over the whole run.
     pub flows: Vec<Flow>,
+    /// What the engine measured of itself.
     pub measured: Measured,
+    /// Data packets offered to the path.
     pub packets_offered: u64,
 }
 
 /// A flow at one time, and what its controller shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
+    /// Its row.
     pub row: SampleRow,
+    /// What its controller shows.
     pub own: Own,
 }
 
@@ -78,11 +87,13 @@ pub struct Bbr {
 /// A flow over the whole run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Flow {
+    /// Its totals.
     pub totals: FlowTotals,
     /// Least RTT that the kernel measured.
     pub min_rtt: Option<Duration>,
-    /// Nanoseconds in which the receiver's window, or the sender's buffer, was the limit.
+    /// Nanoseconds in which the receiver's window was the limit.
     pub window_limited: u64,
+    /// Nanoseconds in which the sender's buffer was the limit.
     pub buffer_limited: u64,
     /// Why it did not connect, or broke off.
     pub error: Option<String>,

@@ -8,7 +8,7 @@ use paceline_units::Duration;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 
-use crate::netlink::{LOOPBACK, RouteMetrics, Routing};
+use crate::netlink::{LOOPBACK, Request, RouteMetrics, Routing};
 use crate::packet::{RECEIVERS, SENDER, receiver};
 use crate::sys;
 use crate::tun::{DEVICE, Tun};
@@ -91,8 +91,11 @@ impl Host {
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
         let index = routing.find(NAME).map_err(Refused::at("find the device"))?;
         routing
-            .bring_up(LOOPBACK, None)
-            .and_then(|()| routing.bring_up(index, Some((stack.mtu, DEVICE_QUEUE))))
+            .ask(&Request::bring_up(LOOPBACK, None))
+            .and_then(|()| {
+                let sizes = Some((stack.mtu, DEVICE_QUEUE));
+                routing.ask(&Request::bring_up(index, sizes))
+            })
             .map_err(Refused::at("bring the devices up"))?;
         Ok(Self {
             namespace,
@@ -106,17 +109,21 @@ impl Host {
         let host = Self::make(stack)?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
         routing
-            .add_address(host.index, SENDER)
+            .ask(&Request::add_address(host.index, SENDER))
             .map_err(Refused::at("add an address"))?;
-        for (flow, metrics) in (0..).zip(routes) {
+        let flows = (0..).zip(routes);
+        let flows = flows.map(|(flow, metrics)| (receiver(flow), *metrics));
+        let probe = (crate::packet::PROBE, RouteMetrics::default());
+        for (to, metrics) in flows.chain([probe]) {
             routing
-                .add_route(host.index, Some(SENDER), receiver(flow), *metrics)
+                .ask(&Request::add_route(
+                    host.index,
+                    Some(SENDER),
+                    (to, 32),
+                    metrics,
+                ))
                 .map_err(Refused::at("add a route"))?;
         }
-        let probe = crate::packet::PROBE;
-        routing
-            .add_route(host.index, Some(SENDER), probe, RouteMetrics::default())
-            .map_err(Refused::at("add a route"))?;
         Ok(host)
     }
 
@@ -131,8 +138,11 @@ impl Host {
             ..RouteMetrics::default()
         };
         routing
-            .add_local(network, prefix)
-            .and_then(|()| routing.add_route(host.index, None, SENDER, metrics))
+            .ask(&Request::add_local(network, prefix))
+            .and_then(|()| {
+                let route = Request::add_route(host.index, None, (SENDER, 32), metrics);
+                routing.ask(&route)
+            })
             .map_err(Refused::at("add a route"))?;
         Ok(host)
     }
@@ -140,7 +150,7 @@ impl Host {
     /// From now on its connections send one segment a packet.
     pub fn without_offloads(&self) -> Result<(), Refused> {
         Routing::open()
-            .and_then(|mut routing| routing.without_offloads(self.index))
+            .and_then(|mut routing| routing.ask(&Request::without_offloads(self.index)))
             .map_err(Refused::at("turn the device's offloads off"))
     }
 
@@ -183,15 +193,15 @@ fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
     numbers.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Settings of TCP that belong to a namespace: those that a scenario asks for, and Linux's defaults
-/// where the machine may have others.
-fn tune(stack: &Stack) -> Result<(), Refused> {
+/// Settings of TCP that belong to a namespace, by their names beneath `/proc/sys/net/ipv4`: those that a
+/// scenario asks for, and Linux's defaults where the machine may have others.
+pub fn settings(stack: &Stack) -> [(&'static str, String); 24] {
     // A socket's buffer counts more than the payload in it; half of it is window.
     let buffer = stack
         .window
         .saturating_mul(2)
         .clamp(1 << 20, i32::MAX as u64);
-    let settings = [
+    [
         ("conf/all/rp_filter", "0".to_owned()),
         ("conf/default/rp_filter", "0".to_owned()),
         ("tcp_timestamps", u8::from(stack.timestamps).to_string()),
@@ -219,8 +229,11 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
         ),
         ("tcp_comp_sack_slack_ns", "100000".to_owned()),
         ("tcp_comp_sack_nr", "44".to_owned()),
-    ];
-    for (name, value) in settings {
+    ]
+}
+
+fn tune(stack: &Stack) -> Result<(), Refused> {
+    for (name, value) in settings(stack) {
         let path = format!("/proc/sys/net/ipv4/{name}");
         match fs::write(&path, value) {
             // A kernel that lacks a setting behaves in its one way.

@@ -19,10 +19,12 @@ pub struct RouteMetrics {
     pub ecn: bool,
 }
 
-/// A conversation with the routing of the network namespace that the thread is in.
-pub struct Routing {
-    socket: Socket,
-    sequence: u32,
+/// A request of the kernel's routing or traffic control.
+#[derive(Clone, Debug)]
+pub struct Request {
+    kind: u16,
+    flags: u16,
+    body: Vec<u8>,
 }
 
 const RTAX_LOCK: u16 = 1;
@@ -35,54 +37,50 @@ const HEADER: usize = 16;
 /// Loopback's number in every namespace.
 pub const LOOPBACK: u32 = 1;
 
-impl Routing {
-    /// A new conversation.
-    pub fn open() -> io::Result<Self> {
-        Ok(Self {
-            socket: Socket::new(
-                Domain::from(libc::AF_NETLINK),
-                Type::RAW,
-                Some(Protocol::from(libc::NETLINK_ROUTE)),
-            )?,
-            sequence: 0,
-        })
+impl Request {
+    /// One of `kind`, with `flags` beside those of every request that is acknowledged.
+    pub fn new(kind: u16, flags: libc::c_int, body: Vec<u8>) -> Self {
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
+        Self { kind, flags, body }
     }
 
-    /// A device's number.
-    pub fn find(&self, name: &str) -> io::Result<u32> {
-        Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
+    /// One that is answered, and not acknowledged.
+    pub fn question(kind: u16, body: Vec<u8>) -> Self {
+        // Traffic control answers as it tells of changes, and the asker only if it wants an echo.
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ECHO) as u16;
+        Self { kind, flags, body }
     }
 
     /// Brings a device up; with an MTU and a length of its queue, if they are given.
-    pub fn bring_up(&mut self, device: u32, sizes: Option<(u32, u32)>) -> io::Result<()> {
+    pub fn bring_up(device: u32, sizes: Option<(u32, u32)>) -> Self {
         let up = libc::IFF_UP as u32;
         let mut body = link_header(device, up);
         if let Some((mtu, queue)) = sizes {
             attribute(&mut body, libc::IFLA_TXQLEN, &queue.to_ne_bytes());
             attribute(&mut body, libc::IFLA_MTU, &mtu.to_ne_bytes());
         }
-        self.ask(libc::RTM_NEWLINK, 0, &body)
+        Self::new(libc::RTM_NEWLINK, 0, body)
     }
 
     /// From now on a device gets packets of one segment each: the kernel cuts and merges nothing for it.
-    pub fn without_offloads(&mut self, device: u32) -> io::Result<()> {
+    pub fn without_offloads(device: u32) -> Self {
         let mut body = link_header(device, 0);
         attribute(&mut body, libc::IFLA_GSO_MAX_SEGS, &1_u32.to_ne_bytes());
-        self.ask(libc::RTM_NEWLINK, 0, &body)
+        Self::new(libc::RTM_NEWLINK, 0, body)
     }
 
     /// Gives a device an address of its own.
-    pub fn add_address(&mut self, device: u32, address: Ipv4Addr) -> io::Result<()> {
+    pub fn add_address(device: u32, address: Ipv4Addr) -> Self {
         // ifaddrmsg: family, prefix length, flags, scope, index.
         let mut body = vec![libc::AF_INET as u8, 32, 0, 0];
         body.extend(device.to_ne_bytes());
         attribute(&mut body, libc::IFA_LOCAL, &address.octets());
         attribute(&mut body, libc::IFA_ADDRESS, &address.octets());
-        self.ask(libc::RTM_NEWADDR, libc::NLM_F_CREATE, &body)
+        Self::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE, body)
     }
 
     /// Takes all addresses of a network as the host's own.
-    pub fn add_local(&mut self, network: Ipv4Addr, prefix: u8) -> io::Result<()> {
+    pub fn add_local(network: Ipv4Addr, prefix: u8) -> Self {
         let mut body = route_header(
             prefix,
             libc::RT_TABLE_LOCAL,
@@ -91,19 +89,18 @@ impl Routing {
         );
         attribute(&mut body, libc::RTA_DST, &network.octets());
         attribute(&mut body, libc::RTA_OIF, &LOOPBACK.to_ne_bytes());
-        self.ask(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, &body)
+        Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, body)
     }
 
-    /// Sends what is for `to` out by `device`, from the address `from`.
+    /// Sends what is for the network `to` out by `device`, from the address `from`.
     pub fn add_route(
-        &mut self,
         device: u32,
         from: Option<Ipv4Addr>,
-        to: Ipv4Addr,
+        (to, prefix): (Ipv4Addr, u8),
         metrics: RouteMetrics,
-    ) -> io::Result<()> {
+    ) -> Self {
         let mut body = route_header(
-            32,
+            prefix,
             libc::RT_TABLE_MAIN,
             libc::RT_SCOPE_LINK,
             libc::RTN_UNICAST,
@@ -129,21 +126,51 @@ impl Routing {
         if !nested.is_empty() {
             attribute(&mut body, libc::RTA_METRICS, &nested);
         }
-        self.ask(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, &body)
+        Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, body)
+    }
+
+    /// As the kernel reads it.
+    pub fn bytes(&self, sequence: u32) -> Vec<u8> {
+        let length = HEADER + self.body.len();
+        let mut message = Vec::with_capacity(length);
+        message.extend((length as u32).to_ne_bytes());
+        message.extend(self.kind.to_ne_bytes());
+        message.extend(self.flags.to_ne_bytes());
+        message.extend(sequence.to_ne_bytes());
+        message.extend(0_u32.to_ne_bytes());
+        message.extend(&self.body);
+        message
+    }
+}
+
+/// A conversation with the routing of the network namespace that the thread is in.
+pub struct Routing {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Routing {
+    /// A new conversation.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self {
+            socket: Socket::new(
+                Domain::from(libc::AF_NETLINK),
+                Type::RAW,
+                Some(Protocol::from(libc::NETLINK_ROUTE)),
+            )?,
+            sequence: 0,
+        })
+    }
+
+    /// A device's number.
+    pub fn find(&self, name: &str) -> io::Result<u32> {
+        Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
 
     /// Sends a request and waits for its acknowledgment.
-    fn ask(&mut self, kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<()> {
+    pub fn ask(&mut self, request: &Request) -> io::Result<()> {
         self.sequence += 1;
-        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
-        let mut message = Vec::with_capacity(HEADER + body.len());
-        message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.extend(flags.to_ne_bytes());
-        message.extend(self.sequence.to_ne_bytes());
-        message.extend(0_u32.to_ne_bytes());
-        message.extend(body);
-        self.socket.send(&message)?;
+        self.socket.send(&request.bytes(self.sequence))?;
         let mut buffer = [0; 4096];
         let length = self.socket.read(&mut buffer)?;
         // An acknowledgment is an error message with the error 0.
@@ -158,7 +185,7 @@ impl Routing {
 }
 
 /// ifinfomsg: family, type, index, flags, which flags change.
-fn link_header(device: u32, flags: u32) -> Vec<u8> {
+pub fn link_header(device: u32, flags: u32) -> Vec<u8> {
     let mut body = vec![0; 4];
     body.extend(device.to_ne_bytes());
     body.extend(flags.to_ne_bytes());
@@ -176,7 +203,7 @@ fn route_header(prefix: u8, table: u8, scope: u8, kind: u8) -> Vec<u8> {
 }
 
 /// Appends an attribute: length, name, value, and what is missing to four bytes.
-fn attribute(body: &mut Vec<u8>, name: u16, value: &[u8]) {
+pub fn attribute(body: &mut Vec<u8>, name: u16, value: &[u8]) {
     body.extend(((4 + value.len()) as u16).to_ne_bytes());
     body.extend(name.to_ne_bytes());
     body.extend(value);

@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use paceline_record::SampleRow;
-use paceline_units::{Bytes, Duration, Rate};
+use paceline_record::{EventKind, EventRow, FlowTotals, SampleRow};
+use paceline_recovery::SenderStats;
+use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::message::{Bbr, Own, Sample};
 use crate::sys;
@@ -67,7 +68,8 @@ pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sampl
     Ok(decode(info, own, is_bbr, mss))
 }
 
-fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
+/// Reads what TCP_INFO and TCP_CC_INFO gave. Times and places are the caller's to fill in.
+pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
     const ESTABLISHED: u8 = 1;
     let info = Info(info);
     let bytes = |packets: u32| Bytes::new(u64::from(packets) * u64::from(mss));
@@ -125,6 +127,67 @@ fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
         established: info.byte(0) == ESTABLISHED,
     };
     (Sample { row, own }, counts)
+}
+
+/// A flow's rows, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    /// The last, to tell changes from.
+    pub last: Option<(Sample, Counts)>,
+}
+
+impl Rows {
+    /// Takes the next, with its time and flow filled in; what has changed since the one before.
+    pub fn next(&mut self, sample: &mut Sample, counts: Counts) -> Vec<EventRow> {
+        let row = &mut sample.row;
+        let before = self.last.take();
+        let had = before.as_ref().map_or(0, |(_, counts)| counts.rto);
+        let was = before.map(|(sample, _)| sample.row);
+        // Counted from outstanding losses, it could fall by an undo.
+        let lost = was.as_ref().map_or(0, |was| was.lost_packets);
+        row.lost_packets = row.lost_packets.max(lost);
+        let (phase, ca_state) =
+            was.map_or(("".into(), "Open".into()), |was| (was.phase, was.ca_state));
+        let (at, flow) = (row.t_ns, row.flow);
+        let event = |kind| EventRow::new(at, Some(flow), kind);
+        let mut events = Vec::new();
+        if phase != row.phase {
+            events.push(event(EventKind::State).between(phase, row.phase.clone()));
+        }
+        if counts.rto > had {
+            events.push(event(EventKind::Rto));
+        }
+        // Disorder comes and goes with every reordered packet: only episodes are recorded.
+        let episode = |state: &str| !matches!(state, "Open" | "Disorder");
+        if ca_state != row.ca_state && (episode(&ca_state) || episode(&row.ca_state)) {
+            events.push(event(EventKind::Recovery).between(ca_state, row.ca_state.clone()));
+        }
+        self.last = Some((sample.clone(), counts));
+        events
+    }
+
+    /// The totals of a flow whose receiver has taken `goodput`, and had all at `finished`.
+    pub fn totals(&self, flow: u32, goodput: Bytes, finished: Option<Instant>) -> FlowTotals {
+        let (sample, counts) = self.last.clone().unwrap_or_default();
+        // What the kernel counts of a connection; its loss probes, for one, it counts of a host.
+        let known = [
+            ("sent_packets", sample.row.sent_packets),
+            ("retransmitted_packets", sample.row.retransmitted_packets),
+            ("lost_packets", sample.row.lost_packets),
+            ("spurious_packets", counts.duplicates),
+            ("rto_count", counts.rto),
+        ];
+        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
+            let found = known.iter().find(|(counter, _)| counter == name);
+            found.map(|(_, count)| *count)
+        });
+        FlowTotals {
+            flow,
+            goodput,
+            finished,
+            counters: counters.collect(),
+        }
+    }
 }
 
 /// `struct tcp_bbr_info` of linux/inet_diag.h.

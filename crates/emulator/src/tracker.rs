@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use paceline_units::{Duration, Instant};
+use paceline_record::{PacketKind, PacketRow};
+use paceline_units::{Bytes, Duration, Instant};
 
 use crate::packet::Tcp;
 
@@ -120,6 +121,23 @@ impl Tracker {
         blocks
             .into_iter()
             .filter(move |(start, end)| start < end && *start >= ack)
+    }
+
+    /// The rows of an ACK that reaches the sender, if packets are recorded.
+    pub fn ack_rows(
+        &self,
+        at: Instant,
+        flow: u32,
+        tcp: &Tcp,
+    ) -> impl Iterator<Item = PacketRow> + use<> {
+        let window_bytes = Bytes::new(self.window_of(tcp));
+        let row = move |kind, seq, bytes| PacketRow {
+            window_bytes,
+            ..PacketRow::new(at, flow, kind, seq, bytes)
+        };
+        let sacks = self.blocks(tcp);
+        let sacks = sacks.map(move |(start, end)| row(PacketKind::Sack, start, end - start));
+        std::iter::once(row(PacketKind::Ack, self.ack_of(tcp), 0)).chain(sacks)
     }
 
     fn position(&self, seq: u32, hint: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! What runs a scenario: the simulator, or the emulator where there is one.
+//! What runs a scenario: the simulator, or the emulator and the virtual machine where there are such.
 
 use std::ops::ControlFlow;
 
@@ -76,8 +76,9 @@ pub fn named(backend: &str) -> PyResult<Engine> {
     match backend {
         "sim" => Ok(Engine::Simulator),
         "emu" => Ok(Engine::Emulator),
+        "vm" => Ok(Engine::Vm),
         _ => Err(PyValueError::new_err(format!(
-            "no backend is called {backend:?}; there are \"sim\" and \"emu\""
+            "no backend is called {backend:?}; there are \"sim\", \"emu\" and \"vm\""
         ))),
     }
 }
@@ -87,6 +88,7 @@ pub fn check(engine: Engine, scenario: &Scenario) -> Vec<Diagnostic> {
     match engine {
         Engine::Simulator => paceline_simulator::check(scenario),
         Engine::Emulator => emulator::check(scenario),
+        Engine::Vm => vm::check(scenario),
     }
 }
 
@@ -95,6 +97,7 @@ pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
     match engine {
         Engine::Simulator => Ok(()),
         Engine::Emulator => emulator::available(scenario),
+        Engine::Vm => vm::available(scenario),
     }
 }
 
@@ -103,7 +106,7 @@ pub fn estimate(engine: Engine, scenario: &Scenario) -> Result<Estimate, Failure
     // The kernel shows less of its controllers than ours do.
     let choices = match engine {
         Engine::Simulator => paceline_experiment::choices(scenario).map_err(Failure::Scenario)?,
-        Engine::Emulator => Vec::new(),
+        Engine::Emulator | Engine::Vm => Vec::new(),
     };
     let fields = choices.iter().map(|choice| {
         let mut fields: Vec<Field> = Vec::new();
@@ -135,6 +138,7 @@ pub fn run(
     let ended = match engine {
         Engine::Simulator => simulate(scenario, seed, &mut watched),
         Engine::Emulator => emulator::run(scenario, seed, &mut watched),
+        Engine::Vm => vm::run(scenario, seed, &mut watched),
     };
     match beyond {
         None => ended,
@@ -179,7 +183,11 @@ mod emulator {
     pub use paceline_emulator::{check, record_recovery};
 
     pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> String {
-        paceline_emulator::doctor(quick, step).to_string()
+        let mut report = paceline_emulator::doctor(quick, step);
+        if let Some(checks) = report["checks"].as_array_mut() {
+            checks.push(paceline_vm::doctor());
+        }
+        report.to_string()
     }
 
     impl From<Unavailable> for Failure {
@@ -209,6 +217,138 @@ mod emulator {
             Err(RunError::Unavailable(error)) => Err(error.into()),
             Err(error) => Err(Failure::Stopped(error.to_string())),
         }
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub mod vm {
+    use std::ops::ControlFlow;
+    use std::path::PathBuf;
+
+    use paceline_record::Run;
+    use paceline_scenario::Scenario;
+    use paceline_vm::{Failed, Prepare, RunError, Unavailable};
+
+    use super::{Failure, Progress};
+
+    pub use paceline_vm::check;
+
+    impl From<Unavailable> for Failure {
+        fn from(error: Unavailable) -> Self {
+            Self::Unavailable(error.what, error.hint)
+        }
+    }
+
+    impl From<Failed> for Failure {
+        fn from(error: Failed) -> Self {
+            match error {
+                Failed::Unavailable(missing) => missing.into(),
+                other => Self::Stopped(other.to_string()),
+            }
+        }
+    }
+
+    impl From<RunError> for Failure {
+        fn from(error: RunError) -> Self {
+            match error {
+                RunError::Scenario(diagnostics) => Self::Scenario(diagnostics),
+                RunError::Unavailable(missing) => missing.into(),
+                other => Self::Stopped(other.to_string()),
+            }
+        }
+    }
+
+    pub fn available(scenario: &Scenario) -> Result<(), Failure> {
+        Ok(paceline_vm::available(scenario)?)
+    }
+
+    pub fn run(
+        scenario: &Scenario,
+        seed: u64,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Run, Progress), Failure> {
+        let seen = |progress: &paceline_vm::Progress| Progress {
+            passed_ns: progress.passed.as_nanos(),
+            packets: progress.packets,
+            events: 0,
+            memory: progress.memory,
+        };
+        let (run, last) = paceline_vm::run(scenario, seed, &mut |so_far| progress(seen(so_far)))?;
+        Ok((run, seen(&last)))
+    }
+
+    /// The snapshots that there are, as JSON.
+    pub fn images() -> Result<String, Failure> {
+        let images = paceline_vm::images()?;
+        Ok(serde_json::to_string(&images).unwrap_or_default())
+    }
+
+    /// Makes one; as JSON.
+    pub fn prepare(
+        kernel: Option<PathBuf>,
+        modules: Option<PathBuf>,
+        step: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<String, Failure> {
+        let image = paceline_vm::prepare(&Prepare { kernel, modules }, step)?;
+        Ok(serde_json::to_string(&image).unwrap_or_default())
+    }
+
+    /// Deletes the one of that hash; whether there was one.
+    pub fn remove(hash: &str) -> Result<bool, Failure> {
+        let images = paceline_vm::images()?;
+        match images.iter().find(|image| image.hash == hash) {
+            Some(image) => Ok(paceline_vm::remove(image).map(|()| true)?),
+            None => Ok(false),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub mod vm {
+    use std::ops::ControlFlow;
+    use std::path::PathBuf;
+
+    use paceline_record::Run;
+    use paceline_scenario::{Diagnostic, Scenario};
+
+    use super::{Failure, Progress};
+
+    fn lacking<T>() -> Result<T, Failure> {
+        let hint = "run the scenario in the simulator".to_owned();
+        let what = "a virtual machine needs Linux on x86-64".to_owned();
+        Err(Failure::Unavailable(what, Some(hint)))
+    }
+
+    pub fn check(_: &Scenario) -> Vec<Diagnostic> {
+        Vec::new()
+    }
+
+    pub fn available(_: &Scenario) -> Result<(), Failure> {
+        lacking()
+    }
+
+    pub fn run(
+        _: &Scenario,
+        _: u64,
+        _: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(Run, Progress), Failure> {
+        lacking()
+    }
+
+    pub fn images() -> Result<String, Failure> {
+        Ok("[]".to_owned())
+    }
+
+    pub fn prepare(
+        _: Option<PathBuf>,
+        _: Option<PathBuf>,
+        _: &mut dyn FnMut(&str) -> bool,
+    ) -> Result<String, Failure> {
+        lacking()
+    }
+
+    pub fn remove(_: &str) -> Result<bool, Failure> {
+        Ok(false)
     }
 }
 

@@ -14,6 +14,7 @@ mod scenario;
 mod simulate;
 mod startup;
 mod table;
+mod vm;
 
 /// Scenarios in, runs out.
 #[pyo3::pymodule]
@@ -38,6 +39,8 @@ mod _paceline {
     use crate::startup::{least_doubling_gain, startup, startup_derivation};
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::vm::{vm_images, vm_prepare, vm_remove};
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

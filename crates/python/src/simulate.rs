@@ -134,8 +134,8 @@ fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
 /// So does a run that stops before its end, unless `failed(index, message)` hears of it. A scenario
 /// is read as its first job begins; one that is wrong stops the jobs that are left. `memory` bytes
 /// are shared evenly among the runs at work, and one share is for those that have ended and wait to
-/// be handed over. `backend` is `sim` or `emu`; runs in real time would get in each other's way, and
-/// go one after another.
+/// be handed over. `backend` is `sim`, `vm` or `emu`; runs in real time would get in each other's
+/// way, and go one after another.
 #[pyfunction]
 #[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim"))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -151,7 +151,7 @@ pub fn simulate(
 ) -> PyResult<()> {
     let engine = engine::named(backend)?;
     let threads = match engine {
-        Engine::Simulator => threads.clamp(1, jobs.len().max(1)),
+        Engine::Simulator | Engine::Vm => threads.clamp(1, jobs.len().max(1)),
         Engine::Emulator => 1,
     };
     let shares = threads + usize::from(jobs.len() > threads);
@@ -241,7 +241,7 @@ impl Batch {
                 // The first reason counts; the others follow from it.
                 result = result.and(Err(error));
             }
-            // An emulation takes away what it has made of the machine first.
+            // The others take away what they have made of the machine first.
             let may_leave = self.engine == Engine::Simulator;
             if may_leave && leaves.is_some_and(|at| Instant::now() >= at) {
                 return result;

@@ -7,6 +7,8 @@ pub enum Engine {
     Simulator,
     /// In real time, with a kernel's TCP.
     Emulator,
+    /// In virtual time, with the TCP and the queues of a kernel that runs in a machine of its own.
+    Vm,
 }
 
 /// Which engines honour a key.
@@ -57,7 +59,7 @@ impl Honoured {
     pub(crate) fn refusal(self, engine: Engine) -> Option<&'static str> {
         match (self, engine) {
             (Self::Everywhere, _) | (_, Engine::Simulator) => None,
-            (Self::Simulated(why), Engine::Emulator) => Some(why),
+            (Self::Simulated(why), Engine::Emulator | Engine::Vm) => Some(why),
         }
     }
 }

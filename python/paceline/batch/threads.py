@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
 
 from paceline import _paceline
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
@@ -17,8 +17,10 @@ def on_threads(threads: int | None = None) -> Executor:
     """Return who does jobs on so many threads, one for each core if it is not said."""
 
     def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
-        while chunk := list(islice(tasks, CHUNK)):
-            do_chunk(chunk, keep, hear, threads)
+        # A chunk has one engine.
+        for _, alike in groupby(tasks, key=lambda task: task.job.backend):
+            while chunk := list(islice(alike, CHUNK)):
+                do_chunk(chunk, keep, hear, threads)
 
     return do
 
@@ -53,5 +55,6 @@ def do_chunk(
         threads=threads,
         progress=progress,
         failed=failed if hear.collects else None,
+        backend=tasks[0].job.backend,
         share=share,
     )

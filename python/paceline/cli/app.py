@@ -98,6 +98,6 @@ Seeds = Annotated[
     int | None, Parameter(validator=at_most_repeats, help="Seeds of each scenario, from 1 on.")
 ]
 Flow = Annotated[int | None, Parameter(validator=not_negative, help="Only this flow of each run.")]
-Backend = Literal["sim", "emu"]
+Backend = Literal["sim", "emu", "vm"]
 Image = Literal["png", "svg", "pdf"]
 RunFolder = Annotated[str, Parameter(help="A run's folder.")]

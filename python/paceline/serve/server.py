@@ -451,8 +451,9 @@ class _Start(_Posted):
 
         def start() -> Job:
             run = self.server.catalogue.order(name)
-            # What was emulated is emulated again.
-            backend: _paceline.Backend = "emu" if run.backend == "emu" else "sim"
+            # What a kernel ran is run by a kernel again.
+            kernels: dict[str, _paceline.Backend] = {"emu": "emu", "vm": "vm"}
+            backend = kernels.get(run.backend, "sim")
             return self.server.jobs.start(
                 run.scenario, pairs, run.seed if seed is None else seed, backend
             )

@@ -28,7 +28,15 @@ EMULATION = {
 
 
 def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what an emulator measured of itself, as names and values."""
+    """Return what an engine with a kernel measured of itself, as names and values."""
+    if "snapshot" in emulation:
+        return [
+            ("kernel", emulation["kernel"]),
+            ("machine", emulation["qemu"]),
+            ("snapshot", emulation["snapshot"][:12]),
+            ("guest's processor busy", quantity("_ratio", emulation["busy_ratio"])),
+            ("in its busiest second", quantity("_ratio", emulation["busiest_second_ratio"])),
+        ]
     rows = []
     for keys, name in EMULATION.items():
         value: Any = emulation

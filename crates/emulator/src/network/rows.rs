@@ -1,7 +1,7 @@
 //! What the path writes down of what it sees.
 
 use paceline_record::{PacketKind, PacketRow, QueueRow};
-use paceline_units::{Bytes, Instant};
+use paceline_units::Instant;
 
 use super::{Frame, Network};
 use crate::packet::{self, Tcp};
@@ -45,15 +45,7 @@ impl Network<'_> {
         let Some(tracker) = self.trackers.get(flow as usize) else {
             return;
         };
-        let window_bytes = Bytes::new(tracker.window_of(tcp));
-        let row = |kind, seq, bytes| PacketRow {
-            window_bytes,
-            ..PacketRow::new(now, flow, kind, seq, bytes)
-        };
-        let rows = &mut self.log.packets;
-        rows.push(row(PacketKind::Ack, tracker.ack_of(tcp), 0));
-        let blocks = tracker.blocks(tcp);
-        rows.extend(blocks.map(|(start, end)| row(PacketKind::Sack, start, end - start)));
+        self.log.packets.extend(tracker.ack_rows(now, flow, tcp));
     }
 
     fn data(&mut self, at: Instant, flow: u32, kind: PacketKind, tcp: &Tcp) {

@@ -24,7 +24,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Say what this machine can do for `run --backend emu`, and the command that fixes each gap.
+    """Say what this machine can do for `run --backend emu` and `vm`, and how to fix each problem.
 
     Unless it is quick, it emulates rising rates for two seconds each until one is not held within
     the usual bounds in any of three tries. Exit code 127 if nothing can be emulated here.

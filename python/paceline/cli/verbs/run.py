@@ -76,6 +76,7 @@ class Options:
         "run FILE --repeats 10 --json",
         'run FILE --set path.queue.size="4 bdp" --set flows.0.cc=cubic',
         "run FILE --backend emu",
+        "run FILE --backend vm --repeats 5",
     )
 )
 def run(
@@ -89,7 +90,9 @@ def run(
     With `--repeats` the seeds run side by side and each metric comes with its mean, median and
     95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
     real time. A run beyond the bounds of `[run.emulation]` is repeated, up to three times; one that
-    is to the end is kept and ends in exit code 1. A scenario with `compare` in `[run]` is run once
+    is to the end is kept and ends in exit code 1. With `--backend vm` a real kernel runs in virtual
+    time, in the snapshot that `paceline vm prepare` made last: the same bytes each time, and flows
+    that start up to 10 ms later by the seed. A scenario with `compare` in `[run]` is run once
     for each of those controllers.
 
     The name of a run's folder ends in a hash of all that decides its bytes. A run that is there
@@ -151,6 +154,9 @@ class Batch:
         self.seeds = range(self.seed, self.seed + self.repeats)
         #: Of the trace, which the cases have in common.
         self.inputs = [] if self.plan.trace is None else [store.digest(Path(self.plan.trace))]
+        if options.backend == "vm":
+            # What the kernel does depends on the snapshot.
+            self.inputs += [image["hash"] for image in json.loads(_paceline.vm_images())[:1]]
         #: Runs that were there, and those that came out as other bytes than were there.
         self.reused = 0
         self.differing: list[str] = []
@@ -227,7 +233,7 @@ class Batch:
                     continue
                 if self.options.report:
                     store.check(folder / _REPORT)
-                if self.options.force and self.options.backend == "sim":
+                if self.options.force and self.options.backend != "emu":
                     continue
                 try:
                     case.runs[seed] = files.read_run(str(folder)).measured()
@@ -295,7 +301,7 @@ class Batch:
         inside = place.relative_to(self.out)
         rivals = (root / inside for root in store.numbered(self.out, 2))
         where, other = store.keep(place, write, self._key(case.plan, [seed]), rivals)
-        if other and self.options.backend == "sim":
+        if other and self.options.backend != "emu":
             self.differing.append(f"{', '.join(other)} of {place} is not as in {where}")
         if not self.grouped:
             case.folder = where

@@ -1,0 +1,85 @@
+//! The guest's only program: builds what the host's script asks for, runs the flows, and tells what it saw.
+//!
+//! It knows nothing of scenarios. The host sends netlink messages, files and times; the guest answers with the
+//! kernel's own structures as they are.
+
+#[path = "../src/wire.rs"]
+#[allow(dead_code)]
+mod wire;
+
+mod flow;
+mod run;
+#[allow(unsafe_code)]
+mod sys;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use sys::Shared;
+use wire::{Header, MAGIC, State};
+
+fn main() {
+    if let Err(error) = start() {
+        // The console is all there is; the machine has nothing else to do.
+        println!("paceline guest: {error}");
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start() -> io::Result<()> {
+    for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        fs::create_dir_all(target)?;
+        sys::mount_at(kind, target)?;
+    }
+    load_modules()?;
+    let shared = shared_memory()?;
+    sys::may_stop()?;
+    sys::never_idle(&shared, Header::Idle as usize)?;
+    shared.set_word(Header::Magic as usize, MAGIC);
+    shared.set_word(Header::State as usize, State::Ready as u64);
+    // Here the host takes the snapshot that every run begins from.
+    sys::stop_machine();
+    let state = match run::run(&shared) {
+        Ok(()) => State::Done,
+        Err(error) => {
+            println!("paceline guest: {error}");
+            State::Failed
+        }
+    };
+    shared.set_word(Header::State as usize, state as u64);
+    sys::stop_machine();
+    Ok(())
+}
+
+/// Those of /modules, which are in the order in which they need each other.
+fn load_modules() -> io::Result<()> {
+    let list = fs::read_to_string("/modules/list")?;
+    for name in list.lines() {
+        let path = Path::new("/modules").join(name);
+        let loaded = File::open(path).and_then(|file| sys::load_module(&file));
+        loaded.map_err(|error| io::Error::other(format!("load the module {name}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The memory of the device that QEMU calls ivshmem.
+fn shared_memory() -> io::Result<Shared> {
+    for device in fs::read_dir("/sys/bus/pci/devices")? {
+        let device = device?.path();
+        let says = |file: &str, what: &str| {
+            fs::read_to_string(device.join(file)).is_ok_and(|text| text.trim() == what)
+        };
+        if says("vendor", "0x1af4") && says("device", "0x1110") {
+            // Without this the kernel has the device's memory switched off.
+            fs::write(device.join("enable"), "1")?;
+            let path = device.join("resource2");
+            let size = fs::metadata(&path)?.len();
+            let file = File::options().read(true).write(true).open(path)?;
+            return Shared::map(&file, size as usize);
+        }
+    }
+    Err(io::Error::other("there is no shared memory"))
+}

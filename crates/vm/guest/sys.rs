@@ -1,0 +1,400 @@
+//! System calls of the guest. This is its only module with `unsafe`: the program has no dependency,
+//! so that one call of the compiler makes it. Every call hands over memory that lives as long as the
+//! call, with its true length; descriptors live as long as the guest.
+
+use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+unsafe extern "C" {
+    fn mount(s: *const c_char, t: *const c_char, f: *const c_char, n: c_ulong, d: *const c_void) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
+    fn mmap(at: *mut c_void, n: usize, prot: c_int, flags: c_int, fd: c_int, off: i64) -> *mut c_void;
+    fn fork() -> c_int;
+    fn sched_setscheduler(pid: c_int, policy: c_int, param: *const c_int) -> c_int;
+    fn ioperm(from: c_ulong, count: c_ulong, on: c_int) -> c_int;
+    fn unshare(flags: c_int) -> c_int;
+    fn setns(fd: c_int, kind: c_int) -> c_int;
+    fn dup2(from: c_int, to: c_int) -> c_int;
+    fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, n: c_uint) -> c_int;
+    fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, n: *mut c_uint) -> c_int;
+    fn bind(fd: c_int, address: *const c_void, n: c_uint) -> c_int;
+    fn connect(fd: c_int, address: *const c_void, n: c_uint) -> c_int;
+    fn listen(fd: c_int, backlog: c_int) -> c_int;
+    fn accept4(fd: c_int, address: *mut c_void, n: *mut c_uint, flags: c_int) -> c_int;
+    fn send(fd: c_int, bytes: *const c_void, n: usize, flags: c_int) -> isize;
+    fn recv(fd: c_int, bytes: *mut c_void, n: usize, flags: c_int) -> isize;
+    fn recvmsg(fd: c_int, message: *mut Message, flags: c_int) -> isize;
+    fn shutdown(fd: c_int, how: c_int) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
+    fn epoll_create1(flags: c_int) -> c_int;
+    fn epoll_ctl(fd: c_int, op: c_int, of: c_int, event: *mut Event) -> c_int;
+    fn clock_gettime(clock: c_int, time: *mut [i64; 2]) -> c_int;
+    fn if_nametoindex(name: *const c_char) -> c_uint;
+}
+
+fn check(result: c_int) -> io::Result<c_int> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+fn c_string(text: &str) -> io::Result<CString> {
+    Ok(CString::new(text)?)
+}
+
+/// Mounts a file system of the kernel's.
+pub fn mount_at(kind: &str, target: &str) -> io::Result<()> {
+    let (kind, target) = (c_string(kind)?, c_string(target)?);
+    // SAFETY: terminated strings, no data.
+    check(unsafe { mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) })?;
+    Ok(())
+}
+
+/// Loads a module of the kernel's.
+pub fn load_module(file: &impl AsRawFd) -> io::Result<()> {
+    const FINIT_MODULE: c_long = 313;
+    // SAFETY: a descriptor, an empty terminated string, no flags.
+    let result = unsafe { syscall(FINIT_MODULE, file.as_raw_fd(), c"".as_ptr(), 0) };
+    check(result as c_int)?;
+    Ok(())
+}
+
+/// The memory that is shared with the host.
+pub struct Shared {
+    base: *mut u8,
+    pub size: usize,
+}
+
+impl Shared {
+    /// Maps a file of that size.
+    pub fn map(file: &impl AsRawFd, size: usize) -> io::Result<Self> {
+        const READ_WRITE: c_int = 3;
+        const SHARED: c_int = 1;
+        // SAFETY: a fresh mapping that nothing else refers to; it is never undone.
+        let base = unsafe { mmap(std::ptr::null_mut(), size, READ_WRITE, SHARED, file.as_raw_fd(), 0) };
+        if base as isize == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { base: base.cast(), size })
+    }
+
+    pub fn word(&self, place: usize) -> u64 {
+        assert!(place * 8 + 8 <= self.size);
+        // SAFETY: within the mapping, aligned; the host writes it while the guest stands still.
+        unsafe { self.base.cast::<u64>().add(place).read_volatile() }
+    }
+
+    pub fn set_word(&self, place: usize, value: u64) {
+        assert!(place * 8 + 8 <= self.size);
+        // SAFETY: as above.
+        unsafe { self.base.cast::<u64>().add(place).write_volatile(value) }
+    }
+
+    pub fn read(&self, at: usize, bytes: &mut [u8]) {
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.size));
+        // SAFETY: within the mapping, and `bytes` is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.add(at), bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    pub fn write(&self, at: usize, bytes: &[u8]) {
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.size));
+        // SAFETY: within the mapping, and `bytes` is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.add(at), bytes.len()) }
+    }
+}
+
+/// Starts a process that uses up whatever time is left, and counts its rounds of 512 instructions in
+/// a word of the shared memory. Without it the processor would halt, and the machine would move its
+/// clock on by rules of the host's.
+pub fn never_idle(shared: &Shared, place: usize) -> io::Result<()> {
+    const SCHED_IDLE: c_int = 5;
+    assert!(place * 8 + 8 <= shared.size);
+    // SAFETY: this process has one thread; the child touches nothing but that word.
+    if check(unsafe { fork() })? != 0 {
+        return Ok(());
+    }
+    let zero: c_int = 0;
+    // SAFETY: sched_param is one int; the loop writes one word within the mapping and never ends.
+    unsafe {
+        sched_setscheduler(0, SCHED_IDLE, &zero);
+        let word = shared.base.cast::<u64>().add(place);
+        std::arch::asm!(
+            "2:", ".rept 510", "nop", ".endr", "inc qword ptr [{word}]", "jmp 2b",
+            word = in(reg) word, options(noreturn)
+        )
+    }
+}
+
+/// Lets this process stop the machine.
+pub fn may_stop() -> io::Result<()> {
+    // SAFETY: numbers only.
+    check(unsafe { ioperm(PVPANIC, 1, 1) })?;
+    Ok(())
+}
+
+const PVPANIC: c_ulong = 0x505;
+
+/// Stops the machine until the host lets it go on.
+pub fn stop_machine() {
+    // SAFETY: a port that `may_stop` has opened; the device behind it pauses the machine.
+    unsafe { std::arch::asm!("out dx, al", in("dx") PVPANIC as u16, in("al") 1_u8) }
+}
+
+/// Makes a network namespace and enters it.
+pub fn new_network() -> io::Result<()> {
+    const NEWNET: c_int = 0x4000_0000;
+    // SAFETY: numbers only.
+    check(unsafe { unshare(NEWNET) })?;
+    Ok(())
+}
+
+/// Enters a namespace.
+pub fn enter(fd: RawFd) -> io::Result<()> {
+    // SAFETY: numbers only.
+    check(unsafe { setns(fd, 0) })?;
+    Ok(())
+}
+
+/// Gives a descriptor another number.
+pub fn renumber(from: &impl AsRawFd, to: RawFd) -> io::Result<()> {
+    // SAFETY: numbers only; nothing else has the new one.
+    check(unsafe { dup2(from.as_raw_fd(), to) })?;
+    Ok(())
+}
+
+/// Nanoseconds since the machine began.
+pub fn now() -> u64 {
+    const MONOTONIC: c_int = 1;
+    clock(MONOTONIC)
+}
+
+/// Nanoseconds of real time, which runs as `now` does.
+pub fn real_time() -> u64 {
+    const REALTIME: c_int = 0;
+    clock(REALTIME)
+}
+
+fn clock(number: c_int) -> u64 {
+    let mut time = [0; 2];
+    // SAFETY: a timespec is two longs.
+    unsafe { clock_gettime(number, &mut time) };
+    time[0] as u64 * 1_000_000_000 + time[1] as u64
+}
+
+const NONBLOCK: c_int = 0o4000;
+
+/// Makes a socket that does not block.
+pub fn make_socket(domain: c_int, kind: c_int, protocol: c_int) -> io::Result<RawFd> {
+    // SAFETY: numbers only.
+    check(unsafe { socket(domain, kind | NONBLOCK, protocol) })
+}
+
+/// Sets an option of a socket.
+pub fn set_option(fd: RawFd, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
+    // SAFETY: the value's own length.
+    check(unsafe { setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as c_uint) })?;
+    Ok(())
+}
+
+/// Reads an option of a socket into `value`; how much of it there is.
+pub fn option(fd: RawFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<usize> {
+    let mut length = value.len() as c_uint;
+    // SAFETY: the value's own length.
+    check(unsafe { getsockopt(fd, level, name, value.as_mut_ptr().cast(), &mut length) })?;
+    Ok(length as usize)
+}
+
+/// sockaddr_in
+pub fn address(ip: [u8; 4], port: u16) -> [u8; 16] {
+    let mut address = [0; 16];
+    address[..2].copy_from_slice(&2_u16.to_ne_bytes());
+    address[2..4].copy_from_slice(&port.to_be_bytes());
+    address[4..8].copy_from_slice(&ip);
+    address
+}
+
+/// Binds a socket to an address of any kind.
+pub fn bind_to(fd: RawFd, address: &[u8]) -> io::Result<()> {
+    // SAFETY: the address's own length.
+    check(unsafe { bind(fd, address.as_ptr().cast(), address.len() as c_uint) })?;
+    Ok(())
+}
+
+/// Begins to connect.
+pub fn connect_to(fd: RawFd, address: &[u8]) -> io::Result<()> {
+    const IN_PROGRESS: i32 = 115;
+    // SAFETY: the address's own length.
+    match check(unsafe { connect(fd, address.as_ptr().cast(), address.len() as c_uint) }) {
+        Err(error) if error.raw_os_error() == Some(IN_PROGRESS) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// Resets a connection.
+pub fn reset(fd: RawFd) -> io::Result<()> {
+    // AF_UNSPEC
+    connect_to(fd, &[0; 16])
+}
+
+pub fn listen_at(fd: RawFd) -> io::Result<()> {
+    // SAFETY: numbers only.
+    check(unsafe { listen(fd, 1) })?;
+    Ok(())
+}
+
+pub fn accept(fd: RawFd) -> io::Result<RawFd> {
+    // SAFETY: no address is asked for.
+    check(unsafe { accept4(fd, std::ptr::null_mut(), std::ptr::null_mut(), NONBLOCK) })
+}
+
+fn length(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Writes what a socket takes.
+pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    const NOSIGNAL: c_int = 0x4000;
+    // SAFETY: the bytes' own length.
+    length(unsafe { send(fd, bytes.as_ptr().cast(), bytes.len(), NOSIGNAL) })
+}
+
+/// Reads what a socket has.
+pub fn read(fd: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the bytes' own length.
+    length(unsafe { recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) })
+}
+
+/// struct msghdr
+#[repr(C)]
+struct Message {
+    name: *const c_void,
+    name_length: c_uint,
+    parts: *mut [usize; 2],
+    part_count: usize,
+    control: *mut u64,
+    control_length: usize,
+    flags: c_int,
+}
+
+/// Reads a packet, and the nanoseconds of real time at which the kernel had it (SO_TIMESTAMPNS).
+pub fn read_stamped(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, u64)> {
+    // struct iovec, and a struct cmsghdr of two words with a timespec behind it.
+    let mut part = [bytes.as_mut_ptr() as usize, bytes.len()];
+    let mut control = [0_u64; 8];
+    let mut message = Message {
+        name: std::ptr::null(),
+        name_length: 0,
+        parts: &mut part,
+        part_count: 1,
+        control: control.as_mut_ptr(),
+        control_length: size_of_val(&control),
+        flags: 0,
+    };
+    // SAFETY: a message whose parts and control live as long as the call, with their lengths.
+    let length = length(unsafe { recvmsg(fd, &mut message, 0) })?;
+    Ok((length, control[2] * 1_000_000_000 + control[3]))
+}
+
+/// Drops up to `most` bytes that a TCP socket has (MSG_TRUNC of tcp(7)); how many.
+pub fn discard(fd: RawFd, most: usize) -> io::Result<usize> {
+    const TRUNC: c_int = 0x20;
+    // SAFETY: with this flag TCP writes nothing.
+    length(unsafe { recv(fd, std::ptr::null_mut(), most, TRUNC) })
+}
+
+/// No more will be written.
+pub fn end_writing(fd: RawFd) -> io::Result<()> {
+    const WRITE: c_int = 1;
+    // SAFETY: numbers only.
+    check(unsafe { shutdown(fd, WRITE) })?;
+    Ok(())
+}
+
+pub fn close_fd(fd: RawFd) {
+    // SAFETY: its owner gives it up.
+    unsafe { close(fd) };
+}
+
+/// The number of a device.
+pub fn device(name: &str) -> io::Result<u32> {
+    let name = c_string(name)?;
+    // SAFETY: a terminated string.
+    match unsafe { if_nametoindex(name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        number => Ok(number),
+    }
+}
+
+/// Sets one of a device's offloads (ethtool of linux/sockios.h).
+pub fn set_offload(fd: RawFd, name: &str, command: u32, value: u32) -> io::Result<()> {
+    const SIOCETHTOOL: c_ulong = 0x8946;
+    let mut asked = [command, value];
+    let mut request = [0_u8; 40];
+    request[..name.len().min(15)].copy_from_slice(&name.as_bytes()[..name.len().min(15)]);
+    request[16..24].copy_from_slice(&(&raw mut asked as usize).to_ne_bytes());
+    // SAFETY: an ifreq whose pointer leads to an ethtool_value, both alive.
+    check(unsafe { ioctl(fd, SIOCETHTOOL, request.as_mut_ptr()) })?;
+    Ok(())
+}
+
+/// Gives the kernel's random numbers a seed, and has them follow from it at once (random(4)).
+pub fn seed_random(fd: &impl AsRawFd, seed: &[u8]) -> io::Result<()> {
+    const RNDADDENTROPY: c_ulong = 0x4008_5203;
+    const RNDRESEEDCRNG: c_ulong = 0x5207;
+    let mut pool = (seed.len() as u32 * 8).to_ne_bytes().to_vec();
+    pool.extend((seed.len() as u32).to_ne_bytes());
+    pool.extend(seed);
+    // SAFETY: a rand_pool_info with its own length.
+    check(unsafe { ioctl(fd.as_raw_fd(), RNDADDENTROPY, pool.as_ptr()) })?;
+    // SAFETY: no argument.
+    check(unsafe { ioctl(fd.as_raw_fd(), RNDRESEEDCRNG) })?;
+    Ok(())
+}
+
+/// struct epoll_event
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+pub struct Event {
+    pub events: u32,
+    pub data: u64,
+}
+
+pub const READABLE: u32 = 1;
+pub const WRITABLE: u32 = 4;
+
+/// What waits for sockets.
+pub struct Poll(RawFd);
+
+impl Poll {
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: numbers only.
+        Ok(Self(check(unsafe { epoll_create1(0) })?))
+    }
+
+    /// Waits for `events` of a socket from now on; `known` if it has been waited for.
+    pub fn watch(&self, fd: RawFd, events: u32, data: u64, known: bool) -> io::Result<()> {
+        let (add, modify) = (1, 3);
+        let mut event = Event { events, data };
+        let op = if known { modify } else { add };
+        // SAFETY: an event that lives.
+        check(unsafe { epoll_ctl(self.0, op, fd, &mut event) })?;
+        Ok(())
+    }
+
+    /// Waits for at most `time` nanoseconds.
+    pub fn wait<'a>(&self, events: &'a mut [Event], time: u64) -> io::Result<&'a [Event]> {
+        const EPOLL_PWAIT2: c_long = 441;
+        let time = [(time / 1_000_000_000) as i64, (time % 1_000_000_000) as i64];
+        // SAFETY: as many events as there is room for, a timespec, no signals.
+        let count = unsafe {
+            let none = std::ptr::null::<c_void>();
+            syscall(EPOLL_PWAIT2, self.0, events.as_mut_ptr(), events.len(), &time, none, 8)
+        };
+        let count = check(count as c_int)?;
+        Ok(&events[..count as usize])
+    }
+}

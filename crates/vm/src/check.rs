@@ -1,0 +1,150 @@
+//! What a kernel's own queues cannot do of a scenario.
+
+use paceline_emulator::linux::check_tcp;
+use paceline_experiment::{Change, LinkChange, Plan};
+use paceline_path::{Aqm, Pie};
+use paceline_scenario::{Diagnostic, Engine, LinkKey, RateSource, Scenario};
+use paceline_units::{Duration, Frequency, Rate};
+
+use crate::network::{MOST_LANES, pie_weight};
+
+/// The most flows: each has sockets, and a route, in one machine.
+const MOST_FLOWS: u64 = 1_000;
+/// Beyond it the guest's processor is full, whatever is asked of it.
+const MAX_RATE: Rate = Rate::from_bps(400_000_000);
+
+/// All that is wrong with a scenario for the machine.
+pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    let mut wrong = check_tcp(scenario, Engine::Vm);
+    let mut say = |key: String, message: &str, hint: &str| {
+        wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
+    };
+    let sim = "run it in the simulator, or leave it out";
+    if scenario.flow_count() > MOST_FLOWS {
+        let message = format!("the machine runs no more than {MOST_FLOWS} flows");
+        say("flows".into(), &message, "run it in the simulator");
+    }
+    if !scenario.links.is_empty() {
+        say(
+            "links".into(),
+            "the machine has one link, that of the path",
+            sim,
+        );
+    }
+    match &scenario.path.rate {
+        RateSource::Fixed(rate) if *rate > MAX_RATE => {
+            let message = format!("the machine runs no faster than {MAX_RATE}");
+            say(
+                "path.rate".into(),
+                &message,
+                "choose a lower rate, or another backend",
+            );
+        }
+        RateSource::Fixed(_) => {}
+        _ => say(
+            "path.rate".into(),
+            "a kernel's queues follow no recorded trace",
+            sim,
+        ),
+    }
+    let queue = &scenario.path.queue;
+    for signal in &queue.early_signals {
+        let key = format!("path.queue.{}", signal.name);
+        say(key, "the machine has no such early signal", sim);
+    }
+    match Aqm::named(queue.kind.name, &queue.kind.options) {
+        None | Some(Aqm::Codel(_) | Aqm::FqCodel(_)) => {}
+        Some(Aqm::Pie(pie)) => {
+            for key in fixed_in_pie(&pie) {
+                say(
+                    format!("path.queue.{key}"),
+                    "the kernel's PIE has this fixed",
+                    "leave it at its default",
+                );
+            }
+        }
+        Some(_) => say(
+            "path.queue.kind".into(),
+            "the machine has no such queue",
+            sim,
+        ),
+    }
+    if scenario.path.ack_aggregation != Duration::ZERO {
+        say(
+            "path.ack_aggregation".into(),
+            "a kernel's queues do not hold back ACKs",
+            sim,
+        );
+    }
+    let netem = |key: &LinkKey| matches!(key, LinkKey::Loss(_) | LinkKey::Duplicate(_));
+    for key in scenario
+        .path
+        .link
+        .at_start()
+        .iter()
+        .filter(|key| !netem(key))
+    {
+        say(
+            format!("path.{}", key.name()),
+            "netem does this otherwise, or not at all",
+            sim,
+        );
+    }
+    if let Ok(plan) = Plan::resolve(scenario, 0, "vm") {
+        let lanes = plan.ways.delays(scenario.path.rtt).lanes.len();
+        if lanes > MOST_LANES {
+            let message =
+                format!("the machine has no more than {MOST_LANES} different round trips");
+            say("flows".into(), &message, sim);
+        }
+        for (number, event) in scenario.events.iter().enumerate() {
+            let Some(path) = &event.path else { continue };
+            for key in path.keys.keys().filter(|key| !netem(key)) {
+                let message = "netem does this otherwise, or not at all";
+                say(
+                    format!("events[{number}].path.{}", key.name()),
+                    message,
+                    sim,
+                );
+            }
+            if path.ack_aggregation.is_some() {
+                let message = "a kernel's queues do not hold back ACKs";
+                say(
+                    format!("events[{number}].path.ack_aggregation"),
+                    message,
+                    sim,
+                );
+            }
+        }
+        let mut rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
+        for (_, change) in &plan.script.timed {
+            if let Change::Link(0, LinkChange::Rate(change)) = change {
+                rate = change.apply(rate);
+                if rate == Rate::ZERO || rate > MAX_RATE {
+                    let message = format!("the machine's rates are above 0 and at most {MAX_RATE}");
+                    say("events".into(), &message, sim);
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// The options of PIE that Linux does not have as a scenario sets them.
+fn fixed_in_pie(pie: &Pie) -> Vec<&'static str> {
+    let usual = Pie::default();
+    let exact = |weight: Frequency| {
+        u64::from(pie_weight(weight)) * 1_000_000
+            == u64::from(weight.per_second().millionths()) * 16
+    };
+    [
+        ("burst", pie.burst == usual.burst),
+        ("mark_limit", pie.mark_limit == usual.mark_limit),
+        ("derandomize", pie.derandomize == usual.derandomize),
+        ("alpha", exact(pie.alpha)),
+        ("beta", exact(pie.beta)),
+    ]
+    .into_iter()
+    .filter_map(|(name, fits)| (!fits).then_some(name))
+    .collect()
+}

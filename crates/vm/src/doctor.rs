@@ -1,0 +1,31 @@
+//! Whether this machine can run a kernel in virtual time.
+
+use serde_json::{Value, json};
+
+use crate::image::images;
+use crate::machine::version;
+
+/// A check of the doctor: `name`, `state`, `found`, and the command that fixes it (`mend`).
+pub fn doctor() -> Value {
+    let check = |state: &str, found: String, mend: Option<String>| json!({ "name": "kernels in virtual time", "state": state, "found": found, "mend": mend });
+    let qemu = match version() {
+        Ok(qemu) => qemu,
+        Err(missing) => return check("lacking", missing.what, missing.hint),
+    };
+    let prepare = Some("paceline vm prepare".to_owned());
+    match images() {
+        Ok(images) => match images.first() {
+            None => check(
+                "lacking",
+                format!("{qemu}, and no snapshot of a kernel"),
+                prepare,
+            ),
+            Some(image) if image.qemu != qemu => {
+                let found = format!("{qemu}, and a snapshot of {}", image.qemu);
+                check("lacking", found, prepare)
+            }
+            Some(image) => check("good", format!("Linux {} in {qemu}", image.kernel), None),
+        },
+        Err(error) => check("lacking", error.to_string(), prepare),
+    }
+}

@@ -1,0 +1,44 @@
+//! What is missing, and what broke.
+
+/// What this machine lacks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Unavailable {
+    /// What there is not.
+    pub what: String,
+    /// The command that helps.
+    pub hint: Option<String>,
+}
+
+impl Unavailable {
+    pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            hint: Some(hint.into()),
+        }
+    }
+}
+
+/// Why a machine did not do what it should.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// Something is missing.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// Reading or writing failed.
+    #[error("{0}: {1}")]
+    Io(String, std::io::Error),
+    /// QEMU or the guest failed.
+    #[error("{0}")]
+    Machine(String),
+}
+
+impl Failed {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        |error| Self::Io(what, error)
+    }
+}

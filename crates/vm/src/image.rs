@@ -1,0 +1,572 @@
+//! Snapshots: a kernel that has booted, with our program in it, ready for a script.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{Failed, Unavailable};
+use crate::machine::{MACHINE, Machine, SHARED, Scratch, version};
+use crate::wire::State;
+
+/// The guest's program; empty where there is no backend.
+const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
+
+/// Modules that no scenario can do without.
+const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
+/// Modules that some scenarios need, where the kernel has them.
+const WANTED: [&str; 17] = [
+    "sch_codel",
+    "sch_fq_codel",
+    "sch_pie",
+    "sch_prio",
+    "cls_u32",
+    "tcp_bbr",
+    "tcp_bic",
+    "tcp_cdg",
+    "tcp_dctcp",
+    "tcp_highspeed",
+    "tcp_htcp",
+    "tcp_hybla",
+    "tcp_illinois",
+    "tcp_scalable",
+    "tcp_vegas",
+    "tcp_westwood",
+    "tcp_yeah",
+];
+/// What the kernel is started with.
+const COMMAND_LINE: &str = "console=ttyS0 quiet nokaslr random.trust_cpu=off panic=-1";
+const SNAPSHOT: &str = "snapshot";
+const ABOUT: &str = "image.json";
+
+/// What is known of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    /// The kernel's release.
+    pub kernel: String,
+    /// A SHA-256 of all that it was made from, in hexadecimal.
+    pub hash: String,
+    /// The QEMU that it is for.
+    pub qemu: String,
+    /// The controllers and queues that are in it, by their modules.
+    pub modules: Vec<String>,
+    /// What it takes on disk.
+    pub size_bytes: u64,
+}
+
+/// What to make a snapshot of.
+#[derive(Clone, Debug, Default)]
+pub struct Prepare {
+    /// A bzImage; none: the newest of those that are installed.
+    pub kernel: Option<PathBuf>,
+    /// The folder of its modules, as `make modules_install` makes it; none: beside the kernel, or in `/lib/modules`.
+    pub modules: Option<PathBuf>,
+}
+
+impl Image {
+    /// Its folder.
+    fn folder(&self) -> Result<PathBuf, Failed> {
+        Ok(cache()?.join(&self.hash))
+    }
+
+    /// The file of the machine's state.
+    pub(crate) fn snapshot(&self) -> Result<PathBuf, Failed> {
+        Ok(self.folder()?.join(SNAPSHOT))
+    }
+
+    /// Whether it has a module.
+    pub(crate) fn has(&self, module: &str) -> bool {
+        self.modules.iter().any(|known| known == module)
+    }
+}
+
+/// Where snapshots are: `$XDG_CACHE_HOME/paceline/vm`.
+fn cache() -> Result<PathBuf, Failed> {
+    let absolute = |name: &str| {
+        let path = PathBuf::from(std::env::var_os(name)?);
+        path.is_absolute().then_some(path)
+    };
+    let home = || absolute("HOME").map(|home| home.join(".cache"));
+    match absolute("XDG_CACHE_HOME").or_else(home) {
+        Some(base) => Ok(base.join("paceline").join("vm")),
+        None => Err(Unavailable::new(
+            "there is no place for snapshots",
+            "set XDG_CACHE_HOME to a folder",
+        )
+        .into()),
+    }
+}
+
+/// The snapshots of this user; the one that was prepared last, which runs use, comes first.
+///
+/// # Errors
+/// If they cannot be read.
+pub fn images() -> Result<Vec<Image>, Failed> {
+    let cache = cache()?;
+    let entries = match fs::read_dir(&cache) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failed::Io(format!("read {}", cache.display()), error)),
+    };
+    let mut found = Vec::new();
+    for entry in entries.filter_map(Result::ok) {
+        let about = entry.path().join(ABOUT);
+        let Ok(text) = fs::read(&about) else {
+            continue;
+        };
+        let made = fs::metadata(&about).and_then(|about| about.modified()).ok();
+        if let Ok(image) = serde_json::from_slice::<Image>(&text)
+            && entry.file_name().to_str() == Some(&image.hash)
+        {
+            found.push((made, image));
+        }
+    }
+    found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.hash.cmp(&b.1.hash)));
+    Ok(found.into_iter().map(|(_, image)| image).collect())
+}
+
+/// Deletes a snapshot.
+///
+/// # Errors
+/// If its files cannot be deleted.
+pub fn remove(image: &Image) -> Result<(), Failed> {
+    let folder = image.folder()?;
+    // Its own files by name, then the folder, which goes only if nothing else is in it.
+    for name in [ABOUT, SNAPSHOT] {
+        let path = folder.join(name);
+        fs::remove_file(&path).map_err(Failed::io(format!("delete {}", path.display())))?;
+    }
+    fs::remove_dir(&folder).map_err(Failed::io(format!("delete {}", folder.display())))
+}
+
+/// Makes a snapshot, unless there is one of exactly this. `step` hears what is being done, some times a second,
+/// and may stop it.
+///
+/// # Errors
+/// What is missing, or broke.
+pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Image, Failed> {
+    let mut step = |text: &str| match step(text) {
+        true => Ok(()),
+        false => Err(Failed::Interrupted),
+    };
+    if GUEST.is_empty() {
+        return Err(Unavailable {
+            what: "a virtual machine needs Linux on x86-64".into(),
+            hint: None,
+        }
+        .into());
+    }
+    let qemu = version()?;
+    step("read the kernel")?;
+    let source = Source::find(asked)?;
+    let modules = source.modules()?;
+    let initrd = initrd(&modules)?;
+    let mut hash = Sha256::new();
+    let kernel = source.read(&source.kernel)?;
+    for part in [&kernel, &initrd] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    for text in MACHINE
+        .iter()
+        .copied()
+        .chain([COMMAND_LINE, &qemu, &SHARED.to_string()])
+    {
+        hash.update(text);
+        hash.update([0]);
+    }
+    let hash = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>();
+    if let Some(known) = images()?.into_iter().find(|image| image.hash == hash) {
+        // From now on it is the one that was prepared last.
+        let about = known.folder()?.join(ABOUT);
+        let touched = fs::File::options().write(true).open(&about);
+        let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
+        touched.map_err(Failed::io(format!("choose {}", about.display())))?;
+        return Ok(known);
+    }
+    step("boot the kernel")?;
+    let scratch = Scratch::new()?;
+    let initial = scratch.path().join("initrd");
+    fs::write(&initial, &initrd).map_err(Failed::io("write the initial file system"))?;
+    let (kernel, initial) = (text(&source.kernel)?, text(&initial)?);
+    let arguments = [
+        "-kernel",
+        kernel,
+        "-initrd",
+        initial,
+        "-append",
+        COMMAND_LINE,
+    ];
+    let mut machine = Machine::start(&arguments)?;
+    let state = machine.until_stopped(&mut |_| step("boot the kernel").is_ok())?;
+    if state != State::Ready {
+        return Err(Failed::Machine(format!(
+            "the guest is {state:?}, and should be ready"
+        )));
+    }
+    step("save the machine's state")?;
+    let cache = cache()?;
+    let draft = cache.join(format!(".{hash}-{}", std::process::id()));
+    fs::create_dir_all(&draft).map_err(Failed::io(format!("make {}", draft.display())))?;
+    let kept = keep(machine, &draft, &cache, |size_bytes| Image {
+        kernel: source.release.clone(),
+        hash: hash.clone(),
+        qemu: qemu.clone(),
+        modules: modules.iter().map(|module| module.name.clone()).collect(),
+        size_bytes,
+    });
+    if kept.is_err() {
+        // A draft has only what was written above.
+        let _ = fs::remove_dir_all(&draft);
+    }
+    kept
+}
+
+/// Writes the snapshot and what is known of it beside the others, under its name at last.
+fn keep(
+    machine: Machine,
+    draft: &Path,
+    cache: &Path,
+    about: impl FnOnce(u64) -> Image,
+) -> Result<Image, Failed> {
+    let snapshot = draft.join(SNAPSHOT);
+    machine.save(&snapshot)?;
+    let size = fs::metadata(&snapshot)
+        .map_err(Failed::io("look at the snapshot"))?
+        .len();
+    let image = about(size);
+    let json = serde_json::to_vec_pretty(&image).map_err(io::Error::other);
+    json.and_then(|json| fs::write(draft.join(ABOUT), json))
+        .and_then(|()| match fs::rename(draft, cache.join(&image.hash)) {
+            // Another process has made the same.
+            Err(_) if cache.join(&image.hash).join(ABOUT).exists() => fs::remove_dir_all(draft),
+            result => result,
+        })
+        .map_err(Failed::io("keep the snapshot"))?;
+    Ok(image)
+}
+
+fn text(path: &Path) -> Result<&str, Failed> {
+    let what = || Failed::Machine(format!("{} is not UTF-8", path.display()));
+    // QEMU reads a comma as the end of a name.
+    path.to_str()
+        .filter(|text| !text.contains(','))
+        .ok_or_else(what)
+}
+
+/// A kernel and its modules.
+struct Source {
+    kernel: PathBuf,
+    modules: PathBuf,
+    release: String,
+}
+
+/// A module's file.
+struct Module {
+    name: String,
+    file: String,
+    bytes: Vec<u8>,
+}
+
+/// How to get a kernel without installing one.
+const GET: &str = "apt-get download $(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p') \
+    && dpkg -x linux-image-*.deb kernel && paceline vm prepare --kernel kernel/boot/vmlinuz-*";
+
+impl Source {
+    fn find(asked: &Prepare) -> Result<Self, Failed> {
+        let kernel = match &asked.kernel {
+            Some(kernel) => kernel.clone(),
+            None => newest("/boot").ok_or_else(|| {
+                Unavailable::new("there is no kernel in /boot that can be read", GET)
+            })?,
+        };
+        let bytes = fs::read(&kernel).map_err(Failed::io(format!("read {}", kernel.display())))?;
+        let release = release(&bytes).ok_or_else(|| {
+            let what = format!("{} is not a bzImage of Linux", kernel.display());
+            Unavailable::new(what, "name a file such as /boot/vmlinuz-6.12.0-amd64")
+        })?;
+        let beside = kernel
+            .parent()
+            .and_then(Path::parent)
+            .map(|root| root.join("lib/modules"));
+        let places = asked.modules.iter().cloned().chain(
+            beside
+                .into_iter()
+                .chain([PathBuf::from("/lib/modules")])
+                .map(|root| root.join(&release)),
+        );
+        let tried: Vec<PathBuf> = places.collect();
+        let modules = tried
+            .iter()
+            .find(|place| place.join("kernel").is_dir())
+            .cloned();
+        let modules = modules.ok_or_else(|| {
+            let places: Vec<_> = tried
+                .iter()
+                .map(|place| place.display().to_string())
+                .collect();
+            let what = format!(
+                "there are no modules of Linux {release} in {}",
+                places.join(" or ")
+            );
+            Unavailable::new(what, "name their folder: --modules FOLDER")
+        })?;
+        Ok(Self {
+            kernel,
+            modules,
+            release,
+        })
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, Failed> {
+        fs::read(path).map_err(Failed::io(format!("read {}", path.display())))
+    }
+
+    /// The modules that are needed and wanted, each behind those that it needs itself.
+    fn modules(&self) -> Result<Vec<Module>, Failed> {
+        let mut files = Vec::new();
+        walk(&self.modules.join("kernel"), &mut files)
+            .map_err(Failed::io(format!("read {}", self.modules.display())))?;
+        let builtin = fs::read_to_string(self.modules.join("modules.builtin")).unwrap_or_default();
+        let builtin: BTreeSet<String> = builtin.lines().filter_map(module_name).collect();
+        let mut chosen = Vec::new();
+        for name in NEEDED.iter().chain(&WANTED) {
+            let found = self.add(name, &files, &builtin, &mut chosen, 0)?;
+            if !found && NEEDED.contains(name) {
+                let what = format!("Linux {} has no module {name}", self.release);
+                return Err(
+                    Unavailable::new(what, "choose a kernel that has it: --kernel FILE").into(),
+                );
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn add(
+        &self,
+        name: &str,
+        files: &[PathBuf],
+        builtin: &BTreeSet<String>,
+        chosen: &mut Vec<Module>,
+        depth: usize,
+    ) -> Result<bool, Failed> {
+        if chosen.iter().any(|module| module.name == name) {
+            return Ok(true);
+        }
+        if builtin.contains(name) {
+            // Listed, since it is there, without a file to load.
+            chosen.push(Module {
+                name: name.into(),
+                file: String::new(),
+                bytes: Vec::new(),
+            });
+            return Ok(true);
+        }
+        let named = |path: &&PathBuf| path.to_str().and_then(module_name).as_deref() == Some(name);
+        let Some(path) = files.iter().find(named).filter(|_| depth < 8) else {
+            return Ok(false);
+        };
+        let bytes = self.read(path)?;
+        let plain = unpacked(path, &bytes)?;
+        for other in depends(&plain) {
+            self.add(&other, files, builtin, chosen, depth + 1)?;
+        }
+        let file = format!("{name}.ko");
+        chosen.push(Module {
+            name: name.into(),
+            file,
+            bytes: plain,
+        });
+        Ok(true)
+    }
+}
+
+/// A module as the linker made it; distributions may have compressed it.
+fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
+    let tool = match path.extension().and_then(|suffix| suffix.to_str()) {
+        Some("xz") => "xz",
+        Some("gz") => "gzip",
+        Some("zst") => "zstd",
+        _ => return Ok(bytes.to_vec()),
+    };
+    let output = Command::new(tool)
+        .args(["--decompress", "--stdout", "--"])
+        .arg(path)
+        .output();
+    match output {
+        Ok(output) if output.status.success() => Ok(output.stdout),
+        _ => {
+            let what = format!("{tool} cannot unpack {}", path.display());
+            Err(Unavailable::new(what, format!("sudo apt install {tool}")).into())
+        }
+    }
+}
+
+/// The release in a kernel's image (Documentation/arch/x86/boot.rst: `kernel_version`).
+fn release(image: &[u8]) -> Option<String> {
+    if image.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let at = image
+        .get(0x20e..0x210)?
+        .try_into()
+        .ok()
+        .map(u16::from_le_bytes)?;
+    let text = image.get(usize::from(at) + 0x200..)?;
+    let end = text
+        .iter()
+        .take(200)
+        .position(|byte| *byte == 0 || *byte == b' ')?;
+    String::from_utf8(text.get(..end)?.to_vec()).ok()
+}
+
+/// The newest readable kernel of a folder.
+fn newest(folder: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    let kernels = entries.map(|entry| entry.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("vmlinuz-")) && fs::File::open(path).is_ok()
+    });
+    kernels.max_by_key(|path| fs::metadata(path).and_then(|file| file.modified()).ok())
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => walk(&entry.path(), files)?,
+            false => files.push(entry.path()),
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+/// "sch_tbf" of "kernel/net/sched/sch_tbf.ko.xz".
+fn module_name(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next()?;
+    let (name, _) = name.split_once(".ko")?;
+    Some(name.replace('-', "_"))
+}
+
+/// The modules that a module needs: `depends=` of its `.modinfo`.
+fn depends(module: &[u8]) -> Vec<String> {
+    const KEY: &[u8] = b"\0depends=";
+    let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
+        return Vec::new();
+    };
+    let rest = module.get(at + KEY.len()..).unwrap_or_default();
+    let end = rest.iter().position(|byte| *byte == 0).unwrap_or(0);
+    let list = String::from_utf8_lossy(rest.get(..end).unwrap_or_default()).into_owned();
+    list.split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| name.replace('-', "_"))
+        .collect()
+}
+
+/// The initial file system (cpio, "newc": Documentation/driver-api/early-userspace/buffer-format.rst).
+fn initrd(modules: &[Module]) -> Result<Vec<u8>, Failed> {
+    const FOLDER: u32 = 0o40_755;
+    const PROGRAM: u32 = 0o100_755;
+    const FILE: u32 = 0o100_644;
+    const DEVICE: u32 = 0o20_600;
+    let mut archive = Archive::default();
+    archive.add("dev", FOLDER, (0, 0), &[]);
+    archive.add("dev/console", DEVICE, (5, 1), &[]);
+    archive.add("modules", FOLDER, (0, 0), &[]);
+    archive.add("init", PROGRAM, (0, 0), GUEST);
+    let loaded = modules.iter().filter(|module| !module.file.is_empty());
+    let list: String = loaded
+        .clone()
+        .map(|module| format!("{}\n", module.file))
+        .collect();
+    archive.add("modules/list", FILE, (0, 0), list.as_bytes());
+    for module in loaded {
+        archive.add(
+            &format!("modules/{}", module.file),
+            FILE,
+            (0, 0),
+            &module.bytes,
+        );
+    }
+    archive.add("TRAILER!!!", 0, (0, 0), &[]);
+    Ok(archive.bytes)
+}
+
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    inode: u32,
+}
+
+impl Archive {
+    fn add(&mut self, name: &str, mode: u32, device: (u32, u32), content: &[u8]) {
+        self.inode += 1;
+        let (size, length) = (content.len() as u32, name.len() as u32 + 1);
+        let (links, time, none) = (1, 0, 0);
+        let fields = [
+            self.inode, mode, none, none, links, time, size, none, none, device.0, device.1,
+            length, none,
+        ];
+        self.bytes.extend(b"070701");
+        for field in fields {
+            self.bytes.extend(format!("{field:08x}").bytes());
+        }
+        self.bytes.extend(name.bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend(content);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_needs_of_modules() {
+        let name = |path| module_name(path).unwrap();
+        assert_eq!(name("kernel/net/sched/sch_tbf.ko.xz"), "sch_tbf");
+        assert_eq!(name("kernel/a-b.ko"), "a_b");
+        assert_eq!(module_name("modules.dep"), None);
+        assert_eq!(depends(b"x\0depends=a-b,c\0vermagic=6"), ["a_b", "c"]);
+        assert!(depends(b"x\0depends=\0").is_empty() && depends(b"").is_empty());
+    }
+
+    #[test]
+    fn the_release_is_where_the_boot_protocol_says() {
+        let mut image = vec![0; 0x300];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x40_u16.to_le_bytes());
+        image[0x240..0x248].copy_from_slice(b"6.12.0 x");
+        assert_eq!(release(&image).as_deref(), Some("6.12.0"));
+        image[0x202] = 0;
+        assert_eq!(release(&image), None);
+        assert_eq!(release(b"short"), None);
+    }
+
+    /// The first file of an archive, by hand: a head of 110 bytes, then "a", zeros to 112, then content.
+    #[test]
+    fn an_archive_is_padded() {
+        let mut archive = Archive::default();
+        archive.add("a", 0o100_644, (0, 0), b"xyz");
+        assert_eq!(&archive.bytes[..14], b"07070100000001");
+        assert_eq!(&archive.bytes[54..62], b"00000003");
+        assert_eq!(&archive.bytes[110..], b"a\0xyz\0");
+        assert_eq!(archive.bytes.len(), 116);
+    }
+}

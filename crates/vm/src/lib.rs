@@ -1,0 +1,27 @@
+//! A scenario in virtual time with a real kernel.
+//!
+//! QEMU runs a Linux kernel without hardware virtualisation, its clock driven by the instructions
+//! that it carries out. The kernel's TCP sends through the kernel's own queues, and the same scenario
+//! with the same seed gives the same record, whatever else the machine does. See
+//! `docs/concepts/virtual-time.md`.
+
+#![cfg(target_os = "linux")]
+
+mod check;
+mod doctor;
+mod error;
+mod image;
+mod machine;
+mod network;
+mod read;
+mod run;
+mod script;
+// The guest has the other half of it.
+#[allow(dead_code)]
+mod wire;
+
+pub use check::check;
+pub use doctor::doctor;
+pub use error::{Failed, Unavailable};
+pub use image::{Image, Prepare, images, prepare, remove};
+pub use run::{Progress, RunError, available, run};

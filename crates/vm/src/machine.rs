@@ -1,0 +1,378 @@
+//! A virtual machine: QEMU as a child process, and its protocol (QMP) over its standard streams.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::error::{Failed, Unavailable};
+use crate::wire::{Header, MAGIC, SCRIPT, State};
+
+/// The emulator's program.
+pub const QEMU: &str = "qemu-system-x86_64";
+/// The memory that host and guest share, in bytes.
+pub const SHARED: u64 = 64 << 20;
+/// Without a sign of life for so long the guest hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What makes the machine. All of it decides what the guest does, and is a part of a snapshot's name.
+///
+/// One instruction takes a nanosecond (`icount shift=0`), and while the guest waits the clock does not wait
+/// for the host's (`sleep=off`). Nothing in the machine is random.
+pub const MACHINE: [&str; 25] = [
+    "-nodefaults",
+    "-no-user-config",
+    "-display",
+    "none",
+    "-no-reboot",
+    "-M",
+    "pc",
+    "-cpu",
+    "qemu64,-rdrand,-rdseed",
+    "-m",
+    "256",
+    "-smp",
+    "1",
+    "-accel",
+    "tcg,thread=single",
+    "-icount",
+    "shift=0,sleep=off",
+    "-seed",
+    "42",
+    "-rtc",
+    "base=2026-01-01T00:00:00,clock=vm",
+    "-device",
+    "pvpanic",
+    "-action",
+    "panic=pause",
+];
+
+/// A folder that goes when it is dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new one, for this user only.
+    pub fn new() -> Result<Self, Failed> {
+        use std::os::unix::fs::DirBuilderExt;
+        let base = std::env::temp_dir();
+        let process = std::process::id();
+        for number in 0..1000 {
+            let path = base.join(format!("paceline-vm-{process}-{number}"));
+            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failed::Io(format!("make {}", path.display()), error)),
+            }
+        }
+        let what = format!("{} is full of folders of this process", base.display());
+        Err(Failed::Machine(what))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing of the user's is in it; what cannot go stays where temporary files are cleared.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running machine, which ends when it is dropped.
+pub struct Machine {
+    child: Child,
+    commands: ChildStdin,
+    answers: Receiver<Value>,
+    shared: File,
+    scratch: Scratch,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // It has not been waited for, so that it is still ours.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What QEMU calls its version.
+pub fn version() -> Result<String, Unavailable> {
+    let output = Command::new(QEMU)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .output();
+    let missing = || {
+        Unavailable::new(
+            format!("there is no {QEMU}"),
+            "sudo apt install --no-install-recommends qemu-system-x86",
+        )
+    };
+    let output = output.map_err(|_| missing())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.lines().next().map(str::to_owned).ok_or_else(missing)
+}
+
+impl Machine {
+    /// Starts one with the arguments beside [`MACHINE`].
+    pub fn start(arguments: &[&str]) -> Result<Self, Failed> {
+        let scratch = Scratch::new()?;
+        let memory = scratch.path().join("shared");
+        let shared = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&memory);
+        let shared = shared.map_err(Failed::io(format!("make {}", memory.display())))?;
+        shared
+            .set_len(SHARED)
+            .map_err(Failed::io("make the shared memory"))?;
+        let backend = format!(
+            "memory-backend-file,id=shared,share=on,size={SHARED},mem-path={}",
+            memory.display()
+        );
+        let console = format!("file:{}", scratch.path().join("console").display());
+        let errors = File::create(scratch.path().join("errors"));
+        let errors = errors.map_err(Failed::io("make a file for errors"))?;
+        let mut command = Command::new(QEMU);
+        command
+            .args(MACHINE)
+            .args([
+                "-object",
+                &backend,
+                "-device",
+                "ivshmem-plain,memdev=shared,master=on",
+            ])
+            .args(["-serial", &console, "-qmp", "stdio"])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            // Ctrl-C in a terminal is for this process, which then ends the machine.
+            .process_group(0);
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => match version() {
+                Err(missing) => Failed::Unavailable(missing),
+                Ok(_) => Failed::Io(format!("start {QEMU}"), error),
+            },
+            _ => Failed::Io(format!("start {QEMU}"), error),
+        })?;
+        let (Some(commands), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failed::Machine("QEMU has no streams".into()));
+        };
+        let (send, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Ok(value) = serde_json::from_str(&line)
+                    && send.send(value).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        let mut machine = Self {
+            child,
+            commands,
+            answers,
+            shared,
+            scratch,
+        };
+        machine.hear(PATIENCE)?;
+        machine.ask("qmp_capabilities", json!({}))?;
+        Ok(machine)
+    }
+
+    /// What QEMU or the guest said last, for an error.
+    fn last_words(&self) -> String {
+        let read = |name: &str| {
+            let text = std::fs::read(self.scratch.path().join(name)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).trim().to_owned();
+            text.lines()
+                .rev()
+                .take(3)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let mut lines = read("errors");
+        lines.extend(read("console"));
+        match lines.is_empty() {
+            true => String::new(),
+            false => format!(": {}", lines.join("; ")),
+        }
+    }
+
+    /// That `what` happened, with what QEMU or the guest said last.
+    pub fn failed(&self, what: &str) -> Failed {
+        Failed::Machine(format!("{what}{}", self.last_words()))
+    }
+
+    fn hear(&mut self, wait: Duration) -> Result<Option<Value>, Failed> {
+        match self.answers.recv_timeout(wait) {
+            Ok(value) => Ok(Some(value)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(self.failed("QEMU has ended")),
+        }
+    }
+
+    /// Has QEMU do something; what it answers.
+    pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Failed> {
+        let line = json!({ "execute": command, "arguments": arguments });
+        let sent = writeln!(self.commands, "{line}").and_then(|()| self.commands.flush());
+        if sent.is_err() {
+            return Err(self.failed("QEMU has ended"));
+        }
+        loop {
+            let Some(mut answer) = self.hear(PATIENCE)? else {
+                return Err(self.failed(&format!("QEMU does not answer {command}")));
+            };
+            if let Some(error) = answer.get("error") {
+                let why = error["desc"].as_str().unwrap_or("no reason");
+                return Err(self.failed(&format!("QEMU refuses {command}: {why}")));
+            }
+            if let Some(value) = answer.get_mut("return") {
+                return Ok(value.take());
+            }
+        }
+    }
+
+    /// Waits until the guest stops the machine. `look` is asked some times a second, and may stop the
+    /// wait; it hears how much of the run has passed, in nanoseconds.
+    pub fn until_stopped(&mut self, look: &mut dyn FnMut(u64) -> bool) -> Result<State, Failed> {
+        const PERIOD: Duration = Duration::from_millis(50);
+        let (mut alive, mut last) = (Instant::now(), (0, 0));
+        loop {
+            if let Some(event) = self.hear(PERIOD)? {
+                match event["event"].as_str() {
+                    Some("STOP") => return self.state(),
+                    Some("SHUTDOWN") => return Err(self.failed("the guest has panicked")),
+                    _ => continue,
+                }
+            }
+            let seen = (self.word(Header::Passed)?, self.word(Header::Idle)?);
+            if seen != last {
+                (alive, last) = (Instant::now(), seen);
+            }
+            if alive.elapsed() > PATIENCE {
+                return Err(self.failed("the guest hangs"));
+            }
+            if !look(seen.0) {
+                return Err(Failed::Interrupted);
+            }
+        }
+    }
+
+    fn state(&mut self) -> Result<State, Failed> {
+        if self.word(Header::Magic)? != MAGIC {
+            return Err(self.failed("the guest has panicked"));
+        }
+        let states = [State::Ready, State::Full, State::Done, State::Failed];
+        let word = self.word(Header::State)?;
+        let state = states.into_iter().find(|state| *state as u64 == word);
+        state.ok_or_else(|| self.failed("the guest does not say why it has stopped"))
+    }
+
+    /// Lets the guest go on.
+    pub fn go_on(&mut self) -> Result<(), Failed> {
+        self.ask("cont", json!({})).map(drop)
+    }
+
+    fn word(&self, place: Header) -> Result<u64, Failed> {
+        let mut bytes = [0; 8];
+        let read = self.shared.read_exact_at(&mut bytes, place as u64 * 8);
+        read.map_err(Failed::io("read the shared memory"))?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Hands the guest its script.
+    pub fn hand(&self, script: &[u8]) -> Result<(), Failed> {
+        let length = (script.len() as u64).to_le_bytes();
+        let at = Header::Script as u64 * 8;
+        let written = self.shared.write_all_at(script, SCRIPT as u64);
+        let written = written.and_then(|()| self.shared.write_all_at(&length, at));
+        written.map_err(Failed::io("write the shared memory"))
+    }
+
+    /// Takes what the guest has told since the last time, behind a script of that length.
+    pub fn take(&self, script: usize, log: &mut Vec<u8>) -> Result<(), Failed> {
+        let length = usize::try_from(self.word(Header::Log)?).unwrap_or(usize::MAX);
+        let at = (SCRIPT + script).next_multiple_of(4096);
+        if (at as u64).saturating_add(length as u64) > SHARED {
+            return Err(self.failed("the guest says that it has told more than there is room for"));
+        }
+        let had = log.len();
+        log.resize(had + length, 0);
+        let rest = log.get_mut(had..).unwrap_or_default();
+        let read = self.shared.read_exact_at(rest, at as u64);
+        read.map_err(Failed::io("read the shared memory"))
+    }
+
+    /// Writes the machine's state to a file, and ends it.
+    pub fn save(mut self, to: &Path) -> Result<(), Failed> {
+        let uri = format!("exec:cat > {}", quoted(to));
+        self.ask("migrate", json!({ "uri": uri }))?;
+        loop {
+            let answer = self.ask("query-migrate", json!({}))?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    return Err(self.failed("QEMU cannot save its state"));
+                }
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Starts one in a state that was saved.
+    pub fn restore(from: &Path) -> Result<Self, Failed> {
+        let incoming = format!("exec:cat {}", quoted(from));
+        let mut machine = Self::start(&["-S", "-incoming", &incoming])?;
+        let begun = Instant::now();
+        loop {
+            let answer = machine.ask("query-status", json!({}))?;
+            if answer["status"].as_str() != Some("inmigrate") {
+                break;
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(machine.failed("QEMU does not read its state"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        match machine.word(Header::Magic)? {
+            MAGIC => Ok(machine),
+            _ => Err(machine.failed("the snapshot is of another QEMU, or damaged")),
+        }
+    }
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(quoted(Path::new("/a b/$(c)")), "'/a b/$(c)'");
+        assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
+    }
+
+    #[test]
+    fn a_scratch_folder_goes() {
+        let scratch = Scratch::new().unwrap();
+        let path = scratch.path().to_owned();
+        std::fs::write(path.join("file"), "x").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

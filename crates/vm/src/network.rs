@@ -1,0 +1,486 @@
+//! The path as the guest's kernel has it: what rtnetlink is asked for.
+//!
+//! ```text
+//! senders s0 -- r0 router r1 -- p0 delay p1 -- d0 receivers
+//! ```
+//!
+//! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the propagation
+//! delay of the data and its losses (netem), `r0` that of the ACKs, so that no queue is on a sender's
+//! host, which would see its drops. All sizes count IP packets: a size table of tbf takes the 14
+//! bytes of Ethernet off.
+
+use paceline_emulator::linux::{
+    LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header,
+};
+use paceline_path::{Aqm, Codel, Pie, QueueLimit};
+use paceline_units::{Bytes, Duration, Gain, Loss, Rate};
+
+use crate::wire;
+
+/// The devices of each pair of namespaces: names, their namespaces, their numbers there.
+const PAIRS: [[(&str, u16, u32); 2]; 3] = [
+    [("s0", wire::SENDERS, 10), ("r0", wire::ROUTER, 10)],
+    [("r1", wire::ROUTER, 11), ("p0", wire::DELAY, 10)],
+    [("p1", wire::DELAY, 11), ("d0", wire::RECEIVERS, 10)],
+];
+const TO_SENDERS: u32 = 10;
+const BOTTLENECK: u32 = 11;
+const FORWARD: u32 = 11;
+
+const ETHERNET: i32 = 14;
+/// What netem may hold: it drops nothing for want of room.
+const NETEM_LIMIT: u32 = 1_000_000;
+/// How late the guest may take a packet out of the token bucket and lose no time.
+const SLACK: Duration = Duration::from_micros(100);
+/// The most lanes: bands of `prio`.
+pub const MOST_LANES: usize = 16;
+
+const ROOT: u32 = u32::MAX;
+const fn handle(major: u32, minor: u32) -> u32 {
+    major << 16 | minor
+}
+const TBF: u32 = handle(1, 0);
+const QUEUE: u32 = handle(10, 0);
+const NETEM: u32 = handle(1, 0);
+
+/// A request in a namespace.
+pub type Placed = (u16, Request);
+
+/// The bottleneck's queue.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    pub limit: QueueLimit,
+    pub aqm: Option<Aqm>,
+    pub mtu: Bytes,
+}
+
+/// Makes the pairs of devices, and brings all up.
+pub fn devices(mtu: u32) -> Vec<Placed> {
+    let mut asked = Vec::new();
+    for (number, [near, far]) in (0..).zip(PAIRS) {
+        // Both ends have one address, and no ARP: each takes what the other sends.
+        let address = [2, 0, 0, 0, 0, number];
+        let names = |body: &mut Vec<u8>, name: &str| {
+            let name: Vec<u8> = name.bytes().chain([0]).collect();
+            attribute(body, libc::IFLA_IFNAME, &name);
+            attribute(body, libc::IFLA_ADDRESS, &address);
+            attribute(body, libc::IFLA_MTU, &mtu.to_ne_bytes());
+        };
+        let mut peer = link_header(far.2, 0);
+        names(&mut peer, far.0);
+        let namespace = wire::NAMESPACE_FD + i32::from(far.1);
+        attribute(&mut peer, libc::IFLA_NET_NS_FD, &namespace.to_ne_bytes());
+        const VETH_INFO_PEER: u16 = 1;
+        let (mut data, mut info) = (Vec::new(), Vec::new());
+        attribute(&mut data, VETH_INFO_PEER, &peer);
+        attribute(&mut info, libc::IFLA_INFO_KIND, b"veth");
+        attribute(&mut info, libc::IFLA_INFO_DATA, &data);
+        let mut body = link_header(near.2, 0);
+        names(&mut body, near.0);
+        attribute(&mut body, libc::IFLA_LINKINFO, &info);
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        asked.push((near.1, Request::new(libc::RTM_NEWLINK, flags, body)));
+        for (_, namespace, device) in [near, far] {
+            let up = (libc::IFF_UP | libc::IFF_NOARP) as u32;
+            let body = link_header(device, up);
+            asked.push((namespace, Request::new(libc::RTM_NEWLINK, 0, body)));
+        }
+    }
+    asked.extend((0..wire::NAMESPACES).map(|number| (number, Request::bring_up(LOOPBACK, None))));
+    asked
+}
+
+/// The names of all devices, with their namespaces.
+pub fn names() -> impl Iterator<Item = (u16, &'static str)> {
+    PAIRS
+        .into_iter()
+        .flatten()
+        .map(|(name, namespace, _)| (namespace, name))
+}
+
+/// Where packets are captured: at the senders', and at the receivers' host.
+pub const CAPTURES: [(u16, &str); 2] = [(wire::SENDERS, "s0"), (wire::RECEIVERS, "d0")];
+
+/// Addresses and routes; each flow's route has what it asks of TCP.
+pub fn routes(flows: &[(std::net::Ipv4Addr, RouteMetrics)], ecn: bool) -> Vec<Placed> {
+    let plain = RouteMetrics::default();
+    let (network, prefix) = RECEIVERS;
+    let all = (network, prefix);
+    let back = (SENDER, 32);
+    let metrics = RouteMetrics { ecn, ..plain };
+    let mut asked = vec![(wire::SENDERS, Request::add_address(10, SENDER))];
+    for (to, metrics) in flows {
+        let route = Request::add_route(10, Some(SENDER), (*to, 32), *metrics);
+        asked.push((wire::SENDERS, route));
+    }
+    asked.extend([
+        (
+            wire::ROUTER,
+            Request::add_route(BOTTLENECK, None, all, plain),
+        ),
+        (
+            wire::ROUTER,
+            Request::add_route(TO_SENDERS, None, back, plain),
+        ),
+        (wire::DELAY, Request::add_route(FORWARD, None, all, plain)),
+        (wire::DELAY, Request::add_route(10, None, back, plain)),
+        (wire::RECEIVERS, Request::add_local(network, prefix)),
+        (wire::RECEIVERS, Request::add_route(10, None, back, metrics)),
+    ]);
+    asked
+}
+
+/// tcmsg: family, index, handle, parent, info.
+fn traffic(device: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
+    let mut body = vec![0; 4];
+    for word in [device, handle, parent, info] {
+        body.extend(word.to_ne_bytes());
+    }
+    body
+}
+
+fn nested(parts: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, value) in parts {
+        attribute(&mut body, *name, value);
+    }
+    body
+}
+
+fn word(value: u32) -> Vec<u8> {
+    value.to_ne_bytes().to_vec()
+}
+
+fn micros(time: Duration) -> Vec<u8> {
+    word(u32::try_from(time.as_micros()).unwrap_or(u32::MAX))
+}
+
+/// A queueing discipline; `options` is what is in its own attribute.
+fn qdisc(
+    device: u32,
+    (handle, parent): (u32, u32),
+    kind: &str,
+    options: &[u8],
+    new: bool,
+) -> Request {
+    let mut body = traffic(device, handle, parent, 0);
+    let kind: Vec<u8> = kind.bytes().chain([0]).collect();
+    attribute(&mut body, libc::TCA_KIND, &kind);
+    attribute(&mut body, libc::TCA_OPTIONS, options);
+    if new && handle == TBF && device == BOTTLENECK && parent == ROOT {
+        attribute(&mut body, TCA_STAB, &size_table());
+    }
+    let flags = if new {
+        libc::NLM_F_CREATE | libc::NLM_F_EXCL
+    } else {
+        0
+    };
+    Request::new(libc::RTM_NEWQDISC, flags, body)
+}
+
+const TCA_STAB: u16 = 8;
+
+/// tc_sizespec: packets count without their Ethernet header.
+fn size_table() -> Vec<u8> {
+    const TCA_STAB_BASE: u16 = 1;
+    let mut base = vec![0; 4];
+    base.extend((-ETHERNET).to_ne_bytes());
+    // linklayer, mpu, mtu, tsize
+    for value in [1_u32, 0, 0, 0] {
+        base.extend(value.to_ne_bytes());
+    }
+    nested(&[(TCA_STAB_BASE, base)])
+}
+
+/// The bottleneck's token bucket at `rate`.
+///
+/// Its bucket has a packet, and what comes while the guest may be late. A packet leaves it when a link that
+/// serves it would begin to: what waits here is a packet less than waits at a link, and the time of that
+/// packet is in the propagation delay.
+pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
+    const TCA_TBF_PARMS: u16 = 1;
+    const TCA_TBF_RATE64: u16 = 4;
+    const TCA_TBF_BURST: u16 = 6;
+    let bytes = rate.bps() / 8;
+    let burst = queue.mtu.get() + rate.volume_in(SLACK).get();
+    // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
+    let mut spec = vec![0, 1, 0, 0, 0, 0, 0, 0];
+    spec.extend(word(u32::try_from(bytes).unwrap_or(u32::MAX)));
+    let mut parms = spec;
+    parms.extend([0; 12]);
+    // limit, buffer, mtu: a change of the bucket sets the limit of a plain queue in it; the burst is said in bytes.
+    for value in [queue.room(), u32::MAX / 2, 0] {
+        parms.extend(value.to_ne_bytes());
+    }
+    let options = nested(&[
+        (TCA_TBF_PARMS, parms),
+        (TCA_TBF_RATE64, bytes.to_ne_bytes().to_vec()),
+        (
+            TCA_TBF_BURST,
+            word(u32::try_from(burst).unwrap_or(u32::MAX)),
+        ),
+    ]);
+    (
+        wire::ROUTER,
+        qdisc(BOTTLENECK, (TBF, ROOT), "tbf", &options, new),
+    )
+}
+
+impl Queue {
+    /// What may wait, in the limit's own unit: the packet in service is not here.
+    fn room(&self) -> u32 {
+        let mtu = self.mtu.get().max(1);
+        let room = match self.limit {
+            QueueLimit::Bytes(bytes) => bytes.saturating_sub(mtu).max(mtu),
+            QueueLimit::Packets(packets) => packets.saturating_sub(1).max(1),
+        };
+        u32::try_from(room).unwrap_or(u32::MAX)
+    }
+
+    /// The same in packets, which the kernel's AQMs count.
+    fn packets(&self) -> Vec<u8> {
+        let mtu = u32::try_from(self.mtu.get()).unwrap_or(u32::MAX).max(1);
+        word(match self.limit {
+            QueueLimit::Bytes(_) => self.room() / mtu,
+            QueueLimit::Packets(_) => self.room(),
+        })
+    }
+}
+
+/// What waits in the token bucket.
+pub fn queue(queue: &Queue) -> Placed {
+    let packets = queue.packets();
+    let (kind, options) = match (&queue.aqm, queue.limit) {
+        (None, QueueLimit::Packets(_)) => ("pfifo", packets),
+        (None, QueueLimit::Bytes(_)) => ("bfifo", word(queue.room())),
+        (Some(Aqm::Codel(codel)), _) => ("codel", nested(&codel_options(codel, packets))),
+        (Some(Aqm::FqCodel(fq)), _) => {
+            const FLOWS: u16 = 5;
+            const QUANTUM: u16 = 6;
+            const MEMORY_LIMIT: u16 = 9;
+            let codel = Codel {
+                target: fq.target,
+                interval: fq.interval,
+                ecn: fq.ecn,
+            };
+            let mut options = codel_options(&codel, packets);
+            let quantum = u32::try_from(fq.quantum.get()).unwrap_or(u32::MAX);
+            options.extend([
+                (FLOWS, word(fq.flows)),
+                (QUANTUM, word(quantum)),
+                // The kernel's own limit counts its buffers, not packets.
+                (MEMORY_LIMIT, word(u32::MAX)),
+            ]);
+            ("fq_codel", nested(&options))
+        }
+        (Some(Aqm::Pie(pie)), _) => ("pie", nested(&pie_options(pie, packets))),
+        // `check` refuses the others.
+        (Some(_), _) => ("pfifo", packets),
+    };
+    (
+        wire::ROUTER,
+        qdisc(BOTTLENECK, (QUEUE, handle(1, 1)), kind, &options, true),
+    )
+}
+
+fn codel_options(codel: &Codel, packets: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
+    const TARGET: u16 = 1;
+    const LIMIT: u16 = 2;
+    const INTERVAL: u16 = 3;
+    const ECN: u16 = 4;
+    vec![
+        (TARGET, micros(codel.target)),
+        (LIMIT, packets),
+        (INTERVAL, micros(codel.interval)),
+        (ECN, word(codel.ecn.into())),
+    ]
+}
+
+/// The kernel's weights are in sixteenths of a hertz.
+pub fn pie_weight(weight: paceline_units::Frequency) -> u32 {
+    (u64::from(weight.per_second().millionths()) * 16 / 1_000_000) as u32
+}
+
+fn pie_options(pie: &Pie, packets: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
+    const TARGET: u16 = 1;
+    const LIMIT: u16 = 2;
+    const UPDATE: u16 = 3;
+    const ALPHA: u16 = 4;
+    const BETA: u16 = 5;
+    const ECN: u16 = 6;
+    vec![
+        (TARGET, micros(pie.target)),
+        (LIMIT, packets),
+        (UPDATE, micros(pie.update)),
+        (ALPHA, word(pie_weight(pie.alpha))),
+        (BETA, word(pie_weight(pie.beta))),
+        (ECN, word(pie.ecn.into())),
+    ]
+}
+
+/// What happens to packets on their way, by netem.
+#[derive(Clone, Debug)]
+pub struct Way {
+    pub delay: Duration,
+    pub loss: Loss,
+    pub duplicate: Gain,
+    pub seed: u64,
+}
+
+/// Probabilities are in parts of 2^32 - 1.
+fn chance(share: Gain) -> u32 {
+    let most = u64::from(u32::MAX);
+    let parts = u64::from(share.millionths()) * most / u64::from(Gain::SCALE);
+    u32::try_from(parts).unwrap_or(u32::MAX)
+}
+
+impl Way {
+    /// tc_netem_qopt, and the attributes behind it.
+    fn options(&self) -> Vec<u8> {
+        const LOSS: u16 = 5;
+        const LOSS_GE: u16 = 2;
+        const LATENCY64: u16 = 10;
+        const PRNG_SEED: u16 = 13;
+        let loss = match self.loss {
+            Loss::Independent(share) => chance(share),
+            Loss::Burst(_) => 0,
+        };
+        let mut options = Vec::new();
+        // latency, limit, loss, gap, duplicate, jitter
+        for value in [0, NETEM_LIMIT, loss, 0, chance(self.duplicate), 0] {
+            options.extend(word(value));
+        }
+        let latency = i64::try_from(self.delay.as_nanos()).unwrap_or(i64::MAX);
+        attribute(&mut options, LATENCY64, &latency.to_ne_bytes());
+        // A kernel before 6.7 has no seed of netem's own: it draws from the guest's, which is seeded.
+        attribute(&mut options, PRNG_SEED, &self.seed.to_ne_bytes());
+        if let Loss::Burst(burst) = self.loss {
+            // p, r, 1 - h, 1 - k: what is lost in the bad and in the good state.
+            let model = [burst.p, burst.r, burst.bad, burst.good].map(|share| word(chance(share)));
+            attribute(&mut options, LOSS, &nested(&[(LOSS_GE, model.concat())]));
+        }
+        options
+    }
+
+    /// That of the data.
+    pub fn forward(&self, new: bool) -> Placed {
+        (
+            wire::DELAY,
+            qdisc(FORWARD, (NETEM, ROOT), "netem", &self.options(), new),
+        )
+    }
+}
+
+/// The ways of the ACKs: a delay for each lane, and each flow's lane.
+pub fn back(delays: &[Duration], lanes: &[usize], seed: u64) -> Vec<Placed> {
+    if let [_] = delays {
+        return back_delays(delays, seed, true);
+    }
+    let mut priorities = word(u32::try_from(delays.len()).unwrap_or(u32::MAX));
+    priorities.extend([0; 16]);
+    let mut asked = vec![qdisc(TO_SENDERS, (NETEM, ROOT), "prio", &priorities, true)];
+    for (flow, lane) in (0..).zip(lanes) {
+        asked.push(to_lane(
+            paceline_emulator::linux::receiver(flow),
+            *lane as u32,
+        ));
+    }
+    let mut asked: Vec<Placed> = asked
+        .into_iter()
+        .map(|request| (wire::ROUTER, request))
+        .collect();
+    asked.extend(back_delays(delays, seed, true));
+    asked
+}
+
+/// The delays of the lanes, at the beginning or changed.
+pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
+    let alone = delays.len() == 1;
+    let lane = |(number, delay): (u32, &Duration)| {
+        let way = Way {
+            delay: *delay,
+            loss: Loss::NONE,
+            duplicate: Gain::default(),
+            seed,
+        };
+        let place = match alone {
+            true => (NETEM, ROOT),
+            false => (handle(number + 2, 0), handle(1, number + 1)),
+        };
+        (
+            wire::ROUTER,
+            qdisc(TO_SENDERS, place, "netem", &way.options(), new),
+        )
+    };
+    (0..).zip(delays).map(lane).collect()
+}
+
+/// A filter (u32): what comes from a receiver goes into its lane's band.
+fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
+    const CLASSID: u16 = 1;
+    const SELECTOR: u16 = 5;
+    const TERMINAL: u8 = 1;
+    const SOURCE: i32 = 12;
+    // tc_u32_sel: flags, offshift, nkeys, offmask, off, offoff, hoff, hmask; then one key.
+    let mut selector = vec![TERMINAL, 0, 1, 0];
+    selector.extend([0; 12]);
+    selector.extend([0xff; 4]);
+    selector.extend(receiver.octets());
+    selector.extend(SOURCE.to_ne_bytes());
+    selector.extend([0; 4]);
+    let options = nested(&[(CLASSID, word(handle(1, lane + 1))), (SELECTOR, selector)]);
+    let protocol = u32::from((libc::ETH_P_IP as u16).to_be());
+    let mut body = traffic(TO_SENDERS, 0, NETEM, 1 << 16 | protocol);
+    attribute(&mut body, libc::TCA_KIND, b"u32\0");
+    attribute(&mut body, libc::TCA_OPTIONS, &options);
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    Request::new(libc::RTM_NEWTFILTER, flags, body)
+}
+
+/// What is asked at each sample: the token bucket, its queue, and the way of the data.
+pub fn queries() -> [Placed; 3] {
+    let question =
+        |device, handle| Request::question(libc::RTM_GETQDISC, traffic(device, handle, 0, 0));
+    [
+        (wire::ROUTER, question(BOTTLENECK, TBF)),
+        (wire::ROUTER, question(BOTTLENECK, QUEUE)),
+        (wire::DELAY, question(FORWARD, NETEM)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernel_s_sizes() {
+        // An attribute's head has four bytes.
+        assert_eq!(size_table().len(), 4 + 24);
+        let way = Way {
+            delay: Duration::from_millis(20),
+            loss: Loss::NONE,
+            duplicate: Gain::default(),
+            seed: 1,
+        };
+        assert_eq!(way.options().len(), 24 + 12 + 12);
+        assert_eq!(chance(Gain::ONE), u32::MAX);
+        assert_eq!(chance(Gain::from_millionths(500_000)), u32::MAX / 2);
+    }
+
+    #[test]
+    fn the_packet_in_service_is_not_in_the_queue() {
+        let text = |limit| {
+            let (_, request) = queue(&Queue {
+                limit,
+                aqm: None,
+                mtu: Bytes::new(1500),
+            });
+            request.bytes(0)
+        };
+        let ends = |bytes: Vec<u8>, value: u32| bytes.ends_with(&value.to_ne_bytes());
+        assert!(ends(text(QueueLimit::Bytes(15_000)), 13_500));
+        assert!(ends(text(QueueLimit::Packets(10)), 9));
+        // One packet at least, or nothing would pass.
+        assert!(ends(text(QueueLimit::Bytes(1500)), 1500));
+    }
+}

@@ -1,0 +1,415 @@
+//! From what the guest told to a record.
+
+use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows, Tcp, Tracker};
+use paceline_experiment::{Before, Change, LinkChange, Plan, change_rows};
+use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
+use paceline_units::{Bytes, Duration, Instant, Rate};
+
+use crate::wire::{IDLE_ROUND, Record, Tell};
+
+/// What a run gave.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub outcome: Outcome,
+    /// How busy the guest's processor was: over the run, and in the busiest second.
+    pub busy: f64,
+    pub busiest: f64,
+    /// A request of the script that was refused: its place, the system's error number.
+    pub refused: Option<(u64, i32)>,
+}
+
+/// A flow as its records tell it.
+#[derive(Default)]
+struct Told {
+    rows: Rows,
+    tracker: Tracker,
+    goodput: u64,
+    finished: Option<Instant>,
+    error: Option<String>,
+}
+
+/// The counters of a queueing discipline (gnet_stats of linux/gen_stats.h).
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    bytes: u64,
+    packets: u64,
+    waiting: u64,
+    backlog: u64,
+    drops: u64,
+    marks: u64,
+}
+
+/// Reads all that the guest told.
+pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
+    let mut seen = Seen::default();
+    let mut flows: Vec<Told> = plan.flows.iter().map(|_| Told::default()).collect();
+    let mut answers = [Counters::default(); 3];
+    let mut idle = Idle::default();
+    let mut queues = Queues::new(plan);
+    let mut probes = None;
+    while let Some(record) = Record::take(&mut log) {
+        let at = Instant::from_nanos(record.at);
+        let number = u32::from(record.number);
+        let mut event = |kind| {
+            seen.outcome
+                .events
+                .push(EventRow::new(at, Some(number), kind))
+        };
+        let flow = flows.get_mut(usize::from(record.number));
+        match (Tell::of(record.kind), flow) {
+            (Some(Tell::Start), _) => event(EventKind::Start),
+            (Some(Tell::Established), _) => event(EventKind::Established),
+            (Some(Tell::Stop), _) => event(EventKind::Stop),
+            (Some(Tell::Finish), Some(flow)) => {
+                event(EventKind::Finish);
+                flow.finished = Some(at);
+            }
+            (Some(Tell::Broken), Some(flow)) => {
+                let error = std::io::Error::from_raw_os_error(code(record.body));
+                let row = EventRow::new(at, Some(number), EventKind::Error);
+                seen.outcome.events.push(row.between("", error.to_string()));
+                flow.error = Some(error.to_string());
+            }
+            (Some(Tell::Sample), Some(flow)) => {
+                sample(plan, &record, flow, &mut seen.outcome);
+            }
+            (Some(Tell::Answer), _) => {
+                if let Some(answer) = answers.get_mut(usize::from(record.number)) {
+                    *answer = counters(record.body);
+                }
+                // A row of all, once the last is there.
+                if usize::from(record.number) + 1 == answers.len() {
+                    let row = queues.row(at, &answers);
+                    seen.outcome.packets_offered = row.offered_packets;
+                    seen.outcome.queues.push(row);
+                }
+            }
+            (Some(Tell::Packet), _) => {
+                let rows = plan
+                    .scenario
+                    .run
+                    .record
+                    .packets
+                    .then_some(&mut seen.outcome.packets);
+                packet(&record, &mut flows, rows);
+            }
+            (Some(Tell::Refused), _) => seen.refused = Some((record.at, code(record.body))),
+            (Some(Tell::Idle), _) => idle.at(record.at, long(record.body, 0)),
+            (Some(Tell::Counters), _) => probes = loss_probes(record.body),
+            _ => {}
+        }
+    }
+    seen.outcome.measured.tlp_count = probes;
+    seen.outcome.events.extend(queues.events);
+    seen.outcome.events.sort_by_key(|event| event.t_ns);
+    seen.outcome.packets.sort_by_key(|packet| packet.t_ns);
+    (seen.busy, seen.busiest) = idle.busy();
+    let flow = |(number, told): (u32, Told)| Flow {
+        totals: told
+            .rows
+            .totals(number, Bytes::new(told.goodput), told.finished),
+        error: told.error,
+        ..Flow::default()
+    };
+    seen.outcome.flows = (0..).zip(flows).map(flow).collect();
+    seen
+}
+
+fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut Outcome) {
+    let Some(flow) = plan.flows.get(usize::from(record.number)) else {
+        return;
+    };
+    let lengths = [8, 10].map(|at| usize::from(half(record.body, at)));
+    let rest = record.body.get(12..).unwrap_or_default();
+    let Some((info, rest)) = rest.split_at_checked(lengths[0]) else {
+        return;
+    };
+    let own = rest.get(..lengths[1]).unwrap_or_default();
+    let (mut sample, counts) = linux::decode(info, own, linux::is_bbr(flow), flow.mss);
+    told.goodput = long(record.body, 0);
+    sample.row.t_ns = Instant::from_nanos(record.at);
+    sample.row.flow = u32::from(record.number);
+    sample.row.goodput_bytes = Bytes::new(told.goodput);
+    sample.row.rtt_ns = told.tracker.rtt();
+    outcome.events.extend(told.rows.next(&mut sample, counts));
+    outcome.samples.push(sample);
+}
+
+/// A captured packet: it measures round trips, and has rows if packets are recorded.
+fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketRow>>) {
+    const ETHERNET: usize = 14;
+    let at = Instant::from_nanos(record.at);
+    let bytes = record.body.get(ETHERNET..).unwrap_or_default();
+    let read = |from_sender| match linux::classify(bytes, from_sender) {
+        Kind::Tcp(flow) => Some((flow, Tcp::read(bytes)?)),
+        Kind::Probe(_) | Kind::Other => None,
+    };
+    let mut none = Vec::new();
+    let rows = rows.unwrap_or(&mut none);
+    if let Some((number, tcp)) = read(true)
+        && let Some(told) = flows.get_mut(number as usize)
+    {
+        let kind = match record.number {
+            0 => match told.tracker.on_data(at, &tcp) {
+                true => PacketKind::Retransmit,
+                false => PacketKind::Send,
+            },
+            _ => PacketKind::Deliver,
+        };
+        if tcp.len > 0 {
+            let row = |kind| {
+                PacketRow::new(
+                    at,
+                    number,
+                    kind,
+                    told.tracker.start_of(&tcp),
+                    tcp.len.into(),
+                )
+            };
+            rows.push(row(kind));
+            if kind == PacketKind::Deliver && linux::is_marked(bytes) {
+                rows.push(row(PacketKind::Mark));
+            }
+        }
+    } else if record.number == 0
+        && let Some((number, tcp)) = read(false)
+        && let Some(told) = flows.get_mut(number as usize)
+    {
+        told.tracker.on_ack(at, &tcp);
+        if !tcp.syn {
+            rows.extend(told.tracker.ack_rows(at, number, &tcp));
+        }
+    }
+}
+
+fn half(body: &[u8], at: usize) -> u16 {
+    let bytes = body.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u16::from_le_bytes(*bytes))
+}
+
+fn word(body: &[u8], at: usize) -> u32 {
+    let bytes = body.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn long(body: &[u8], at: usize) -> u64 {
+    let bytes = body.get(at..).and_then(|rest| rest.first_chunk());
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+fn code(body: &[u8]) -> i32 {
+    word(body, 0) as i32
+}
+
+/// TCPLossProbes of /proc/net/netstat: a line of names, then one of numbers.
+fn loss_probes(text: &[u8]) -> Option<u64> {
+    let text = String::from_utf8_lossy(text);
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let place = names
+        .split_whitespace()
+        .position(|name| name == "TCPLossProbes")?;
+    numbers.split_whitespace().nth(place)?.parse().ok()
+}
+
+/// The attributes of a message, each with its name.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let length = usize::from(half(bytes, 0));
+        let (name, value) = (half(bytes, 2), bytes.get(4..length)?);
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        // The highest bit says that it is nested.
+        Some((name & 0x7fff, value))
+    })
+}
+
+/// What a queueing discipline answers (RTM_NEWQDISC).
+fn counters(message: &[u8]) -> Counters {
+    const HEAD: usize = 16 + 20;
+    const KIND: u16 = 1;
+    const STATS2: u16 = 7;
+    const BASIC: u16 = 1;
+    const QUEUE: u16 = 3;
+    const APP: u16 = 4;
+    const PACKETS64: u16 = 8;
+    let mut counters = Counters::default();
+    let parts = || attributes(message.get(HEAD..).unwrap_or_default());
+    let kind = parts()
+        .find(|(name, _)| *name == KIND)
+        .map(|(_, kind)| kind);
+    // Where the number of marks is among what each has of its own (linux/pkt_sched.h).
+    let marks = match kind {
+        Some(b"codel\0") => Some(24),
+        Some(b"fq_codel\0") => Some(12),
+        Some(b"pie\0") => Some(36),
+        _ => None,
+    };
+    let stats = parts().filter(|(name, _)| *name == STATS2);
+    for (name, value) in stats.flat_map(|(_, stats)| attributes(stats)) {
+        match name {
+            BASIC => {
+                counters.bytes = long(value, 0);
+                counters.packets = counters.packets.max(word(value, 8).into());
+            }
+            PACKETS64 => counters.packets = long(value, 0),
+            QUEUE => {
+                counters.waiting = word(value, 0).into();
+                counters.backlog = word(value, 4).into();
+                counters.drops = word(value, 8).into();
+            }
+            APP => counters.marks = marks.map_or(0, |at| word(value, at).into()),
+            _ => {}
+        }
+    }
+    counters
+}
+
+/// The bottleneck's rows.
+struct Queues<'a> {
+    changes: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
+    rate: Rate,
+    since: Instant,
+    capacity: Bytes,
+    events: Vec<EventRow>,
+}
+
+impl<'a> Queues<'a> {
+    fn new(plan: &'a Plan<'a>) -> Self {
+        Self {
+            changes: plan.script.timed.iter().peekable(),
+            rate: plan.links.first().map_or(Rate::ZERO, |link| link.rate),
+            since: Instant::ZERO,
+            capacity: Bytes::ZERO,
+            events: Vec::new(),
+        }
+    }
+
+    fn until(&mut self, at: Instant) {
+        self.capacity += self.rate.volume_in(at.since(self.since));
+        self.since = at;
+    }
+
+    fn row(&mut self, at: Instant, answers: &[Counters; 3]) -> QueueRow {
+        while let Some((time, change)) = self.changes.next_if(|(time, _)| *time <= at) {
+            self.until(*time);
+            let before = Before {
+                rate: self.rate,
+                slot: Duration::ZERO,
+            };
+            self.events.extend(change_rows(*time, change, before));
+            if let Change::Link(0, LinkChange::Rate(change)) = change {
+                self.rate = change.apply(self.rate);
+            }
+        }
+        self.until(at);
+        let [bucket, queue, way] = *answers;
+        let backlog = Bytes::new(bucket.backlog);
+        QueueRow {
+            t_ns: at,
+            link: 0,
+            backlog_bytes: backlog,
+            backlog_packets: bucket.waiting,
+            delay_ns: Some(self.rate.time_for(backlog)),
+            // The kernel does not keep it: what is seen at the samples.
+            peak_bytes: backlog,
+            rate_bps: Some(self.rate),
+            capacity_bytes: self.capacity,
+            delivered_bytes: Bytes::new(bucket.bytes),
+            dropped_packets: queue.drops + way.drops,
+            offered_packets: bucket.packets + queue.drops + bucket.waiting,
+            marked_packets: queue.marks,
+        }
+    }
+}
+
+/// How busy the guest's processor was, by the rounds of its idle loop.
+#[derive(Default)]
+struct Idle {
+    /// Times and rounds, at each sample.
+    seen: Vec<(u64, u64)>,
+}
+
+impl Idle {
+    fn at(&mut self, time: u64, rounds: u64) {
+        self.seen.push((time, rounds));
+    }
+
+    /// Over the whole, and in the busiest second.
+    fn busy(&self) -> (f64, f64) {
+        const SECOND: u64 = 1_000_000_000;
+        let between = |from: (u64, u64), to: (u64, u64)| {
+            let (time, rounds) = (to.0 - from.0, to.1.saturating_sub(from.1));
+            1.0 - (rounds * IDLE_ROUND) as f64 / time.max(1) as f64
+        };
+        let (Some(first), Some(last)) = (self.seen.first(), self.seen.last()) else {
+            return (0.0, 0.0);
+        };
+        let mut busiest: f64 = 0.0;
+        let mut from = *first;
+        for now in &self.seen {
+            if now.0 - from.0 >= SECOND {
+                busiest = busiest.max(between(from, *now));
+                from = *now;
+            }
+        }
+        let all = between(*first, *last);
+        (all, busiest.max(all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(name: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        linux::attribute(&mut bytes, name, value);
+        bytes
+    }
+
+    #[test]
+    fn counters_of_codel() {
+        let words = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        };
+        let basic = attribute(1, &[&9000_u64.to_le_bytes()[..], &words(&[6, 0])].concat());
+        let queue = attribute(3, &words(&[2, 3000, 5, 0, 0]));
+        let own = attribute(4, &words(&[1500, 1, 1, 0, 0, 0, 7, 0, 0]));
+        let stats = attribute(7, &[basic, queue, own].concat());
+        let message = [vec![0; 36], attribute(1, b"codel\0"), stats].concat();
+        let seen = counters(&message);
+        assert_eq!((seen.bytes, seen.packets), (9000, 6));
+        assert_eq!(
+            (seen.waiting, seen.backlog, seen.drops, seen.marks),
+            (2, 3000, 5, 7)
+        );
+        for length in 0..message.len() {
+            let _ = counters(&message[..length]);
+        }
+    }
+
+    #[test]
+    fn a_processor_is_as_busy_as_its_idle_loop_is_not() {
+        let mut idle = Idle::default();
+        // Two seconds, idle for three quarters and for one quarter of them.
+        for (time, rounds) in [
+            (0, 0),
+            (1_000_000_000, 1_464_843),
+            (2_000_000_000, 1_953_124),
+        ] {
+            idle.at(time, rounds);
+        }
+        let (all, busiest) = idle.busy();
+        assert!(
+            (all - 0.5).abs() < 1e-5 && (busiest - 0.75).abs() < 1e-5,
+            "{all} {busiest}"
+        );
+    }
+
+    #[test]
+    fn loss_probes_are_below_their_name() {
+        let text = b"TcpExt: A TCPLossProbes\nTcpExt: 1 23\nIpExt: A\nIpExt: 9\n";
+        assert_eq!(loss_probes(text), Some(23));
+        assert_eq!(loss_probes(b"TcpExt: A"), None);
+    }
+}

@@ -1,0 +1,215 @@
+//! A run in the machine.
+
+use std::ops::ControlFlow;
+
+use paceline_emulator::linux;
+use paceline_experiment::{Memory, Plan};
+use paceline_record::{Held, Run};
+use paceline_scenario::{Diagnostic, Scenario};
+use paceline_units::{Duration, Rate};
+use serde_json::json;
+
+use crate::check::check;
+use crate::error::{Failed, Unavailable};
+use crate::image::{Image, images};
+use crate::machine::{Machine, version};
+use crate::read::{Seen, read};
+use crate::script::script;
+use crate::wire::State;
+
+/// Beyond it the guest's own work delays packets: the run is not to be trusted.
+const MOST_BUSY: f64 = 0.6;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Time of the run that has passed.
+    pub passed: Duration,
+    /// Time of the whole run.
+    pub total: Duration,
+    /// Data packets offered to the path; known at the end.
+    pub packets: u64,
+    /// What its record takes in memory.
+    pub memory: Memory,
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario asks for what the machine cannot do.
+    #[error("the scenario cannot be run in the machine")]
+    Scenario(Vec<Diagnostic>),
+    /// This machine lacks what the run needs.
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    /// The progress callback asked to stop.
+    #[error("interrupted at {} s", .0.passed.as_secs_f64())]
+    Interrupted(Progress),
+    /// The guest's processor was too busy.
+    #[error("{0}")]
+    Untrusted(String),
+    /// Something that should not fail did.
+    #[error("the machine failed: {0}")]
+    Failed(Failed),
+}
+
+impl From<Failed> for RunError {
+    fn from(error: Failed) -> Self {
+        match error {
+            Failed::Unavailable(missing) => Self::Unavailable(missing),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+/// The snapshot that was prepared last, if it has all that a scenario needs.
+fn image(scenario: &Scenario) -> Result<Image, Failed> {
+    let qemu = version()?;
+    let prepare = "paceline vm prepare";
+    let none = || Unavailable::new("there is no snapshot of a kernel", prepare);
+    let image = images()?.into_iter().next().ok_or_else(none)?;
+    if image.qemu != qemu {
+        let what = format!(
+            "the snapshot of Linux {} is of {}, and this is {qemu}",
+            image.kernel, image.qemu
+        );
+        return Err(Unavailable::new(what, prepare).into());
+    }
+    for module in needs(scenario) {
+        if !image.has(&module) {
+            let what = format!("Linux {} in the snapshot has no {module}", image.kernel);
+            let hint = "prepare a kernel that has it: paceline vm prepare --kernel FILE";
+            return Err(Unavailable::new(what, hint).into());
+        }
+    }
+    Ok(image)
+}
+
+/// The modules that a scenario needs beside those that every one does.
+fn needs(scenario: &Scenario) -> Vec<String> {
+    let mut needed = Vec::new();
+    let kind = scenario.path.queue.kind.name;
+    if ["codel", "fq_codel", "pie"].contains(&kind) {
+        needed.push(format!("sch_{kind}"));
+    }
+    for group in &scenario.flows {
+        let name = linux::name(&group.cc.name);
+        // Every kernel has Reno, and Debian's has CUBIC built in.
+        if name != "reno" && name != "cubic" {
+            needed.push(format!("tcp_{name}"));
+        }
+    }
+    needed.dedup();
+    needed
+}
+
+/// Whether this machine has what a scenario needs.
+///
+/// # Errors
+/// What it lacks.
+pub fn available(scenario: &Scenario) -> Result<(), RunError> {
+    image(scenario).map(drop).map_err(RunError::from)
+}
+
+/// Runs a scenario with `seed` to its end, in virtual time, in the snapshot that was prepared last.
+/// `progress` is called some times a second; it may stop the run.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
+    let wrong = check(scenario);
+    if !wrong.is_empty() {
+        return Err(RunError::Scenario(wrong));
+    }
+    let plan = Plan::resolve(scenario, seed, "vm").map_err(RunError::Scenario)?;
+    let image = image(scenario)?;
+    let mut so_far = Progress {
+        total: plan.info.duration,
+        ..Progress::default()
+    };
+    let log = carry_out(&plan, &image, &mut so_far, progress)?;
+    let seen = read(&plan, &log);
+    if seen.busiest > MOST_BUSY {
+        return Err(too_busy(&plan, &seen));
+    }
+    so_far.passed = so_far.total;
+    so_far.packets = seen.outcome.packets_offered;
+    let emulation = json!({
+        "trusted": true,
+        "beyond": [],
+        "kernel": image.kernel,
+        "qemu": image.qemu,
+        "snapshot": image.hash,
+        "busy_ratio": rounded(seen.busy),
+        "busiest_second_ratio": rounded(seen.busiest),
+        "tlp_count": seen.outcome.measured.tlp_count,
+    });
+    let run = linux::record(plan.info, &plan.flows, seen.outcome);
+    Ok((run.with_emulation(emulation), so_far))
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e4).round() / 1e4
+}
+
+fn too_busy(plan: &Plan<'_>, seen: &Seen) -> RunError {
+    let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
+    let fits = (rate.bps() as f64 * MOST_BUSY / seen.busiest / 1e6).floor();
+    RunError::Untrusted(format!(
+        "the guest's processor was {:.0} % busy in its busiest second, and {:.0} % is allowed: its own work would \
+         delay packets; about {fits} Mbit/s would fit",
+        100.0 * seen.busiest,
+        100.0 * MOST_BUSY
+    ))
+}
+
+/// Has the guest do the script; what it told.
+fn carry_out(
+    plan: &Plan<'_>,
+    image: &Image,
+    so_far: &mut Progress,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Vec<u8>, RunError> {
+    let script = script(plan);
+    let mut machine = Machine::restore(&image.snapshot()?)?;
+    machine.hand(&script)?;
+    let mut log = Vec::new();
+    loop {
+        machine.go_on()?;
+        let fixed = plan.fixed_memory();
+        let told = log.len() as u64;
+        let mut look = |passed| {
+            so_far.passed = Duration::from_nanos(passed).min(so_far.total);
+            // The log, the rows that are read from it, and the columns.
+            so_far.memory = Memory {
+                record: Held::rows(2 * told, 0, 0, 0, 0),
+                in_flight: 0,
+                fixed,
+            };
+            progress(so_far).is_continue()
+        };
+        let stopped = machine.until_stopped(&mut look);
+        let state = match stopped {
+            Err(Failed::Interrupted) => return Err(RunError::Interrupted(*so_far)),
+            stopped => stopped?,
+        };
+        machine.take(script.len(), &mut log)?;
+        match state {
+            State::Full => {}
+            State::Done => return Ok(log),
+            State::Ready | State::Failed => return Err(refused(plan, &log, &machine).into()),
+        }
+    }
+}
+
+/// Why the guest gave up.
+fn refused(plan: &Plan<'_>, log: &[u8], machine: &Machine) -> Failed {
+    match read(plan, log).refused {
+        Some((place, _)) => machine.failed(&format!("the guest's kernel refuses request {place}")),
+        None => machine.failed("the guest gave up"),
+    }
+}

@@ -1,0 +1,288 @@
+//! From a plan to what the guest does.
+
+use paceline_emulator::linux::{self, Request};
+use paceline_experiment::{Change, FlowPlan, Plan};
+use paceline_path::{Aqm, QueueLimit};
+use paceline_recovery::{Amount, App, Application};
+use paceline_scenario::LinkKey;
+use paceline_units::{Duration, Gain, Instant, Loss, Rate, Rng, Site};
+
+use crate::network::{self, Placed, Queue, Way};
+use crate::wire::{self, Ask, Record};
+
+/// Flows start up to so much later than the scenario says, by the seed.
+pub const START_OFFSET: Duration = Duration::from_millis(10);
+/// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
+const LARGEST: u64 = 1 << 30;
+/// The most unsent bytes of a flow whose application may fall silent.
+const UNSENT: u32 = 128 * 1024;
+/// Each kind of draw has its own stream.
+const KERNEL: u64 = 0x6b65_726e_656c;
+const OFFSETS: u64 = 0x7374_6172_7473;
+const LOSSES: u64 = 0x6c6f_7373_6573;
+
+/// A script.
+#[derive(Default)]
+struct Script(Vec<u8>);
+
+impl Script {
+    fn push(&mut self, kind: Ask, number: u16, at: Instant, body: &[u8]) {
+        let record = Record {
+            kind: kind as u16,
+            number,
+            at: at.as_nanos(),
+            body,
+        };
+        self.0.extend(record.head());
+        self.0.extend(body);
+        self.0.resize(self.0.len().next_multiple_of(8), 0);
+    }
+
+    fn ask(&mut self, (namespace, request): &Placed) {
+        self.push(Ask::Netlink, *namespace, Instant::ZERO, &request.bytes(1));
+    }
+
+    fn file(&mut self, namespace: u16, path: &str, content: &str) {
+        let body = [path.as_bytes(), &[0], content.as_bytes()].concat();
+        self.push(Ask::File, namespace, Instant::ZERO, &body);
+    }
+}
+
+/// How the bottleneck is at a time.
+struct Path {
+    rate: Rate,
+    way: Way,
+    rtt: Duration,
+    queue: Queue,
+}
+
+impl Path {
+    /// The way of the data: its delay, and the time in service of a packet that the token bucket lets go
+    /// when a link would begin with it.
+    fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
+        let delay = plan.ways.delays(self.rtt).link + self.rate.time_for(self.queue.mtu);
+        let way = Way {
+            delay,
+            ..self.way.clone()
+        };
+        way.forward(new)
+    }
+}
+
+/// Something at a time.
+type Timed = (Instant, Ask, u16, Vec<u8>);
+
+/// The script of a run.
+pub fn script(plan: &Plan<'_>) -> Vec<u8> {
+    let mut script = Script::default();
+    let scenario = plan.scenario;
+    let mtu = scenario.path.mtu;
+    let mut rng = Rng::new(plan.seed ^ KERNEL);
+    let seed: Vec<u8> = (0..4)
+        .flat_map(|_| rng.below(u64::MAX).to_le_bytes())
+        .collect();
+    script.push(Ask::Seed, 0, Instant::ZERO, &seed);
+    for request in network::devices(u32::try_from(mtu.get()).unwrap_or(u32::MAX)) {
+        script.ask(&request);
+    }
+    for (namespace, name) in network::names() {
+        script.push(Ask::Plain, namespace, Instant::ZERO, name.as_bytes());
+    }
+    for namespace in [wire::ROUTER, wire::DELAY] {
+        script.file(namespace, "/proc/sys/net/ipv4/ip_forward", "1");
+    }
+    for namespace in [wire::SENDERS, wire::RECEIVERS] {
+        for (name, value) in linux::settings(&linux::stack(scenario)) {
+            script.file(namespace, &format!("/proc/sys/net/ipv4/{name}"), &value);
+        }
+    }
+    let metrics = |(number, flow): (u32, &FlowPlan<'_>)| {
+        (linux::receiver(number), linux::metrics(flow.group))
+    };
+    let flows: Vec<_> = (0..).zip(&plan.flows).map(metrics).collect();
+    for request in network::routes(&flows, flows.iter().any(|(_, metrics)| metrics.ecn)) {
+        script.ask(&request);
+    }
+    let mut path = path(plan);
+    script.ask(&network::bucket(path.rate, &path.queue, true));
+    script.ask(&network::queue(&path.queue));
+    script.ask(&path.forward(plan, true));
+    let lanes: Vec<usize> = plan.flows.iter().map(|flow| flow.lane).collect();
+    for request in network::back(&plan.ways.delays(path.rtt).lanes, &lanes, plan.seed) {
+        script.ask(&request);
+    }
+    for (namespace, request) in network::queries() {
+        script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
+    }
+    // Round trips are measured at the senders; a record of packets has the receivers' side, too.
+    let captures = if scenario.run.record.packets { 2 } else { 1 };
+    for (namespace, device) in network::CAPTURES.iter().take(captures) {
+        script.push(Ask::Capture, *namespace, Instant::ZERO, device.as_bytes());
+    }
+    for (number, flow) in plan.flows.iter().enumerate() {
+        script.push(
+            Ask::Flow,
+            number as u16,
+            Instant::ZERO,
+            &flow_body(plan, number, flow),
+        );
+    }
+    let times = [plan.info.duration, plan.info.sample_interval];
+    let times: Vec<u8> = times
+        .iter()
+        .flat_map(|time| time.as_nanos().to_le_bytes())
+        .collect();
+    script.push(Ask::Begin, 0, Instant::ZERO, &times);
+
+    let mut timed: Vec<Timed> = Vec::new();
+    let mut rng = Rng::new(plan.seed ^ OFFSETS);
+    for (number, flow) in plan.flows.iter().enumerate() {
+        let offset = Duration::from_nanos(rng.below(START_OFFSET.as_nanos()));
+        application(plan, number, flow, offset, &mut timed);
+    }
+    changes(plan, &mut path, &mut timed);
+    timed.sort_by_key(|(at, ..)| *at);
+    for (at, kind, number, body) in timed {
+        script.push(kind, number, at, &body);
+    }
+    script.0
+}
+
+/// How the bottleneck is as the run begins.
+fn path(plan: &Plan<'_>) -> Path {
+    let section = plan.links.first();
+    let mut path = Path {
+        rate: section.map_or(Rate::ZERO, |link| link.rate),
+        way: Way {
+            delay: Duration::ZERO,
+            loss: Loss::NONE,
+            duplicate: Gain::default(),
+            seed: plan.seed ^ LOSSES,
+        },
+        rtt: plan.scenario.path.rtt,
+        queue: queue(plan),
+    };
+    for key in section.map(|link| link.link.at_start()).unwrap_or_default() {
+        set(&mut path.way, key);
+    }
+    path
+}
+
+/// Gives the way what a key says; `check` refuses the keys that it does not know.
+fn set(way: &mut Way, key: LinkKey) {
+    match key {
+        LinkKey::Loss(loss) => way.loss = loss,
+        LinkKey::Duplicate(share) => way.duplicate = share,
+        _ => {}
+    }
+}
+
+/// The bottleneck's queue.
+fn queue(plan: &Plan<'_>) -> Queue {
+    let path = &plan.scenario.path;
+    let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
+    let site = Site {
+        rate,
+        rtt: path.rtt,
+        mtu: path.mtu,
+    };
+    let kind = &path.queue.kind;
+    Queue {
+        limit: QueueLimit::new(path.queue.size, &site),
+        aqm: Aqm::named(kind.name, &kind.options),
+        mtu: path.mtu,
+    }
+}
+
+fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan<'_>) -> Vec<u8> {
+    let steered = plan
+        .script
+        .timed
+        .iter()
+        .any(|(_, change)| change.flow() == Some(number));
+    let silent = flow.group.app != App::Bulk || steered;
+    let window = flow.group.receive_window.get();
+    let clamp = if window < LARGEST { window as u32 } else { 0 };
+    let mut body = linux::receiver(number as u32).octets().to_vec();
+    body.extend(if silent { UNSENT } else { 0 }.to_le_bytes());
+    body.extend(clamp.to_le_bytes());
+    body.extend(linux::name(&flow.group.cc.name).bytes());
+    body
+}
+
+/// What a flow's application does: it does not depend on the transport.
+fn application(
+    plan: &Plan<'_>,
+    number: usize,
+    flow: &FlowPlan<'_>,
+    offset: Duration,
+    timed: &mut Vec<Timed>,
+) {
+    let flow_number = number as u16;
+    let end = Instant::ZERO + plan.info.duration;
+    let stop = flow.stop.unwrap_or(Instant::MAX);
+    let start = flow.start + offset;
+    if start >= end.min(stop) {
+        return;
+    }
+    timed.push((start, Ask::Connect, flow_number, Vec::new()));
+    let steps = plan
+        .script
+        .timed
+        .iter()
+        .filter(|(_, change)| change.flow() == Some(number));
+    let mut steps = steps.peekable();
+    let mut application = Application::new(flow.group.app, flow.mss, start);
+    let mut now = start;
+    while now < end.min(stop) {
+        while let Some((at, change)) = steps.next_if(|(at, _)| *at <= now) {
+            change.steer((*at).max(start), &mut application);
+        }
+        let write = application.poll(now);
+        let mut push = |kind, body| timed.push((now, kind, flow_number, body));
+        if write.stop {
+            push(Ask::Pause, Vec::new());
+        }
+        match write.amount {
+            Amount::None => {}
+            Amount::Bytes(bytes) => push(Ask::Write, bytes.to_le_bytes().to_vec()),
+            Amount::Unlimited => push(Ask::Unlimited, Vec::new()),
+        }
+        if write.close {
+            push(Ask::Close, Vec::new());
+        }
+        let step = steps.peek().map_or(Instant::MAX, |(at, _)| *at);
+        now = application.next_wakeup().unwrap_or(Instant::MAX).min(step);
+    }
+    if stop < end {
+        timed.push((stop, Ask::Stop, flow_number, Vec::new()));
+    }
+}
+
+/// What the scenario changes of the path.
+fn changes(plan: &Plan<'_>, path: &mut Path, timed: &mut Vec<Timed>) {
+    for (at, change) in &plan.script.timed {
+        let mut requests: Vec<Placed> = Vec::new();
+        match change {
+            Change::Link(0, paceline_experiment::LinkChange::Rate(change)) => {
+                path.rate = change.apply(path.rate);
+                requests.push(network::bucket(path.rate, &path.queue, false));
+                requests.push(path.forward(plan, false));
+            }
+            Change::Link(0, paceline_experiment::LinkChange::Key(key)) => {
+                set(&mut path.way, *key);
+                requests.push(path.forward(plan, false));
+            }
+            Change::Rtt(rtt) => {
+                path.rtt = *rtt;
+                requests.push(path.forward(plan, false));
+                let delays = plan.ways.delays(*rtt);
+                requests.extend(network::back_delays(&delays.lanes, plan.seed, false));
+            }
+            Change::Link(..) | Change::AckAggregation(_) | Change::App(..) => {}
+        }
+        let at_time =
+            |(namespace, request): Placed| (*at, Ask::At, namespace, Request::bytes(&request, 1));
+        timed.extend(requests.into_iter().map(at_time));
+    }
+}

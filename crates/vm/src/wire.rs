@@ -1,0 +1,198 @@
+//! What host and guest write into the memory that they share. Both include this file.
+//!
+//! The memory begins with a header of 64-bit little-endian words, [`Header`]; the host's script
+//! begins at [`SCRIPT`]. The guest's log begins where the script ends. Script and log are sequences
+//! of records: a kind, a number, the length of the body, a time in nanoseconds, the body, and zeros
+//! up to eight bytes.
+
+/// What the memory begins with when the guest is ready.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"pacelin1");
+
+/// Words at the beginning of the memory, by place.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub enum Header {
+    /// [`MAGIC`]; the guest writes it.
+    Magic,
+    /// The script's length in bytes; the host writes it.
+    Script,
+    /// The log's length in bytes; the guest writes it.
+    Log,
+    /// The run's time that has passed in nanoseconds, from time to time; the guest writes it.
+    Passed,
+    /// [`State`]; the guest writes it.
+    State,
+    /// How often the idle loop has gone round; the guest writes it.
+    Idle,
+}
+
+/// Why the guest has stopped the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum State {
+    /// It waits for a script.
+    Ready = 1,
+    /// The log is full: the host takes it and lets the guest go on with an empty one.
+    Full = 2,
+    /// The run has ended.
+    Done = 3,
+    /// The run cannot go on; the last record of the log says why.
+    Failed = 4,
+}
+
+/// Where the script begins.
+pub const SCRIPT: usize = 4096;
+/// Instructions of a round of the idle loop: each takes a nanosecond of the guest's time.
+pub const IDLE_ROUND: u64 = 512;
+
+/// Declares the kinds of records.
+macro_rules! kinds {
+    ($($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident = $value:literal,)* })*) => {
+        $($(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u16)]
+        pub enum $name {
+            $($(#[$doc])* $kind = $value,)*
+        }
+
+        impl $name {
+            /// The kind with a number.
+            pub fn of(value: u16) -> Option<Self> {
+                match value {
+                    $($value => Some(Self::$kind),)*
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+kinds! {
+    /// What the host asks for. Those without a time are done in order before the run begins.
+    Ask {
+        /// In the namespace of that number: writes a file; the body is its path, a zero, its content.
+        File = 1,
+        /// In that namespace: sends a netlink message, and waits for its acknowledgment.
+        Netlink = 2,
+        /// In that namespace: turns off what cuts and merges segments of the device of that name.
+        Plain = 3,
+        /// A flow of that number: see [`FLOW_BODY`].
+        Flow = 4,
+        /// A netlink message to send in that namespace at each sample, for its answer.
+        Query = 5,
+        /// Seeds the kernel's random numbers.
+        Seed = 6,
+        /// Begins the run: the body is its duration and the time between samples.
+        Begin = 7,
+        /// Captures headers at the device of that namespace; the body is its name.
+        Capture = 8,
+        /// At a time: sends a netlink message in that namespace.
+        At = 16,
+        /// At a time: the flow connects.
+        Connect = 17,
+        /// At a time: the flow has so many bytes more to write.
+        Write = 18,
+        /// At a time: the flow always has more to write.
+        Unlimited = 19,
+        /// At a time: the flow writes nothing more than it has.
+        Pause = 20,
+        /// At a time: the flow ends when all is written.
+        Close = 21,
+        /// At a time: the flow is cut off.
+        Stop = 22,
+    }
+
+    /// What the guest tells.
+    Tell {
+        /// The flow has begun to connect.
+        Start = 1,
+        /// It is open.
+        Established = 2,
+        /// Its state: bytes that the receiver has, lengths of TCP_INFO and TCP_CC_INFO, both.
+        Sample = 3,
+        /// Its receiver has all, and had the last at that time.
+        Finish = 4,
+        /// It was cut off.
+        Stop = 5,
+        /// It broke: the system's error number.
+        Broken = 6,
+        /// The answer to the query of that number.
+        Answer = 7,
+        /// A request of the script failed: its place in the script, the system's error number.
+        Refused = 8,
+        /// A packet at the capture of that number: its headers, from Ethernet on.
+        Packet = 9,
+        /// How often the idle loop has gone round.
+        Idle = 10,
+        /// The counters of TCP in the senders' namespace, as /proc/net/netstat has them.
+        Counters = 11,
+    }
+}
+
+/// Body of [`Ask::Flow`]: the receiver's address in four bytes, the least unsent bytes and the
+/// window's clamp as 32-bit words (0 for none), the controller's name.
+pub const FLOW_BODY: usize = 12;
+
+/// The namespaces, by number.
+pub const SENDERS: u16 = 0;
+/// In front of the bottleneck.
+pub const ROUTER: u16 = 1;
+/// Behind it, where packets take their time.
+pub const DELAY: u16 = 2;
+/// The receivers' host.
+pub const RECEIVERS: u16 = 3;
+/// How many there are.
+pub const NAMESPACES: u16 = 4;
+/// The descriptor of a namespace in the guest: this and its number.
+pub const NAMESPACE_FD: i32 = 100;
+/// The port that receivers listen at.
+pub const PORT: u16 = 5001;
+
+/// A record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record<'a> {
+    /// [`Ask`] or [`Tell`].
+    pub kind: u16,
+    /// Of a namespace, a flow, a query, a capture.
+    pub number: u16,
+    /// Nanoseconds of the run.
+    pub at: u64,
+    /// What belongs to the kind.
+    pub body: &'a [u8],
+}
+
+const HEAD: usize = 16;
+
+impl<'a> Record<'a> {
+    /// The bytes that it takes.
+    pub fn size(&self) -> usize {
+        HEAD + self.body.len().next_multiple_of(8)
+    }
+
+    /// Its head.
+    pub fn head(&self) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[..2].copy_from_slice(&self.kind.to_le_bytes());
+        head[2..4].copy_from_slice(&self.number.to_le_bytes());
+        head[4..8].copy_from_slice(&(self.body.len() as u32).to_le_bytes());
+        head[8..].copy_from_slice(&self.at.to_le_bytes());
+        head
+    }
+
+    /// Takes the first of `bytes`; none at the end, or where they are cut.
+    pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
+        let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+        let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+        let (_, time) = head.split_last_chunk::<8>()?;
+        let padded = length.checked_next_multiple_of(8)?;
+        let (body, rest) = rest.split_at_checked(padded)?;
+        *bytes = rest;
+        Some(Self {
+            kind: half(0),
+            number: half(2),
+            at: u64::from_le_bytes(*time),
+            body: body.get(..length)?,
+        })
+    }
+}

@@ -1,0 +1,115 @@
+"""``paceline vm``: kernels for runs in virtual time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from paceline import _paceline
+from paceline.cli import console, files
+from paceline.cli.app import Json, Quiet, app, examples
+from paceline.cli.failure import Exit, Failure
+from paceline.errors import RunError, UnavailableError
+from paceline.quantities import quantity
+from paceline.reading import json_value
+
+
+@app.command(
+    help_epilogue=examples(
+        "vm prepare",
+        "vm prepare --kernel linux/arch/x86/boot/bzImage --modules out/lib/modules/6.12.0",
+        "vm list --json",
+        "vm remove 9a19b151",
+    )
+)
+def vm(
+    action: Annotated[
+        Literal["prepare", "list", "remove"], Parameter(help="What to do with snapshots.")
+    ],
+    name: Annotated[
+        str | None, Parameter(help="The snapshot to remove: its hash, or how that begins.")
+    ] = None,
+    /,
+    *,
+    kernel: Annotated[
+        Path | None,
+        Parameter(help="A bzImage of Linux. Default: the newest readable one in /boot."),
+    ] = None,
+    modules: Annotated[
+        Path | None,
+        Parameter(help="The folder of its modules. Default: beside the kernel, or /lib/modules."),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Prepare kernels for `run --backend vm`, list them, or remove one.
+
+    `prepare` boots a kernel in QEMU once, with Paceline's own program in it, and keeps the state of
+    that machine: every run begins from there. The kernel is the distribution's or your own build,
+    as it is. Runs use the snapshot that was prepared last; preparing the same kernel again chooses
+    it. Nothing is downloaded.
+    """
+    if name is not None and action != "remove":
+        raise Failure("usage", f"`vm {action}` takes no name", hint="paceline vm --help")
+    try:
+        match action:
+            case "prepare":
+                image = _prepare(kernel, modules, quiet=quiet or json)
+                _say([image], json=json, one=True)
+            case "list":
+                _say(images(), json=json)
+            case "remove":
+                _remove(name, json=json)
+    except UnavailableError as error:
+        raise files.unavailable_failure(error, "vm") from None
+    except RunError as error:
+        raise Failure("vm-failed", str(error), code=Exit.RUN_FAILED) from None
+    return Exit.OK
+
+
+def images() -> list[dict[str, Any]]:
+    """Return the snapshots; the one that runs use comes first."""
+    found: list[dict[str, Any]] = json_value(_paceline.vm_images())
+    return found
+
+
+def _prepare(kernel: Path | None, modules: Path | None, *, quiet: bool) -> dict[str, Any]:
+    err = console.stderr()
+    said = ""
+
+    def step(what: str) -> None:
+        nonlocal said
+        if what != said and not quiet:
+            err.print(f"{what} ...")
+        said = what
+
+    image: dict[str, Any] = json_value(_paceline.vm_prepare(kernel, modules, step))
+    return image
+
+
+def _remove(name: str | None, *, json: bool) -> None:
+    known = images()
+    fitting = [image for image in known if name and image["hash"].startswith(name)]
+    if len(fitting) != 1:
+        what = "name the snapshot to remove" if not name else f"{len(fitting)} snapshots are {name}"
+        names = ", ".join(f"{image['hash'][:12]} ({image['kernel']})" for image in known)
+        raise Failure("usage", what, hint=f"there are {names}" if names else "there are none")
+    _paceline.vm_remove(fitting[0]["hash"])
+    _say(fitting, json=json, one=True)
+
+
+def _say(found: list[dict[str, Any]], *, json: bool, one: bool = False) -> None:
+    if json:
+        console.say_json(found[0] if one else {"snapshots": found})
+        return
+    out = console.stdout()
+    if not found:
+        out.print("There are no snapshots; `paceline vm prepare` makes one.")
+        return
+    table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
+    for image in found:
+        size = quantity("_bytes", image["size_bytes"])
+        table.add_row(image["hash"][:12], image["kernel"], size, image["qemu"])
+    out.print(table)

@@ -1,0 +1,111 @@
+"""Runs in virtual time with a real kernel; the snapshot is that of the user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paceline
+from conftest import Command
+from paceline import _paceline
+
+TWO_FLOWS = """\
+schema = 1
+name = "vm"
+run.duration = "2 s"
+[path]
+rate = "10 Mbit/s"
+rtt = "20 ms"
+queue.size = "1 bdp"
+[[flows]]
+cc = "cubic-linux"
+[[flows]]
+cc = "reno"
+rtt = "40 ms"
+start = "500 ms"
+"""
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> str:
+    """Return the snapshot that runs use, or skip."""
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("there is no qemu-system-x86_64")
+    images = json.loads(_paceline.vm_images())
+    if not images and not list(Path("/boot").glob("vmlinuz-*")):
+        pytest.skip("there is no kernel in /boot, and no snapshot: `paceline vm prepare --kernel`")
+    if not images:
+        images = [json.loads(_paceline.vm_prepare(None, None, lambda _: None))]
+    return str(images[0]["hash"])
+
+
+def _bytes(folder: Path) -> dict[str, str]:
+    """Return a digest of each file of a run."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_the_same_bytes_beside_a_busy_processor(snapshot: str, tmp_path: Path) -> None:
+    quiet, busy, other = (tmp_path / name for name in ("quiet", "busy", "other"))
+    paceline.run(TWO_FLOWS, backend="vm").inner.write(quiet)
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    try:
+        paceline.run(TWO_FLOWS, backend="vm").inner.write(busy)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    assert _bytes(quiet) == _bytes(busy)
+    paceline.run(TWO_FLOWS, seed=2, backend="vm").inner.write(other)
+    assert _bytes(other)["samples.parquet"] != _bytes(quiet)["samples.parquet"]
+
+
+def test_what_a_kernel_measures_is_in_the_record(snapshot: str) -> None:
+    run = paceline.run(TWO_FLOWS, backend="vm")
+    assert run.emulation is not None
+    assert run.emulation["snapshot"] == snapshot
+    assert 0 < run.emulation["busy_ratio"] < run.emulation["busiest_second_ratio"] < 0.6
+    # No round trip is shorter than its base: 20 and 40 ms, and the packet's own 1.2 ms.
+    for flow, base in ((0, 20), (1, 40)):
+        least = run.summary["flows"][flow]["rtt_p50_ns"]
+        assert least >= base * 1e6
+    # A link of 10 Mbit/s carries at most that, and what waits is at most the buffer of 25 kB.
+    assert run.summary["metrics"]["utilisation_ratio"] <= 1
+    assert run.summary["metrics"]["queue_max_bytes"] <= 25_000
+    assert len(run.queue) == 201
+
+
+def test_what_queues_of_a_kernel_cannot_do_is_refused(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "refused.toml"
+    path.write_text(TWO_FLOWS.replace('rtt = "20 ms"', 'rtt = "20 ms"\njitter = "2 ms"', 1))
+    ended = cli("run", str(path), "--backend", "vm")
+    assert ended.returncode == 2
+    assert "netem does this otherwise" in ended.stderr
+    assert "jitter" in ended.stderr
+
+
+def test_a_file_that_is_no_kernel(cli: Command, tmp_path: Path) -> None:
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("there is no qemu-system-x86_64")
+    path = tmp_path / "kernel"
+    path.write_text("not a kernel")
+    ended = cli("vm", "prepare", "--kernel", str(path))
+    assert ended.returncode == 127
+    assert "is not a bzImage of Linux" in ended.stderr
+    ended = cli("vm", "remove", "zz")
+    assert ended.returncode == 2
+    assert "0 snapshots are zz" in ended.stderr
+
+
+def test_without_qemu(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ended = cli("vm", "prepare")
+    assert ended.returncode == 127
+    assert "there is no qemu-system-x86_64" in ended.stderr
+    assert "apt install" in ended.stderr
