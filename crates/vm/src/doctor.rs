@@ -20,11 +20,10 @@ pub fn doctor() -> Value {
                 format!("{qemu}, and no snapshot of a kernel"),
                 prepare,
             ),
-            Some(image) if image.qemu != qemu => {
-                let found = format!("{qemu}, and a snapshot of {}", image.qemu);
-                check("lacking", found, prepare)
-            }
-            Some(image) => check("good", format!("Linux {} in {qemu}", image.kernel), None),
+            Some(image) => match image.fits(&qemu) {
+                Ok(()) => check("good", format!("Linux {} in {qemu}", image.kernel), None),
+                Err(missing) => check("lacking", missing.what, missing.hint),
+            },
         },
         Err(error) => check("lacking", error.to_string(), prepare),
     }

@@ -53,6 +53,9 @@ pub struct Image {
     pub hash: String,
     /// The QEMU that it is for.
     pub qemu: String,
+    /// A SHA-256 of the guest's program.
+    #[serde(default)]
+    pub program: String,
     /// The controllers and queues that are in it, by their modules.
     pub modules: Vec<String>,
     /// What it takes on disk.
@@ -79,10 +82,40 @@ impl Image {
         Ok(self.folder()?.join(SNAPSHOT))
     }
 
+    /// Whether this QEMU and this Paceline can run it.
+    ///
+    /// # Errors
+    /// What it is of instead.
+    pub(crate) fn fits(&self, qemu: &str) -> Result<(), Unavailable> {
+        let other = |whose: &str, here: &str| {
+            let what = format!(
+                "the snapshot of Linux {} is of {whose}, and this is {here}",
+                self.kernel
+            );
+            Err(Unavailable::new(what, "paceline vm prepare"))
+        };
+        if self.qemu != qemu {
+            return other(&self.qemu, qemu);
+        }
+        if self.program != digest(GUEST) {
+            return other("another version of Paceline", env!("CARGO_PKG_VERSION"));
+        }
+        Ok(())
+    }
+
     /// Whether it has a module.
     pub(crate) fn has(&self, module: &str) -> bool {
         self.modules.iter().any(|known| known == module)
     }
+}
+
+/// A SHA-256 in hexadecimal.
+fn digest(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Where snapshots are: `$XDG_CACHE_HOME/paceline/vm`.
@@ -180,11 +213,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         hash.update(text);
         hash.update([0]);
     }
-    let hash = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect::<String>();
+    let hash = hexadecimal(&hash.finalize());
     if let Some(known) = images()?.into_iter().find(|image| image.hash == hash) {
         // From now on it is the one that was prepared last.
         let about = known.folder()?.join(ABOUT);
@@ -221,6 +250,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         kernel: source.release.clone(),
         hash: hash.clone(),
         qemu: qemu.clone(),
+        program: digest(GUEST),
         modules: modules.iter().map(|module| module.name.clone()).collect(),
         size_bytes,
     });

@@ -68,13 +68,7 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
     let prepare = "paceline vm prepare";
     let none = || Unavailable::new("there is no snapshot of a kernel", prepare);
     let image = images()?.into_iter().next().ok_or_else(none)?;
-    if image.qemu != qemu {
-        let what = format!(
-            "the snapshot of Linux {} is of {}, and this is {qemu}",
-            image.kernel, image.qemu
-        );
-        return Err(Unavailable::new(what, prepare).into());
-    }
+    image.fits(&qemu)?;
     for module in needs(scenario) {
         if !image.has(&module) {
             let what = format!("Linux {} in the snapshot has no {module}", image.kernel);
