@@ -151,6 +151,9 @@ below. `paceline list columns TABLE` says the same.
 - Every column of a run is there from its first row on. The controllers' own fields follow the
   columns of `samples`; `paceline list controllers NAME` names them. A name that is taken gets `cc_`
   in front.
+- `run.json` has `guests` where a flow's controller is not part of the program: its `name`,
+  `language`, `file` and that file's `sha256`; and `incomplete`, why the run stopped, where it did
+  before its end.
 - `schema` in `run.json` and in each table is 2. A record of an earlier schema is read as one of
   today: a column that came later is null, or zero where it cannot be null. One of a later schema is
   refused.

@@ -88,6 +88,9 @@
 // A field that is 0 or 1.
 #define PACELINE_FLAG 6
 
+// A number of any other kind: the bits of a double (IEEE 754), as an integer.
+#define PACELINE_NUMBER 7
+
 // Signal: losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
 // told after it and count in the next one (quinn, noq).
 #define PACELINE_SIGNAL_LOSSES_FIRST (1 << 0)

@@ -18,9 +18,10 @@ import pytest
 import paceline
 from conftest import SCENARIO, Command
 from paceline import _paceline
-from paceline.batch import Job, Outcome, Room, Watch, emulated, execute, on_threads
+from paceline.batch import Job, Outcome, Room, Watch, emulated, execute
 from paceline.batch.ledger import UNFINISHED, Ledger, Remembered
 from paceline.batch.processes import on_processes
+from paceline.batch.threads import on_threads
 from paceline.cli import console
 from paceline.query import Query
 from paceline.runs import Progress, Run
@@ -267,7 +268,7 @@ def test_an_emulated_run_beyond_its_bounds_is_repeated_and_then_kept(
     monkeypatch.setattr(emulated, "simulate", simulate)
     monkeypatch.setattr(emulated, "distrust", lambda _: "too late")
     check = SimpleNamespace(check=lambda *args, **_: _paceline.check(*args))
-    monkeypatch.setattr(emulated, "_paceline", check)
+    monkeypatch.setattr(emulated, "guests", check)
     job = Job(SCENARIO, SHORT, 1, "emu", duration_ns=200_000_000)
     heard = Heard()
     execute([job], goodput, watch=heard, room=Room.alone(), distrusted="keep")

@@ -20,9 +20,10 @@ import pytest
 import paceline
 from conftest import SCENARIO, Command
 from paceline import measures
-from paceline.batch import Outcome, Task, Watch, on_threads
+from paceline.batch import Outcome, Task, Watch
 from paceline.batch.ledger import NAME as LEDGER
 from paceline.batch.ledger import Ledger, LedgerError
+from paceline.batch.threads import on_threads
 from paceline.grid import Axis, Grid, Point
 from paceline.study.sweep import Plan, Sweep, dataset, execute
 from paceline.study.sweep.result import extremes

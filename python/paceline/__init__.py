@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paceline._paceline import __version__, controllers, metrics, schema
     from paceline.batch import run, run_jobs, run_many
+    from paceline.controller import Ack, Config, Controller, Loss, Sent
     from paceline.errors import (
         Diagnostic,
         NotARunError,
@@ -24,14 +25,19 @@ if TYPE_CHECKING:
     from paceline.study.sweep import Sweep
 
 __all__ = [
+    "Ack",
+    "Config",
+    "Controller",
     "Diagnostic",
     "Engine",
+    "Loss",
     "NotARunError",
     "PacelineError",
     "Progress",
     "Run",
     "RunError",
     "ScenarioError",
+    "Sent",
     "StoreError",
     "Sweep",
     "UnavailableError",
@@ -49,6 +55,7 @@ __all__ = [
 _ROOMS = {
     "_paceline": ("__version__", "controllers", "metrics", "schema"),
     "runs": ("Engine", "Progress", "Run", "check", "read"),
+    "controller": ("Ack", "Config", "Controller", "Loss", "Sent"),
     "batch": ("run", "run_jobs", "run_many"),
     "study.sweep": ("Sweep",),
 }

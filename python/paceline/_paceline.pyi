@@ -133,6 +133,74 @@ class CheckedScenario:
     def memory(self) -> Memory: ...
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
+class Guest:
+    name: str
+    options: list[str]
+    @staticmethod
+    def python(
+        name: str, file: str, sha256: str, class_: type, options: Sequence[tuple[str, str]]
+    ) -> Guest: ...
+    @staticmethod
+    def library(
+        name: str, file: str, sha256: str, path: str | PathLike[str], which: str | None
+    ) -> Guest: ...
+
+class Config:
+    mss_bytes: int
+    initial_window_bytes: int
+    seed: int
+    now_ns: int
+    srtt_ns: int | None
+    has_selective_acks: bool
+
+class Ack:
+    now_ns: int
+    newly_acked_bytes: int
+    newly_lost_bytes: int
+    ce_bytes: int | None
+    ece: bool
+    prior_in_flight_bytes: int
+    in_flight_bytes: int
+    delivered_bytes: int
+    lost_bytes: int
+    sent_bytes: int
+    rtt_ns: int | None
+    srtt_ns: int
+    min_rtt_ns: int
+    delivery_rate_bps: int | None
+    app_limited: bool
+    sample_interval_ns: int
+    sample_delivered_bytes: int
+    sample_lost_bytes: int
+    tx_in_flight_bytes: int
+    round_start: bool
+    round_count: int
+    cwnd_limited: bool
+    una_advanced: bool
+    delayed: bool
+    one_way_delay_ns: int | None
+    network_rtt_ns: int | None
+    receiver_delay_ns: int | None
+    ca_state: str
+
+class Loss:
+    now_ns: int
+    size_bytes: int
+    sent_ns: int
+    lost_bytes: int
+    lost_since_send_bytes: int
+    delivered_bytes: int
+    in_flight_bytes: int
+    tx_in_flight_bytes: int
+    starts_range: bool
+    retransmission: bool
+
+class Sent:
+    now_ns: int
+    size_bytes: int
+    in_flight_bytes: int
+    app_limited: bool
+
 def check(
     text: str,
     file: str,
@@ -140,6 +208,7 @@ def check(
     sweep: bool = True,
     backend: Backend = "sim",
     files: bool = True,
+    guests: Sequence[Guest] = (),
 ) -> CheckedScenario: ...
 def axes(text: str, file: str, twice: bool = False) -> list[SweepAxis]: ...
 def parse_quantity(kind: Literal["rate", "time", "volume"], text: str) -> int: ...
@@ -175,6 +244,8 @@ def simulate(
     progress: Callable[[int, int, int, int, int], object] | None = None,
     failed: Callable[[int, str], object] | None = None,
     backend: Backend = "sim",
+    guests: Sequence[Guest] = (),
+    broken: Callable[[int, Run, str], object] | None = None,
 ) -> None: ...
 def parquet_size(
     file: str | PathLike[str], beneath: str | PathLike[str] | None = None

@@ -24,6 +24,16 @@ class Diagnostic:
 class PacelineError(Exception):
     """Any error of this package."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes as what it is, however it was made."""
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[PacelineError], args: tuple[object, ...], state: dict[str, object]) -> object:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
+
 
 class ScenarioError(PacelineError):
     """A scenario that cannot be run; `diagnostics` has all that is wrong with it."""

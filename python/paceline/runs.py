@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from paceline import _paceline, memory, store
+from paceline import _paceline, guests, memory, store
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
@@ -148,6 +148,12 @@ class Run:
         return str(self.summary["backend"])
 
     @property
+    def incomplete(self) -> str | None:
+        """Why the run stopped before its end, if it did."""
+        why: str | None = self.summary.get("incomplete")
+        return why
+
+    @property
     def emulation(self) -> dict[str, Any] | None:
         """What an engine with a kernel measured of itself; `None` of a simulated run."""
         emulation: dict[str, Any] | None = self.summary.get("emulation")
@@ -207,7 +213,7 @@ def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str
     Raises `ScenarioError` with everything that is wrong.
     """
     text, name = load(scenario)
-    return _paceline.check(text, name, pairs(overrides)).toml
+    return guests.check(text, name, pairs(overrides)).toml
 
 
 def simulate(
@@ -219,11 +225,13 @@ def simulate(
     failed: Callable[[int, str], object] | None = None,
     backend: _paceline.Backend = "sim",
     share: int = 1,
+    broken: Callable[[int, _paceline.Run, str], object] | None = None,
 ) -> None:
     """Run jobs (text, its name in errors, overrides, seed) side by side, and keep nothing.
 
     A run that stops before its end stops the others, unless `failed` hears of it. So does one that
-    takes more than its share of `memory.limit()`, of which this call takes one part in `share`.
+    takes more than its share of `memory.limit()`, of which this call takes one part in `share`. Of
+    a run that a controller of one's own has ended `broken(index, run, message)` hears instead.
     """
     _paceline.simulate(
         jobs,
@@ -233,4 +241,6 @@ def simulate(
         None if progress is None else lambda *seen: progress(Progress(*seen)),
         failed,
         backend,
+        guests.loaded(),
+        broken,
     )

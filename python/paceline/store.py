@@ -29,7 +29,7 @@ from pathlib import Path
 
 import polars as pl
 
-from paceline import _paceline
+from paceline import _paceline, guests
 from paceline.errors import NotARunError, StoreError
 from paceline.reading import open_regular, read_json
 
@@ -88,7 +88,9 @@ def key(said: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
 
     `said` is the resolved scenario with its seeds; `inputs` are the digests of files that it reads.
     """
-    engine = [SCHEMA, backend, _paceline.__version__, _paceline.__build__]
+    engine: list[object] = [SCHEMA, backend, _paceline.__version__, _paceline.__build__]
+    if code := guests.key():
+        engine.append(code)
     return hashlib.sha256(json.dumps([engine, said, list(inputs)]).encode()).hexdigest()
 
 

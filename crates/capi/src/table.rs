@@ -183,6 +183,7 @@ fn quantity(quantity: Quantity) -> u32 {
         Quantity::Packets => PACELINE_PACKETS,
         Quantity::Count => PACELINE_COUNT,
         Quantity::Flag => PACELINE_FLAG,
+        Quantity::Number => PACELINE_NUMBER,
     }
 }
 
@@ -368,5 +369,6 @@ fn number(value: Value) -> u64 {
         Value::Gain(gain) => gain.millionths().into(),
         Value::Packets(count) | Value::Count(count) => count,
         Value::Flag(flag) => flag.into(),
+        Value::Number(number) => number.to_bits(),
     }
 }

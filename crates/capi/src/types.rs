@@ -59,6 +59,8 @@ pub const PACELINE_PACKETS: u32 = 4;
 pub const PACELINE_COUNT: u32 = 5;
 /// A field that is 0 or 1.
 pub const PACELINE_FLAG: u32 = 6;
+/// A number of any other kind: the bits of a double (IEEE 754), as an integer.
+pub const PACELINE_NUMBER: u32 = 7;
 
 /// Signal: losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
 /// told after it and count in the next one (quinn, noq).

@@ -41,7 +41,7 @@ pub use controller::{
 };
 pub use delivery::{Delivery, PacketState, RateSample};
 pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, options};
-pub use registry::{BuildError, ControllerSpec};
+pub use registry::{BuildError, ControllerSpec, NoGuest};
 pub use signals::{Signals, Unmet};
 pub use window::window_rate;
 

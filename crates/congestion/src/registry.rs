@@ -56,10 +56,11 @@ pub enum BuildError {
 /// Declares the controllers, sorted by name.
 macro_rules! registry {
     ($($variant:ident = $controller:ty,)*) => {
-        /// Any of the controllers, dispatched statically.
+        /// Any of the controllers, dispatched statically, or a guest: what points to a controller that is not of
+        /// this crate. A transport without guests has `AnyController`, which costs nothing for them.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is its controller")]
-        pub enum AnyController { $($variant($controller)),* }
+        pub enum AnyController<G = $crate::NoGuest> { $($variant($controller),)* Guest(G) }
 
         /// A controller's checked parameters, from which any number of instances are made.
         #[derive(Clone, Debug)]
@@ -97,6 +98,11 @@ macro_rules! registry {
 
             /// A new instance.
             pub fn build(&self, config: &$crate::Config) -> AnyController {
+                self.build_beside(config)
+            }
+
+            /// The same for a transport that has guests too.
+            pub fn build_beside<G>(&self, config: &$crate::Config) -> AnyController<G> {
                 match self {
                     $(Self::$variant(parameters) => {
                         AnyController::$variant(<$controller>::new(config, parameters.clone()))
@@ -141,42 +147,60 @@ macro_rules! registry {
 }
 pub(crate) use registry;
 
+/// No guest: there is none of this type.
+#[derive(Clone, Copy, Debug)]
+pub enum NoGuest {}
+
+impl core::ops::Deref for NoGuest {
+    type Target = dyn Controller;
+
+    fn deref(&self) -> &Self::Target {
+        match *self {}
+    }
+}
+
+impl core::ops::DerefMut for NoGuest {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match *self {}
+    }
+}
+
 /// Makes `AnyController` a [`Controller`](crate::Controller) by that of its variant.
 macro_rules! dispatch {
     ($($variant:ident)*) => {
-        impl $crate::Controller for AnyController {
-            fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent)),* } }
+        impl<G: core::ops::DerefMut<Target = dyn $crate::Controller>> $crate::Controller for AnyController<G> {
+            fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent),)* Self::Guest(c) => c.on_send(sent) } }
             fn on_idle_restart(&mut self, now: paceline_units::Instant) {
-                match self { $(Self::$variant(c) => c.on_idle_restart(now)),* }
+                match self { $(Self::$variant(c) => c.on_idle_restart(now),)* Self::Guest(c) => c.on_idle_restart(now) }
             }
-            fn on_loss(&mut self, loss: &$crate::Lost) { match self { $(Self::$variant(c) => c.on_loss(loss)),* } }
-            fn on_ack(&mut self, ack: &$crate::Ack) { match self { $(Self::$variant(c) => c.on_ack(ack)),* } }
+            fn on_loss(&mut self, loss: &$crate::Lost) { match self { $(Self::$variant(c) => c.on_loss(loss),)* Self::Guest(c) => c.on_loss(loss) } }
+            fn on_ack(&mut self, ack: &$crate::Ack) { match self { $(Self::$variant(c) => c.on_ack(ack),)* Self::Guest(c) => c.on_ack(ack) } }
             fn on_recovery_enter(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_recovery_enter(now, in_flight)),* }
+                match self { $(Self::$variant(c) => c.on_recovery_enter(now, in_flight),)* Self::Guest(c) => c.on_recovery_enter(now, in_flight) }
             }
             fn on_recovery_exit(&mut self, now: paceline_units::Instant) {
-                match self { $(Self::$variant(c) => c.on_recovery_exit(now)),* }
+                match self { $(Self::$variant(c) => c.on_recovery_exit(now),)* Self::Guest(c) => c.on_recovery_exit(now) }
             }
             fn on_timeout(&mut self, now: paceline_units::Instant, in_flight: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_timeout(now, in_flight)),* }
+                match self { $(Self::$variant(c) => c.on_timeout(now, in_flight),)* Self::Guest(c) => c.on_timeout(now, in_flight) }
             }
             fn on_spurious(&mut self, now: paceline_units::Instant, delivered: paceline_units::Bytes) {
-                match self { $(Self::$variant(c) => c.on_spurious(now, delivered)),* }
+                match self { $(Self::$variant(c) => c.on_spurious(now, delivered),)* Self::Guest(c) => c.on_spurious(now, delivered) }
             }
-            fn on_mss(&mut self, mss: u32) { match self { $(Self::$variant(c) => c.on_mss(mss)),* } }
-            fn cwnd(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.cwnd()),* } }
-            fn pacing_rate(&self) -> Option<paceline_units::Rate> { match self { $(Self::$variant(c) => c.pacing_rate()),* } }
-            fn send_quantum(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.send_quantum()),* } }
-            fn ssthresh(&self) -> Option<paceline_units::Bytes> { match self { $(Self::$variant(c) => c.ssthresh()),* } }
-            fn recovery_window(&self) -> $crate::RecoveryWindow { match self { $(Self::$variant(c) => c.recovery_window()),* } }
-            fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited()),* } }
-            fn pacer_below(&self) -> bool { match self { $(Self::$variant(c) => c.pacer_below()),* } }
-            fn ecn(&self) -> $crate::Ecn { match self { $(Self::$variant(c) => c.ecn()),* } }
-            fn outputs(&self) -> $crate::Outputs { match self { $(Self::$variant(c) => c.outputs()),* } }
-            fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase()),* } }
-            fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count()),* } }
+            fn on_mss(&mut self, mss: u32) { match self { $(Self::$variant(c) => c.on_mss(mss),)* Self::Guest(c) => c.on_mss(mss) } }
+            fn cwnd(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.cwnd(),)* Self::Guest(c) => c.cwnd() } }
+            fn pacing_rate(&self) -> Option<paceline_units::Rate> { match self { $(Self::$variant(c) => c.pacing_rate(),)* Self::Guest(c) => c.pacing_rate() } }
+            fn send_quantum(&self) -> paceline_units::Bytes { match self { $(Self::$variant(c) => c.send_quantum(),)* Self::Guest(c) => c.send_quantum() } }
+            fn ssthresh(&self) -> Option<paceline_units::Bytes> { match self { $(Self::$variant(c) => c.ssthresh(),)* Self::Guest(c) => c.ssthresh() } }
+            fn recovery_window(&self) -> $crate::RecoveryWindow { match self { $(Self::$variant(c) => c.recovery_window(),)* Self::Guest(c) => c.recovery_window() } }
+            fn marks_app_limited(&self) -> bool { match self { $(Self::$variant(c) => c.marks_app_limited(),)* Self::Guest(c) => c.marks_app_limited() } }
+            fn pacer_below(&self) -> bool { match self { $(Self::$variant(c) => c.pacer_below(),)* Self::Guest(c) => c.pacer_below() } }
+            fn ecn(&self) -> $crate::Ecn { match self { $(Self::$variant(c) => c.ecn(),)* Self::Guest(c) => c.ecn() } }
+            fn outputs(&self) -> $crate::Outputs { match self { $(Self::$variant(c) => c.outputs(),)* Self::Guest(c) => c.outputs() } }
+            fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase(),)* Self::Guest(c) => c.phase() } }
+            fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count(),)* Self::Guest(c) => c.round_count() } }
             fn visit_state(&self, visit: &mut dyn FnMut(&'static str, $crate::Value)) {
-                match self { $(Self::$variant(c) => c.visit_state(visit)),* }
+                match self { $(Self::$variant(c) => c.visit_state(visit),)* Self::Guest(c) => c.visit_state(visit) }
             }
         }
     };

@@ -8,7 +8,7 @@ use paceline_record::regular;
 use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
 
 /// The nearest of `names` to a misspelled one.
-pub(crate) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     names
         .into_iter()
         .map(|name| (strsim::osa_distance(word, name), name))

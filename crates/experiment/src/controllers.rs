@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
 use paceline_congestion::{BuildError, Recipe, controllers, recipe};
-use paceline_quic::{Choice, controllers as controllers_of};
+use paceline_quic::controllers as controllers_of;
 use paceline_scenario::{ControllerChoice, Diagnostic, FlowGroup, OptionInput, Scenario, When};
 use paceline_units::options::Choice as _;
 use paceline_units::{Bytes, Duration, Gain, StackName};
 
 use crate::check::{list, nearest};
+use crate::guest::{Choice, Guests};
 use crate::sender::sender_config;
 
 /// What is wrong with a choice of controller: the key below `cc` (empty for
@@ -26,7 +27,7 @@ struct Wrong {
 /// # Errors
 /// All that is wrong with their names and options, with those that the run is compared with, and
 /// with the states that events wait for.
-pub fn choices(scenario: &Scenario) -> Result<Vec<Choice>, Vec<Diagnostic>> {
+pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
         let told = |error: Wrong| {
@@ -36,16 +37,18 @@ pub fn choices(scenario: &Scenario) -> Result<Vec<Choice>, Vec<Diagnostic>> {
             };
             wrong.push(scenario.diagnostic(&key, error.message, error.hint));
         };
-        let chosen: Result<Vec<Choice>, Wrong> =
-            groups.iter().map(|group| fitting(choice, group)).collect();
+        let chosen: Result<Vec<Choice>, Wrong> = groups
+            .iter()
+            .map(|group| fitting(choice, group, guests))
+            .collect();
         chosen
             .map_err(told)
             .ok()
             .and_then(|chosen| chosen.into_iter().next())
     };
     let groups = scenario.flows.iter().enumerate();
-    let choices = groups
-        .filter_map(|(index, group)| {
+    let choices: Vec<Option<Choice>> = groups
+        .map(|(index, group)| {
             let group = std::slice::from_ref(group);
             choose(&group[0].cc, format!("flows[{index}].cc"), group)
         })
@@ -57,26 +60,26 @@ pub fn choices(scenario: &Scenario) -> Result<Vec<Choice>, Vec<Diagnostic>> {
         };
         choose(&choice, format!("run.compare[{index}]"), &scenario.flows);
     }
-    check_triggers(scenario, &mut wrong);
+    check_triggers(scenario, &choices, &mut wrong);
     match wrong.is_empty() {
-        true => Ok(choices),
+        true => Ok(choices.into_iter().flatten().collect()),
         false => Err(wrong),
     }
 }
 
 /// Events wait for states that their flow's controller has.
-fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
-    let groups: Vec<&FlowGroup> = scenario
-        .flows
-        .iter()
-        .flat_map(|group| std::iter::repeat_n(group, group.count as usize))
+fn check_triggers(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut Vec<Diagnostic>) {
+    let groups: Vec<(&FlowGroup, &Option<Choice>)> = (scenario.flows.iter().zip(choices))
+        .flat_map(|group| std::iter::repeat_n(group, group.0.count as usize))
         .collect();
     for (index, event) in scenario.events.iter().enumerate() {
         let When::Enters { flow, state, .. } = &event.when else {
             continue;
         };
-        let group = groups.get(*flow as usize);
-        if let Some(group) = group.filter(|group| group.is_quic()) {
+        if let Some((group, _)) = groups
+            .get(*flow as usize)
+            .filter(|(group, _)| group.is_quic())
+        {
             let message = format!(
                 "the states of a flow of {} are not followed",
                 group.stack.word()
@@ -85,33 +88,44 @@ fn check_triggers(scenario: &Scenario, wrong: &mut Vec<Diagnostic>) {
             wrong.push(scenario.diagnostic(&format!("events[{index}].when"), message, hint));
             continue;
         }
-        let spec =
-            group.and_then(|group| controllers().iter().find(|spec| spec.name == group.cc.name));
         // A controller that does not exist is reported above; a comparison has several.
-        let Some(spec) = spec.filter(|_| scenario.run.compare.is_empty()) else {
-            continue;
+        let (name, phases) = match groups.get(*flow as usize) {
+            Some((group, Some(choice))) if scenario.run.compare.is_empty() => {
+                (&group.cc.name, phases(choice))
+            }
+            _ => continue,
         };
-        if !spec.phases.contains(&state.as_str()) {
-            let hint = nearest(state, spec.phases.iter().copied());
+        if !phases.contains(&state.as_str()) {
+            let hint = nearest(state, phases.iter().copied());
             wrong.push(scenario.diagnostic(
                 &format!("events[{index}].when.enters"),
-                format!(
-                    "`{}` has no state `{state}`; it has {}",
-                    spec.name,
-                    list(spec.phases)
-                ),
+                format!("`{name}` has no state `{state}`; it has {}", list(phases)),
                 hint,
             ));
         }
     }
 }
 
-/// Checks a choice for a group: one of ours that its transport tells what it needs, or one of its stack's own.
-fn fitting(choice: &ControllerChoice, group: &FlowGroup) -> Result<Choice, Wrong> {
+/// Checks a choice for a group: one of ours that its transport tells what it needs, one of its stack's own, or a guest.
+fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Result<Choice, Wrong> {
     if let Some((stack, name)) = choice.name.split_once(':') {
         return theirs(choice, group.stack, stack, name);
     }
-    let recipe = choose(choice)?;
+    let chosen = choose(choice, guests)?;
+    let Choice::Ours(recipe) = &chosen else {
+        if group.is_quic() {
+            return Err(Wrong {
+                key: String::new(),
+                message: format!(
+                    "a controller of your own does not run on {}",
+                    group.stack.word()
+                ),
+                hint: Some("leave out `stack`".to_owned()),
+            });
+        }
+        // What it needs of the transport it says when it is made.
+        return Ok(chosen);
+    };
     let signals = match group.stack {
         StackName::Paceline => sender_config(group, 1).signals(),
         StackName::Quinn => paceline_quic::quinn::SIGNALS,
@@ -122,7 +136,7 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup) -> Result<Choice, Wrong
         hint: (unmet.missing.mark_counts && !group.is_quic())
             .then(|| "choose an `ecn` that counts marks, such as \"accurate\"".to_owned()),
     })?;
-    Ok(Choice::Ours(recipe))
+    Ok(chosen)
 }
 
 /// Checks the choice of a stack's own controller, written `stack:name`.
@@ -166,18 +180,45 @@ fn theirs(
     }
 }
 
-/// Checks a choice of controller.
-fn choose(choice: &ControllerChoice) -> Result<Recipe, Wrong> {
+/// The states of a controller.
+fn phases(choice: &Choice) -> &[&'static str] {
+    match choice {
+        Choice::Guest(_, guest) => guest.phases(),
+        Choice::Theirs(_) => &[],
+        Choice::Ours(recipe) => {
+            let spec = controllers().iter().find(|spec| spec.name == recipe.name());
+            spec.map_or(&[], |spec| spec.phases)
+        }
+    }
+}
+
+/// Checks a choice of controller. A guest goes before one of ours of the same name.
+fn choose(choice: &ControllerChoice, guests: &Guests) -> Result<Choice, Wrong> {
+    let Some(guest) = guests.find(&choice.name) else {
+        return ours(choice, guests).map(Choice::Ours);
+    };
+    let prepared = guest.prepare(&choice.options).map_err(|refused| Wrong {
+        key: refused.option.unwrap_or_default(),
+        message: refused.message,
+        hint: refused.hint,
+    })?;
+    Ok(Choice::Guest(guest.info().clone(), prepared))
+}
+
+/// Checks a choice of one of our controllers; the names of guests are for who has misspelled one.
+fn ours(choice: &ControllerChoice, guests: &Guests) -> Result<Recipe, Wrong> {
     let name = choice.name.as_str();
     let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
-        let names: Vec<&str> = controllers().iter().map(|spec| spec.name).collect();
+        let own = controllers().iter().map(|spec| spec.name);
+        let names: Vec<&str> = guests.names().chain(own).collect();
+        let bring = || format!("--controller {name}=FILE brings one of your own");
         return Err(Wrong {
             key: String::new(),
             message: format!(
                 "no controller is called `{name}`; there are {}",
                 list(&names)
             ),
-            hint: nearest(name, names),
+            hint: Some(nearest(name, names).unwrap_or_else(bring)),
         });
     };
     let infos: Vec<OptionInfo> = spec.options().collect();
@@ -270,19 +311,25 @@ mod tests {
         }
     }
 
+    fn ours(choice: &ControllerChoice) -> Result<Recipe, Wrong> {
+        super::ours(choice, &Guests::none())
+    }
+
     #[test]
     fn every_controller_can_be_made() {
         for spec in controllers() {
-            assert_eq!(choose(&choice(spec.name, &[])).unwrap().name(), spec.name);
+            assert_eq!(ours(&choice(spec.name, &[])).unwrap().name(), spec.name);
         }
     }
 
     #[test]
     fn a_misspelled_name_gets_its_neighbour() {
-        let wrong = choose(&choice("bbr33", &[])).unwrap_err();
+        let wrong = ours(&choice("bbr33", &[])).unwrap_err();
         assert_eq!(wrong.hint.as_deref(), Some("did you mean `bbr3`?"));
         assert!(wrong.message.contains("`cubic`"));
-        assert_eq!(choose(&choice("xyzzy", &[])).unwrap_err().hint, None);
+        let wrong = ours(&choice("xyzzy", &[])).unwrap_err();
+        let hint = "--controller xyzzy=FILE brings one of your own";
+        assert_eq!(wrong.hint.as_deref(), Some(hint));
     }
 
     #[test]
@@ -295,7 +342,9 @@ mod tests {
         };
         let wrong = |text: &str| {
             let scenario = crate::parse(text, "test.toml", &[]).unwrap();
-            choices(&scenario).err().unwrap_or_default()
+            choices(&scenario, &Guests::none())
+                .err()
+                .unwrap_or_default()
         };
         assert!(wrong(&text("dctcp", "dctcp", "\"prague\", \"reno\"")).is_empty());
         let refused = wrong(&text("reno", "classic", "\"reno\", \"dctcp\""));
@@ -310,8 +359,8 @@ mod tests {
     #[test]
     fn options_are_read_by_their_kind() {
         let gain = OptionInput::Millionths(2_890_000);
-        assert!(choose(&choice("bbr3", &[("startup_pacing_gain", gain)])).is_ok());
-        let wrong = choose(&choice(
+        assert!(ours(&choice("bbr3", &[("startup_pacing_gain", gain)])).is_ok());
+        let wrong = ours(&choice(
             "bbr3",
             &[("startup_pacing_gian", OptionInput::Integer(2))],
         ))
@@ -322,7 +371,7 @@ mod tests {
             Some("did you mean `startup_pacing_gain`?")
         );
         let text = OptionInput::Text("fast".into());
-        let wrong = choose(&choice("bbr3", &[("startup_pacing_gain", text)])).unwrap_err();
+        let wrong = ours(&choice("bbr3", &[("startup_pacing_gain", text)])).unwrap_err();
         assert!(wrong.message.contains("a number from"), "{}", wrong.message);
     }
 }

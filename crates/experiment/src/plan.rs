@@ -110,6 +110,8 @@ fn info(
         duration: scenario.run.duration,
         sample_interval: scenario.sample_interval(),
         payload_ratio: flows.iter().map(payload).fold(0.0, f64::max),
+        incomplete: None,
+        guests: Vec::new(),
         flows: (0..)
             .zip(flows)
             .map(|(number, flow)| FlowInfo {

@@ -25,7 +25,14 @@ pub struct Foreign {
     state: State,
     /// What it decided after the last event.
     outputs: paceline_outputs,
+    /// Who hears of a decision that cannot be meant.
+    report: Option<Arc<Report>>,
 }
+
+type Report = dyn Fn(String) + Send + Sync;
+
+/// The largest window that can be meant.
+const MOST_WINDOW: u64 = paceline_units::limits::MAX_QUEUE_BYTES;
 
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -68,9 +75,18 @@ impl Foreign {
             spec: Arc::clone(spec),
             state,
             outputs: paceline_outputs::default(),
+            report: None,
         };
         foreign.decide();
         Ok(foreign)
+    }
+
+    /// The same, with `report` to hear of a window that cannot be meant, today's included.
+    #[must_use]
+    pub fn reporting(mut self, report: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.report = Some(Arc::new(report));
+        self.decide();
+        self
     }
 
     /// What it says of itself.
@@ -83,6 +99,14 @@ impl Foreign {
         if let Some(outputs) = self.spec.table.outputs {
             // SAFETY: `init` made the state; there is room for the outputs, which any numbers are.
             unsafe { outputs(self.state.place(), &raw mut self.outputs) };
+        }
+        if let Some(report) = &self.report
+            && self.outputs.cwnd_bytes > MOST_WINDOW
+        {
+            let window = self.outputs.cwnd_bytes;
+            report(format!(
+                "has set cwnd_bytes to {window}: the most is {MOST_WINDOW}"
+            ));
         }
     }
 }
@@ -229,5 +253,6 @@ fn value(quantity: Quantity, number: u64) -> Value {
         Quantity::Packets => Value::Packets(number),
         Quantity::Count => Value::Count(number),
         Quantity::Flag => Value::Flag(number != 0),
+        Quantity::Number => Value::Number(f64::from_bits(number)),
     }
 }

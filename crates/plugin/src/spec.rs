@@ -135,6 +135,7 @@ fn quantity(number: u32) -> Option<Quantity> {
         PACELINE_PACKETS => Quantity::Packets,
         PACELINE_COUNT => Quantity::Count,
         PACELINE_FLAG => Quantity::Flag,
+        PACELINE_NUMBER => Quantity::Number,
         _ => return None,
     })
 }

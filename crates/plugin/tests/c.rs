@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use paceline_congestion::{Ack, CaState, Config, Controller, RateSample, Signals};
+use paceline_experiment::Guests;
 use paceline_plugin::{End, EndConfig, Foreign, Library, Transport};
 use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Bytes, Duration, Instant};
@@ -121,8 +122,10 @@ fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64
         (end(true), end(false))
     });
     let stacks = Stacks::none().with(0, stack);
-    let (run, _) = run_with(&scenario, 1, &stacks, &mut |_| ControlFlow::Continue(()))
-        .unwrap_or_else(|error| panic!("{error}"));
+    let (run, _) = run_with(&scenario, 1, &Guests::none(), &stacks, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
     let metric = |name| run.metric(name).expect("one flow");
     (metric("goodput_bps"), metric("loss_ratio"))
 }

@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::{Estimate, Memory};
+use paceline_experiment::{Choice, Estimate, Guests, Memory};
 use paceline_record::{Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
-use paceline_units::Field;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -31,6 +30,8 @@ pub enum Failure {
     Unavailable(String, Option<String>),
     /// It stopped before its end.
     Stopped(String),
+    /// A guest stopped it: what it did, and the record up to there.
+    Guest(String, Box<Run>),
     /// It would take more memory than it may: what took most, and what makes it less.
     TooLarge(String, String),
 }
@@ -41,7 +42,7 @@ impl Failure {
         match self {
             Self::Scenario(diagnostics) => error::scenario(py, diagnostics),
             Self::Unavailable(what, hint) => error::unavailable(py, what, hint.as_deref()),
-            Self::Stopped(message) => error::run(py, message),
+            Self::Stopped(message) | Self::Guest(message, _) => error::run(py, message),
             Self::TooLarge(what, hint) => error::too_large(py, what, hint),
         }
     }
@@ -54,7 +55,7 @@ impl Failure {
                 lines.join("\n")
             }
             Self::Unavailable(what, _) => what.clone(),
-            Self::Stopped(message) => message.clone(),
+            Self::Stopped(message) | Self::Guest(message, _) => message.clone(),
             Self::TooLarge(what, hint) => format!("{what}; {hint}"),
         }
     }
@@ -84,9 +85,9 @@ pub fn named(backend: &str) -> PyResult<Engine> {
 }
 
 /// All that is wrong with a scenario beyond its own text.
-pub fn check(engine: Engine, scenario: &Scenario) -> Vec<Diagnostic> {
+pub fn check(engine: Engine, scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     match engine {
-        Engine::Simulator => paceline_simulator::check(scenario),
+        Engine::Simulator => paceline_simulator::check_with(scenario, guests),
         Engine::Emulator => emulator::check(scenario),
         Engine::Vm => vm::check(scenario),
     }
@@ -102,27 +103,23 @@ pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
 }
 
 /// What a run of a scenario will take in memory.
-pub fn estimate(engine: Engine, scenario: &Scenario) -> Result<Estimate, Failure> {
+pub fn estimate(engine: Engine, scenario: &Scenario, guests: &Guests) -> Result<Estimate, Failure> {
     // The kernel shows less of its controllers than ours do.
     let choices = match engine {
-        Engine::Simulator => paceline_experiment::choices(scenario).map_err(Failure::Scenario)?,
+        Engine::Simulator => {
+            paceline_experiment::choices(scenario, guests).map_err(Failure::Scenario)?
+        }
         Engine::Emulator | Engine::Vm => Vec::new(),
     };
-    let fields = choices.iter().map(|choice| {
-        let mut fields: Vec<Field> = Vec::new();
-        // Of a controller on another stack nothing is shown beyond the columns that all have.
-        if let Some(recipe) = choice.ours() {
-            recipe.visit_fields(&mut |field| fields.push(field));
-        }
-        fields
-    });
-    paceline_experiment::estimate(scenario, &fields.collect::<Vec<_>>()).map_err(Failure::Scenario)
+    let fields: Vec<_> = choices.iter().map(Choice::fields).collect();
+    paceline_experiment::estimate(scenario, &fields).map_err(Failure::Scenario)
 }
 
 /// Runs a scenario, which may take `share` bytes of memory.
 pub fn run(
     engine: Engine,
     scenario: &Scenario,
+    guests: &Guests,
     seed: u64,
     share: u64,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -136,7 +133,7 @@ pub fn run(
         progress(so_far)
     };
     let ended = match engine {
-        Engine::Simulator => simulate(scenario, seed, &mut watched),
+        Engine::Simulator => simulate(scenario, guests, seed, &mut watched),
         Engine::Emulator => emulator::run(scenario, seed, &mut watched),
         Engine::Vm => vm::run(scenario, seed, &mut watched),
     };
@@ -153,19 +150,23 @@ pub fn run(
 
 fn simulate(
     scenario: &Scenario,
+    guests: &Guests,
     seed: u64,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), Failure> {
-    use paceline_simulator::RunError;
+    use paceline_simulator::{RunError, Stacks};
     let seen = |progress: &paceline_simulator::Progress| Progress {
         passed_ns: progress.simulated.as_nanos(),
         packets: progress.packets,
         events: progress.events,
         memory: progress.memory,
     };
-    match paceline_simulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
+    let stacks = Stacks::none();
+    let mut heard = |so_far: &_| progress(seen(so_far));
+    match paceline_simulator::run_with(scenario, seed, guests, &stacks, &mut heard) {
         Ok((run, last)) => Ok((run, seen(&last))),
         Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
+        Err(RunError::Guest { what, run, .. }) => Err(Failure::Guest(what, run)),
         Err(error) => Err(Failure::Stopped(error.to_string())),
     }
 }

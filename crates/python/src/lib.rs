@@ -7,6 +7,7 @@ mod conformance;
 mod doctor;
 mod engine;
 mod error;
+mod guest;
 mod heard;
 mod quantity;
 mod run;
@@ -27,6 +28,8 @@ mod _paceline {
     use crate::conformance::{golden_traces, recovery_live, recovery_scripts};
     #[pymodule_export]
     use crate::doctor::doctor;
+    #[pymodule_export]
+    use crate::guest::{Ack, Config, Loss, PyGuest, Sent};
     #[pymodule_export]
     use crate::quantity::parse_quantity;
     #[pymodule_export]

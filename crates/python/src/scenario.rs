@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use paceline_experiment::Guests;
 use paceline_record::{self as record, Expectation};
 use paceline_scenario::{Axis, Scenario};
 use pyo3::prelude::*;
@@ -9,6 +10,7 @@ use pyo3::types::PyDict;
 
 use crate::engine::{self, Engine, Failure};
 use crate::error;
+use crate::guest::{self, PyGuest};
 
 /// The most bytes of a file that a population is drawn from.
 const MOST: u64 = 64 << 20;
@@ -20,6 +22,7 @@ pub fn parse(
     file: &Path,
     overrides: &[(String, String)],
     engine: Engine,
+    guests: &Guests,
     files: bool,
 ) -> Result<Scenario, Failure> {
     // Names of files need not be text; what errors call them is.
@@ -31,7 +34,7 @@ pub fn parse(
         let refused = scenario.diagnostic("path.rate.trace", message, Some(hint));
         return Err(Failure::Scenario(vec![refused]));
     }
-    let diagnostics = engine::check(engine, &scenario);
+    let diagnostics = engine::check(engine, &scenario, guests);
     if !diagnostics.is_empty() {
         return Err(Failure::Scenario(diagnostics));
     }
@@ -44,6 +47,7 @@ pub fn parse(
 pub struct CheckedScenario {
     scenario: Scenario,
     engine: Engine,
+    guests: Guests,
 }
 
 #[pymethods]
@@ -129,7 +133,7 @@ impl CheckedScenario {
     /// it less)].
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let estimate = py
-            .detach(|| engine::estimate(self.engine, &self.scenario))
+            .detach(|| engine::estimate(self.engine, &self.scenario, &self.guests))
             .map_err(|failure| failure.raise(py))?;
         let parts = estimate
             .least
@@ -194,7 +198,8 @@ impl CheckedScenario {
 /// Checks a scenario, the points of its sweep included unless `sweep` is false; unless `files`, it may
 /// name none. `ScenarioError` has all that is wrong with it.
 #[pyfunction]
-#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true))]
+#[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+#[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true, guests = Vec::new()))]
 pub fn check(
     py: Python<'_>,
     text: &str,
@@ -203,23 +208,29 @@ pub fn check(
     sweep: bool,
     backend: &str,
     files: bool,
+    guests: Vec<PyRef<'_, PyGuest>>,
 ) -> PyResult<CheckedScenario> {
+    let guests = guest::guests(&guests);
     let engine = engine::named(backend)?;
     // A capacity trace may take long to read, and others of this process have work to do.
-    let parsed = py.detach(|| parse(text, &file, &overrides, engine, files));
+    let parsed = py.detach(|| parse(text, &file, &overrides, engine, &guests, files));
     let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
     let diagnostics = if sweep {
         py.detach(|| {
             let drawn = scenario.populate(|path| read(path, files));
-            drawn
-                .err()
-                .unwrap_or_else(|| scenario.check_sweep(|point| engine::check(engine, point)))
+            drawn.err().unwrap_or_else(|| {
+                scenario.check_sweep(|point| engine::check(engine, point, &guests))
+            })
         })
     } else {
         Vec::new()
     };
     if diagnostics.is_empty() {
-        Ok(CheckedScenario { scenario, engine })
+        Ok(CheckedScenario {
+            scenario,
+            engine,
+            guests,
+        })
     } else {
         Err(error::scenario(py, &diagnostics))
     }

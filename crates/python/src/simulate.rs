@@ -8,13 +8,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use paceline_experiment::Memory;
+use paceline_experiment::{Guests, Memory};
 use paceline_scenario::Scenario;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
 
 use crate::engine::{self, Engine, Failure, Progress};
+use crate::guest::{self, PyGuest};
 use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
@@ -75,13 +76,20 @@ struct Ready {
 
 impl Source {
     /// The scenario, read and checked by the first who asks.
-    fn take(&self, engine: Engine) -> Result<Arc<Ready>, Failure> {
+    fn take(&self, engine: Engine, guests: &Guests) -> Result<Arc<Ready>, Failure> {
         let mut left = lock(&self.left);
         let ready = match left.1.take() {
             Some(ready) => ready,
             None => {
-                let scenario = parse(&self.text, &self.file, &self.overrides, engine, true)?;
-                let least = engine::estimate(engine, &scenario)?.least;
+                let scenario = parse(
+                    &self.text,
+                    &self.file,
+                    &self.overrides,
+                    engine,
+                    guests,
+                    true,
+                )?;
+                let least = engine::estimate(engine, &scenario, guests)?.least;
                 Arc::new(Ready { scenario, least })
             }
         };
@@ -135,9 +143,10 @@ fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
 /// is read as its first job begins; one that is wrong stops the jobs that are left. `memory` bytes
 /// are shared evenly among the runs at work, and one share is for those that have ended and wait to
 /// be handed over. `backend` is `sim`, `vm` or `emu`; runs in real time would get in each other's
-/// way, and go one after another.
+/// way, and go one after another. Scenarios may name `guests`; `broken(index, run, message)` hears of a run that one of
+/// them has ended, and what there is of it, in place of `failed`.
 #[pyfunction]
-#[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim"))]
+#[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim", guests = Vec::new(), broken = None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn simulate(
     py: Python<'_>,
@@ -148,6 +157,8 @@ pub fn simulate(
     progress: Option<Py<PyAny>>,
     failed: Option<Py<PyAny>>,
     backend: &str,
+    guests: Vec<PyRef<'_, PyGuest>>,
+    broken: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let engine = engine::named(backend)?;
     let threads = match engine {
@@ -161,13 +172,18 @@ pub fn simulate(
         jobs,
         sources,
         engine,
+        guests: guest::guests(&guests),
         share: memory / shares as u64,
         waiting: Mutex::new(0),
         handed: Condvar::new(),
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
-    let listener = Listener { finished, failed };
+    let listener = Listener {
+        finished,
+        failed,
+        broken,
+    };
     py.detach(|| Arc::new(batch).run(threads, &listener, progress.as_ref()))
 }
 
@@ -175,6 +191,7 @@ pub fn simulate(
 struct Listener {
     finished: Py<PyAny>,
     failed: Option<Py<PyAny>>,
+    broken: Option<Py<PyAny>>,
 }
 
 struct Batch {
@@ -182,6 +199,7 @@ struct Batch {
     jobs: Vec<(usize, u64)>,
     sources: Vec<Source>,
     engine: Engine,
+    guests: Guests,
     /// Bytes of memory that a run may take.
     share: u64,
     /// Bytes of the runs that have ended and are not handed over.
@@ -204,7 +222,7 @@ impl Batch {
         for nth in 0..threads {
             let (batch, sender) = (Arc::clone(self), sender.clone());
             // Those that there are do the work of those that the system does not give.
-            match std::thread::Builder::new().spawn(move || batch.work(&sender)) {
+            match std::thread::Builder::new().spawn(move || batch.begin(&sender)) {
                 Err(error) if nth == 0 => return Err(error.into()),
                 Err(_) => break,
                 Ok(worker) => workers.push(worker),
@@ -255,6 +273,15 @@ impl Batch {
         result.and_then(|()| self.report(progress, ended))
     }
 
+    /// What one thread begins with. Where there are guests Python knows the thread all the time: to make itself
+    /// known for each event would cost more than the event.
+    fn begin(&self, sender: &mpsc::SyncSender<Ended>) {
+        match self.guests.names().next() {
+            None => self.work(sender),
+            Some(_) => Python::attach(|py| py.detach(|| self.work(sender))),
+        }
+    }
+
     /// What one thread does: job after job, until there is none or something stops the batch.
     fn work(&self, sender: &mpsc::SyncSender<Ended>) {
         while !self.stop.load(Relaxed) {
@@ -297,7 +324,7 @@ impl Batch {
         let Some(source) = self.sources.get(source) else {
             return Err(Failure::Stopped("the job has no scenario".to_owned()));
         };
-        let ready = source.take(self.engine)?;
+        let ready = source.take(self.engine, &self.guests)?;
         let total = ready.scenario.run.duration.as_nanos();
         seen.total_ns.store(total, Relaxed);
         if ready.least.total() > self.share {
@@ -311,7 +338,8 @@ impl Batch {
                 false => ControlFlow::Continue(()),
             }
         };
-        engine::run(self.engine, &ready.scenario, seed, self.share, &mut stops)
+        let (scenario, guests) = (&ready.scenario, &self.guests);
+        engine::run(self.engine, scenario, guests, seed, self.share, &mut stops)
     }
 
     fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {
@@ -329,6 +357,13 @@ impl Batch {
             }
             // We stopped it ourselves.
             Err(_) if stopping => Ok(()),
+            Err(Failure::Guest(message, run)) if listener.broken.is_some() => {
+                let run = Run::new(*run);
+                let heard = listener.broken.as_ref();
+                heard.map_or(Ok(()), |broken| {
+                    broken.call1(py, (job.index, run, message)).map(drop)
+                })
+            }
             Err(error) => match &listener.failed {
                 Some(failed)
                     if !matches!(error, Failure::Scenario(_) | Failure::Unavailable(..)) =>

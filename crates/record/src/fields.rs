@@ -21,7 +21,8 @@ enum FieldCells {
     Flag(Nullable<bool>),
 }
 
-/// The number of a value as a row waits with it: a factor's are millionths, and a flag is 0 or 1.
+/// The number of a value as a row waits with it: a factor's are millionths, a flag is 0 or 1, and a floating-point
+/// number is its bits.
 fn number(value: Value) -> u64 {
     match value {
         Value::Bytes(v) => v.get(),
@@ -30,6 +31,8 @@ fn number(value: Value) -> u64 {
         Value::Packets(v) | Value::Count(v) => v,
         Value::Gain(v) => u64::from(v.millionths()),
         Value::Flag(v) => u64::from(v),
+        Value::Number(v) if v.is_finite() => v.to_bits(),
+        Value::Number(_) => NONE,
     }
 }
 
@@ -47,7 +50,7 @@ pub fn column_name(field: &Field) -> String {
 /// The type of a field's column.
 fn kind_of(field: &Field) -> Kind {
     match field.quantity {
-        Quantity::Gain => Kind::Real,
+        Quantity::Gain | Quantity::Number => Kind::Real,
         Quantity::Flag => Kind::Flag,
         _ => Kind::Int,
     }
@@ -82,11 +85,13 @@ impl FieldColumn {
     /// The cells of further rows.
     fn extend(&mut self, numbers: impl Iterator<Item = u64>) {
         let cells = numbers.map(|number| (number != NONE).then_some(number));
+        let real = |number: u64| match self.of.quantity {
+            Quantity::Number => f64::from_bits(number),
+            _ => number as f64 / f64::from(Gain::SCALE),
+        };
         match &mut self.cells {
             FieldCells::Int(column) => cells.for_each(|cell| column.push(cell.map(saturate))),
-            FieldCells::Real(column) => cells.for_each(|cell| {
-                column.push(cell.map(|millionths| millionths as f64 / f64::from(Gain::SCALE)));
-            }),
+            FieldCells::Real(column) => cells.for_each(|cell| column.push(cell.map(real))),
             FieldCells::Flag(column) => cells.for_each(|cell| column.push(cell.map(|n| n != 0))),
         }
     }

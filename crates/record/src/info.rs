@@ -1,5 +1,7 @@
 //! What a run is, known before it starts.
 
+use serde::{Deserialize, Serialize};
+
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 /// What a run was, known before it starts.
@@ -21,10 +23,27 @@ pub struct RunInfo {
     pub sample_interval: Duration,
     /// Payload over wire bytes of a full packet: the share of a link's capacity that can be goodput.
     pub payload_ratio: f64,
+    /// Why it stopped before its end, if it did; `duration` is then how far it came.
+    pub incomplete: Option<String>,
+    /// The controllers of its flows that are not of this program.
+    pub guests: Vec<GuestInfo>,
     /// The flows, in the order in which results list them.
     pub flows: Vec<FlowInfo>,
     /// The links; rows of `queue` name them by position.
     pub links: Vec<LinkInfo>,
+}
+
+/// A controller that is not of this program: what its code was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestInfo {
+    /// The name by which flows name it.
+    pub name: String,
+    /// What it is written in: `python`, or `c` for whatever was loaded by the C interface.
+    pub language: String,
+    /// The name of its file.
+    pub file: String,
+    /// SHA-256 of that file, in hexadecimal.
+    pub sha256: String,
 }
 
 /// A flow, known before it starts.

@@ -37,7 +37,7 @@ pub use error::RecordError;
 pub use expect::{Expectation, Outcome, evaluate};
 pub use fields::{column_name, field_bytes};
 pub use folder::{table_size, table_size_beneath};
-pub use info::{FlowInfo, LinkInfo, RunInfo};
+pub use info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 pub use memory::{Held, in_words};
 pub use metric::{FlowMetrics, Metric};
 pub use recorder::{FlowTotals, Recorder};

@@ -100,6 +100,12 @@ impl Recorder {
         )
     }
 
+    /// The run ends now, before its end, for this reason.
+    pub fn stop(&mut self, now: Instant, why: &str) {
+        self.info.duration = now.since(Instant::ZERO);
+        self.info.incomplete = Some(why.to_owned());
+    }
+
     /// The complete record. A flow without totals has no counters.
     pub fn finish(self, totals: &[FlowTotals]) -> Run {
         let mut tables = vec![

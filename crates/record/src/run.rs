@@ -140,8 +140,20 @@ impl Run {
             "metrics": metrics,
             "flows": flows,
         });
-        if let (Some(object), Some(emulation)) = (summary.as_object_mut(), &self.emulation) {
-            object.insert("emulation".into(), emulation.clone());
+        let extra = [
+            ("emulation", self.emulation.clone()),
+            (
+                "guests",
+                (!self.info.guests.is_empty()).then(|| json!(self.info.guests)),
+            ),
+            (
+                "incomplete",
+                self.info.incomplete.as_ref().map(|why| json!(why)),
+            ),
+        ];
+        if let Some(object) = summary.as_object_mut() {
+            let present = |(name, value): (&str, Option<Value>)| Some((name.to_owned(), value?));
+            object.extend(extra.into_iter().filter_map(present));
         }
         summary
     }

@@ -1,6 +1,6 @@
-use paceline_congestion::{AnyController, CaState, Config, Controller};
+use paceline_congestion::{CaState, Config, Controller};
 use paceline_endpoint::{Amount, Write};
-use paceline_experiment::{Choice, FlowPlan, seed_of};
+use paceline_experiment::{Choice, Fault, FlowController, FlowPlan, seed_of};
 use paceline_path::{Link, Verdict};
 use paceline_recovery::{Acknowledgment, Application, Receiver, Segment, Sender};
 use paceline_units::{Duration, Instant};
@@ -17,9 +17,9 @@ pub(crate) enum Stage {
     /// The SYN is on its way; the timeout doubles with each repetition.
     Opening { sent: Instant, tries: u32 },
     /// Data may flow.
-    Open(Box<Sender<AnyController>>),
+    Open(Box<Sender<FlowController>>),
     /// Stopped by the scenario, or all delivered; the sender is kept for its figures.
-    Closed(Option<Box<Sender<AnyController>>>),
+    Closed(Option<Box<Sender<FlowController>>>),
     /// Of another transport, which opens its connection itself; kept when it is over.
     Foreign(Box<Foreign>),
 }
@@ -46,6 +46,8 @@ pub(crate) struct Flow<'s> {
     pub plan: FlowPlan<'s>,
     /// What makes its ends, if they are not our own.
     stack: Option<&'s Stack>,
+    /// Where a controller that is not ours reports that it cannot go on.
+    fault: &'s Fault,
     transport: Transport,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
@@ -77,6 +79,7 @@ impl<'s> Flow<'s> {
         controller: Choice,
         host: Option<Box<Host>>,
         stack: Option<&'s Stack>,
+        fault: &'s Fault,
     ) -> Self {
         let transport = Transport::new(&plan, controller);
         Self {
@@ -87,6 +90,7 @@ impl<'s> Flow<'s> {
             host,
             plan,
             stack,
+            fault,
             transport,
             last_delivery: Instant::ZERO,
             finished: None,
@@ -94,7 +98,7 @@ impl<'s> Flow<'s> {
         }
     }
 
-    pub fn sender(&self) -> Option<&Sender<AnyController>> {
+    pub fn sender(&self) -> Option<&Sender<FlowController>> {
         match &self.stage {
             Stage::Open(sender) | Stage::Closed(Some(sender)) => Some(sender),
             Stage::Waiting | Stage::Opening { .. } | Stage::Closed(None) | Stage::Foreign(_) => {
@@ -180,7 +184,7 @@ impl<'s> Flow<'s> {
         }
     }
 
-    /// The handshake is complete, if it was under way. `seed` is the run's.
+    /// The handshake is complete, if it was under way and there is a controller. `seed` is the run's.
     pub fn open(&mut self, now: Instant, seed: u64) -> bool {
         let Stage::Opening { sent, tries } = self.stage else {
             return false;
@@ -200,10 +204,14 @@ impl<'s> Flow<'s> {
             // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
             sender.initial_rto = sender.initial_rto.max(Duration::from_secs(3));
         }
-        let Choice::Ours(recipe) = &self.transport.controller else {
-            return false; // a stack's own runs on that stack
+        let built = (self.transport.controller).build(&config, sender.signals(), self.fault);
+        let controller = match built {
+            Ok(controller) => controller,
+            Err(why) => {
+                self.fault.report(why);
+                return false;
+            }
         };
-        let controller = recipe.build(&config);
         let sender = Sender::new(sender, controller, now, rtt);
         self.seen = Seen::of(&sender);
         self.stage = Stage::Open(Box::new(sender));
@@ -346,7 +354,7 @@ pub(crate) fn ca_state_name(state: CaState) -> &'static str {
 }
 
 impl Seen {
-    pub fn of(sender: &Sender<AnyController>) -> Self {
+    pub fn of(sender: &Sender<FlowController>) -> Self {
         let stats = sender.stats();
         Self {
             phase: sender.controller().phase(),

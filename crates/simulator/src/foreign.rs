@@ -10,7 +10,7 @@ use paceline_experiment::Choice;
 use paceline_units::Instant;
 
 /// What a flow is to be, when its ends are made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// Its number.
     pub flow: u32,

@@ -224,6 +224,11 @@ impl Journal {
             .sample(row, |visit| sender.controller().visit_state(visit));
     }
 
+    /// The run ends here, before its end.
+    pub fn stop(&mut self, now: Instant, why: &str) {
+        self.recorder.stop(now, why);
+    }
+
     pub fn finish(self, flows: &[Flow]) -> Run {
         let totals = |flow: &Flow| {
             let counters = match &flow.stage {

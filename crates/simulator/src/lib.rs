@@ -24,7 +24,7 @@ mod world;
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::{self as experiment, Memory, Plan};
+use paceline_experiment::{self as experiment, Fault, Guests, Memory, Plan};
 use paceline_record::Run;
 use paceline_recovery::SenderStats;
 use paceline_scenario::{Diagnostic, Scenario};
@@ -73,6 +73,16 @@ pub enum RunError {
         /// How far the run had come.
         at: Progress,
     },
+    /// A controller that is not ours cannot go on.
+    #[error("{what}")]
+    Guest {
+        /// What it did.
+        what: String,
+        /// The record up to there, marked incomplete.
+        run: Box<Run>,
+        /// How far the run had come.
+        at: Progress,
+    },
     /// Packets have vanished, or have come from nowhere: a defect of the engine.
     #[error(transparent)]
     Unbalanced(#[from] experiment::Unbalanced),
@@ -81,7 +91,14 @@ pub enum RunError {
 /// All that is wrong with a scenario beyond its own text: controllers, their
 /// options, metrics and files that do not exist.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
-    let mut wrong = experiment::choices(scenario).err().unwrap_or_default();
+    check_with(scenario, &Guests::none())
+}
+
+/// [`check`] of a scenario that may name these controllers too.
+pub fn check_with(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
+    let mut wrong = experiment::choices(scenario, guests)
+        .err()
+        .unwrap_or_default();
     wrong.extend(experiment::check(scenario));
     wrong
 }
@@ -96,18 +113,21 @@ pub fn run(
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    run_with(scenario, seed, &Stacks::none(), progress)
+    run_with(scenario, seed, &Guests::none(), &Stacks::none(), progress)
 }
 
-/// [`run`] with some groups of flows on transports that a scenario does not name: any two ends that are
-/// [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and hosts; the record has
-/// what they say of themselves.
+/// [`run`] with controllers and transports of others.
+///
+/// Flows of our transport may name `guests`. Groups of flows in `stacks` run transports that a scenario does not name: any two ends
+/// that are [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and hosts; the
+/// record has what they say of themselves.
 ///
 /// # Errors
 /// See [`RunError`].
 pub fn run_with(
     scenario: &Scenario,
     seed: u64,
+    guests: &Guests,
     stacks: &Stacks,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
@@ -115,12 +135,17 @@ pub fn run_with(
     /// tens of thousands of queues still no more than some 50 ms.
     const STRIDE: i64 = 256;
     let stacks = quic::with_named(scenario, stacks);
+    let fault = Fault::default();
     let (fixed, mut world) = match (
         Plan::resolve(scenario, seed, "sim"),
-        experiment::choices(scenario),
+        experiment::choices(scenario, guests),
     ) {
-        (Ok(plan), Ok(choices)) => (plan.fixed_memory(), World::new(plan, choices, &stacks)),
-        _ => return Err(RunError::Scenario(check(scenario))),
+        (Ok(mut plan), Ok(choices)) => {
+            plan.info.guests = experiment::used(&choices);
+            let fixed = plan.fixed_memory();
+            (fixed, World::new(plan, choices, &stacks, &fault))
+        }
+        _ => return Err(RunError::Scenario(check_with(scenario, guests))),
     };
     let total = scenario.run.duration;
     let end = Instant::ZERO + total;
@@ -145,6 +170,17 @@ pub fn run_with(
                 fixed,
             },
         };
+        if let Some(what) = fault.seen() {
+            let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
+            let seconds = so_far.simulated.as_secs_f64();
+            let what = format!("{first}, by {seconds} s of virtual time{rest}");
+            let run = Box::new(world.stop(&what)?);
+            return Err(RunError::Guest {
+                what,
+                run,
+                at: so_far,
+            });
+        }
         match reached {
             Err(Halt::Stuck) => return Err(RunError::Stuck(so_far)),
             Err(Halt::Defective(flow, what)) => {

@@ -1,6 +1,7 @@
 //! The stacks that a scenario names.
 
-use paceline_quic::{EndConfig, quinn};
+use paceline_experiment::Choice;
+use paceline_quic::{self as stack, EndConfig, quinn};
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::StackName;
 
@@ -26,7 +27,7 @@ fn named(group: &FlowGroup) -> Option<Stack> {
         seed: setup.seed,
         now: setup.now,
         max_datagram: u16::try_from(setup.max_datagram).unwrap_or(u16::MAX),
-        controller: setup.controller.clone(),
+        controller: choice(setup.controller),
         initial_packets,
         receive_window,
         timer_slack,
@@ -38,5 +39,14 @@ fn named(group: &FlowGroup) -> Option<Stack> {
             let end = |sends| quinn::End::new(&end(setup, sends));
             (end(true), end(false))
         })),
+    }
+}
+
+/// The controller for a stack: one of ours by its adapter, or one of its own. Guests are refused before.
+fn choice(chosen: &Choice) -> stack::Choice {
+    match chosen {
+        Choice::Ours(recipe) => stack::Choice::Ours(recipe.clone()),
+        Choice::Theirs(name) => stack::Choice::Theirs(name),
+        Choice::Guest(info, _) => unreachable!("`{}` is refused by the check", info.name),
     }
 }

@@ -2,7 +2,7 @@
 
 mod exchange;
 
-use paceline_experiment::{Before, Change, Choice, Plan, Unbalanced, audit, seed_of};
+use paceline_experiment::{Before, Change, Choice, Fault, Plan, Unbalanced, audit, seed_of};
 use paceline_path::Link;
 use paceline_record::{Held, Run};
 use paceline_recovery::{Acknowledgment, Segment};
@@ -64,21 +64,12 @@ pub(crate) enum Halt {
     Defective(u32, Defect),
 }
 
-/// What a controller shows of its state.
-fn fields(controller: &Choice) -> Vec<Field> {
-    let mut fields = Vec::new();
-    if let Choice::Ours(recipe) = controller {
-        recipe.visit_fields(&mut |field| fields.push(field));
-    }
-    fields
-}
-
 impl<'s> World<'s> {
     /// Events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
 
-    /// A world at time zero; `choices` are the controllers, group by group.
-    pub fn new(plan: Plan<'s>, choices: Vec<Choice>, stacks: &'s Stacks) -> Self {
+    /// A world at time zero; `choices` are the controllers, group by group. Guests report to `fault`.
+    pub fn new(plan: Plan<'s>, choices: Vec<Choice>, stacks: &'s Stacks, fault: &'s Fault) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
         let mut links: Vec<Link<Packet>> = plan.build_links();
         if !stacks.0.is_empty() {
@@ -95,7 +86,7 @@ impl<'s> World<'s> {
             .enumerate()
             .map(|(group, choice)| match stacks.0.get(&group) {
                 Some(_) => Vec::new(),
-                None => fields(choice),
+                None => choice.fields(),
             });
         let fields: Vec<Vec<Field>> = (counts.zip(shown))
             .flat_map(|(count, fields)| std::iter::repeat_n(fields, count))
@@ -111,7 +102,14 @@ impl<'s> World<'s> {
                 let seed = seed_of(seed, HOST_STREAM - index as u64);
                 Box::new(Host::new(hosted.len() - 1, section, seed))
             });
-            flows.push(Flow::new(index as u32, plan, choice, host, stack_of[index]));
+            flows.push(Flow::new(
+                index as u32,
+                plan,
+                choice,
+                host,
+                stack_of[index],
+                fault,
+            ));
         }
         let path = &scenario.path;
         let lanes = Lanes::new(plan.ways, path.rtt, path.ack_aggregation);
@@ -533,6 +531,12 @@ impl<'s> World<'s> {
         self.journal.sample(self.now, &self.flows, &mut self.links);
         let next = self.now + self.journal.interval();
         self.agenda.set(self.sources.sampler(), next);
+    }
+
+    /// The record up to now, marked incomplete for this reason.
+    pub fn stop(mut self, why: &str) -> Result<Run, Unbalanced> {
+        self.journal.stop(self.now, why);
+        self.finish()
     }
 
     /// The record, with a last row at the very end, if every link accounts for its packets.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use paceline_congestion::{AnyController, Config};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+use paceline_experiment::Guests;
 use paceline_record::Run;
 use paceline_recovery::{ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
 use paceline_simulator::{RunError, Stack, Stacks, run_with};
@@ -11,7 +12,10 @@ use paceline_units::{Bytes, Duration, Instant};
 
 fn run(text: &str, stacks: &Stacks) -> Result<Run, RunError> {
     let scenario = paceline_experiment::parse(text, "test.toml", &[]).expect("a scenario");
-    run_with(&scenario, 7, stacks, &mut |_| ControlFlow::Continue(())).map(|(run, _)| run)
+    run_with(&scenario, 7, &Guests::none(), stacks, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .map(|(run, _)| run)
 }
 
 /// The time that a SYN takes: 52 bytes at 10 Mbit/s, and the round trip.
@@ -25,19 +29,15 @@ fn ours() -> Stack {
             initial_window: Bytes::new(10 * u64::from(setup.max_datagram)),
             ..SenderConfig::default()
         };
-        let controller: AnyController =
-            setup
-                .controller
-                .ours()
-                .expect("one of ours")
-                .build(&Config {
-                    mss: config.mss,
-                    initial_window: config.initial_window,
-                    seed: setup.seed,
-                    now: setup.now,
-                    srtt: Some(HANDSHAKE),
-                    has_selective_acks: true,
-                });
+        let recipe = setup.controller.recipe().expect("one of ours");
+        let controller: AnyController = recipe.build(&Config {
+            mss: config.mss,
+            initial_window: config.initial_window,
+            seed: setup.seed,
+            now: setup.now,
+            srtt: Some(HANDSHAKE),
+            has_selective_acks: true,
+        });
         let sender = Sender::new(config, controller, setup.now, Some(HANDSHAKE));
         (sender, ReceiverEnd::new(ReceiverConfig::default()))
     })

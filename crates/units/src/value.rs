@@ -47,6 +47,8 @@ values! {
     Count(u64), "", "1";
     /// A yes or no.
     Flag(bool), "", "1";
+    /// A number of any other kind; one that is not finite is shown as absent.
+    Number(f64), "", "1";
 }
 
 impl Value {
@@ -60,6 +62,7 @@ impl Value {
             Self::Gain(value) => Some(f64::from(value.millionths()) / f64::from(Gain::SCALE)),
             Self::Packets(value) | Self::Count(value) => finite(value),
             Self::Flag(value) => Some(f64::from(u8::from(value))),
+            Self::Number(value) => value.is_finite().then_some(value),
         }
     }
 }

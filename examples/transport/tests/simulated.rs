@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use example_transport::End;
+use paceline_experiment::Guests;
 use paceline_record::Run;
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::Int64Type;
@@ -23,9 +24,11 @@ fn run(path: &str, app: &str, window: usize) -> Run {
             (end(), end())
         }),
     );
-    run_with(&scenario, 1, &stacks, &mut |_| ControlFlow::Continue(()))
-        .unwrap_or_else(|error| panic!("{error}"))
-        .0
+    run_with(&scenario, 1, &Guests::none(), &stacks, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap_or_else(|error| panic!("{error}"))
+    .0
 }
 
 fn goodput(run: &Run) -> f64 {

@@ -7,14 +7,15 @@ verb does with many runs is a list of jobs, and a function that says what is kep
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from paceline import _paceline
+from paceline import _paceline, guests
 from paceline.batch.emulated import Emulated, Room, emulate
 from paceline.batch.job import Executor, Job, Keep, Outcome, Task
-from paceline.batch.threads import on_threads
+from paceline.batch.locally import locally
+from paceline.controller import Controller
 from paceline.runs import Overrides, Progress, Run, load, pairs
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
     "Task",
     "Watch",
     "execute",
-    "on_threads",
+    "locally",
     "run",
     "run_jobs",
     "run_many",
@@ -70,6 +71,7 @@ class _Course:
     """How far a batch is."""
 
     collects: bool
+    broken: Callable[[Task, Run], object] | None
     store: Store | None
     watch: Watch
     total_ns: int
@@ -109,6 +111,7 @@ def execute(
     total_ns: int | None = None,
     room: Room | None = None,
     distrusted: Literal["keep", "fail"] = "fail",
+    broken: Callable[[Task, Run], object] | None = None,
 ) -> None:
     """Do jobs side by side, and keep of each run what `keep(number, job, run)` returns.
 
@@ -117,13 +120,14 @@ def execute(
     again. A run that stops before its end stops the others and raises, unless failures are
     collected: then it is an outcome with an error. What is emulated comes last, as many as there is
     room for, and nothing is simulated then; a run beyond its bounds is repeated, and one that stays
-    beyond them is kept or fails, as `distrusted` says. After Ctrl-C, which raises, what the watch
-    and the store have heard of is complete.
+    beyond them is kept or fails, as `distrusted` says. `broken` is given what there is of a run
+    that a controller of one's own has ended. After Ctrl-C, which raises, what the watch and the
+    store have heard of is complete.
     """
     if total_ns is None:
         jobs = list(jobs)
         total_ns = sum(job.duration_ns for job in jobs)
-    course = _Course(failures == "collect", store, watch or Watch(), total_ns)
+    course = _Course(failures == "collect", broken, store, watch or Watch(), total_ns)
     emulated: list[Task] = []
 
     def simulated() -> Iterator[Task]:
@@ -135,7 +139,7 @@ def execute(
             else:
                 yield Task(number, job)
 
-    (executor or on_threads())(simulated(), keep, course)
+    (executor or locally())(simulated(), keep, course)
     if emulated:
         note, ended = course.watch.note, course.watch.emulated
         keeps = distrusted == "keep"
@@ -185,7 +189,7 @@ def run_jobs(
     def job(overrides: Overrides, seed: int) -> Job:
         given = pairs(overrides)
         if given not in lengths:
-            plan = _paceline.check(text, name, given, sweep=False, backend=backend)
+            plan = guests.check(text, name, given, sweep=False, backend=backend)
             lengths[given] = plan.duration_ns
         return Job(text, given, seed, backend, name, lengths[given])
 
@@ -193,7 +197,7 @@ def run_jobs(
     execute(
         [job(*each) for each in jobs],
         lambda _, __, run: run,
-        executor=on_threads(threads),
+        executor=locally(threads),
         watch=watch,
         room=Room.alone(),
         distrusted="keep",
@@ -222,17 +226,20 @@ def run(
     overrides: Overrides = (),
     progress: Callable[[Progress], object] | None = None,
     backend: _paceline.Backend = "sim",
+    controllers: Mapping[str, type[Controller]] | None = None,
 ) -> Run:
     """Run a scenario, given as a path or as TOML text, once.
 
     The seed is the scenario's unless another is given. The backend is ``sim``, in virtual time, or
     ``emu``, in real time with the kernel's own TCP (Linux); `UnavailableError` says what the
-    machine lacks for that, and `Run.emulation` how far it was from what was asked for.
+    machine lacks for that, and `Run.emulation` how far it was from what was asked for. With
+    `controllers`, classes that derive from `Controller`, the scenario may name these too.
 
     >>> run("scenarios/bbr3/startup-50M-40ms.toml", seed=7)  # doctest: +SKIP
     """
     given = pairs(overrides)
-    if seed is None:
-        text, name = load(scenario)
-        seed = _paceline.check(text, name, given, backend=backend).seed
-    return run_many(scenario, [seed], overrides=given, progress=progress, backend=backend)[0]
+    with guests.using(controllers):
+        if seed is None:
+            text, name = load(scenario)
+            seed = guests.check(text, name, given, backend=backend).seed
+        return run_many(scenario, [seed], overrides=given, progress=progress, backend=backend)[0]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from paceline import memory
+from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
 from paceline.errors import PacelineError, RunError
@@ -76,6 +76,7 @@ class _Collected:
     outcomes: list[Outcome] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     collects: bool = True
+    broken: None = None
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         self.numbers.append(task.number)
@@ -86,11 +87,12 @@ class _Collected:
 
 
 def _chunk(
-    keep: Keep, tasks: list[Any], limit: int | None
+    keep: Keep, tasks: list[Any], limit: int | None, chosen: tuple[guests.Guest, ...]
 ) -> tuple[float, list[int], list[Outcome]]:
     """Do a chunk of jobs; this is what a worker executes, beside others of its machine."""
     begin = time.perf_counter()
     memory.choose(limit)
+    guests.choose(chosen)
     heard = _Collected()
     do_chunk(tasks, keep, heard, threads=1, share=os.cpu_count() or 1)
     return time.perf_counter() - begin, heard.numbers, heard.outcomes
@@ -106,6 +108,8 @@ class _Cluster:
         self._remote = ray.remote(max_retries=_RETRIES)(_chunk)
         #: What all runs of a machine may take, unless it is half of what is free there.
         self._limit = memory.chosen()
+        #: Controllers of our own travel with their code, once.
+        self._guests = ray.put(guests.chosen())
         #: Jobs of the next chunk.
         self._size = 1
         self._cores = 1
@@ -119,7 +123,9 @@ class _Cluster:
                 chunk = list(islice(tasks, self._size))
                 left = len(chunk) == self._size
                 if chunk:
-                    pending[self._remote.remote(self._keep, chunk, self._limit)] = chunk
+                    pending[self._remote.remote(self._keep, chunk, self._limit, self._guests)] = (
+                        chunk
+                    )
             if pending:
                 # Each second Python sees whether Ctrl-C was pressed.
                 ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=1.0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline import _paceline
+from paceline import _paceline, guests
 from paceline.batch.job import Hear, Job, Keep, Outcome, Task
 from paceline.errors import RunError
 from paceline.quantities import rate_bps
@@ -265,7 +265,7 @@ def emulate(
     loads: dict[tuple[object, ...], Load] = {}
     for _, job in tasks:
         if job[:2] not in loads:
-            plan = _paceline.check(job.text, job.file, job.overrides, backend="emu")
+            plan = guests.check(job.text, job.file, job.overrides, backend="emu")
             loads[job[:2]] = Load.of(plan)
     total_ns, ended_ns = sum(job.duration_ns for _, job in tasks), 0
 

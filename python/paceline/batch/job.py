@@ -50,6 +50,10 @@ class Hear(Protocol):
     #: Whether a run that stops before its end is an outcome; otherwise it raises.
     collects: bool
 
+    @property
+    def broken(self) -> Callable[[Task, Run], object] | None:
+        """Who is given what there is of a run that a controller of one's own has ended."""
+
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Hear of a job that has ended."""
 

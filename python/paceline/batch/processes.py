@@ -10,11 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
 
-from paceline import memory
+from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
 from paceline.errors import RunError
+from paceline.runs import Run
 
 #: Seconds after which the main process looks whether to stop.
 _PERIOD = 0.25
@@ -28,6 +30,14 @@ work(int(number))
 """
 
 
+class _Seen(NamedTuple):
+    """How far a job is."""
+
+    simulated_ns: int
+    packets: int
+    events: int
+
+
 class _Worker:
     """A process that does one job at a time."""
 
@@ -37,11 +47,14 @@ class _Worker:
         self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
         self.link = Connection(ours.detach())
-        self.link.send((keep, memory.chosen(), share))
+        self.link.send((keep, memory.chosen(), guests.chosen(), share))
         self.task: Task | None = None
+        #: How far it is with its job.
+        self.seen = _Seen(0, 0, 0)
 
     def begin(self, task: Task) -> None:
         self.task = task
+        self.seen = _Seen(0, 0, 0)
         # One that is dead already is found so by who waits for it.
         with suppress(OSError):
             self.link.send(task)
@@ -88,18 +101,27 @@ def on_processes(count: int | None = None) -> Executor:
 def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker:
     """Return a worker that is free, after one has ended its job, or died of it."""
     busy = {worker.link: worker for worker in workers if worker.task}
-    while not (ready := wait(list(busy), timeout=_PERIOD)):
-        hear.seen(0, 0, 0)
-    worker = next(busy[link] for link in ready if isinstance(link, Connection))
+    said: Any = None
+    while said is None:
+        ready = wait(list(busy), timeout=_PERIOD)
+        hear.seen(*(sum(each) for each in zip(*(worker.seen for worker in workers), strict=True)))
+        if not ready:
+            continue
+        worker = next(busy[link] for link in ready if isinstance(link, Connection))
+        try:
+            said = worker.link.recv()
+        except (EOFError, OSError):
+            said = Outcome(error=worker.end())
+            workers.remove(worker)
+            replacement = _Worker(keep, most)
+            replacement.task = worker.task
+            worker = replacement
+            workers.append(worker)
+        if isinstance(said, _Seen):
+            worker.seen, said = said, None
     task, worker.task = worker.task, None
+    worker.seen = _Seen(0, 0, 0)
     assert task is not None
-    try:
-        said = worker.link.recv()
-    except (EOFError, OSError):
-        said = Outcome(error=worker.end())
-        workers.remove(worker)
-        worker = _Worker(keep, most)
-        workers.append(worker)
     if isinstance(said, Exception):
         raise said
     if said.error is not None and not hear.collects:
@@ -113,14 +135,18 @@ class _Sender:
 
     collects = True
 
-    def __init__(self, link: Connection) -> None:
+    def __init__(self, link: Connection, keep: Keep) -> None:
         self.link = link
+        self._keep = keep
+
+    def broken(self, task: Task, run: Run) -> None:
+        self._keep(*task, run)
 
     def ended(self, _: Task, outcome: Outcome) -> None:
         self.link.send(outcome)
 
-    def seen(self, *_: int) -> None:
-        """Only the end counts."""
+    def seen(self, *seen: int) -> None:
+        self.link.send(_Seen(*seen))
 
 
 def work(socket_number: int) -> None:
@@ -129,12 +155,13 @@ def work(socket_number: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = Connection(socket_number)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        keep, limit, share = link.recv()
+        keep, limit, chosen, share = link.recv()
         memory.choose(limit)
+        guests.choose(chosen)
         while True:
             task: Task = link.recv()
             try:
-                do_chunk([task], keep, _Sender(link), 1, share)
+                do_chunk([task], keep, _Sender(link, keep), 1, share)
             except OSError:
                 raise
             except Exception as error:

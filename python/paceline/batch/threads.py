@@ -7,6 +7,7 @@ from itertools import groupby, islice
 
 from paceline import _paceline
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
+from paceline.errors import RunError
 from paceline.runs import Engine, Progress, Run, simulate
 
 #: Jobs that are handed to the engine at a time.
@@ -45,6 +46,14 @@ def do_chunk(
     def failed(index: int, message: str) -> None:
         end(index, Outcome(error=message))
 
+    def broken(index: int, inner: _paceline.Run, message: str) -> None:
+        task = tasks[index]
+        if hear.broken is not None:
+            hear.broken(task, Run(inner))
+        if not hear.collects:
+            raise RunError(f"{task.job.file}, seed {task.job.seed}: {message}")
+        end(index, Outcome(error=message))
+
     def progress(seen: Progress) -> None:
         left = max(seen.simulated_ns - ended_ns, 0)
         hear.seen(left, max(seen.packets - packets, 0), max(seen.events - events, 0))
@@ -57,4 +66,5 @@ def do_chunk(
         failed=failed if hear.collects else None,
         backend=tasks[0].job.backend,
         share=share,
+        broken=broken,
     )

@@ -75,6 +75,15 @@ def limit_memory(size: str | None) -> None:
 
 
 #: What several commands take.
+Controllers = Annotated[
+    list[str] | None,
+    Parameter(
+        name="--controller",
+        negative="",
+        help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library, that "
+        "scenarios may then name; may be repeated. Its code is run.",
+    ),
+]
 Memory = Annotated[
     str | None,
     Parameter(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline, memory
+from paceline import _paceline, guests, memory
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
@@ -126,7 +126,7 @@ def plan(
 ) -> _paceline.CheckedScenario:
     """Check a scenario, and that this machine can run it."""
     try:
-        return _paceline.check(text, path, overrides, backend=backend)
+        return guests.check(text, path, overrides, backend=backend)
     except ScenarioError as error:
         raise scenario_failure(error) from None
     except UnavailableError as error:

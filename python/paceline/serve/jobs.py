@@ -17,9 +17,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from paceline import _paceline, store
+from paceline import _paceline, batch, guests, store
 from paceline.errors import NotARunError, PacelineError, ScenarioError, StoreError
-from paceline.runs import Engine, Progress, Run, simulate
+from paceline.runs import Progress, Run
 from paceline.serve import limits
 
 #: The shares of a run that are shown on the way.
@@ -97,6 +97,24 @@ class Job:
             }
 
 
+class _Seen(batch.Watch):
+    """Shows a page how far its job is, and stops it where that is asked for."""
+
+    def __init__(self, job: Job, until: float) -> None:
+        self._job = job
+        self._until = until
+
+    def finished(self, _: int, outcome: batch.Outcome) -> None:
+        self._job.tell(run=outcome.kept, version=self._job.version + 1)
+
+    def progress(self, seen: Progress) -> None:
+        if self._job.wish_to_stop:
+            raise _Stopped
+        if time.monotonic() > self._until:
+            raise _TooLong
+        self._job.tell(simulated_ns=max(seen.simulated_ns, self._job.simulated_ns))
+
+
 class Jobs:
     """Jobs, one after another."""
 
@@ -115,7 +133,7 @@ class Jobs:
         backend: _paceline.Backend = "sim",
     ) -> Job:
         """Start a run of a scenario; `ScenarioError` also if it names a file, or `Busy`."""
-        plan = _paceline.check(text, "scenario.toml", pairs, False, backend, files=False)
+        plan = guests.check(text, "scenario.toml", pairs, False, backend, files=False)
         with self._lock:
             ended = [job for job in self._jobs.values() if job.state != "running"]
             if self.running() >= limits.JOBS:
@@ -165,22 +183,19 @@ class Jobs:
             _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int, until: float) -> None:
-        def progress(seen: Progress) -> None:
-            if job.wish_to_stop:
-                raise _Stopped
-            if time.monotonic() > until:
-                raise _TooLong
-            job.tell(simulated_ns=max(seen.simulated_ns, job.simulated_ns))
-
-        def finished(_: int, inner: _paceline.Run, engine: tuple[int, int, int]) -> None:
-            job.tell(run=Run(inner, Engine(*engine)), version=job.version + 1)
-
-        pairs = list(job.pairs)
+        pairs = tuple(job.pairs)
         if share > 1:
-            pairs.append(("run.duration", f"{job.total_ns // share} ns"))
+            pairs += (("run.duration", f"{job.total_ns // share} ns"),)
+        work = batch.Job(job.text, pairs, job.seed, job.backend, duration_ns=job.total_ns // share)
         try:
-            work = [(job.text, "scenario.toml", pairs, job.seed)]
-            simulate(work, finished, threads=1, progress=progress, backend=job.backend)
+            batch.execute(
+                [work],
+                lambda _, __, run: run,
+                executor=batch.locally(1),
+                watch=_Seen(job, until),
+                room=batch.Room.alone(),
+                distrusted="keep",
+            )
         except ScenarioError:
             # What is asked for later than the part lasts makes it no scenario; the whole is one.
             if share == 1:

@@ -20,7 +20,7 @@ use crate::column::Kind;
 use crate::error::{RecordError, at};
 use crate::folder::files::{RUN, SCENARIO, table_path};
 use crate::folder::{pages, upgrade};
-use crate::info::{FlowInfo, LinkInfo, RunInfo};
+use crate::info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 use crate::regular;
 use crate::rows::TABLES;
 use crate::run::Run;
@@ -115,6 +115,9 @@ struct RunFile {
     duration_ns: u64,
     sample_interval_ns: u64,
     payload_ratio: Option<f64>,
+    incomplete: Option<String>,
+    #[serde(default)]
+    guests: Vec<GuestInfo>,
     links: Vec<LinkFile>,
     emulation: Option<Value>,
 }
@@ -145,6 +148,8 @@ impl RunFile {
             sample_interval: Duration::from_nanos(self.sample_interval_ns),
             // Not a number is null in JSON.
             payload_ratio: self.payload_ratio.unwrap_or(f64::NAN),
+            incomplete: self.incomplete,
+            guests: self.guests,
             flows,
             links: links.collect(),
         }

@@ -98,6 +98,7 @@ const BINDINGS: &[&str] = &[
     "simulator",
     "emulator",
     "vm",
+    "plugin",
 ];
 
 /// Circles that are still to be opened. The list may only become shorter.

@@ -13,6 +13,7 @@ from paceline import _paceline, store
 from paceline.cli import console
 from paceline.cli.app import (
     Backend,
+    Controllers,
     Json,
     Memory,
     Quiet,
@@ -23,6 +24,7 @@ from paceline.cli.app import (
     positive,
 )
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.names import nearest
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
 
@@ -52,6 +54,7 @@ class Options:
             help="Threads, and emulations at a time. Default: one, and four, for each core.",
         ),
     ] = None
+    controllers: Controllers = None
     memory: Memory = None
     json: Json = False
     quiet: Quiet = False
@@ -75,9 +78,11 @@ def claims(
     Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
     by side; those in real time come last, as many at a time as their rates have room for, and one
     that is beyond its bounds is repeated, up to three times. A claim that is named by its id is
-    run whatever the backend. Exit code 3 if a claim is not reproduced.
+    run whatever the backend. With ``--controller bbr3=FILE`` a controller of your own takes the
+    place of bbr3 in all of them. Exit code 3 if a claim is not reproduced.
     """
     limit_memory(options.memory)
+    bring(options.controllers)
     found = chosen(names or [], options.claims, None if options.list else options.backend)
     if options.list:
         return list_claims(found, as_json=options.json)

@@ -13,6 +13,7 @@ from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.study.conformance import Case, CaseError, Cases, load
 
@@ -47,7 +48,11 @@ class Options:
         Path | None, Parameter(help="With --live: a new folder for what the kernel sent.")
     ] = None
     controller: Annotated[
-        str | None, Parameter(help="Run the draft's cases with it. Default: bbr3.")
+        str | None,
+        Parameter(
+            help="Run the draft's cases with it, or with one of your own: NAME=FILE[:CLASS]. "
+            "Default: bbr3."
+        ),
     ] = None
     jobs: Jobs = None
     memory: Memory = None
@@ -97,7 +102,10 @@ def conformance(
     """
     limit_memory(options.memory)
     names, controller = names or [], options.controller or "bbr3"
-    if controller not in (known := [c["name"] for c in _paceline.controllers()]):
+    if "=" in controller:
+        bring([controller])
+        controller = controller.partition("=")[0]
+    elif controller not in (known := [c["name"] for c in _paceline.controllers()]):
         raise _unknown("controller", controller, known)
     if options.record is not None and not options.live:
         hint = "add --live: only what this machine's kernel sends is recorded"

@@ -12,10 +12,21 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from jinja2 import Environment, StrictUndefined
 
-from paceline import _paceline, store
+from paceline import _paceline, guests, store
 from paceline.cli import console
-from paceline.cli.app import Jobs, Json, Memory, Quiet, Seeds, app, examples, limit_memory
+from paceline.cli.app import (
+    Controllers,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    Seeds,
+    app,
+    examples,
+    limit_memory,
+)
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.names import did_you_mean
 from paceline.show.figure import saved
 from paceline.study.claims import Campaign, ClaimError, Result
@@ -49,6 +60,7 @@ class Options:
     scenarios: Annotated[Path, Parameter(help="Folder of the pairs' scenarios.")] = Path(
         "scenarios/evaluate"
     )
+    controllers: Controllers = None
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
@@ -57,7 +69,10 @@ class Options:
 
 @app.command(
     help_epilogue=examples(
-        "evaluate bbr3 --out report", "evaluate bbr3 --quick", "evaluate cubic --against reno bbr3"
+        "evaluate bbr3 --out report",
+        "evaluate bbr3 --quick",
+        "evaluate cubic --against reno bbr3",
+        "evaluate mine --controller mine=aimd.py --quick",
     )
 )
 def evaluate(
@@ -72,8 +87,10 @@ def evaluate(
     Exit code 3 if a criterion is not met.
     """
     limit_memory(options.memory)
+    bring(options.controllers)
     against = options.against or []
     known = [c["name"] for c in _paceline.controllers()]
+    known += [guest.name for guest in guests.chosen() if guest.name not in known]
     for name in (controller, *against):
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` lists them")

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, store
-from paceline.batch import Job, Room, execute, on_threads
+from paceline import _paceline, guests, store
+from paceline.batch import Job, Room, Task, execute, locally
 from paceline.cli import console, files
 from paceline.cli.app import (
     Backend,
+    Controllers,
     Jobs,
     Json,
     Memory,
@@ -26,6 +27,7 @@ from paceline.cli.app import (
     limit_memory,
 )
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.cli.tables import show_comparison, show_result
 from paceline.errors import MemoryLimitError, RunError, ScenarioError, UnavailableError
 from paceline.runs import Run
@@ -61,6 +63,7 @@ class Options:
     ] = None
     overrides: Set = None
     jobs: Jobs = None
+    controllers: Controllers = None
     memory: Memory = None
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
     force: Annotated[
@@ -100,6 +103,7 @@ def run(
     Nothing is replaced.
     """
     limit_memory(options.memory)
+    bring(options.controllers)
     # All of them are checked before the first is run.
     batches = [Batch(path, options, below=len(file) > 1) for path in file]
     _distinct(batches)
@@ -160,6 +164,8 @@ class Batch:
         #: Runs that were there, and those that came out as other bytes than were there.
         self.reused = 0
         self.differing: list[str] = []
+        #: What there is of a run that did not come to its end.
+        self.broken: Path | None = None
         self.out, self.there = self._place(below=below)
         self.cases = self._cases()
         if self.there:
@@ -202,7 +208,7 @@ class Batch:
         def changes(nth: int) -> bool:
             others = self.overrides[:nth] + self.overrides[nth + 1 :]
             try:
-                plan = _paceline.check(self.text, self.path, others, sweep=False)
+                plan = guests.check(self.text, self.path, others, sweep=False)
             except ScenarioError:
                 return True
             return plan.toml != self.plan.toml
@@ -262,11 +268,12 @@ class Batch:
                 execute(
                     (job for _, job in self._jobs()),
                     self._keep,
-                    executor=on_threads(self.options.jobs),
+                    executor=locally(self.options.jobs),
                     watch=watch,
                     total_ns=sum(job.duration_ns for _, job in self._jobs()),
                     room=Room.alone(),
                     distrusted="keep",
+                    broken=self._keep_broken,
                 )
             except ScenarioError as error:
                 raise files.scenario_failure(error) from None
@@ -276,7 +283,9 @@ class Batch:
                 kind, code = "memory", Exit.RUN_FAILED
                 raise Failure(kind, str(error), hint=error.hint, code=code) from None
             except RunError as error:
-                raise Failure("run-failed", str(error), code=Exit.RUN_FAILED) from None
+                kept = f"what there is of the run is in {self.broken}" if self.broken else None
+                kind, code = "run-failed", Exit.RUN_FAILED
+                raise Failure(kind, str(error), hint=kept, code=code) from None
         self._tell_again()
 
     def _jobs(self) -> Iterator[tuple[Case, Job]]:
@@ -306,6 +315,13 @@ class Batch:
         if not self.grouped:
             case.folder = where
         case.runs[seed] = run.measured()
+
+    def _keep_broken(self, task: Task, run: Run) -> None:
+        """Keep what there is of a run that a controller of one's own has ended."""
+        case = next(case for case in self.cases if tuple(case.overrides) == task.job.overrides)
+        place = self._folder(case, task.job.seed)
+        self.broken = place.with_name(f"{place.name}-incomplete")
+        run.inner.write(self.broken)
 
     def _tell_again(self) -> None:
         if self.differing:

@@ -15,8 +15,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from paceline.cli import console
-from paceline.cli.app import Json, Memory, app, examples, limit_memory
+from paceline.cli.app import Controllers, Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.serve import limits
 from paceline.serve.server import Server
 
@@ -37,6 +38,7 @@ def serve(
         int, Parameter(validator=_port, help="Port on this machine; 0 takes any that is free.")
     ] = 8470,
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,
+    controllers: Controllers = None,
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
@@ -46,6 +48,7 @@ def serve(
     is part of it, new each time. Scenarios run from the page may not name files.
     """
     limit_memory(memory)
+    bring(controllers)
     if not folder.is_dir():
         hint = "`paceline run FILE` makes ./runs; another folder can be named"
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))

@@ -12,12 +12,24 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import store
-from paceline.batch import Outcome, Watch, on_threads
+from paceline.batch import Outcome, Watch, locally
 from paceline.batch.cluster import ClusterError, on_cluster
 from paceline.batch.processes import on_processes
 from paceline.cli import console, files
-from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, Set, app, examples, limit_memory
+from paceline.cli.app import (
+    Controllers,
+    Image,
+    Jobs,
+    Json,
+    Memory,
+    Quiet,
+    Set,
+    app,
+    examples,
+    limit_memory,
+)
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.errors import ScenarioError
 from paceline.measures import FEWEST, alike, value
 from paceline.quantities import NONE, plain, quantity
@@ -63,6 +75,7 @@ class Options:
         str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
     ] = None
     jobs: Jobs = None
+    controllers: Controllers = None
     memory: Memory = None
     format: Annotated[Image, Parameter(help="Form of the pictures.")] = "png"
     fresh: Annotated[
@@ -145,6 +158,7 @@ def sweep(
     Parquet data set and a picture of each metric, the same bytes whoever ran it.
     """
     limit_memory(options.memory)
+    bring(options.controllers)
     files.known_metrics(options.metrics or ())
     text = files.read_scenario(file)
     try:
@@ -177,7 +191,7 @@ def sweep(
 
 def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
     executors = {
-        "threads": lambda: on_threads(options.jobs),
+        "threads": lambda: locally(options.jobs),
         "processes": lambda: on_processes(options.jobs),
         "ray": lambda: on_cluster(options.address, options.jobs),
     }

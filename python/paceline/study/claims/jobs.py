@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from paceline import _paceline, batch, store
-from paceline.batch import Job, Room, Watch, on_threads
+from paceline import _paceline, batch, guests, store
+from paceline.batch import Job, Room, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.grid import Overrides
 from paceline.query import TABLES, Query
@@ -89,7 +89,7 @@ class Pool:
             self._texts[scenario], _ = load(scenario)
         text, point = self._texts[scenario], (scenario, overrides, backend)
         if point not in self._lengths:
-            plan = _paceline.check(text, str(scenario), overrides, backend=backend)
+            plan = guests.check(text, str(scenario), overrides, backend=backend)
             self._lengths[point] = plan.duration_ns
             if plan.trace is not None:
                 self._traces.add(Path(plan.trace))
@@ -136,7 +136,7 @@ class Pool:
                 batch.execute(
                     jobs,
                     self._record,
-                    executor=on_threads(threads),
+                    executor=locally(threads),
                     store=book,
                     failures="collect",
                     watch=watch,

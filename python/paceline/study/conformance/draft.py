@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from paceline import _paceline, batch, quantities, store
-from paceline.batch import Job, Outcome, Watch, on_threads
+from paceline import batch, guests, quantities, store
+from paceline.batch import Job, Outcome, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.errors import ScenarioError
 from paceline.query import QueryError
@@ -77,7 +77,7 @@ class Cases:
             fixed = (("flows.0.cc", self._controller), *_states(case, self._names))
             for variant in case.variants:
                 overrides = (*variant.overrides, *fixed)
-                plan = _paceline.check(text, file, overrides)
+                plan = guests.check(text, file, overrides)
                 job = Job(text, overrides, plan.seed, "sim", file, plan.duration_ns)
                 self._jobs.append(job)
                 self._of.append(case)
@@ -104,7 +104,7 @@ class Cases:
             batch.execute(
                 self._jobs,
                 lambda number, _, run: list(_judge(self._of[number], run, self._names)),
-                executor=on_threads(threads),
+                executor=locally(threads),
                 store=book,
                 failures="collect",
                 watch=watch,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline import _paceline, store
+from paceline import guests, store
 from paceline.batch import Job
 from paceline.errors import PacelineError
 from paceline.grid import Axis, Grid, Overrides, crossed
@@ -51,7 +51,7 @@ class Plan:
         tables: Sequence[str] = (),
     ) -> Plan:
         """Read the sweep of a scenario; raises `ScenarioError` if a point cannot be run."""
-        scenario = _paceline.check(text, file, overrides)
+        scenario = guests.check(text, file, overrides)
         sweep = scenario.sweep
         if sweep is None:
             raise NoSweepError(f"{file} has no [sweep]")
@@ -59,7 +59,7 @@ class Plan:
         given = tuple(overrides)
         durations_ns, traces, flow_count = [], set[str](), 0
         for point in crossed(axes):
-            checked = _paceline.check(text, file, (*given, *point), sweep=False)
+            checked = guests.check(text, file, (*given, *point), sweep=False)
             durations_ns.append(checked.duration_ns)
             flow_count = max(flow_count, checked.flow_count)
             if checked.trace:

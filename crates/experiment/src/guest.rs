@@ -1,0 +1,168 @@
+//! Controllers that are not of this program, for the flows that name them.
+//!
+//! A scenario never says where code comes from: whoever runs it hands over [`Guests`], by the names that the
+//! scenario uses.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use paceline_congestion::{AnyController, Config, Controller, Recipe, Signals};
+use paceline_record::GuestInfo;
+use paceline_scenario::OptionInput;
+use paceline_units::Field;
+
+/// What a scenario sets of a controller.
+pub type Options = BTreeMap<String, OptionInput>;
+
+/// A controller that is not of this program.
+pub trait Guest: Send + Sync {
+    /// What its code is. Its name is that by which flows name it.
+    fn info(&self) -> &GuestInfo;
+
+    /// The guest with these options.
+    ///
+    /// # Errors
+    /// What is wrong with them, or with the guest.
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused>;
+}
+
+/// A guest with its options, from which any number of instances are made.
+pub trait Prepared: Send + Sync {
+    /// What its state shows, in that order.
+    fn fields(&self) -> &[Field];
+
+    /// The states that its state machine can be in.
+    fn phases(&self) -> &[&'static str];
+
+    /// A new instance, which reports to `fault` what goes wrong with it later.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn build(
+        &self,
+        config: &Config,
+        signals: Signals,
+        fault: &Fault,
+    ) -> Result<Box<dyn Controller>, String>;
+}
+
+/// Why a guest cannot be used as a scenario does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The option that is wrong, if it is one.
+    pub option: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+/// The first thing that went wrong with a guest of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Fault(Arc<OnceLock<String>>);
+
+impl Fault {
+    /// Ends the run, for this reason, unless it has one.
+    pub fn report(&self, what: String) {
+        // The first counts.
+        let _ = self.0.set(what);
+    }
+
+    /// What went wrong.
+    pub fn seen(&self) -> Option<&str> {
+        self.0.get().map(String::as_str)
+    }
+}
+
+/// Guests by their names.
+#[derive(Clone, Default)]
+pub struct Guests(BTreeMap<String, Arc<dyn Guest>>);
+
+impl Guests {
+    /// None.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// With one more, called as its [`Guest::info`] says.
+    #[must_use]
+    pub fn with(mut self, guest: Arc<dyn Guest>) -> Self {
+        self.0.insert(guest.info().name.clone(), guest);
+        self
+    }
+
+    /// The guest of this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Guest>> {
+        self.0.get(name)
+    }
+
+    /// Their names, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// Any controller that a flow of this program's transport can have.
+pub type FlowController = AnyController<Box<dyn Controller>>;
+
+/// The controller of a group of flows, checked and ready to be made.
+#[derive(Clone)]
+pub enum Choice {
+    /// One of this program's.
+    Ours(Recipe),
+    /// The one of that name of the flow's own stack.
+    Theirs(&'static str),
+    /// A guest.
+    Guest(GuestInfo, Arc<dyn Prepared>),
+}
+
+impl Choice {
+    /// The recipe, if it is one of this program's.
+    pub fn recipe(&self) -> Option<&Recipe> {
+        match self {
+            Self::Ours(recipe) => Some(recipe),
+            Self::Theirs(_) | Self::Guest(..) => None,
+        }
+    }
+
+    /// What its state shows.
+    pub fn fields(&self) -> Vec<Field> {
+        match self {
+            Self::Ours(recipe) => {
+                let mut fields = Vec::new();
+                recipe.visit_fields(&mut |field| fields.push(field));
+                fields
+            }
+            // Of a controller on another stack nothing is shown beyond the columns that all have.
+            Self::Theirs(_) => Vec::new(),
+            Self::Guest(_, guest) => guest.fields().to_vec(),
+        }
+    }
+
+    /// A new instance for a transport that gives these signals.
+    ///
+    /// # Errors
+    /// Why a guest gives none, or that it is a stack's own.
+    pub fn build(
+        &self,
+        config: &Config,
+        signals: Signals,
+        fault: &Fault,
+    ) -> Result<FlowController, String> {
+        match self {
+            Self::Ours(recipe) => Ok(recipe.build_beside(config)),
+            Self::Theirs(name) => Err(format!("`{name}` runs on its own stack")),
+            Self::Guest(_, guest) => Ok(AnyController::Guest(guest.build(config, signals, fault)?)),
+        }
+    }
+}
+
+/// The guests among these, each once, by name.
+pub fn used(choices: &[Choice]) -> Vec<GuestInfo> {
+    let guests = choices.iter().filter_map(|choice| match choice {
+        Choice::Guest(info, _) => Some((&info.name, info)),
+        Choice::Ours(_) | Choice::Theirs(_) => None,
+    });
+    let by_name: BTreeMap<_, _> = guests.collect();
+    by_name.into_values().cloned().collect()
+}

@@ -1,0 +1,105 @@
+//! A controller of a shared library as one of ours.
+
+use std::sync::Arc;
+
+use paceline_congestion::{Config, Controller, Field, Signals};
+use paceline_experiment::{Fault, Guest, Options, Prepared, Refused};
+use paceline_plugin::{Foreign, PluginError, Spec};
+use paceline_record::GuestInfo;
+use paceline_scenario::OptionInput;
+use paceline_units::{Bytes, Duration, Instant};
+
+use super::declared::{Declared, check};
+
+/// A controller of a library.
+pub struct LibraryGuest {
+    pub info: GuestInfo,
+    pub spec: Arc<Spec>,
+}
+
+impl LibraryGuest {
+    /// Its options, whose values only it judges.
+    pub fn options(&self) -> Vec<Declared> {
+        let options = self.spec.options.iter();
+        options.map(|(name, _)| Declared::any(name)).collect()
+    }
+}
+
+impl Guest for LibraryGuest {
+    fn info(&self) -> &GuestInfo {
+        &self.info
+    }
+
+    fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused> {
+        check(&self.info.name, &self.options(), options)?;
+        let written = options.iter().map(|(name, value)| {
+            let value = match value {
+                OptionInput::Flag(flag) => flag.to_string(),
+                OptionInput::Integer(number) => number.to_string(),
+                OptionInput::Millionths(number) => format!("{}", *number as f64 / 1e6),
+                OptionInput::Text(text) => text.clone(),
+            };
+            (name.clone(), value)
+        });
+        let prepared = WithOptions {
+            name: self.info.name.clone(),
+            spec: Arc::clone(&self.spec),
+            options: written.collect(),
+        };
+        // It judges its options when an instance is made.
+        let config = Config {
+            mss: 1448,
+            initial_window: Bytes::new(14_480),
+            seed: 1,
+            now: Instant::ZERO,
+            srtt: Some(Duration::from_millis(40)),
+            has_selective_acks: true,
+        };
+        match prepared.instance(&config, Signals::ALL) {
+            Ok(_) => Ok(Arc::new(prepared)),
+            Err(error) => Err(Refused {
+                message: format!("`{}`: {error}", self.info.name),
+                ..Refused::default()
+            }),
+        }
+    }
+}
+
+struct WithOptions {
+    name: String,
+    spec: Arc<Spec>,
+    options: Vec<(String, String)>,
+}
+
+impl WithOptions {
+    fn instance(&self, config: &Config, signals: Signals) -> Result<Foreign, PluginError> {
+        let options = self.options.iter();
+        let options: Vec<_> = options.map(|(name, value)| (&**name, &**value)).collect();
+        Foreign::build(&self.spec, config, signals, &options)
+    }
+}
+
+impl Prepared for WithOptions {
+    fn fields(&self) -> &[Field] {
+        &self.spec.fields
+    }
+
+    fn phases(&self) -> &[&'static str] {
+        &self.spec.phases
+    }
+
+    fn build(
+        &self,
+        config: &Config,
+        signals: Signals,
+        fault: &Fault,
+    ) -> Result<Box<dyn Controller>, String> {
+        let instance = self.instance(config, signals);
+        let (name, fault) = (self.name.clone(), fault.clone());
+        let report = move |what| fault.report(format!("`{name}` {what}"));
+        match instance {
+            Ok(foreign) => Ok(Box::new(foreign.reporting(report))),
+            Err(error) => Err(format!("`{}`: {error}", self.name)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+"""Jobs on this machine: on threads, or in processes where controllers of one's own may crash."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline import guests
+from paceline.batch.job import Executor, Hear, Job, Keep, Outcome, Task
+from paceline.batch.processes import on_processes
+from paceline.batch.threads import on_threads
+from paceline.errors import RunError
+from paceline.runs import Run
+
+
+def locally(count: int | None = None) -> Executor:
+    """Return who does jobs here, so many at a time, one for each core if it is not said."""
+    chosen = guests.chosen()
+    if not chosen:
+        return on_threads(count)
+    if any(guest.given for guest in chosen):
+        # A class of this process cannot leave it, and one lock is for all threads.
+        return on_threads(1)
+
+    def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
+        with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+            spool = _Spool(folder)
+            on_processes(count)(tasks, spool, _Reader(spool, keep, hear))
+
+    return do
+
+
+@dataclass(frozen=True)
+class _Spool:
+    """Writes runs where another process reads them."""
+
+    folder: str
+
+    def place(self, number: int) -> Path:
+        return Path(self.folder) / str(number)
+
+    def __call__(self, number: int, _: Job, run: Run) -> None:
+        run.inner.write(self.place(number))
+
+
+@dataclass
+class _Reader:
+    """Reads what other processes have written, and keeps of it what is to be kept."""
+
+    spool: _Spool
+    keep: Keep
+    hear: Hear
+    #: It says itself what is an outcome.
+    collects: bool = True
+    broken: None = None
+
+    def seen(self, simulated_ns: int, packets: int, events: int) -> None:
+        self.hear.seen(simulated_ns, packets, events)
+
+    def ended(self, task: Task, outcome: Outcome) -> None:
+        place = self.spool.place(task.number)
+        run = Run.read(place) if (place / "run.json").is_file() else None
+        if run is not None:
+            run.engine = outcome.engine
+            for file in place.rglob("*"):
+                file.unlink()
+        if outcome.error is None and run is not None:
+            outcome = outcome._replace(kept=self.keep(*task, run))
+        elif outcome.error is not None:
+            if run is not None and self.hear.broken is not None:
+                self.hear.broken(task, run)
+            if not self.hear.collects:
+                raise RunError(f"{task.job.file}, seed {task.job.seed}: {outcome.error}")
+        self.hear.ended(task, outcome)

@@ -1,0 +1,100 @@
+"""The base class of controllers of one's own."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from paceline._paceline import Ack, Config, Loss, Sent
+
+__all__ = ["Ack", "Config", "Controller", "Loss", "Sent"]
+
+
+class Controller:
+    """A congestion controller of one's own, for the flows of a scenario that name it.
+
+    Derive from it, define ``on_ack`` and what else you want to hear of, and set the outputs, which
+    the transport reads after every method:
+
+    >>> class Aimd(Controller):
+    ...     def __init__(self, config, beta=0.5):
+    ...         self.beta = beta
+    ...     def on_ack(self, ack):
+    ...         if ack.cwnd_limited and ack.ca_state == "Open":
+    ...             self.cwnd_bytes += ack.newly_acked_bytes * 1448 / self.cwnd_bytes
+    ...     def on_recovery_enter(self, now_ns, in_flight_bytes):
+    ...         self.cwnd_bytes = max(self.beta * self.cwnd_bytes, 2 * 1448)
+
+    ``paceline run FILE --controller mine=aimd.py:Aimd`` brings it; in a scenario ``cc = "mine"`` or
+    ``cc = { name = "mine", beta = 0.7 }``. Options are keyword arguments with defaults.
+
+    For one acknowledgment the methods are called in this order: ``on_spurious`` if it shows that
+    the losses were none, ``on_recovery_exit`` if recovery is over, ``on_loss`` for each packet
+    newly declared lost, ``on_recovery_enter`` if they open an episode, and ``on_ack``, once. Losses
+    that a timer declares come without an ACK.
+
+    Volumes are in bytes of payload, times in nanoseconds, rates in bits per second: names end in
+    their unit. The same events have to give the same decisions: take random numbers from
+    ``random.Random(config.seed)``, and time from the events.
+    """
+
+    #: Congestion window: the most that may be in flight. It begins as the initial window.
+    cwnd_bytes: float
+    #: Pacing rate of payload; `None` leaves sending to the ACK clock.
+    pacing_bps: float | None = None
+    #: The most that one burst may hold; `None` is Linux's: 1 ms at the pacing rate, at most 64 KiB,
+    #: and without a pacing rate whatever the window admits.
+    send_quantum_bytes: float | None = None
+    #: Slow-start threshold, where there is one.
+    ssthresh_bytes: float | None = None
+    #: Codepoint of data packets: `None`, ``"ect0"`` (classic) or ``"ect1"`` (L4S).
+    ecn: str | None = None
+    #: Whether the transport sets the window in fast recovery, by proportional rate reduction
+    #: (RFC 9937) towards `cwnd_bytes`; otherwise `cwnd_bytes` holds there too.
+    uses_prr: bool = True
+    #: The state of its state machine: one of `phases`.
+    phase: str = ""
+    #: The states that its state machine can be in. Events of a scenario may wait for them.
+    phases: ClassVar[tuple[str, ...]] = ("",)
+
+    def __new__(cls, config: Config, *_: Any, **__: Any) -> Controller:
+        """Make an instance, whose window is the initial one until it sets another."""
+        self = super().__new__(cls)
+        self.cwnd_bytes = config.initial_window_bytes
+        return self
+
+    def __init__(self, config: Config) -> None:
+        """Begin a connection; options of a scenario come by keyword."""
+
+    def on_ack(self, ack: Ack) -> None:
+        """Hear of an acknowledgment, after the transport has processed it."""
+
+    def on_loss(self, loss: Loss) -> None:
+        """Hear that a packet was declared lost: once for each."""
+
+    def on_recovery_enter(self, now_ns: int, in_flight_bytes: int) -> None:
+        """Hear that fast recovery begins, after the losses that caused it: once an episode."""
+
+    def on_recovery_exit(self, now_ns: int) -> None:
+        """Hear that recovery has ended: all that was sent before it is acknowledged."""
+
+    def on_timeout(self, now_ns: int, in_flight_bytes: int) -> None:
+        """Hear that the retransmission timer fired (RFC 6298)."""
+
+    def on_spurious(self, now_ns: int, delivered_bytes: int) -> None:
+        """Hear that the episode's losses were none: every packet was delivered."""
+
+    def on_send(self, sent: Sent) -> None:
+        """Hear that a packet is about to be sent: a call for each, so leave it out if you can."""
+
+    def on_idle_restart(self, now_ns: int) -> None:
+        """Hear that data goes again after nothing was sent for longer than the timeout."""
+
+    def on_mss(self, mss_bytes: int) -> None:
+        """Hear that the payload of a full packet has changed."""
+
+    def state(self) -> dict[str, float | None]:
+        """Return numbers for the record: columns of `samples` by these names, always the same.
+
+        A name ends in the unit of its number: ``_bytes``, ``_bps``, ``_ns``, ``_packets``.
+        """
+        return {}

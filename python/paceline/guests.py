@@ -1,0 +1,258 @@
+"""Controllers of one's own: where their code comes from, and which of them runs may name.
+
+A scenario, a claim or a record never says what code to load; only the command line and the API do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import linecache
+import re
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from paceline import _paceline
+from paceline.controller import Controller
+from paceline.errors import PacelineError
+
+#: A name that a scenario can use for a controller.
+_NAME = re.compile(r"[A-Za-z0-9_+.-]+")
+
+
+class GuestError(PacelineError):
+    """A controller of one's own that cannot be used; `hint` says what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A controller of one's own: its name in scenarios, and its code, which goes where runs go."""
+
+    name: str
+    #: Where its code was read.
+    path: str
+    #: Which class, or which controller of a library; `None` if there is but one.
+    which: str | None = None
+    #: The bytes of the file.
+    content: bytes = field(default=b"", repr=False)
+    #: The class itself, of who has it.
+    given: type[Controller] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Guest:
+        """Read ``NAME=FILE`` or ``NAME=FILE:CLASS``."""
+        name, equals, place = text.partition("=")
+        if not equals or not place or not _NAME.fullmatch(name):
+            raise GuestError(
+                f"--controller takes NAME=FILE, not {text!r}",
+                "for example --controller mine=aimd.py:Aimd, or mine=./libmine.so",
+            )
+        path, which = Path(place), None
+        head, colon, tail = place.rpartition(":")
+        if colon and not path.exists():
+            path, which = Path(head), tail
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            hint = "`paceline init --controller` writes one to begin with"
+            raise GuestError(f"cannot read the controller {path}: {why}", hint) from None
+        return cls(name, str(path.resolve()), which, content)
+
+    @classmethod
+    def of(cls, name: str, controller: type[Controller]) -> Guest:
+        """Take a class that is there."""
+        if not _NAME.fullmatch(name):
+            raise GuestError(f"no controller can be called {name!r}")
+        try:
+            path = inspect.getsourcefile(controller) or "?"
+            content = inspect.getsource(controller).encode()
+        except (OSError, TypeError):
+            path, content = "?", repr(controller).encode()
+        return cls(name, path, getattr(controller, "__qualname__", None), content, controller)
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its file, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is written in Python; otherwise it is a shared library."""
+        return self.given is not None or self.path.endswith(".py")
+
+    def load(self) -> _paceline.Guest:
+        """Load its code into this process."""
+        file = Path(self.path).name
+        if self.is_python:
+            controller = self.given or self._class()
+            options = _options(self.name, controller)
+            return _paceline.Guest.python(self.name, file, self.sha256, controller, options)
+        try:
+            with self._library() as path:
+                return _paceline.Guest.library(self.name, file, self.sha256, path, self.which)
+        except ValueError as error:
+            hint = "it takes a .py file, or a library as in include/paceline_controller.h"
+            raise GuestError(f"cannot use the controller {self.path}: {error}", hint) from None
+
+    @contextmanager
+    def _library(self) -> Iterator[Path]:
+        """Yield a file with its bytes: its own, or a copy where that is another or none."""
+        own = Path(self.path)
+        if own.is_file() and own.read_bytes() == self.content:
+            yield own
+            return
+        with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+            copy = Path(folder) / own.name
+            copy.write_bytes(self.content)
+            yield copy
+
+    def _class(self) -> type[Controller]:
+        module = self._module()
+        mine = {
+            name: value
+            for name, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__
+        }
+        known = [name for name, value in mine.items() if issubclass(value, Controller)]
+        if self.which is not None:
+            found = getattr(module, self.which, None)
+            if found is None:
+                there = f"; it has {', '.join(known)}" if known else ""
+                raise GuestError(f"{self.path} has no class {self.which}{there}")
+        elif len(known) == 1:
+            found = mine[known[0]]
+        elif known:
+            hint = f"name one: --controller {self.name}={self.path}:{known[0]}"
+            raise GuestError(f"{self.path} has the controllers {', '.join(known)}", hint)
+        else:
+            hint = "derive it from paceline.Controller; `paceline init --controller` writes one"
+            raise GuestError(f"{self.path} has no class that is a controller", hint)
+        return found
+
+    def _module(self) -> ModuleType:
+        """Execute the file, as a module that can be told from all others."""
+        name = f"paceline_guest_{self.sha256[:12]}"
+        if name in sys.modules:
+            return sys.modules[name]
+        module = ModuleType(name)
+        module.__file__ = self.path
+        folder = str(Path(self.path).parent)
+        if folder not in sys.path:
+            # It may import what is beside it.
+            sys.path.append(folder)
+        try:
+            text = self.content.decode()
+            # A traceback shows its lines where the file is not, too.
+            linecache.cache[self.path] = (len(text), None, text.splitlines(True), self.path)
+            sys.modules[name] = module
+            exec(compile(text, self.path, "exec"), vars(module))
+        except Exception as error:
+            sys.modules.pop(name, None)
+            # Without our own frame.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            told = "".join(traceback.format_exception(error)).rstrip()
+            raise GuestError(f"cannot load the controller {self.path}\n{told}") from None
+        return module
+
+
+#: What an option takes, by the type of its default.
+_KINDS = {bool: "flag", int: "number", float: "number", str: "text"}
+
+
+def _options(name: str, controller: Any) -> list[tuple[str, str]]:
+    """Return the options of a class, and what each takes; say why it is no controller."""
+    if not (isinstance(controller, type) and issubclass(controller, Controller)):
+        raise GuestError(
+            f"the controller `{name}` does not derive from paceline.Controller",
+            "class Mine(paceline.Controller): ...; `paceline init --controller` writes one",
+        )
+    if controller.on_ack is Controller.on_ack:
+        what = controller.__qualname__
+        hint = "define it: without it nothing changes the window"
+        raise GuestError(f"the controller `{name}` ({what}) has no on_ack(self, ack)", hint)
+    if controller.__init__ is Controller.__init__:
+        return []
+    parameters = list(inspect.signature(controller.__init__).parameters.values())[2:]
+    options = []
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        if parameter.default is parameter.empty:
+            raise GuestError(
+                f"option `{parameter.name}` of the controller `{name}` has no default",
+                f"def __init__(self, config, {parameter.name}=...)",
+            )
+        options.append((parameter.name, _KINDS.get(type(parameter.default), "any")))
+    return options
+
+
+_chosen: tuple[Guest, ...] = ()
+_loaded: dict[Guest, _paceline.Guest] = {}
+_using = threading.RLock()
+
+
+def choose(guests: Sequence[Guest]) -> None:
+    """Set which controllers of one's own scenarios may name in this process."""
+    global _chosen
+    _chosen = tuple(guests)
+
+
+def chosen() -> tuple[Guest, ...]:
+    """Return those that were set."""
+    return _chosen
+
+
+@contextmanager
+def using(controllers: Mapping[str, type[Controller]] | None) -> Iterator[None]:
+    """Set these classes for a while, in which nobody else sets others."""
+    if not controllers:
+        yield
+        return
+    with _using:
+        before = chosen()
+        choose([Guest.of(name, given) for name, given in controllers.items()])
+        try:
+            yield
+        finally:
+            choose(before)
+
+
+def key() -> list[list[str]]:
+    """Return what tells the code of those that are set from other code."""
+    return [[guest.name, guest.sha256, guest.which or ""] for guest in _chosen]
+
+
+def loaded() -> list[_paceline.Guest]:
+    """Load those that are set, once a process."""
+    for guest in _chosen:
+        if guest not in _loaded:
+            _loaded[guest] = guest.load()
+    return [_loaded[guest] for guest in _chosen]
+
+
+def check(
+    text: str,
+    file: str,
+    overrides: Sequence[tuple[str, str]] = (),
+    sweep: bool = True,
+    backend: _paceline.Backend = "sim",
+    files: bool = True,
+) -> _paceline.CheckedScenario:
+    """Check a scenario, which may name the controllers that are set."""
+    return _paceline.check(text, file, overrides, sweep, backend, files, loaded())

@@ -1,0 +1,296 @@
+"""Controllers of one's own: what they are told, what they decide, and how they fail."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import paceline
+from conftest import Command
+from paceline import guests
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "controller-python" / "aimd.py"
+
+SCENARIO = """\
+schema = 1
+run.duration = "6 s"
+
+[path]
+rate = "20 Mbit/s"
+rtt = "30 ms"
+loss = "0.05 %"
+queue.size = "1 bdp"
+
+[[flows]]
+cc = "mine"
+
+[[flows]]
+cc = "cubic"
+start = "1 s"
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "own.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def nobody() -> None:
+    """Let no test bring a controller to the next."""
+    guests.choose(())
+
+
+def written(folder: Path, body: str, name: str = "mine.py") -> Path:
+    """Write a controller whose methods are `body`."""
+    path = folder / name
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    path.write_text(f"import paceline\n\n\nclass Mine(paceline.Controller):\n{lines}\n")
+    return path
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    path = tmp_path_factory.mktemp("lib") / "libaimd.so"
+    source = ROOT / "examples" / "controller-c" / "aimd.c"
+    include = ["-I", str(ROOT / "include")]
+    subprocess.run(
+        [compiler, "-std=c11", "-O2", "-fPIC", "-shared", *include, source, "-o", path], check=True
+    )
+    return path
+
+
+def test_the_same_controller_in_python_and_in_c_leaves_the_same_bytes(
+    cli: Command, own: Path, library: Path, tmp_path: Path
+) -> None:
+    for name, code in (("python", EXAMPLE), ("c", library)):
+        out = str(tmp_path / name)
+        done = cli("run", str(own), "--controller", f"mine={code}", "--out", out)
+        assert done.returncode == 0, done.stderr
+    for table in ("samples", "flows", "events", "queue"):
+        name = f"{table}.parquet"
+        files = [next((tmp_path / folder).rglob(name)) for folder in ("python", "c")]
+        assert files[0].read_bytes() == files[1].read_bytes(), table
+    runs = [json.loads((tmp_path / folder / "run.json").read_text()) for folder in ("python", "c")]
+    told = [run["guests"] for run in runs]
+    assert [guest[0]["language"] for guest in told] == ["python", "c"]
+    assert told[0][0]["name"] == "mine"
+    assert told[0][0]["file"] == "aimd.py"
+    assert told[0][0]["sha256"] == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+def test_aimd_is_as_good_as_reno() -> None:
+    """RFC 5681 without its refinements: within 1 % of reno's goodput where both fill the path."""
+    text = SCENARIO.split("[[flows]]")[0].replace('loss = "0.05 %"\n', "")
+    text = text.replace('"6 s"', '"30 s"') + '[[flows]]\ncc = "mine"\n'
+    example = guests.Guest.parse(f"mine={EXAMPLE}")._class()
+    mine = paceline.run(text, controllers={"mine": example})
+    reno = paceline.run(text, overrides={"flows.0.cc": "reno"})
+    ratio = (mine.metrics["goodput_bps"] or 0) / (reno.metrics["goodput_bps"] or 1)
+    assert 0.99 < ratio < 1.01
+
+
+def test_a_class_hears_each_event_and_sets_each_output() -> None:
+    heard: dict[str, int] = {}
+
+    class Mine(paceline.Controller):
+        phases = ("Up", "Down")
+        ecn = "ect0"
+
+        def __init__(self, config: paceline.Config, gain: float = 1.0, name: str = "x") -> None:
+            assert config.mss_bytes == 1448
+            assert config.initial_window_bytes == 14_480
+            assert (gain, name) == (1.5, "y")
+            self.phase = "Up"
+            self.config = config
+            self.rounds = 0
+
+        def count(self, event: str) -> None:
+            heard[event] = heard.get(event, 0) + 1
+
+        def on_ack(self, ack: paceline.Ack) -> None:
+            self.count("ack")
+            self.rounds += ack.round_start
+            assert self.rounds == ack.round_count
+            assert ack.delivered_bytes >= ack.newly_acked_bytes
+            if ack.rtt_ns is not None:
+                assert ack.rtt_ns >= ack.min_rtt_ns >= 30_000_000
+            self.cwnd_bytes = min(self.cwnd_bytes + ack.newly_acked_bytes / 2, 400_000.5)
+            self.pacing_bps = 25e6
+
+        def on_loss(self, loss: paceline.Loss) -> None:
+            self.count("loss")
+            assert loss.sent_ns < loss.now_ns
+            assert loss.size_bytes <= 1448
+
+        def on_recovery_enter(self, now_ns: int, in_flight_bytes: int) -> None:
+            self.count("enter")
+            self.phase = "Down"
+
+        def on_recovery_exit(self, now_ns: int) -> None:
+            self.count("exit")
+            self.phase = "Up"
+
+        def on_send(self, sent: paceline.Sent) -> None:
+            self.count("send")
+
+        def state(self) -> dict[str, float | None]:
+            return {"rounds": self.rounds, "half_bytes": self.cwnd_bytes / 2, "last_ns": None}
+
+    text = SCENARIO.replace('cc = "mine"', 'cc = { name = "mine", gain = 1.5, name_ = "y" }')
+    with pytest.raises(paceline.ScenarioError, match="has no option `name_`"):
+        paceline.run(text, controllers={"mine": Mine})
+    text = SCENARIO.replace("run.duration", "# two flows\nrun.duration")
+    text = text.replace('cc = "mine"', 'cc = { name = "mine", gain = "fast" }')
+    with pytest.raises(paceline.ScenarioError, match="`gain` of `mine` takes a number"):
+        paceline.run(text, controllers={"mine": Mine})
+
+    class Named(Mine):
+        def __init__(self, config: paceline.Config, gain: float = 1.5) -> None:
+            super().__init__(config, gain, "y")
+
+    run = paceline.run(SCENARIO, controllers={"mine": Named})
+    first = run.samples.filter(pl.col("flow") == 0)
+    assert set(heard) == {"ack", "loss", "enter", "exit", "send"}
+    assert heard["enter"] == heard["exit"] or heard["enter"] == heard["exit"] + 1
+    assert first["cwnd_bytes"].max() == 400_000
+    assert first["half_bytes"].max() == 200_000
+    assert first["rounds"].is_sorted()
+    assert first["rounds"].dtype == pl.Float64
+    assert first["last_ns"].null_count() == first.height
+    assert first["pacing_bps"].max() == 25_000_000
+    assert set(first["phase"].unique()) == {"Up", "Down"}
+    # What is declared can be waited for.
+    text = SCENARIO + '[[events]]\nwhen = { flow = 0, enters = "Sideways" }\npath.rtt = "40 ms"\n'
+    with pytest.raises(paceline.ScenarioError, match="no state `Sideways`; it has `Up`, `Down`"):
+        paceline.run(text, controllers={"mine": Named})
+
+
+BROKEN = {
+    "def on_loss(self, loss):\n    pass": "has no on_ack",
+    "def on_ack(self, ack):\n    1 / 0": "ZeroDivisionError",
+    "def on_ack(self, ack):\n    self.cwnd_bytes = float('nan')": "set cwnd_bytes to nan in on_ack",
+    "def on_ack(self, ack):\n    self.cwnd_bytes = -1": "set cwnd_bytes to -1",
+    "def on_ack(self, ack):\n    self.cwnd_bytes = 1e30": "set cwnd_bytes to 1e+30",
+    "def on_ack(self, ack):\n    self.cwnd_bytes = 'big'": "set cwnd_bytes to 'big'",
+    "def on_ack(self, ack):\n    self.ecn = 'ect2'": "set ecn to ect2",
+    "def on_ack(self, ack):\n    self.phase = 'Up'": 'set phase to "Up"',
+    "def __init__(self, config, gain):\n    pass\ndef on_ack(self, ack):\n    pass": "no default",
+    "def __init__(self, config):\n    gone()\ndef on_ack(self, ack):\n    pass": "NameError",
+    "def on_ack(self, ack):\n    import os\n    os.kill(os.getpid(), 11)": "signal SIGSEGV",
+    "def on_ack(self, ack):\n    self.cwnd_bytes = 15000 + id(ack) % 65536": "decides differently",
+    "def on_ack(self, ack:\n    pass": "SyntaxError",
+}
+
+
+@pytest.mark.parametrize("body", BROKEN)
+def test_what_is_wrong_with_a_controller_is_said_before_any_run(
+    cli: Command, own: Path, tmp_path: Path, body: str
+) -> None:
+    path = written(tmp_path, body)
+    done = cli("run", str(own), "--controller", f"mine={path}")
+    assert done.returncode == 2, done.stderr
+    assert BROKEN[body] in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("mine", "takes NAME=FILE"),
+        ("mine=nothing.py", "no such file"),
+        ("a b=x.py", "takes NAME=FILE"),
+        ("mine=text.so", "cannot use the controller"),
+        ("mine=empty.py", "no class that is a controller"),
+        ("mine=two.py", "has the controllers A, B"),
+        ("mine=two.py:C", "has no class C; it has A, B"),
+        ("mine=plain.py:Plain", "does not derive from paceline.Controller"),
+    ],
+)
+def test_what_is_no_controller_is_said(
+    cli: Command, own: Path, tmp_path: Path, given: str, said: str
+) -> None:
+    (tmp_path / "text.so").write_text("no library")
+    (tmp_path / "empty.py").write_text("")
+    one = "class {}(paceline.Controller):\n    def on_ack(self, ack): pass\n"
+    (tmp_path / "two.py").write_text("import paceline\n" + one.format("A") + one.format("B"))
+    (tmp_path / "plain.py").write_text("class Plain:\n    def on_ack(self, ack): pass\n")
+    done = cli("run", str(own), "--controller", given)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+
+
+def test_what_fails_later_keeps_the_record_up_to_there(
+    cli: Command, own: Path, tmp_path: Path
+) -> None:
+    path = written(
+        tmp_path, "def on_ack(self, ack):\n    if ack.now_ns > 4_000_000_000:\n        [][7]"
+    )
+    done = cli("run", str(own), "--controller", f"mine={path}", "--out", str(tmp_path / "o"))
+    assert done.returncode == 1, done.stderr
+    assert "IndexError" in done.stderr
+    assert "mine.py" in done.stderr
+    run = paceline.read(tmp_path / "o-incomplete")
+    assert "IndexError" in (run.incomplete or "")
+    last = run.samples["t_ns"].max()
+    assert isinstance(last, int)
+    assert 4_000_000_000 < last < 4_200_000_000
+    assert not (tmp_path / "o").exists()
+    with pytest.raises(paceline.RunError, match="IndexError"):
+        paceline.run(SCENARIO, controllers={"mine": guests.Guest.parse(f"mine={path}")._class()})
+
+
+def test_a_sweep_names_what_failed_and_goes_on(cli: Command, own: Path, tmp_path: Path) -> None:
+    own.write_text(
+        SCENARIO.replace('"6 s"', '"5 s"')
+        + '[sweep.over]\n"path.rtt" = ["10 ms", "30 ms", "50 ms"]\n'
+    )
+    crash = "import os\nif 29e6 < ack.min_rtt_ns < 31e6 and ack.now_ns > 4e9:\n    os.abort()"
+    body = "def on_ack(self, ack):\n" + "\n".join(f"    {line}" for line in crash.splitlines())
+    path = written(tmp_path, body)
+    done = cli("sweep", str(own), "--controller", f"mine={path}", "--json")
+    assert done.returncode == 1, done.stderr
+    assert "1 of 3 runs failed" in done.stderr
+    assert "SIGABRT" in done.stderr
+
+
+def test_an_endless_loop_hears_ctrl_c(own: Path, tmp_path: Path) -> None:
+    body = "def on_ack(self, ack):\n    while ack.now_ns > 4_000_000_000:\n        pass"
+    path = written(tmp_path, body)
+    command = [sys.executable, "-m", "paceline", "run", str(own), "--controller", f"mine={path}"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in said
+
+
+def test_other_code_is_another_run(cli: Command, own: Path, tmp_path: Path) -> None:
+    grow = "def on_ack(self, ack):\n    self.cwnd_bytes = {}"
+    folders = []
+    for window in (40_000, 50_000):
+        path = written(tmp_path, grow.format(window))
+        done = cli("run", str(own), "--controller", f"mine={path}", "--json")
+        assert done.returncode == 0, done.stderr
+        folders.append(json.loads(done.stdout)["out"])
+    assert folders[0] != folders[1]
+    # Without it the name says nothing.
+    done = cli("run", str(own))
+    assert done.returncode == 2
+    assert "--controller mine=FILE brings one of your own" in done.stderr
