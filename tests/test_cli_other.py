@@ -57,10 +57,12 @@ def test_options_have_defaults_ranges_and_a_word(cli: Command, what: str, name: 
 
 
 def test_scenarios_are_those_below(cli: Command, scenario: Path, tmp_path: Path) -> None:
-    assert "no scenarios here" in cli("list", "scenarios").stderr
+    assert "bbr3/cellular" in cli("list", "scenarios").stdout
     (tmp_path / "scenarios").mkdir()
     scenario.rename(tmp_path / "scenarios" / "small.toml")
-    assert "Two flows share" in cli("list", "scenarios").stdout
+    said = cli("list", "scenarios").stdout
+    assert "Two flows share" in said
+    assert "bbr3/cellular" not in said
 
 
 def test_every_command_has_help_with_examples(cli: Command) -> None:

@@ -131,3 +131,21 @@ def test_the_page_is_served_from_the_wheel(clean: Path) -> None:
                     assert len(answer.read()) > 100, part
         finally:
             process.kill()
+
+
+def test_what_comes_with_it_runs_where_there_is_nothing_else(clean: Path) -> None:
+    for arguments, said in (
+        (("list", "scenarios"), "bbr3/four-flows-50M-40ms-1bdp"),
+        (("run", "four-flows", "--set", 'run.duration="2 s"'), "utilisation"),
+        (("claims", "A1"), "1 of 1 claims reproduced"),
+        (("conformance", "--quick", "14"), "1 cases: 1 pass"),
+        (("init", "--controller"), "wrote controller.py"),
+        (
+            ("run", "reno-100M", "--set", "flows.0.cc=mine", "--controller", "mine=controller.py"),
+            "mine",
+        ),
+        (("completion", "bash"), "complete"),
+    ):
+        done = call(clean, "paceline", *arguments)
+        assert done.returncode in (0, 3), done.stderr
+        assert said in done.stdout

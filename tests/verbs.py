@@ -65,9 +65,10 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("--against", "reno", "--seeds", "1", "--out", "r"),
     ),
     "startup": ("startup", "2.77", "--plot", "r/startup.svg"),
+    "init": ("init", "r/a.toml"),
 }
 #: Verbs that write no file. `serve` writes on request, and is killed in a test of its own.
-READERS = {"check", "compare", "conformance", "doctor", "list", "serve"}
+READERS = {"check", "compare", "completion", "conformance", "doctor", "list", "serve"}
 
 
 def prepare(place: Path, run: paceline.Run) -> dict[str, bytes]:

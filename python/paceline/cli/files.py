@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline, guests, memory
+from paceline import _paceline, guests, memory, shipped
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
@@ -25,6 +25,13 @@ from paceline.store import GROUP
 _TOLD = 8
 #: What the metrics of a run take in memory, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
+
+
+def scenario(name: str) -> tuple[str, str]:
+    """Return the text of a scenario and its path: a file, or the name of one that is ours."""
+    if not Path(name).exists() and (ours := shipped.scenario(name)) is not None:
+        return read_scenario(str(ours)), str(ours)
+    return read_scenario(name), name
 
 
 def read_scenario(path: str) -> str:
@@ -63,16 +70,17 @@ def _why(error: OSError) -> str | None:
 
 def _nearest(file: Path) -> str:
     """Return a hint: the scenario whose name is nearest."""
-    known = {p.stem: p for p in scenario_files()}
+    known = {Path(name).stem: name for name, _ in scenario_files()}
     near = nearest(file.stem, known)
     if near:
         return f"did you mean {known[near]}?"
-    return "`paceline list scenarios` shows the scenarios under ./scenarios"
+    return "`paceline list scenarios` shows scenarios, `paceline init` writes one"
 
 
-def scenario_files() -> list[Path]:
-    """Return the scenarios below ``./scenarios``, sorted."""
-    return sorted(Path("scenarios").rglob("*.toml"))
+def scenario_files() -> list[tuple[str, Path]]:
+    """Return the scenarios that can be run by their names: those below ``./scenarios``, or ours."""
+    here = sorted(Path("scenarios").rglob("*.toml"))
+    return [(str(path), path) for path in here] or list(shipped.scenarios().items())
 
 
 def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:

@@ -32,7 +32,8 @@ def check(
     its links are full all the time.
     """
     limit_memory(memory)
-    plan = files.plan(files.read_scenario(file), file, files.parse_overrides(set_))
+    text, file = files.scenario(file)
+    plan = files.plan(text, file, files.parse_overrides(set_))
     if json:
         value = {"name": plan.name, "file": file, "resolved": toml(plan.toml)}
         takes = files.memory_of(plan, file)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, store
+from paceline import _paceline, shipped, store
 from paceline.cli import console
 from paceline.cli.app import (
     Backend,
@@ -42,7 +42,9 @@ class Options:
     out: Annotated[
         Path | None, Parameter(help="Folder for a report: a page, its pictures and the figures.")
     ] = None
-    claims: Annotated[Path, Parameter(help="Folder of claims.")] = Path("claims")
+    claims: Annotated[
+        Path | None, Parameter(help="Folder of claims. Default: ./claims, or ours.")
+    ] = None
     backend: Annotated[
         Backend,
         Parameter(help="Those that are simulated, or those that need kernel TCP in real time."),
@@ -83,7 +85,8 @@ def claims(
     """
     limit_memory(options.memory)
     bring(options.controllers)
-    found = chosen(names or [], options.claims, None if options.list else options.backend)
+    folder = options.claims or shipped.nearest_folder("claims")
+    found = chosen(names or [], folder, None if options.list else options.backend)
     if options.list:
         return list_claims(found, as_json=options.json)
     return run_claims(found, options)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline
+from paceline import _paceline, shipped
 from paceline.cli import console
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -54,6 +54,10 @@ class Options:
             "Default: bbr3."
         ),
     ] = None
+    quick: Annotated[
+        bool,
+        Parameter(negative="", help="A short form: no golden traces, and each case on one path."),
+    ] = False
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
@@ -61,9 +65,11 @@ class Options:
 
     def folders(self) -> tuple[list[Path], Path | None, Path | None]:
         """Return where golden traces, recovery scripts and the draft's cases are, if asked for."""
-        folder, draft = Path("conformance"), self.cases or self.controller
+        folder, draft = shipped.nearest_folder("conformance"), self.cases or self.controller
         everything = not (self.traces or self.recovery or self.live or draft)
-        golden = [folder / name for name in GOLDEN] if everything else []
+        golden = [folder / name for name in GOLDEN if everything and not self.quick]
+        # They do not come with the program.
+        golden = [place for place in golden if place.is_dir()]
         scripts = folder / RECOVERY if everything or self.live else None
         cases = folder / DRAFT if everything or self.controller else None
         return (
@@ -76,6 +82,7 @@ class Options:
 @app.command(
     help_epilogue=examples(
         "conformance",
+        "conformance --quick",
         "conformance 07b 16",
         "conformance --controller bbr3-linux",
         "conformance --traces DIR --json",
@@ -115,6 +122,8 @@ def conformance(
     if scripts is not None:
         rows += _recovery(scripts)
     cases = _cases(draft) if draft is not None else []
+    if options.quick:
+        cases = [replace(case, variants=case.variants[:1], on_all_paths=False) for case in cases]
     ids = [row["id"] for row in rows] + [case.id for case in cases]
     for name in names:
         if not any(_named(id_, name) for id_ in ids):

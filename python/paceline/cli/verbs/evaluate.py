@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from jinja2 import Environment, StrictUndefined
 
-from paceline import _paceline, guests, store
+from paceline import _paceline, guests, shipped, store
 from paceline.cli import console
 from paceline.cli.app import (
     Controllers,
@@ -56,10 +56,13 @@ class Options:
     out: Annotated[
         Path | None, Parameter(help="Folder for a report: a page, the matrix and the figures.")
     ] = None
-    suite: Annotated[Path, Parameter(help="Folder of the criteria.")] = Path("evaluation")
-    scenarios: Annotated[Path, Parameter(help="Folder of the pairs' scenarios.")] = Path(
-        "scenarios/evaluate"
-    )
+    suite: Annotated[
+        Path | None, Parameter(help="Folder of the criteria. Default: ./evaluation, or ours.")
+    ] = None
+    scenarios: Annotated[
+        Path | None,
+        Parameter(help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or ours."),
+    ] = None
     controllers: Controllers = None
     jobs: Jobs = None
     memory: Memory = None
@@ -97,7 +100,8 @@ def evaluate(
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     pool = Pool("evaluate")
     try:
-        found = criteria(options.suite, controller)
+        suite = options.suite or shipped.nearest_folder("evaluation")
+        found = criteria(suite, controller)
         campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
     except ClaimError as error:
         hint = "--suite names the folder of the criteria"
@@ -107,7 +111,8 @@ def evaluate(
     others = against or (_KNOWN if options.quick else known)
     names = list(dict.fromkeys((controller, *others)))
     duration = _QUICK if options.quick else None
-    pairs = Pairs(pool, options.scenarios, names, seeds=options.seeds or 2, duration=duration)
+    scenarios = options.scenarios or shipped.nearest_folder("scenarios") / "evaluate"
+    pairs = Pairs(pool, scenarios, names, seeds=options.seeds or 2, duration=duration)
     with console.progress(controller, len(pool), quiet=options.quiet) as watch:
         resumed = console.resumed(controller, len(pool), quiet=options.quiet)
         verdicts = campaign.verify(threads=options.jobs, watch=watch, resumed=resumed)

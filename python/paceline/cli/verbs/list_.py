@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import _paceline
+from paceline import _paceline, shipped
 from paceline.cli import console, files
 from paceline.cli.app import Json, app, examples
 from paceline.cli.failure import Exit, Failure
@@ -77,15 +77,15 @@ def _columns() -> list[dict[str, Any]]:
 
 def _scenarios() -> list[dict[str, Any]]:
     rows = []
-    for path in files.scenario_files():
+    for name, path in files.scenario_files():
         head = _head(path)
-        rows.append({"name": str(path), **{k: head.get(k) for k in ("about", "source")}})
+        rows.append({"name": name, **{k: head.get(k) for k in ("about", "source")}})
     return rows
 
 
 def _claims() -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for path in sorted(Path("claims").rglob("*.toml")):
+    for path in sorted(shipped.nearest_folder("claims").rglob("*.toml")):
         entries = _head(path).get("claims", [])
         rows += [
             {"name": entry.get("id"), **{k: entry.get(k) for k in ("topic", "published")}}
@@ -128,8 +128,8 @@ _TOPICS = {
     "queues": "queues of a path",
     "metrics": "what is measured, and how it is defined",
     "columns": "tables of a record, and the columns of each",
-    "scenarios": "scenarios below ./scenarios",
-    "claims": "published claims below ./claims",
+    "scenarios": "scenarios below ./scenarios, or those that come with the program",
+    "claims": "published claims below ./claims, or those that come with the program",
     "exports": "what a run can be turned into",
     "imports": "what a scenario can be made from",
 }

@@ -142,9 +142,9 @@ class Batch:
     """A scenario with its cases and repeats."""
 
     def __init__(self, path: str, options: Options, *, below: bool) -> None:
-        self.path = path
         self.options = options
-        self.text = files.read_scenario(path)
+        self.text, self.path = files.scenario(path)
+        path = self.path
         self.overrides = files.parse_overrides(options.overrides)
         self.plan = self._plan(self.overrides)
         files.memory_of(self.plan, path)

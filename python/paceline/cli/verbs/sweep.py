@@ -160,7 +160,7 @@ def sweep(
     limit_memory(options.memory)
     bring(options.controllers)
     files.known_metrics(options.metrics or ())
-    text = files.read_scenario(file)
+    text, file = files.scenario(file)
     try:
         plan = Plan.read(
             text,

@@ -54,6 +54,8 @@ class Case:
     variants: tuple[Variant, ...]
     #: By controller: steps that do not hold for it, and why.
     expected: dict[str, dict[int, str]]
+    #: Whether it is tried on all of its paths.
+    on_all_paths: bool = True
 
 
 def load(folder: Path) -> list[Case]:

@@ -126,7 +126,7 @@ class Cases:
         notable: list[str] = []
         failed = excused = judged = kept = 0
         #: Steps that are expected to fail on one path or another, and have not.
-        unseen = dict(case.expected.get(self._controller, {}))
+        unseen = dict(case.expected.get(self._controller, {})) if case.on_all_paths else {}
         for variant, outcome in zip(case.variants, outcomes, strict=True):
             expected = case.expected.get(self._controller, {}) | variant.expected
             for held, number, found, absent in outcome.kept:

@@ -1,0 +1,27 @@
+"""``paceline completion``: what a shell needs to complete commands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from paceline.cli import console, verbs
+from paceline.cli.app import app, examples
+from paceline.cli.failure import Exit
+
+
+@app.command(
+    help_epilogue=examples(
+        "completion bash > ~/.local/share/bash-completion/completions/paceline",
+        "completion zsh > ~/.zfunc/_paceline",
+        "completion fish > ~/.config/fish/completions/paceline.fish",
+    )
+)
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")], /
+) -> Exit:
+    """Print a script that completes verbs, options and their values in a shell."""
+    verbs.load()
+    console.say_file(app.generate_completion(prog_name="paceline", shell=shell))
+    return Exit.OK

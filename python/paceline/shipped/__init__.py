@@ -1,0 +1,49 @@
+"""What comes with the package: scenarios, claims, criteria, conformance cases and templates.
+
+In the sources these are links to the folders of the same names. The golden traces of Linux are not
+among them: they are larger than all the rest.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["scenarios", "claims", "evaluation", "conformance", "templates"]
+
+
+def folder(kind: Kind) -> Path:
+    """Return a folder of what comes with the package."""
+    return Path(str(files("paceline") / "shipped" / kind))
+
+
+def nearest_folder(kind: Kind) -> Path:
+    """Return the folder of that name that is here, as in the sources, or else ours."""
+    here = Path(kind)
+    return here if here.is_dir() else folder(kind)
+
+
+def scenarios() -> dict[str, Path]:
+    """Return the scenarios that come with the package, by names such as ``bbr3/cellular``."""
+    root = folder("scenarios")
+    found = sorted(root.rglob("*.toml"))
+    return {path.relative_to(root).with_suffix("").as_posix(): path for path in found}
+
+
+def scenario(name: str) -> Path | None:
+    """Return the scenario of this name, or the one whose name is this without its end.
+
+    ``four-flows`` is ``bbr3/four-flows-50M-40ms-1bdp``: of several the shortest, and of these the
+    first.
+    """
+    known = scenarios()
+    name = name.removesuffix(".toml").removeprefix("scenarios/")
+    exact = [full for full in known if name in (full, full.rpartition("/")[2])]
+    begun = [full for full in known for one in (full, full.rpartition("/")[2]) if _of(one, name)]
+    chosen = exact or sorted(begun, key=lambda full: (len(full.rpartition("/")[2]), full))
+    return known[chosen[0]] if chosen else None
+
+
+def _of(full: str, name: str) -> bool:
+    return bool(name) and full.startswith(f"{name}-")

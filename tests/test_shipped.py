@@ -1,0 +1,84 @@
+"""What comes with the package, and files to begin with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from paceline import shipped
+
+
+def test_a_scenario_is_found_by_its_name() -> None:
+    found = {
+        "bbr3/cellular": "bbr3/cellular.toml",
+        "cellular": "bbr3/cellular.toml",
+        "scenarios/bbr3/cellular.toml": "bbr3/cellular.toml",
+        "four-flows": "bbr3/four-flows-50M-40ms-1bdp.toml",
+        "four-flows-50M-40ms-100bdp": "bbr3/four-flows-50M-40ms-100bdp.toml",
+        "transperf/four-flows": "transperf/four-flows-50M-40ms-1bdp.toml",
+    }
+    root = shipped.folder("scenarios")
+    for name, path in found.items():
+        assert shipped.scenario(name) == root / path, name
+    for name in ("four-fl", "", "cellular/", "kernel", "../bbr3/cellular"):
+        assert shipped.scenario(name) is None, name
+
+
+def test_what_comes_with_the_package_can_be_run_from_anywhere(cli: Command) -> None:
+    names = [
+        row["name"] for row in json.loads(cli("list", "scenarios", "--json").stdout)["scenarios"]
+    ]
+    assert "bbr3/four-flows-50M-40ms-1bdp" in names
+    done = cli("run", "startup-50M", "--set", 'run.duration="1 s"', "--json")
+    assert done.returncode in (0, 3), done.stderr
+    assert json.loads(done.stdout)["scenario"] == "startup-50M-40ms"
+    assert cli("check", "cellular").returncode == 0
+    claims = [row["name"] for row in json.loads(cli("list", "claims", "--json").stdout)["claims"]]
+    assert "A1" in claims
+    assert cli("claims", "A1", "--quick").returncode == 0
+    done = cli("conformance", "--quick", "01", "--json")
+    assert [case["verdict"] for case in json.loads(done.stdout)["cases"]] == ["pass"]
+    # What is here goes before what comes with the package.
+    Path("scenarios").mkdir()
+    Path("scenarios/own.toml").write_text('schema = 1\nabout = "mine"\n')
+    names = [
+        row["name"] for row in json.loads(cli("list", "scenarios", "--json").stdout)["scenarios"]
+    ]
+    assert names == ["scenarios/own.toml"]
+
+
+def test_what_init_writes_can_be_run_as_it_is(cli: Command) -> None:
+    told = json.loads(cli("init", "--json").stdout)
+    assert told == {"schema": told["schema"], "file": "scenario.toml", "then": told["then"]}
+    done = cli(*told["then"].split()[1:], "--set", 'run.duration="4 s"')
+    assert done.returncode == 0, done.stderr
+    told = json.loads(cli("init", "--controller", "own.py", "--json").stdout)
+    assert "own.py" in Path("own.py").read_text()
+    done = cli(*told["then"].split()[1:], "--set", 'run.duration="10 s"')
+    assert done.returncode == 0, done.stderr + done.stdout
+    written = Path("scenario.toml").read_bytes()
+    done = cli("init")
+    assert done.returncode == 2
+    assert "exists" in done.stderr
+    assert Path("scenario.toml").read_bytes() == written
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_takes_its_completion(cli: Command, tmp_path: Path, shell: str) -> None:
+    script = cli("completion", shell).stdout
+    for word in ("sweep", "conformance", "--controller"):
+        assert word in script
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell}")
+    path = tmp_path / "script"
+    path.write_text(script)
+    # It is read without being executed.
+    done = subprocess.run([found, "-n", path], capture_output=True, text=True, env=dict(os.environ))
+    assert (done.returncode, done.stderr) == (0, "")
