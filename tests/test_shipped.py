@@ -62,6 +62,13 @@ def test_what_init_writes_can_be_run_as_it_is(cli: Command) -> None:
     assert "own.py" in Path("own.py").read_text()
     done = cli(*told["then"].split()[1:], "--set", 'run.duration="10 s"')
     assert done.returncode == 0, done.stderr + done.stdout
+    told = json.loads(cli("init", "--controller", "own.c", "--json").stdout)
+    assert Path("paceline_controller.h").is_file()
+    compiler, run = told["then"].split(" && ")
+    if shutil.which("cc") is not None:
+        subprocess.run(compiler.split(), check=True)
+        done = cli(*run.split()[1:], "--set", 'run.duration="10 s"')
+        assert done.returncode == 0, done.stderr + done.stdout
     written = Path("scenario.toml").read_bytes()
     done = cli("init")
     assert done.returncode == 2
@@ -82,3 +89,20 @@ def test_a_shell_takes_its_completion(cli: Command, tmp_path: Path, shell: str) 
     # It is read without being executed.
     done = subprocess.run([found, "-n", path], capture_output=True, text=True, env=dict(os.environ))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_controller_of_ones_own_is_judged_by_behaviour(cli: Command) -> None:
+    cli("init", "--controller", "own.py")
+    names = ("07a", "07b", "12", "01")
+    done = cli("conformance", "--quick", *names, "--controller", "mine=own.py", "--json")
+    cases = json.loads(done.stdout)["cases"]
+    assert {case["id"][:3]: case["verdict"] for case in cases} == {
+        "01-": "not applicable",
+        "07a": "pass",
+        "07b": "not applicable",
+        "12-": "pass",
+    }
+    said = {case["id"][:3]: case["evidence"] for case in cases}
+    assert "waits for a state of BBR" in said["07b"]
+    assert "steps 2, 3, 4 ask for BBR's state" in said["12-"]
+    assert all(case["controller"] == "mine" for case in cases)

@@ -96,6 +96,12 @@ class Query:
                 raise
             raise QueryError("is more than one statement") from error
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The tables and columns that it names."""
+        named = (exp.Table, exp.Column)
+        return frozenset(node.name for tree in self._trees for node in tree.find_all(*named))
+
     def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         """Return the answer; raises polars' errors, and `QueryError` for too much work."""
         left = max(_ROWS, _TIMES * sum(frame.height for frame in tables.values()))

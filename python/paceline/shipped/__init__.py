@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["scenarios", "claims", "evaluation", "conformance", "templates"]
+Kind = Literal["scenarios", "claims", "evaluation", "conformance", "include", "templates"]
 
 
 def folder(kind: Kind) -> Path:

@@ -12,8 +12,15 @@ from paceline.cli import console
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit
 
+#: What a controller in C is compiled against.
+_HEADER = "paceline_controller.h"
 
-@app.command(help_epilogue=examples("init", "init mine.toml", "init --controller mine.py"))
+
+@app.command(
+    help_epilogue=examples(
+        "init", "init mine.toml", "init --controller mine.py", "init --controller mine.c"
+    )
+)
 def init(
     file: Annotated[
         Path | None, Parameter(help="What to write. Default: scenario.toml, or controller.py.")
@@ -21,19 +28,32 @@ def init(
     /,
     *,
     controller: Annotated[
-        bool, Parameter(negative="", help="A controller of your own, in Python.")
+        bool,
+        Parameter(
+            negative="", help="A controller of your own: in Python, or a FILE.c with its header."
+        ),
     ] = False,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
     """Write a commented scenario, or a commented controller, that can be run as it is."""
-    template = "controller.py" if controller else "scenario.toml"
+    in_c = controller and file is not None and file.suffix == ".c"
+    template = "controller.c" if in_c else "controller.py" if controller else "scenario.toml"
     path = file or Path(template)
-    text = (shipped.folder("templates") / template).read_text(encoding="utf-8")
-    with store.writing(path, force=force) as fresh:
-        fresh.write_text(text.replace("THIS_FILE", str(path)), encoding="utf-8")
-    run = "reno-100M --controller mine={} --set flows.0.cc=mine" if controller else "{}"
-    then = f"paceline run {run.format(path)}"
+    wanted = {path: shipped.folder("templates") / template}
+    if in_c:
+        wanted[path.with_name(_HEADER)] = shipped.folder("include") / _HEADER
+    for place, source in wanted.items():
+        text = source.read_text(encoding="utf-8").replace("THIS_FILE", str(path))
+        if place == path or not place.exists():
+            with store.writing(place, force=force) as fresh:
+                fresh.write_text(text, encoding="utf-8")
+    code, then = path, ""
+    if in_c:
+        code = path.with_suffix(".so")
+        then = f"cc -O2 -fPIC -shared -o {code} {path} && "
+    run = f"reno-100M --controller mine={code} --set flows.0.cc=mine" if controller else str(path)
+    then += f"paceline run {run}"
     if json:
         console.say_json({"file": str(path), "then": then})
     else:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
-from paceline import batch, guests, quantities, store
+from paceline import _paceline, batch, guests, quantities, store
 from paceline.batch import Job, Outcome, Watch, locally
 from paceline.batch.ledger import Remembered
 from paceline.errors import ScenarioError
@@ -48,6 +48,9 @@ class Result:
         }
 
 
+#: The draft's names of what only a controller with BBR's states has, beside the columns of `bbr3`.
+_STATES = frozenset({"phase", "visit", "visits", "nth"})
+
 #: Of a step: whether it holds, its number, what was found, and why it cannot be asked.
 Judged = tuple[bool, int, str, str | None]
 
@@ -61,11 +64,35 @@ class Cases:
         self._cases = cases
         #: What is wrong with cases that cannot be run.
         self._errors: dict[str, str] = {}
+        #: Why cases are not applicable to the controller, or some of their steps.
+        self._beyond: dict[str, str] = {}
         self._jobs: list[Job] = []
         #: The case of each job.
         self._of: list[Case] = []
-        for case in cases:
-            self._plan(case)
+        if any(guest.name == controller for guest in guests.chosen()):
+            self._cases = [self._by_behaviour(case) for case in cases]
+        for case in self._cases:
+            if case.steps:
+                self._plan(case)
+
+    def _by_behaviour(self, case: Case) -> Case:
+        """Leave of a case what can be seen of a controller without BBR's states."""
+        events = read_toml(case.scenario).get("events", [])
+        if any(isinstance(event["when"], dict) and "enters" in event["when"] for event in events):
+            self._beyond[case.id] = "its scenario waits for a state of BBR"
+            return replace(case, steps=())
+        (bbr3,) = (c for c in _paceline.controllers() if c["name"] == "bbr3")
+        states = _STATES.union(bbr3["state"])
+        steps = tuple(step for step in case.steps if not states & step.query.names)
+        left = {step.number for step in case.steps} - {step.number for step in steps}
+        if left:
+            which = "each step asks" if not steps else f"steps {_listed(left)} ask"
+            self._beyond[case.id] = f"{which} for BBR's state"
+        variants = tuple(
+            replace(v, expected={n: why for n, why in v.expected.items() if n not in left})
+            for v in case.variants
+        )
+        return replace(case, steps=steps, variants=variants)
 
     def __len__(self) -> int:
         """Return how many runs there are."""
@@ -121,8 +148,12 @@ class Cases:
         if error is not None:
             lines = (f"{case.scenario}: {error}",)
             return Result(case, self._controller, "fail", 0, 0, lines, lines)
+        beyond = self._beyond.get(case.id)
+        evidence = [f"not applicable: {beyond}"] if beyond else []
+        if not case.steps:
+            verdict, none = "not applicable", (0, 0)
+            return Result(case, self._controller, verdict, *none, tuple(evidence), ())
         steps = {step.number: step for step in case.steps}
-        evidence: list[str] = []
         notable: list[str] = []
         failed = excused = judged = kept = 0
         #: Steps that are expected to fail on one path or another, and have not.
@@ -154,6 +185,10 @@ class Cases:
         verdict = "fail" if failed or unseen else "expected fail" if excused else "pass"
         said = tuple(evidence), tuple(notable)
         return Result(case, self._controller, verdict, judged, kept, *said)
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
 def _packed(judged: list[Judged]) -> dict[str, Any]:

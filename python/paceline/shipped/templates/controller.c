@@ -1,0 +1,1 @@
+../../../../examples/controller-c/aimd.c
