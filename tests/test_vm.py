@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,27 @@ def test_what_a_kernel_measures_is_in_the_record(snapshot: str) -> None:
     assert run.summary["metrics"]["utilisation_ratio"] <= 1
     assert run.summary["metrics"]["queue_max_bytes"] <= 25_000
     assert len(run.queue) == 201
+
+
+def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(TWO_FLOWS.replace('"2 s"', '"100 s"', 1))
+    command = [sys.executable, "-m", "paceline", "run", str(path), "--backend", "vm"]
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{running.pid}/task")
+
+    def machines() -> list[str]:
+        listed = (each.read_text().split() for each in children.glob("*/children"))
+        return [pid for pids in listed for pid in pids]
+
+    while not (found := machines()):
+        assert running.poll() is None
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    for pid in found:
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.05)
 
 
 def test_what_queues_of_a_kernel_cannot_do_is_refused(cli: Command, tmp_path: Path) -> None:

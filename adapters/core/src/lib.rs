@@ -1,10 +1,14 @@
 #![doc = include_str!("../README.md")]
 
+mod pace;
+mod plan;
 mod ring;
 
 use paceline_congestion::{Ack, CaState, Controller, Delivery, Ecn, Lost, PacketState, Sent};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
+pub use pace::Pace;
+pub use plan::{Begun, Clock, Plan, Refused, table};
 use ring::Ring;
 
 /// RFC 9002 section 6.1.2: the least that timers resolve.
@@ -40,6 +44,8 @@ pub struct Path<C> {
     late_losses: Bytes,
     late_mark: bool,
     delivery_rate: Rate,
+    sent_packets: u64,
+    lost_packets: u64,
 }
 
 /// Round trips as RFC 9002 section 5 estimates them, from times alone: what the receiver says of its delay is not told.
@@ -100,6 +106,8 @@ impl<C: Controller> Path<C> {
             late_losses: Bytes::ZERO,
             late_mark: false,
             delivery_rate: Rate::ZERO,
+            sent_packets: 0,
+            lost_packets: 0,
         }
     }
 
@@ -107,6 +115,7 @@ impl<C: Controller> Path<C> {
     pub fn sent(&mut self, now: Instant, number: u64, bytes: u32) {
         let token = self.send(now, bytes);
         self.ring.push(token, number);
+        self.sent_packets += 1;
     }
 
     /// One or several packets of `bytes` in all are sent. What leaves at one instant shares a token, as the segments of
@@ -224,6 +233,7 @@ impl<C: Controller> Path<C> {
     /// Packet `number` of `bytes` is declared lost.
     pub fn lost(&mut self, now: Instant, number: u64, bytes: u32) {
         let (token, starts_range) = self.ring.lose(number, bytes);
+        self.lost_packets += 1;
         self.lose(now, token, bytes.into(), starts_range);
     }
 
@@ -331,6 +341,11 @@ impl<C: Controller> Path<C> {
     /// The shortest round trip.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.rtt.latest.map(|_| self.rtt.min)
+    }
+
+    /// Packets sent and lost, where they are told one by one.
+    pub fn packets(&self) -> (u64, u64) {
+        (self.sent_packets, self.lost_packets)
     }
 
     /// The delivery rate of the last sample.

@@ -1,17 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 use std::any::Any;
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time;
 
-use paceline_adapter::Path;
-use paceline_congestion::{AnyController, Config, Controller as _, Recipe, Signals, Unmet, recipe};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_adapter::{Clock, Path, Plan};
+use paceline_congestion::{AnyController, Controller as _, Recipe, Signals};
+use paceline_units::{Bytes, Instant, Rate};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
+pub use paceline_adapter::{Pace, Refused};
 pub use quinn_proto::TransportConfig;
 
 /// What quinn 0.11 tells a controller and does for it.
@@ -20,67 +19,11 @@ pub const SIGNALS: Signals = Signals {
     ..Signals::NONE
 };
 
-/// Why a controller cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// No controller has this name.
-    Unknown,
-    /// It needs what quinn does not tell or do.
-    Unmet(Unmet),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("there is no controller of that name"),
-            Self::Unmet(unmet) => unmet.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// At what rate and in what bursts a controller wants its packets to leave, for whoever sends them.
-#[derive(Clone, Debug, Default)]
-pub struct Pace(Arc<Outputs>);
-
-/// Zero before the first.
-#[derive(Debug, Default)]
-struct Outputs {
-    bits_per_second: AtomicU64,
-    quantum: AtomicU64,
-}
-
-impl Pace {
-    /// The rate, in bits of UDP payload; none if the controller leaves sending to the ACK clock.
-    pub fn rate(&self) -> Option<Rate> {
-        match self.0.bits_per_second.load(Relaxed) {
-            0 => None,
-            rate => Some(Rate::from_bps(rate)),
-        }
-    }
-
-    /// The most bytes that one burst may hold.
-    pub fn quantum(&self) -> u64 {
-        self.0.quantum.load(Relaxed)
-    }
-
-    fn set(&self, controller: &AnyController) {
-        // A rate of zero would never end; the slowest is a bit a second.
-        let rate = controller.pacing_rate().map_or(0, |rate| rate.bps().max(1));
-        self.0.bits_per_second.store(rate, Relaxed);
-        let quantum = controller.send_quantum().get();
-        self.0.quantum.store(quantum, Relaxed);
-    }
-}
-
 /// Makes controllers for quinn's connections.
 #[derive(Clone, Debug)]
 pub struct Factory {
-    recipe: Recipe,
+    plan: Plan,
     pace: Option<Pace>,
-    seed: u64,
-    initial_packets: u64,
 }
 
 impl Factory {
@@ -89,8 +32,8 @@ impl Factory {
     /// # Errors
     /// If there is none, or it needs what quinn does not tell.
     pub fn named(name: &str) -> Result<Self, Refused> {
-        let recipe = recipe(name, &[]).map_err(|_| Refused::Unknown)?;
-        Self::new(recipe, None, SIGNALS)
+        let plan = Plan::named(name, SIGNALS)?;
+        Ok(Self { plan, pace: None })
     }
 
     /// A controller whose packets whoever sends them paces as `pace` says.
@@ -102,65 +45,45 @@ impl Factory {
             pacing: true,
             ..SIGNALS
         };
-        Self::new(recipe, Some(pace), signals)
-    }
-
-    fn new(recipe: Recipe, pace: Option<Pace>, signals: Signals) -> Result<Self, Refused> {
-        recipe.check(signals).map_err(Refused::Unmet)?;
-        Ok(Self {
-            recipe,
-            pace,
-            seed: 0,
-            initial_packets: 10,
-        })
+        let plan = Plan::new(recipe, signals)?;
+        let pace = Some(pace);
+        Ok(Self { plan, pace })
     }
 
     /// The seed of the controllers' own draws; 0 if it is not set.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.plan.seed = seed;
         self
     }
 
     /// The initial window in full packets; 10 if it is not set (RFC 9002 section 7.2).
     #[must_use]
     pub fn initial_packets(mut self, packets: u64) -> Self {
-        self.initial_packets = packets;
+        self.plan.initial_packets = packets;
         self
     }
 }
 
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: time::Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let mss = u32::from(current_mtu);
-        let initial_window = u64::from(mss) * self.initial_packets;
-        let controller = self.recipe.build(&Config {
-            mss,
-            initial_window: Bytes::new(initial_window),
-            seed: self.seed,
-            now: ORIGIN,
-            srtt: None,
-            has_selective_acks: true,
-        });
+        let begun = self.plan.begin(now, current_mtu);
         let adapter = Adapter {
-            path: Path::new(controller, mss),
-            origin: now,
+            path: begun.path,
+            clock: begun.clock,
             pace: self.pace.clone(),
-            initial_window,
+            initial_window: begun.initial_window,
         };
         adapter.show();
         Box::new(adapter)
     }
 }
 
-/// The time of a path's beginning: what was sent before it is not of the path.
-const ORIGIN: Instant = Instant::from_nanos(1);
-
 /// A controller of ours as quinn's.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     path: Path<AnyController>,
-    origin: time::Instant,
+    clock: Clock,
     pace: Option<Pace>,
     initial_window: u64,
 }
@@ -177,8 +100,7 @@ impl Adapter {
     }
 
     fn at(&self, instant: time::Instant) -> Instant {
-        let since = instant.saturating_duration_since(self.origin).as_nanos();
-        ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        self.clock.at(instant)
     }
 
     fn show(&self) {
@@ -274,6 +196,8 @@ impl Controller for Adapter {
 
 #[cfg(test)]
 mod tests {
+    use paceline_congestion::recipe;
+
     use super::*;
 
     #[test]
@@ -343,22 +267,7 @@ mod tests {
     /// The README's table is that of the constant.
     #[test]
     fn the_readme_lists_the_signals() {
-        let mut table =
-            String::from("| signal | what is told or done | quinn 0.11 |\n|---|---|---|\n");
-        SIGNALS.visit(&mut |name, says, given| {
-            let says = says.replace("\n ", " ");
-            let given = if given { "yes" } else { "no" };
-            table.push_str(&format!("| `{name}` | {says} | {given} |\n"));
-        });
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
-        let readme = include_str!("../README.md");
-        let (before, rest) = readme.split_once("<!-- signals -->\n").expect("a mark");
-        let after = rest.find("\nEvery packet").expect("what follows");
-        if std::env::var_os("PACELINE_WRITE").is_some() {
-            let text = format!("{before}<!-- signals -->\n{table}{}", &rest[after..]);
-            std::fs::write(file, text).expect("written");
-        } else {
-            assert_eq!(&rest[..after], table, "PACELINE_WRITE=1 writes it");
-        }
+        let table = paceline_adapter::table(SIGNALS, "quinn 0.11");
+        assert!(include_str!("../README.md").contains(&table), "{table}");
     }
 }

@@ -129,6 +129,7 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
     let signals = match group.stack {
         StackName::Paceline => sender_config(group, 1).signals(),
         StackName::Quinn => paceline_quic::quinn::SIGNALS,
+        StackName::Noq => paceline_quic::noq::SIGNALS,
     };
     recipe.check(signals).map_err(|unmet| Wrong {
         key: String::new(),

@@ -10,7 +10,9 @@
 mod assembly;
 mod config;
 mod handshake;
+pub mod noq;
 pub mod quinn;
+mod watch;
 
 use paceline_units::StackName;
 
@@ -21,5 +23,6 @@ pub fn controllers(stack: StackName) -> &'static [&'static str] {
     match stack {
         StackName::Paceline => &[],
         StackName::Quinn => quinn::CONTROLLERS,
+        StackName::Noq => noq::CONTROLLERS,
     }
 }

@@ -94,7 +94,7 @@ impl FlowGroup {
     pub fn header(&self) -> Bytes {
         self.header.unwrap_or(match self.stack {
             StackName::Paceline => HEADER,
-            StackName::Quinn => UDP_HEADER,
+            StackName::Quinn | StackName::Noq => UDP_HEADER,
         })
     }
 

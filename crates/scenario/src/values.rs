@@ -64,7 +64,7 @@ macro_rules! words {
 words! {
     Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
-    StackName: "\"paceline\" or \"quinn\"";
+    StackName: "\"paceline\", \"quinn\" or \"noq\"";
 }
 
 impl Read for Size {

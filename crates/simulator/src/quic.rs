@@ -1,7 +1,7 @@
 //! The stacks that a scenario names.
 
 use paceline_experiment::Choice;
-use paceline_quic::{self as stack, EndConfig, quinn};
+use paceline_quic::{self as stack, EndConfig, noq, quinn};
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::StackName;
 
@@ -37,6 +37,10 @@ fn named(group: &FlowGroup) -> Option<Stack> {
         StackName::Paceline => None,
         StackName::Quinn => Some(Stack::new(move |setup| {
             let end = |sends| quinn::End::new(&end(setup, sends));
+            (end(true), end(false))
+        })),
+        StackName::Noq => Some(Stack::new(move |setup| {
+            let end = |sends| noq::End::new(&end(setup, sends));
             (end(true), end(false))
         })),
     }

@@ -42,6 +42,8 @@ choice! {
         Paceline = "paceline" default,
         /// quinn, a QUIC stack, whole and unmodified.
         Quinn = "quinn",
+        /// noq, a fork of quinn with more to tell a controller, whole and unmodified.
+        Noq = "noq",
     }
 }
 

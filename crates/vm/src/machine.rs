@@ -142,8 +142,10 @@ impl Machine {
         let console = format!("file:{}", scratch.path().join("console").display());
         let errors = File::create(scratch.path().join("errors"));
         let errors = errors.map_err(Failed::io("make a file for errors"))?;
-        let mut command = Command::new(QEMU);
+        // If this process is killed, the kernel ends the machine (prctl(2)).
+        let mut command = Command::new("setpriv");
         command
+            .args(["--pdeathsig", "KILL", "--", QEMU])
             .args(MACHINE)
             .args([
                 "-object",
@@ -159,10 +161,9 @@ impl Machine {
             // Ctrl-C in a terminal is for this process, which then ends the machine.
             .process_group(0);
         let mut child = command.spawn().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => match version() {
-                Err(missing) => Failed::Unavailable(missing),
-                Ok(_) => Failed::Io(format!("start {QEMU}"), error),
-            },
+            std::io::ErrorKind::NotFound => {
+                Unavailable::new("there is no setpriv", "sudo apt install util-linux").into()
+            }
             _ => Failed::Io(format!("start {QEMU}"), error),
         })?;
         let (Some(commands), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

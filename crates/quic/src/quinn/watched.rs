@@ -1,34 +1,13 @@
-//! A controller of quinn's own, watched: what quinn tells it is all that is known of what is in flight.
+//! A controller of quinn's own, watched.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-/// What was seen of a controller, for both sides.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Watch(Arc<Mutex<Seen>>);
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    pub in_flight: u64,
-    pub acknowledged: u64,
-    pub latest_rtt: Option<Duration>,
-    pub min_rtt: Option<Duration>,
-    pub app_limited: bool,
-}
-
-impl Watch {
-    pub fn seen(&self) -> Seen {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn update(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
+use crate::watch::Watch;
 
 /// A factory, or a controller, and where what is seen of it goes.
 pub(super) struct Watched<T: ?Sized> {

@@ -22,9 +22,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("conformance", &["units", "congestion", "recovery"]),
     ("adapter", &["units", "congestion"]),
     ("quinn", &["units", "congestion", "adapter"]),
+    ("noq", &["units", "congestion", "adapter"]),
     (
         "quic",
-        &["units", "congestion", "endpoint", "recovery", "quinn"],
+        &[
+            "units",
+            "congestion",
+            "endpoint",
+            "recovery",
+            "adapter",
+            "noq",
+            "quinn",
+        ],
     ),
     ("experiment", LIBRARIES),
     ("simulator", ENGINE),
@@ -128,6 +137,7 @@ const PUBLIC: &[(&str, &[&str])] = &[
     ("path", &["thiserror"]),
     ("adapter", &[]),
     ("quinn", &["quinn-proto"]),
+    ("noq", &["noq-proto"]),
 ];
 
 /// The packages of the workspace, as cargo tells of them.

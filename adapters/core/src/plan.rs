@@ -1,0 +1,118 @@
+//! How a stack's factory makes the controllers of its connections.
+
+use std::fmt;
+use std::time;
+
+use paceline_congestion::{AnyController, Config, Recipe, Signals, Unmet, recipe};
+use paceline_units::{Bytes, Duration, Instant};
+
+use crate::Path;
+
+/// Why a controller cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No controller has this name.
+    Unknown,
+    /// It needs what the stack does not tell or do.
+    Unmet(Unmet),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("there is no controller of that name"),
+            Self::Unmet(unmet) => unmet.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The controllers that a factory makes.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    recipe: Recipe,
+    /// The seed of the controllers' own draws.
+    pub seed: u64,
+    /// The initial window in full packets.
+    pub initial_packets: u64,
+}
+
+/// A path that begins.
+#[derive(Clone, Debug)]
+pub struct Begun {
+    /// The path.
+    pub path: Path<AnyController>,
+    /// The stack's time as ours.
+    pub clock: Clock,
+    /// The initial window in bytes.
+    pub initial_window: u64,
+}
+
+impl Plan {
+    /// The controller of this name, with its defaults, on a stack with `signals`.
+    ///
+    /// # Errors
+    /// If there is none, or it needs what the stack does not tell.
+    pub fn named(name: &str, signals: Signals) -> Result<Self, Refused> {
+        Self::new(recipe(name, &[]).map_err(|_| Refused::Unknown)?, signals)
+    }
+
+    /// A controller on a stack with `signals`. Its seed is 0, its initial window ten packets (RFC 9002 section 7.2).
+    ///
+    /// # Errors
+    /// If it needs what the stack does not tell.
+    pub fn new(recipe: Recipe, signals: Signals) -> Result<Self, Refused> {
+        recipe.check(signals).map_err(Refused::Unmet)?;
+        Ok(Self {
+            recipe,
+            seed: 0,
+            initial_packets: 10,
+        })
+    }
+
+    /// A new path whose full packets have `mtu` bytes.
+    pub fn begin(&self, now: time::Instant, mtu: u16) -> Begun {
+        let mss = u32::from(mtu);
+        let initial_window = u64::from(mss) * self.initial_packets;
+        let controller = self.recipe.build(&Config {
+            mss,
+            initial_window: Bytes::new(initial_window),
+            seed: self.seed,
+            now: ORIGIN,
+            srtt: None,
+            has_selective_acks: true,
+        });
+        Begun {
+            path: Path::new(controller, mss),
+            clock: Clock(now),
+            initial_window,
+        }
+    }
+}
+
+/// The time of a path's beginning: what was sent before it is not of the path.
+const ORIGIN: Instant = Instant::from_nanos(1);
+
+/// The instants of the standard library, counted from the beginning of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(time::Instant);
+
+impl Clock {
+    /// `instant` as ours.
+    pub fn at(&self, instant: time::Instant) -> Instant {
+        let since = instant.saturating_duration_since(self.0).as_nanos();
+        ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+}
+
+/// `signals` as the README of an adapter for `stack` has them: a table in Markdown.
+pub fn table(signals: Signals, stack: &str) -> String {
+    let mut table = format!("| signal | what is told or done | {stack} |\n|---|---|---|\n");
+    signals.visit(&mut |name, says, given| {
+        let says = says.replace("\n ", " ");
+        let given = if given { "yes" } else { "no" };
+        table.push_str(&format!("| `{name}` | {says} | {given} |\n"));
+    });
+    table
+}

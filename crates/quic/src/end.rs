@@ -1,0 +1,402 @@
+// One end of a connection, of either stack: what their crates name alike is written once, and included by each.
+
+/// A datagram that has arrived.
+struct Arrived {
+    from: SocketAddr,
+    ecn: Option<EcnCodepoint>,
+    bytes: BytesMut,
+}
+
+/// Addresses that nobody looks at.
+const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 2);
+/// The most datagrams that leave at once, as quinn itself has it.
+const MAX_BATCH: u64 = 10;
+/// What is written at once.
+const PIECE: usize = 1 << 17;
+/// What is written: nobody looks at it.
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE]));
+
+/// One end of a connection.
+pub struct End {
+    sends: bool,
+    /// The instant of the stack's clock that is our zero.
+    base: time::Instant,
+    max_datagram: u16,
+    slack: Duration,
+    gso: bool,
+    endpoint: proto::Endpoint,
+    connection: Option<(ConnectionHandle, Connection)>,
+    stream: Option<StreamId>,
+    /// What the application has to write, and whether there is always more, and whether nothing follows.
+    unwritten: u64,
+    unlimited: bool,
+    closes: bool,
+    assembly: Assembly,
+    /// What the endpoint answers without a connection.
+    answers: VecDeque<Batch<Vec<u8>>>,
+    room: Vec<u8>,
+    /// The controller's rate and quantum, of one of ours, and what has left against them.
+    pace: Option<Pace>,
+    pacer: Pacer,
+    watch: Watch,
+    /// When it was called last.
+    now: Instant,
+    /// Whether the pacer holds back what the stack may have to send.
+    is_paced: bool,
+}
+
+/// A clock by which tokens would be dated.
+struct Stopped;
+
+impl TimeSource for Stopped {
+    fn now(&self) -> time::SystemTime {
+        time::SystemTime::UNIX_EPOCH
+    }
+}
+
+/// Connection identifiers one after another.
+struct Counted(u64);
+
+impl ConnectionIdGenerator for Counted {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.0 = self.0.wrapping_add(1);
+        ConnectionId::new(&self.0.to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        8
+    }
+
+    fn cid_lifetime(&self) -> Option<time::Duration> {
+        None
+    }
+}
+
+impl End {
+    /// An end that has sent nothing.
+    pub fn new(config: &EndConfig) -> Self {
+        // Never before the origin, however far back the stack calculates.
+        let base = time::Instant::now() + time::Duration::from_secs(3600);
+        let (pace, watch) = (Pace::default(), Watch::default());
+        let (factory, pace) = factory(config, pace, &watch);
+        let transport = Arc::new(transport(config, factory));
+        let mut common = EndpointConfig::new(Arc::new(Null));
+        let first_id = config.seed ^ u64::from(config.sends) << 63;
+        cid_generator(&mut common, first_id);
+        let mut seed = [u8::from(config.sends); 32];
+        seed[..8].copy_from_slice(&config.seed.to_be_bytes());
+        common.rng_seed(Some(seed));
+        // Bounded where the configuration is checked; the default is what Ethernet takes.
+        let _ = common.max_udp_payload_size(config.max_datagram);
+        let server = (!config.sends).then(|| {
+            let mut server = ServerConfig::new(Arc::new(Null), Arc::new(Null));
+            server.transport_config(transport.clone());
+            server.time_source(Arc::new(Stopped));
+            Arc::new(server)
+        });
+        let mut end = Self {
+            sends: config.sends,
+            base,
+            max_datagram: config.max_datagram,
+            slack: config.timer_slack,
+            gso: config.gso,
+            endpoint: endpoint(common, server),
+            connection: None,
+            stream: None,
+            unwritten: 0,
+            unlimited: false,
+            closes: false,
+            assembly: Assembly::default(),
+            answers: VecDeque::new(),
+            room: Vec::new(),
+            pace,
+            pacer: Pacer::default(),
+            watch,
+            now: config.now,
+            is_paced: false,
+        };
+        if config.sends {
+            let mut client = ClientConfig::new(Arc::new(Null));
+            client.transport_config(transport);
+            client.initial_dst_cid_provider(Arc::new(move || {
+                ConnectionId::new(&first_id.rotate_left(32).to_be_bytes())
+            }));
+            let now = end.at(config.now);
+            // It fails for what is not so here: versions, names, identifiers that are all in use.
+            end.connection = end.endpoint.connect(now, client, SERVER, "server").ok();
+        }
+        end
+    }
+
+    fn at(&self, now: Instant) -> time::Instant {
+        self.base + time::Duration::from_nanos(now.as_nanos())
+    }
+
+    /// All that follows from what has come: events, and what the application reads and writes.
+    fn proceed(&mut self) {
+        let Some((handle, connection)) = &mut self.connection else {
+            return;
+        };
+        loop {
+            while let Some(event) = connection.poll_endpoint_events() {
+                if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                    connection.handle_event(event);
+                }
+            }
+            match connection.poll() {
+                None => break,
+                Some(Event::Connected) if self.sends => {
+                    self.stream = connection.streams().open(Dir::Uni);
+                }
+                Some(Event::Stream(StreamEvent::Opened { dir })) => {
+                    self.stream = connection.streams().accept(dir);
+                    read(connection, self.stream, &mut self.assembly);
+                }
+                Some(Event::Stream(StreamEvent::Readable { .. })) => {
+                    read(connection, self.stream, &mut self.assembly);
+                }
+                Some(_) => {}
+            }
+        }
+        self.write_on();
+    }
+
+    /// Writes as much as the stream takes.
+    fn write_on(&mut self) {
+        let Some(((_, connection), stream)) = self.connection.as_mut().zip(self.stream) else {
+            return;
+        };
+        if !self.sends {
+            return;
+        }
+        // An application has a buffer in front of the window, no more: what it stops writing stops.
+        let window = controller(connection).map_or(0, |controller| controller.window());
+        connection.set_send_window(window.saturating_mul(2).saturating_add(PIECE as u64));
+        while self.unlimited || self.unwritten > 0 {
+            let most = if self.unlimited {
+                u64::MAX
+            } else {
+                self.unwritten
+            };
+            let piece = most.min(PIECE as u64) as usize;
+            let mut pieces = [ZEROS.slice(..piece)];
+            match write(connection, stream, &mut pieces) {
+                0 => return,
+                written => self.unwritten = self.unwritten.saturating_sub(written as u64),
+            }
+        }
+        if self.closes {
+            self.closes = false;
+            // It fails only if the other side has stopped the stream.
+            let _ = connection.send_stream(stream).finish();
+        }
+    }
+
+    fn accept(&mut self, now: Instant, incoming: proto::Incoming) {
+        self.room.clear();
+        let now = self.at(now);
+        match self.endpoint.accept(incoming, now, &mut self.room, None) {
+            Ok(accepted) => self.connection = Some(accepted),
+            Err(error) => {
+                if let Some(response) = error.response {
+                    self.answer(response.size);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, size: usize) {
+        let bytes = self.room.get(..size).unwrap_or_default().to_vec();
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.answers
+            .push_back(Batch::single(size, bytes, Ecn::NotEct));
+    }
+
+    /// The most datagrams that may leave at once.
+    fn most_at_once(&self) -> usize {
+        if !self.gso {
+            return 1;
+        }
+        let quantum = self.pace.as_ref().map_or(u64::MAX, Pace::quantum);
+        (quantum / u64::from(self.max_datagram)).clamp(1, MAX_BATCH) as usize
+    }
+}
+
+/// Reads all that has come, in any order: a stream with many gaps is no error to quinn then.
+fn read(connection: &mut Connection, stream: Option<StreamId>, assembly: &mut Assembly) {
+    let Some(stream) = stream else {
+        return;
+    };
+    let mut stream = connection.recv_stream(stream);
+    let Ok(mut chunks) = stream.read(false) else {
+        return; // all of it was read
+    };
+    while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+        assembly.put(chunk.offset, chunk.bytes.len() as u64);
+    }
+    // What it asks to be sent is sent at the end of each step in any case.
+    let _ = chunks.finalize();
+}
+
+fn codepoint(ecn: Option<Ecn>) -> Option<EcnCodepoint> {
+    match ecn? {
+        Ecn::NotEct => None,
+        Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+        Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+        Ecn::Ce => Some(EcnCodepoint::Ce),
+    }
+}
+
+impl Endpoint for End {
+    type Payload = Vec<u8>;
+
+    fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+        self.now = now;
+        self.room.clear();
+        let from = if self.sends { SERVER } else { CLIENT };
+        let at = self.at(now);
+        let arrived = Arrived {
+            from,
+            ecn: codepoint(datagram.ecn),
+            bytes: BytesMut::from(Bytes::from(datagram.payload)),
+        };
+        let event = handle(&mut self.endpoint, at, arrived, &mut self.room);
+        match event {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) if self.connection.is_none() => {
+                self.accept(now, incoming);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
+            Some(DatagramEvent::Response(response)) => self.answer(response.size),
+            None => {}
+        }
+        self.proceed();
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        self.now = now;
+        let at = self.at(now);
+        if let Some((_, connection)) = &mut self.connection
+            && connection.poll_timeout().is_some_and(|due| due <= at)
+        {
+            connection.handle_timeout(at);
+            self.proceed();
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
+        self.now = now;
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(answer);
+        }
+        if let Some(pace) = &self.pace {
+            let quantum = units::Bytes::new(pace.quantum());
+            let next = self.max_datagram.into();
+            self.is_paced = pace.rate().is_some() && !self.pacer.allows(now, next, quantum);
+            if self.is_paced {
+                return None;
+            }
+        }
+        let (at, most) = (self.at(now), self.most_at_once());
+        let (_, connection) = self.connection.as_mut()?;
+        self.room.clear();
+        let transmit = transmit(connection, at, most, &mut self.room)?;
+        let size = u32::try_from(transmit.size).unwrap_or(u32::MAX);
+        if let Some(pace) = &self.pace {
+            self.pacer.on_send(now, size, pace.rate());
+        }
+        let segment = transmit.segment_size.unwrap_or(transmit.size);
+        Some(Batch {
+            payload: std::mem::take(&mut self.room),
+            size,
+            segment_size: u32::try_from(segment).unwrap_or(u32::MAX),
+            ecn: match transmit.ecn {
+                None => Ecn::NotEct,
+                Some(EcnCodepoint::Ect0) => Ecn::Ect0,
+                Some(EcnCodepoint::Ect1) => Ecn::Ect1,
+                Some(EcnCodepoint::Ce) => Ecn::Ce,
+            },
+        })
+    }
+
+    fn next_timer(&mut self) -> Option<Instant> {
+        let (_, connection) = self.connection.as_mut()?;
+        let due = connection.poll_timeout().map(|due| {
+            let since = due.saturating_duration_since(self.base).as_nanos();
+            Instant::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        });
+        let paced = self.is_paced.then(|| self.pacer.release());
+        let next = [due, paced].into_iter().flatten().min()?;
+        // A wait of no length would not end: the stack's pacer asks for some.
+        Some(next.max(self.now + self.slack))
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        self.now = now;
+        if write.stop {
+            self.unlimited = false;
+        }
+        match write.amount {
+            Amount::None => {}
+            Amount::Bytes(bytes) => self.unwritten = self.unwritten.saturating_add(bytes),
+            Amount::Unlimited => self.unlimited = true,
+        }
+        self.closes |= write.close;
+        self.write_on();
+    }
+
+    fn delivered(&self) -> u64 {
+        self.assembly.delivered()
+    }
+
+    fn stats(&self) -> Stats {
+        let Some((_, connection)) = &self.connection else {
+            return Stats::default();
+        };
+        let Some(controller) = controller(connection) else {
+            return Stats::default();
+        };
+        let known = |time: time::Duration| {
+            Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+        };
+        let common = Stats {
+            cwnd: Some(units::Bytes::new(controller.window())),
+            srtt: srtt(connection).map(known),
+            ..Stats::default()
+        };
+        let Some(ours) = Adapter::of(controller) else {
+            let seen = self.watch.seen();
+            let (sent_packets, lost_packets) = counts(connection, (seen.sent, seen.lost));
+            return Stats {
+                sent_packets,
+                lost_packets,
+                in_flight: units::Bytes::new(seen.in_flight),
+                acknowledged: units::Bytes::new(seen.acknowledged),
+                latest_rtt: seen.latest_rtt.map(known),
+                min_rtt: seen.min_rtt.map(known),
+                app_limited: seen.app_limited,
+                ..common
+            };
+        };
+        let ours = ours.path();
+        let (sent_packets, lost_packets) = counts(connection, ours.packets());
+        Stats {
+            sent_packets,
+            lost_packets,
+            in_flight: ours.in_flight(),
+            pacing_rate: ours.controller().pacing_rate(),
+            delivery_rate: Some(ours.delivery_rate()),
+            latest_rtt: ours.latest_rtt(),
+            min_rtt: ours.min_rtt(),
+            acknowledged: ours.delivery().delivered(),
+            phase: ours.controller().phase(),
+            app_limited: ours.delivery().is_app_limited(),
+            ..common
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! [noq](https://docs.rs/noq-proto) 1.4.
+
+mod null;
+mod watched;
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, LazyLock};
+use std::time;
+
+use bytes::{Bytes, BytesMut};
+use noq_proto::congestion::{
+    Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig,
+};
+use noq_proto::{
+    self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
+    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple, PathId, ServerConfig,
+    StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
+};
+use paceline_adapter::Pace;
+use paceline_congestion::{Controller as _, Signals};
+use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+use paceline_noq::{Adapter, Factory};
+use paceline_recovery::Pacer;
+use paceline_units::{self as units, Duration, Instant};
+
+use crate::assembly::Assembly;
+use crate::config::{Choice, EndConfig};
+use crate::watch::Watch;
+use null::Null;
+use watched::Watched;
+
+/// What a controller of ours is told and has done for it.
+pub const SIGNALS: Signals = paceline_noq::SIGNALS;
+
+/// noq's own controllers.
+pub const CONTROLLERS: &[&str] = &["bbr3", "cubic", "newreno"];
+
+include!("end.rs");
+
+/// Makes the controller that the end is to have. noq paces as it asks.
+fn factory(
+    config: &EndConfig,
+    _pace: Pace,
+    watch: &Watch,
+) -> (Arc<dyn ControllerFactory + Send + Sync>, Option<Pace>) {
+    if config.sends
+        && let Choice::Ours(recipe) = &config.controller
+    {
+        // A scenario is checked before it comes to this.
+        if let Ok(factory) = Factory::new(recipe.clone()) {
+            let factory = factory.seed(config.seed);
+            return (
+                Arc::new(factory.initial_packets(config.initial_packets)),
+                None,
+            );
+        }
+    }
+    let theirs: Arc<dyn ControllerFactory + Send + Sync> = match config.controller {
+        Choice::Theirs("bbr3") => Arc::new(Bbr3Config::default()),
+        Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
+        _ => Arc::new(CubicConfig::default()),
+    };
+    (Arc::new(Watched::new(theirs, watch.clone())), None)
+}
+
+fn transport(
+    config: &EndConfig,
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+) -> TransportConfig {
+    let window = VarInt::from_u64(config.receive_window).unwrap_or(VarInt::MAX);
+    let mut transport = TransportConfig::default();
+    transport
+        .congestion_controller_factory(factory)
+        .initial_mtu(config.max_datagram)
+        .min_mtu(config.max_datagram)
+        .mtu_discovery_config(None)
+        .enable_segmentation_offload(config.gso)
+        .stream_receive_window(window)
+        .receive_window(window)
+        // The engine's flows end when the scenario says so.
+        .max_idle_timeout(None)
+        .default_path_max_idle_timeout(None);
+    transport
+}
+
+fn cid_generator(config: &mut EndpointConfig, first: u64) {
+    config.cid_generator(Arc::new(move || Box::new(Counted(first))));
+}
+
+fn endpoint(config: EndpointConfig, server: Option<Arc<ServerConfig>>) -> proto::Endpoint {
+    proto::Endpoint::new(Arc::new(config), server, false)
+}
+
+fn handle(
+    endpoint: &mut proto::Endpoint,
+    now: time::Instant,
+    arrived: Arrived,
+    room: &mut Vec<u8>,
+) -> Option<DatagramEvent> {
+    let path = FourTuple::from_remote(arrived.from);
+    endpoint.handle(now, path, arrived.ecn, arrived.bytes, room)
+}
+
+fn transmit(
+    connection: &mut Connection,
+    now: time::Instant,
+    most: usize,
+    room: &mut Vec<u8>,
+) -> Option<proto::Transmit> {
+    let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+    connection.poll_transmit(now, most, room)
+}
+
+/// Writes what the stream takes; how much that is.
+fn write(connection: &mut Connection, stream: StreamId, pieces: &mut [Bytes]) -> usize {
+    let mut pieces = pieces;
+    let written = connection.send_stream(stream).write_chunks(&mut pieces);
+    written.unwrap_or(0)
+}
+
+fn controller(connection: &Connection) -> Option<&dyn Controller> {
+    connection.congestion_state(PathId::ZERO)
+}
+
+fn srtt(connection: &Connection) -> Option<time::Duration> {
+    connection.rtt(PathId::ZERO)
+}
+
+/// Packets sent and lost, as they are told to the controller: asking noq takes its connection.
+fn counts(_: &Connection, told: (u64, u64)) -> (u64, u64) {
+    told
+}
