@@ -264,7 +264,10 @@ impl Endpoint for End {
         let event = handle(&mut self.endpoint, at, arrived, &mut self.room);
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut self.connection {
+                // One that is closed has nothing more to hear. noq 1.4 panics at a packet that is wrong while it drains.
+                if let Some((_, connection)) = &mut self.connection
+                    && !connection.is_closed()
+                {
                     connection.handle_event(event);
                 }
             }
@@ -366,7 +369,10 @@ impl Endpoint for End {
         };
         let common = Stats {
             cwnd: Some(units::Bytes::new(controller.window())),
-            srtt: srtt(connection).map(known),
+            // Before the handshake ends it is a guess (RFC 9002 6.2.2), which measures nothing.
+            srtt: srtt(connection)
+                .filter(|_| !connection.is_handshaking())
+                .map(known),
             ..Stats::default()
         };
         let Some(ours) = Adapter::of(controller) else {

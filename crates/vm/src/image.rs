@@ -53,7 +53,7 @@ pub struct Image {
     pub hash: String,
     /// The QEMU that it is for.
     pub qemu: String,
-    /// A SHA-256 of the guest's program.
+    /// A SHA-256 of what is ours in it: the machine, and the guest's program.
     #[serde(default)]
     pub program: String,
     /// The controllers and queues that are in it, by their modules.
@@ -97,7 +97,7 @@ impl Image {
         if self.qemu != qemu {
             return other(&self.qemu, qemu);
         }
-        if self.program != digest(GUEST) {
+        if self.program != ours() {
             return other("another version of Paceline", env!("CARGO_PKG_VERSION"));
         }
         Ok(())
@@ -109,9 +109,19 @@ impl Image {
     }
 }
 
-/// A SHA-256 in hexadecimal.
-fn digest(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
+/// A SHA-256 of the machine and of the guest's program.
+fn ours() -> String {
+    let mut hash = Sha256::new();
+    for text in MACHINE
+        .iter()
+        .copied()
+        .chain([COMMAND_LINE, &SHARED.to_string()])
+    {
+        hash.update(text);
+        hash.update([0]);
+    }
+    hash.update(GUEST);
+    hexadecimal(&hash.finalize())
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -205,11 +215,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    for text in MACHINE
-        .iter()
-        .copied()
-        .chain([COMMAND_LINE, &qemu, &SHARED.to_string()])
-    {
+    for text in [&qemu, &ours()] {
         hash.update(text);
         hash.update([0]);
     }
@@ -250,7 +256,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         kernel: source.release.clone(),
         hash: hash.clone(),
         qemu: qemu.clone(),
-        program: digest(GUEST),
+        program: ours(),
         modules: modules.iter().map(|module| module.name.clone()).collect(),
         size_bytes,
     });
