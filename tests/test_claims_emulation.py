@@ -267,7 +267,7 @@ def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
         return _paceline.check(text, file, overrides)
 
     for module in (jobs, emulation):
-        monkeypatch.setattr(module, "_paceline", SimpleNamespace(check=check))
+        monkeypatch.setattr(module, "guests", SimpleNamespace(check=check))
     (tmp_path / "small.toml").write_text(SCENARIO)
     (claim,) = parse(CLAIM, tmp_path / "x.toml")
     return claim
