@@ -6,7 +6,7 @@ use std::time;
 use paceline_congestion::{AnyController, Config, Recipe, Signals, Unmet, recipe};
 use paceline_units::{Bytes, Duration, Instant};
 
-use crate::Path;
+use crate::path::Path;
 
 /// Why a controller cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,8 +23,18 @@ pub struct Progress {
 pub struct Unavailable {
     /// What there is not.
     pub what: String,
-    /// What may mend it.
+    /// What may fix it.
     pub hint: Option<String>,
+}
+
+impl Unavailable {
+    /// What there is not, and what may fix it.
+    pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            hint: Some(hint.into()),
+        }
+    }
 }
 
 /// Why there is no record.

@@ -36,7 +36,7 @@ mod tun;
 pub mod linux {
     pub use crate::kernel::{check_tcp, is_bbr, metrics, name, stack};
     pub use crate::message::{Flow, Outcome, Sample};
-    pub use crate::namespace::{Stack, settings};
+    pub use crate::namespace::{Stack, counter, settings};
     pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
     pub use crate::packet::{Kind, RECEIVERS, SENDER, Tcp, classify, is_marked, receiver};
     pub use crate::record::run as record;

@@ -186,7 +186,7 @@ impl Host {
 }
 
 /// A counter of /proc/net/netstat: a line of names, then one of numbers.
-fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
+pub fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
     let mut lines = table.lines().filter_map(|line| line.strip_prefix(group));
     let (names, numbers) = (lines.next()?, lines.next()?);
     let place = names.split_whitespace().position(|found| found == name)?;

@@ -226,19 +226,14 @@ pub mod vm {
     use std::ops::ControlFlow;
     use std::path::PathBuf;
 
+    use paceline_emulator::Progress as Seen;
     use paceline_record::Run;
     use paceline_scenario::Scenario;
-    use paceline_vm::{Failed, Prepare, RunError, Unavailable};
+    use paceline_vm::{Failed, Prepare, RunError};
 
     use super::{Failure, Progress};
 
     pub use paceline_vm::check;
-
-    impl From<Unavailable> for Failure {
-        fn from(error: Unavailable) -> Self {
-            Self::Unavailable(error.what, error.hint)
-        }
-    }
 
     impl From<Failed> for Failure {
         fn from(error: Failed) -> Self {
@@ -268,7 +263,7 @@ pub mod vm {
         seed: u64,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Run, Progress), Failure> {
-        let seen = |progress: &paceline_vm::Progress| Progress {
+        let seen = |progress: &Seen| Progress {
             passed_ns: progress.passed.as_nanos(),
             packets: progress.packets,
             events: 0,

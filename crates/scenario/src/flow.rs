@@ -24,7 +24,7 @@ section! {
         /// The transport that these flows run. A QUIC stack has acknowledgments, loss recovery, ECN and pacing of its own, and
         /// no cryptography; `cc` is a controller of ours or, with the stack's name before it, one of the stack's:
         /// `"quinn:cubic"`.
-        stack: StackName => StackName::Paceline, on simulated("the emulator runs a kernel's TCP");
+        stack: StackName => StackName::Paceline, on simulated("there a kernel's TCP runs");
         /// The shortest wait between two steps that a QUIC stack's timers ask for. Unset: 50 us.
         timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on simulated("a kernel's timers cannot be chosen");
         /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.

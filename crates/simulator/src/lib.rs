@@ -118,9 +118,9 @@ pub fn run(
 
 /// [`run`] with controllers and transports of others.
 ///
-/// Flows of our transport may name `guests`. Groups of flows in `stacks` run transports that a scenario does not name: any two ends
-/// that are [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and hosts; the
-/// record has what they say of themselves.
+/// Flows of our transport may name `guests`. Groups of flows in `stacks` run transports that a scenario does not name:
+/// any two ends that are [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and
+/// hosts; the record has what they say of themselves.
 ///
 /// # Errors
 /// See [`RunError`].

@@ -1,23 +1,6 @@
 //! What is missing, and what broke.
 
-/// What this machine lacks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}")]
-pub struct Unavailable {
-    /// What there is not.
-    pub what: String,
-    /// The command that helps.
-    pub hint: Option<String>,
-}
-
-impl Unavailable {
-    pub(crate) fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            hint: Some(hint.into()),
-        }
-    }
-}
+use paceline_emulator::Unavailable;
 
 /// Why a machine did not do what it should.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use paceline_emulator::Unavailable;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{Failed, Unavailable};
-use crate::machine::{MACHINE, Machine, SHARED, Scratch, version};
+use crate::error::Failed;
+use crate::machine::{MACHINE, Machine, SHARED, scratch, version};
 use crate::wire::State;
 
 /// The guest's program; empty where there is no backend.
@@ -229,7 +230,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         return Ok(known);
     }
     step("boot the kernel")?;
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let initial = scratch.path().join("initrd");
     fs::write(&initial, &initrd).map_err(Failed::io("write the initial file system"))?;
     let (kernel, initial) = (text(&source.kernel)?, text(&initial)?);

@@ -22,6 +22,6 @@ mod wire;
 
 pub use check::check;
 pub use doctor::doctor;
-pub use error::{Failed, Unavailable};
+pub use error::Failed;
 pub use image::{Image, Prepare, images, prepare, remove};
-pub use run::{Progress, RunError, available, run};
+pub use run::{RunError, available, run};

@@ -4,14 +4,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use paceline_emulator::Unavailable;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::error::{Failed, Unavailable};
+use crate::error::Failed;
 use crate::wire::{Header, MAGIC, SCRIPT, State};
 
 /// The emulator's program.
@@ -54,38 +56,10 @@ pub const MACHINE: [&str; 25] = [
     "panic=pause",
 ];
 
-/// A folder that goes when it is dropped.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// A new one, for this user only.
-    pub fn new() -> Result<Self, Failed> {
-        use std::os::unix::fs::DirBuilderExt;
-        let base = std::env::temp_dir();
-        let process = std::process::id();
-        for number in 0..1000 {
-            let path = base.join(format!("paceline-vm-{process}-{number}"));
-            match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failed::Io(format!("make {}", path.display()), error)),
-            }
-        }
-        let what = format!("{} is full of folders of this process", base.display());
-        Err(Failed::Machine(what))
-    }
-
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing of the user's is in it; what cannot go stays where temporary files are cleared.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A folder for this user only, which goes when it is dropped.
+pub fn scratch() -> Result<TempDir, Failed> {
+    let made = tempfile::Builder::new().prefix("paceline-vm-").tempdir();
+    made.map_err(Failed::io("make a temporary folder"))
 }
 
 /// A running machine, which ends when it is dropped.
@@ -94,7 +68,7 @@ pub struct Machine {
     commands: ChildStdin,
     answers: Receiver<Value>,
     shared: File,
-    scratch: Scratch,
+    scratch: TempDir,
 }
 
 impl Drop for Machine {
@@ -125,7 +99,7 @@ pub fn version() -> Result<String, Unavailable> {
 impl Machine {
     /// Starts one with the arguments beside [`MACHINE`].
     pub fn start(arguments: &[&str]) -> Result<Self, Failed> {
-        let scratch = Scratch::new()?;
+        let scratch = scratch()?;
         let memory = scratch.path().join("shared");
         let shared = File::options()
             .read(true)
@@ -367,14 +341,5 @@ mod tests {
     fn a_path_is_one_word_of_a_shell() {
         assert_eq!(quoted(Path::new("/a b/$(c)")), "'/a b/$(c)'");
         assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
-    }
-
-    #[test]
-    fn a_scratch_folder_goes() {
-        let scratch = Scratch::new().unwrap();
-        let path = scratch.path().to_owned();
-        std::fs::write(path.join("file"), "x").unwrap();
-        drop(scratch);
-        assert!(!path.exists());
     }
 }

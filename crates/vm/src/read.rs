@@ -95,7 +95,10 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
             }
             (Some(Tell::Refused), _) => seen.refused = Some((record.at, code(record.body))),
             (Some(Tell::Idle), _) => idle.at(record.at, long(record.body, 0)),
-            (Some(Tell::Counters), _) => probes = loss_probes(record.body),
+            (Some(Tell::Counters), _) => {
+                let table = String::from_utf8_lossy(record.body);
+                probes = linux::counter(&table, "TcpExt:", "TCPLossProbes");
+            }
             _ => {}
         }
     }
@@ -199,17 +202,6 @@ fn long(body: &[u8], at: usize) -> u64 {
 
 fn code(body: &[u8]) -> i32 {
     word(body, 0) as i32
-}
-
-/// TCPLossProbes of /proc/net/netstat: a line of names, then one of numbers.
-fn loss_probes(text: &[u8]) -> Option<u64> {
-    let text = String::from_utf8_lossy(text);
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, numbers) = (lines.next()?, lines.next()?);
-    let place = names
-        .split_whitespace()
-        .position(|name| name == "TCPLossProbes")?;
-    numbers.split_whitespace().nth(place)?.parse().ok()
 }
 
 /// The attributes of a message, each with its name.
@@ -404,12 +396,5 @@ mod tests {
             (all - 0.5).abs() < 1e-5 && (busiest - 0.75).abs() < 1e-5,
             "{all} {busiest}"
         );
-    }
-
-    #[test]
-    fn loss_probes_are_below_their_name() {
-        let text = b"TcpExt: A TCPLossProbes\nTcpExt: 1 23\nIpExt: A\nIpExt: 9\n";
-        assert_eq!(loss_probes(text), Some(23));
-        assert_eq!(loss_probes(b"TcpExt: A"), None);
     }
 }

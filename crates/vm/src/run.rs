@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use paceline_emulator::linux;
+use paceline_emulator::{Progress, Unavailable, linux};
 use paceline_experiment::{Memory, Plan};
 use paceline_record::{Held, Run};
 use paceline_scenario::{Diagnostic, Scenario};
@@ -10,7 +10,7 @@ use paceline_units::{Duration, Rate};
 use serde_json::json;
 
 use crate::check::check;
-use crate::error::{Failed, Unavailable};
+use crate::error::Failed;
 use crate::image::{Image, images};
 use crate::machine::{Machine, version};
 use crate::read::{Seen, read};
@@ -19,19 +19,6 @@ use crate::wire::State;
 
 /// Beyond it the guest's own work delays packets: the run is not to be trusted.
 const MOST_BUSY: f64 = 0.6;
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Time of the run that has passed.
-    pub passed: Duration,
-    /// Time of the whole run.
-    pub total: Duration,
-    /// Data packets offered to the path; known at the end.
-    pub packets: u64,
-    /// What its record takes in memory.
-    pub memory: Memory,
-}
 
 /// Why there is no record.
 #[derive(Debug, thiserror::Error)]
@@ -175,15 +162,9 @@ fn carry_out(
     loop {
         machine.go_on()?;
         let fixed = plan.fixed_memory();
-        let told = log.len() as u64;
         let mut look = |passed| {
             so_far.passed = Duration::from_nanos(passed).min(so_far.total);
-            // The log, the rows that are read from it, and the columns.
-            so_far.memory = Memory {
-                record: Held::rows(2 * told, 0, 0, 0, 0),
-                in_flight: 0,
-                fixed,
-            };
+            so_far.memory = memory(fixed, log.len() as u64);
             progress(so_far).is_continue()
         };
         let stopped = machine.until_stopped(&mut look);
@@ -197,6 +178,21 @@ fn carry_out(
             State::Done => return Ok(log),
             State::Ready | State::Failed => return Err(refused(plan, &log, &machine).into()),
         }
+    }
+}
+
+/// What a run takes in memory when the guest has told so many bytes.
+fn memory(fixed: u64, told: u64) -> Memory {
+    // What was told, the rows that are read from it, and the columns.
+    const COPIES: u64 = 3;
+    let record = Held {
+        samples: told.saturating_mul(COPIES),
+        ..Held::default()
+    };
+    Memory {
+        record,
+        in_flight: 0,
+        fixed,
     }
 }
 
