@@ -1,7 +1,9 @@
-//! Options of a guest.
+//! Options of a guest, and the instance that tells whether it takes them.
 
+use paceline_congestion::Config;
 use paceline_experiment::{Options, Refused, list, nearest};
 use paceline_scenario::OptionInput;
+use paceline_units::{Bytes, Duration, Instant};
 
 /// An option that a guest says it has.
 #[derive(Clone, Debug)]
@@ -60,4 +62,16 @@ pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<()
         }
     }
     Ok(())
+}
+
+/// A connection for an instance that only tells what it is.
+pub fn trial() -> Config {
+    Config {
+        mss: 1448,
+        initial_window: Bytes::new(14_480),
+        seed: 1,
+        now: Instant::ZERO,
+        srtt: Some(Duration::from_millis(40)),
+        has_selective_acks: true,
+    }
 }

@@ -7,9 +7,8 @@ use paceline_experiment::{Fault, Guest, Options, Prepared, Refused};
 use paceline_plugin::{Foreign, PluginError, Spec};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
-use paceline_units::{Bytes, Duration, Instant};
 
-use super::declared::{Declared, check};
+use super::declared::{Declared, check, trial};
 
 /// A controller of a library.
 pub struct LibraryGuest {
@@ -47,15 +46,7 @@ impl Guest for LibraryGuest {
             options: written.collect(),
         };
         // It judges its options when an instance is made.
-        let config = Config {
-            mss: 1448,
-            initial_window: Bytes::new(14_480),
-            seed: 1,
-            now: Instant::ZERO,
-            srtt: Some(Duration::from_millis(40)),
-            has_selective_acks: true,
-        };
-        match prepared.instance(&config, Signals::ALL) {
+        match prepared.instance(&trial(), Signals::ALL) {
             Ok(_) => Ok(Arc::new(prepared)),
             Err(error) => Err(Refused {
                 message: format!("`{}`: {error}", self.info.name),

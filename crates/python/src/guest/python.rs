@@ -17,7 +17,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::declared::{Declared, check};
+use super::declared::{Declared, check, trial};
 use super::events;
 use super::names::interned;
 
@@ -45,14 +45,6 @@ impl Guest for PythonGuest {
             ..Refused::default()
         };
         // One instance tells what its state shows.
-        let config = Config {
-            mss: 1448,
-            initial_window: Bytes::new(14_480),
-            seed: 1,
-            now: Instant::ZERO,
-            srtt: Some(Duration::from_millis(40)),
-            has_selective_acks: true,
-        };
         Python::attach(|py| {
             let mut class = Class {
                 name: self.info.name.clone(),
@@ -63,7 +55,7 @@ impl Guest for PythonGuest {
             };
             class.phases = class.read_phases(py).map_err(wrong)?;
             let probe = class
-                .instance(py, &config, &Fault::default())
+                .instance(py, &trial(), &Fault::default())
                 .map_err(wrong)?;
             class.fields = probe.read_fields(py).map_err(wrong)?;
             Ok(Arc::new(class) as Arc<dyn Prepared>)
