@@ -19,6 +19,10 @@ def found() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
+class NavigatedError(Exception):
+    """The page went elsewhere before it answered."""
+
+
 class Browser:
     """One page."""
 
@@ -71,7 +75,10 @@ class Browser:
             ):
                 self.errors.append(json.dumps(answer["params"]["entry"]))
             if answer.get("id") == self._number:
-                assert "error" not in answer, answer
+                error = answer.get("error", {})
+                if "navigated" in error.get("message", ""):
+                    raise NavigatedError
+                assert not error, answer
                 result: dict[str, Any] = answer["result"]
                 return result
 
@@ -105,9 +112,15 @@ class Browser:
     def wait(self, expression: str, seconds: float = 60) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + seconds
-        while not self.ask(f"Boolean(document.body) && Boolean({expression})"):
+        while not self._holds(f"Boolean(document.body) && Boolean({expression})"):
             assert time.monotonic() < end, f"never: {expression}; {self.errors}"
             time.sleep(0.02)
+
+    def _holds(self, expression: str) -> bool:
+        try:
+            return bool(self.ask(expression))
+        except NavigatedError:
+            return False
 
     def screenshot(self, path: Path) -> None:
         """Write what is to be seen."""
