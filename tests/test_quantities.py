@@ -32,5 +32,5 @@ def test_quantity(name: str, value: float | None, text: str) -> None:
 @given(st.floats(1.0, 1e18))
 def test_four_digits_are_kept(value: float) -> None:
     text, unit = quantity("goodput_bps", value).split()
-    size = {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}[unit]
+    size = {"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}[unit]
     assert float(text.replace(",", "")) * size == pytest.approx(value, rel=1e-3)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from conftest import SCENARIO, Command
 from paceline.cli import console
+from paceline.runs import Run
 from paceline.study.compare import compare, split
 from paceline.study.sweep import Plan, execute
 
@@ -106,6 +108,16 @@ def test_a_scenario_that_is_imported_is_named(cli: Command, file: Path) -> None:
     assert result.returncode == 2
     assert f"{file} is a scenario already" in result.stderr
     assert f"`paceline run {file}` runs it" in result.stderr
+
+
+def test_a_pulse_is_one_event(cli: Command, file: Path) -> None:
+    file.write_text(SCENARIO + '[[events]]\nwhen = "1 s"\nfor = "500 ms"\npath.rate = "1 Mbit/s"\n')
+    assert 'for = "500 ms"' in cli("check", file).stdout
+    out = json.loads(cli("run", file, "--json").stdout)["out"]
+    events = pl.DataFrame(Run.read(file.parent / out).table("events"))
+    changes = events.filter(events["kind"] == "change").select("t_ns", "key", "value").rows()
+    assert changes == [(1_000_000_000, "rate", 1e6), (1_500_000_000, "rate", 1e7)]
+    assert "`events[0]` ends at" in cli("run", file, "--set", "events.0.for=60 s").stderr
 
 
 def test_comparisons_of_controllers_do_not_have_the_name_of_a_run(cli: Command, file: Path) -> None:

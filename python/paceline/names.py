@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
+
+from paceline import _paceline
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one is nearest to, if one is near."""
-    by_form = {form.casefold(): form for form in sorted(known)}
-    near = difflib.get_close_matches(name.casefold(), by_form, n=1, cutoff=0.5)
-    return by_form[near[0]] if near else None
+    return _paceline.nearest(name, sorted(known))
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:

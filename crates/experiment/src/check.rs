@@ -7,14 +7,11 @@ use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
 use paceline_record::regular;
 use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
 
-/// The nearest of `names` to a misspelled one.
+/// What to say of a misspelled name, if one of `names` is near.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    names
-        .into_iter()
-        .map(|name| (strsim::osa_distance(word, name), name))
-        .filter(|(distance, name)| *distance <= 1 + name.len() / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| format!("did you mean `{name}`?"))
+    let names: Vec<&str> = names.into_iter().collect();
+    let near = paceline_scenario::nearest(word, &names);
+    near.map(|name| format!("did you mean `{name}`?"))
 }
 
 /// Words in a row, quoted.

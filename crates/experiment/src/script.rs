@@ -41,8 +41,8 @@ impl Script {
 /// The script of a scenario.
 pub(crate) fn script(scenario: &Scenario) -> Script {
     let mut script = Script::default();
-    for event in &scenario.events {
-        let changes = change::of_event(scenario, event);
+    for event in scenario.unfolded() {
+        let changes = change::of_event(scenario, &event);
         match &event.when {
             When::At(at) => {
                 let at = Instant::ZERO + *at;
@@ -84,5 +84,44 @@ impl Change {
             Self::App(_, AppChange::Set(app)) => application.set_app(now, *app),
             Self::Link(..) | Self::Rtt(_) | Self::AckAggregation(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pulse_is_two_changes_and_ends_before_the_next_begins() {
+        let read = |events: &str| {
+            let head = "schema = 1\nrun.duration = \"30 s\"\n\
+                [path]\nrate = \"100 Mbit/s\"\nrtt = \"40 ms\"\nqueue.size = \"1 bdp\"\n\
+                [[flows]]\ncc = \"reno\"\n";
+            script(&crate::parse(&format!("{head}{events}"), "test.toml", &[]).unwrap())
+        };
+        let event = |rest: &str| format!("[[events]]\nwhen = {rest}\n");
+        let pulses = read(
+            &(event("\"6 s\"\nfor = \"1 s\"\npath.rate = \"-50 %\"")
+                + &event("\"4 s\"\nfor = \"2 s\"\npath.rate = \"0 bit/s\"")
+                + &event(
+                    "{ flow = 0, enters = \"SlowStart\" }\nfor = \"1 s\"\npath.rtt = \"9 ms\"",
+                )),
+        );
+        let plain = read(
+            &(event("\"4 s\"\npath.rate = \"0 bit/s\"")
+                + &event("\"6 s\"\npath.rate = \"100 Mbit/s\"")
+                + &event("\"6 s\"\npath.rate = \"-50 %\"")
+                + &event("\"7 s\"\npath.rate = \"100 Mbit/s\"")
+                + &event(
+                    "{ flow = 0, enters = \"SlowStart\", delay = \"1 s\" }\npath.rtt = \"40 ms\"",
+                )
+                + &event("{ flow = 0, enters = \"SlowStart\" }\npath.rtt = \"9 ms\"")),
+        );
+        assert_eq!(pulses.timed, plain.timed);
+        let triggered = |script: Script| -> Vec<_> {
+            let triggers = script.triggers.into_iter();
+            triggers.map(|t| (t.delay, t.changes)).collect()
+        };
+        assert_eq!(triggered(pulses), triggered(plain));
     }
 }

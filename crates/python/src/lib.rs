@@ -31,7 +31,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::guest::{Ack, Config, Loss, PyGuest, Sent};
     #[pymodule_export]
-    use crate::quantity::parse_quantity;
+    use crate::quantity::{nearest, number, parse_quantity, plain, quantity, scale};
     #[pymodule_export]
     use crate::run::{Run, aggregate, parquet_size, repeats_json};
     #[pymodule_export]

@@ -1,5 +1,6 @@
-//! Quantities as people write them: read here once for both languages.
+//! Quantities as people write and read them: one reader and one writer for both languages.
 
+use paceline_units::shown::{self, Scale};
 use paceline_units::{Bytes, Duration, ParseError, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -21,4 +22,36 @@ pub fn parse_quantity(kind: &str, text: &str) -> PyResult<u64> {
         "volume" => (text.parse().map(Bytes::get)).map_err(|error| wrong("4 GB", &error)),
         _ => Err(PyValueError::new_err(format!("no quantity is a {kind:?}"))),
     }
+}
+
+/// The unit in which a quantity called `name`, of about `about`, reads best, and how many base units it holds.
+#[pyfunction]
+pub fn scale(name: &str, about: f64) -> (&'static str, f64) {
+    let Scale { unit, size } = Scale::of(name, about);
+    (unit, size)
+}
+
+/// Writes a number of base units in a unit of `size`, with four significant digits.
+#[pyfunction]
+pub fn number(value: Option<f64>, size: f64) -> String {
+    Scale { unit: "", size }.number(value)
+}
+
+/// Writes a number with its unit, which the end of its name says.
+#[pyfunction]
+pub fn quantity(name: &str, value: Option<f64>) -> String {
+    shown::quantity(name, value)
+}
+
+/// A name without its unit, in words.
+#[pyfunction]
+pub fn plain(name: &str) -> String {
+    shown::plain(name)
+}
+
+/// The known name that a mistyped one is nearest to, if one is near.
+#[pyfunction]
+pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    paceline_scenario::nearest(name, &known).map(str::to_owned)
 }

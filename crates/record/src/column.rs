@@ -11,7 +11,7 @@ use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, StringArray,
 };
 use arrow_schema::{DataType, Field};
-use paceline_units::{Bytes, Duration, Instant, Rate};
+use paceline_units::{Bytes, Duration, Instant, Quantity, Rate};
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,20 +90,9 @@ impl Column {
     }
 }
 
-/// The suffixes of names, and the unit that each stands for.
-const UNITS: [(&str, &str); 6] = [
-    ("_ns", "ns"),
-    ("_bytes", "byte"),
-    ("_bps", "bit/s"),
-    ("_ratio", "1"),
-    ("_packets", "packet"),
-    ("_count", "1"),
-];
-
 /// The unit that the end of a name says, if it does.
 pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
-    let (_, unit) = UNITS.iter().find(|(suffix, _)| name.ends_with(suffix))?;
-    Some(unit)
+    Quantity::of_name(name).map(Quantity::unit)
 }
 
 /// A column of a schema, with its unit.

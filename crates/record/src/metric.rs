@@ -1,5 +1,6 @@
 //! What a metric is, and what it says of a run or of a flow.
 
+use paceline_units::Quantity;
 use serde_json::{Value, json};
 
 /// The unit of a metric.
@@ -21,11 +22,8 @@ impl Unit {
     /// The end of the name of every metric in this unit.
     pub fn suffix(self) -> &'static str {
         match self {
-            Self::Nanoseconds => "_ns",
-            Self::Bytes => "_bytes",
-            Self::BitsPerSecond => "_bps",
             Self::Count => "_count",
-            Self::Ratio => "_ratio",
+            _ => self.quantity().suffix(),
         }
     }
 
@@ -38,11 +36,16 @@ impl Unit {
     }
 
     pub(crate) fn text(self) -> &'static str {
+        self.quantity().unit()
+    }
+
+    fn quantity(self) -> Quantity {
         match self {
-            Self::Nanoseconds => "ns",
-            Self::Bytes => "byte",
-            Self::BitsPerSecond => "bit/s",
-            Self::Count | Self::Ratio => "1",
+            Self::Nanoseconds => Quantity::Duration,
+            Self::Bytes => Quantity::Bytes,
+            Self::BitsPerSecond => Quantity::Rate,
+            Self::Count => Quantity::Count,
+            Self::Ratio => Quantity::Gain,
         }
     }
 }

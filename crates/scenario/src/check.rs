@@ -9,6 +9,7 @@ use crate::event::{Event, PathChange, RateChange, When};
 use crate::flow::{AckPolicy, FlowGroup, RecoverySection};
 use crate::limits;
 use crate::link::{PolicerChange, RateSource};
+use crate::pulse;
 use crate::scenario::Scenario;
 use crate::section::Key;
 use crate::sweep::Seeds;
@@ -305,11 +306,13 @@ impl Check<'_> {
         for (index, event) in events.iter().enumerate() {
             self.event(&format!("events[{index}]"), event);
         }
+        pulse::check(self.scenario, &mut self.found);
     }
 
     fn event(&mut self, at: &str, event: &Event) {
         let duration = self.scenario.run.duration;
         let after = |time| format!("it happens at {time}, but the run lasts {duration}");
+        event.check(at, &mut self.found);
         match &event.when {
             When::At(time) if *time >= duration => {
                 self.found.bad(
@@ -366,7 +369,6 @@ impl Check<'_> {
                 );
             }
             self.event_link(&format!("{at}.path"), change);
-            change.check(&format!("{at}.path"), &mut self.found);
             if let Some(PolicerChange::Set(policer)) = change.keys.policer {
                 self.policer(&format!("{at}.path.policer"), policer);
             }

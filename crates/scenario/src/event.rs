@@ -21,6 +21,9 @@ section! {
     pub struct Event, "a table" {
         /// The moment.
         when: When, needs "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }";
+        /// How long it holds: what it changes then returns to what it was before. Unset: until the run ends, or
+        /// another event changes it.
+        r#for: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
         /// What changes on the path.
         path: Option<PathChange>, on ALL;
         /// What changes in a flow.

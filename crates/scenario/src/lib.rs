@@ -24,6 +24,7 @@ mod link_keys;
 mod options;
 mod packets;
 mod parse;
+mod pulse;
 mod queue;
 mod reader;
 mod run;
@@ -47,6 +48,7 @@ pub use link::{
 };
 pub use packets::Packets;
 pub use queue::{Queue, QueueChoice};
+pub use reader::nearest;
 pub use run::{EmulationSection, RecordSection, RunSection};
 pub use scenario::{Scenario, schema_json};
 pub use sweep::{Seeds, SweepSection, axes, metric_of_flow};

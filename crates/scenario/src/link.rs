@@ -13,7 +13,7 @@ use crate::bounds::{Findings, below, mtu, rate, share, time};
 use crate::document::{Node, Value, join};
 use crate::engines::ALL;
 use crate::limits;
-use crate::link_keys::link_keys;
+use crate::link_keys::{Ended, link_keys};
 use crate::packets::Packets;
 use crate::queue::{NEEDS_SIZE, Queue};
 use crate::reader::{Read, Reader, Table, choices};
@@ -169,6 +169,21 @@ pub enum PolicerChange {
     Off,
     /// This one, with a full bucket.
     Set(Policer),
+}
+
+impl Ended for Reorder {
+    fn ended(self) -> Self {
+        Self {
+            probability: Gain::from_millionths(0),
+            ..self
+        }
+    }
+}
+
+impl Ended for PolicerChange {
+    fn ended(self) -> Self {
+        Self::Off
+    }
 }
 
 impl From<Policer> for PolicerChange {

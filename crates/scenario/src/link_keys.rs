@@ -1,10 +1,17 @@
 //! The keys of links, declared once for `[path]`, `[[links]]` and `[[events]]`.
 
+/// A change of what a link need not have.
+pub(crate) trait Ended {
+    /// What ends it where there was none before.
+    fn ended(self) -> Self;
+}
+
 /// Declares what every link has, and what may change on it.
 ///
 /// An entry is its documentation, the name of its variant in [`LinkKey`](crate::LinkKey), its key, and then one of:
 /// - `always T = default`: every link has it, and an event may change it;
-/// - `maybe T`: a link may have it. `as C`: what an event may write in its place, made from a `T` at the start.
+/// - `maybe T`: a link may have it. `as C`: what an event may write in its place, made from a `T` at the start. It says how
+///   an event ends it ([`Ended`]).
 ///
 /// Then may follow `, in bound`, and `, "documentation in events"` where that differs. What stands in `once { ... }` is for
 /// events alone.
@@ -23,9 +30,9 @@ macro_rules! link_keys {
             $({ $(#[doc = $doc3])+ } $variant3 $name3 $mode3 [$type3] [$($default3)?] [$($bound3)?];)*
         }
         link_keys! { @event
-            $({ $(#[doc = $doc1])+ } { $($event1)? } $variant1 $name1 [$type1] [$($change1)?] [$($bound1)?];)*
-            $({ $(#[doc = $doc2])+ } {} $variant2 $name2 [$type2] [] [];)*
-            $({ $(#[doc = $doc3])+ } { $($event3)? } $variant3 $name3 [$type3] [$($change3)?] [$($bound3)?];)*
+            $({ $(#[doc = $doc1])+ } { $($event1)? } $variant1 $name1 $mode1 [$type1] [$($change1)?] [$($bound1)?];)*
+            $({ $(#[doc = $doc2])+ } {} $variant2 $name2 once [$type2] [] [];)*
+            $({ $(#[doc = $doc3])+ } { $($event3)? } $variant3 $name3 $mode3 [$type3] [$($change3)?] [$($bound3)?];)*
         }
     };
 
@@ -96,7 +103,7 @@ macro_rules! link_keys {
         }
     };
 
-    (@event $({ $(#[doc = $doc:literal])+ } { $($event:literal)? } $variant:ident $name:ident [$type:ty]
+    (@event $({ $(#[doc = $doc:literal])+ } { $($event:literal)? } $variant:ident $name:ident $mode:ident [$type:ty]
         [$($change:ty)?] [$($bound:expr)?];)*) => {
         /// What changes on a link.
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,6 +133,23 @@ macro_rules! link_keys {
             /// What changes, in the order in which it is done.
             pub fn keys(&self) -> impl Iterator<Item = LinkKey> + use<> {
                 [$(self.$name.map(LinkKey::$variant)),*].into_iter().flatten()
+            }
+
+            /// Does what `later` says.
+            pub(crate) fn update(&mut self, later: &Self) {
+                $(self.$name = later.$name.or(self.$name);)*
+            }
+
+            /// What takes this back on a link that had `keys` and since was changed by `so_far`. What happens once cannot
+            /// be taken back, and is not in it.
+            pub(crate) fn back(&self, keys: &LinkKeys, so_far: &Self) -> Self {
+                let _ = keys;
+                Self {
+                    $($name: self.$name.and_then(|change| {
+                        let _ = change;
+                        link_keys!(@back $mode change, so_far.$name, keys.$name)
+                    }),)*
+                }
             }
         }
 
@@ -208,6 +232,11 @@ macro_rules! link_keys {
     (@default) => { None };
     (@start always $value:expr) => { Some($value) };
     (@start maybe $value:expr) => { $value };
+    (@back always $change:ident, $so_far:expr, $base:expr) => { $so_far.or(Some($base)) };
+    (@back maybe $change:ident, $so_far:expr, $base:expr) => {
+        $so_far.or_else(|| Some($base.map_or_else(|| $crate::link_keys::Ended::ended($change), Into::into)))
+    };
+    (@back once $change:ident, $so_far:expr, $base:expr) => { None };
     (@change $type:ty, $change:ty) => { $change };
     (@change $type:ty,) => { $type };
 }

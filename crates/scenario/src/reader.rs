@@ -248,7 +248,7 @@ pub(crate) fn choices(found: &str, allowed: &[&str], quote: &str) -> String {
         .map(|name| format!("{quote}{name}{quote}"))
         .collect();
     let list = format!("allowed: {}", list.join(", "));
-    match closest(found, allowed) {
+    match nearest(found, allowed) {
         Some(name) => format!("did you mean {quote}{name}{quote}? {list}"),
         None => list,
     }
@@ -268,7 +268,7 @@ const MEANT: &[(&str, &str)] = &[
 ];
 
 /// The name that is meant, or the most similar one, if any is similar at all.
-fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
     // What is longer than any name is like none of them, and slow to compare.
     if found.len() > 64 {
         return None;

@@ -57,6 +57,11 @@ pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
     }
 }
 
+/// The key of a field, which may be a word of Rust's: that of `r#for` is `for`.
+pub(crate) fn key_name(field: &'static str) -> &'static str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
+
 /// Types that have no bounds, and no keys, of their own.
 macro_rules! plain_keys {
     ($($type:ty),* $(,)?) => { $(impl $crate::section::Key for $type {})* };
@@ -219,7 +224,7 @@ macro_rules! section {
                 $(
                     let left_out = false $(|| { let quiet: $type = $quiet; self.$field == quiet })?;
                     if !left_out {
-                        $crate::section::Key::write(&self.$field, stringify!($field), &mut map)?;
+                        $crate::section::Key::write(&self.$field, $crate::section::key_name(stringify!($field)), &mut map)?;
                     }
                 )*
                 map.end()
@@ -236,7 +241,7 @@ macro_rules! section {
                 $(
                     section!(@describe properties, generator, $field: $type $(as $shape)?,
                         &[$($doc),+], None::<serde_json::Value>$(.or(serde_json::to_value::<$type>($default).ok()))?);
-                    $(let _ = $needs; properties.require(stringify!($field));)?
+                    $(let _ = $needs; properties.require($crate::section::key_name(stringify!($field)));)?
                 )*
                 properties.table(&[$($about),+])
             }
@@ -245,7 +250,7 @@ macro_rules! section {
         impl $crate::section::Key for $name {
             fn check(&self, at: &str, found: &mut $crate::bounds::Findings) {
                 $(
-                    let key = $crate::section::key_of::<$type>(at, stringify!($field));
+                    let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
                     $crate::section::Key::check(&self.$field, &key, found);
                     $(if let Some(value) = $crate::section::Bounded::value(&self.$field) {
                         ($bound)(found, &key, value);
@@ -260,7 +265,7 @@ macro_rules! section {
                 found: &mut Vec<$crate::engines::Refused>,
             ) {
                 $(
-                    let key = $crate::section::key_of::<$type>(at, stringify!($field));
+                    let key = $crate::section::key_of::<$type>(at, $crate::section::key_name(stringify!($field)));
                     let is_default = section!(@is_default self, $field: $type, [$($default)? $($quiet)?] [$($needs)?]);
                     let honoured = None$(.or(Some($engines)))?;
                     $crate::engines::judge(honoured, engine, is_default, &key, found);
@@ -273,28 +278,28 @@ macro_rules! section {
     };
 
     (@read $table:ident, $field:ident: $type:ty, [] [$needs:expr]) => {
-        $table.required::<$type>(stringify!($field), $needs)
+        $table.required::<$type>($crate::section::key_name(stringify!($field)), $needs)
     };
     (@read $table:ident, $field:ident: $type:ty, [] []) => {
-        <$type as $crate::section::Key>::take(&mut $table, stringify!($field)).flatten().unwrap_or_default()
+        <$type as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field))).flatten().unwrap_or_default()
     };
     (@read $table:ident, $field:ident: $type:ty, [$default:expr] []) => {{
-        let value = <$type as $crate::section::Key>::take(&mut $table, stringify!($field));
+        let value = <$type as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field)));
         value.flatten().unwrap_or_else(|| $default)
     }};
     (@read $table:ident, $field:ident: $type:ty as $shape:ty, [$default:expr] []) => {{
-        let value = <$shape as $crate::section::Key>::take(&mut $table, stringify!($field));
+        let value = <$shape as $crate::section::Key>::take(&mut $table, $crate::section::key_name(stringify!($field)));
         value.flatten().map_or_else(|| $default, <$type>::from)
     }};
     (@unwrap $field:ident [$needs:expr]) => { $field? };
     (@unwrap $field:ident []) => { $field };
     (@describe $properties:ident, $generator:ident, $field:ident: $type:ty as $shape:ty, $doc:expr, $default:expr) => {
         <$shape as $crate::section::Key>::describe(
-            stringify!($field), $doc, $default, &mut $properties, $generator)
+            $crate::section::key_name(stringify!($field)), $doc, $default, &mut $properties, $generator)
     };
     (@describe $properties:ident, $generator:ident, $field:ident: $type:ty, $doc:expr, $default:expr) => {
         <$type as $crate::section::Key>::describe(
-            stringify!($field), $doc, $default, &mut $properties, $generator)
+            $crate::section::key_name(stringify!($field)), $doc, $default, &mut $properties, $generator)
     };
     (@is_default $self:ident, $field:ident: $type:ty, [] [$needs:expr]) => { true };
     (@is_default $self:ident, $field:ident: $type:ty, [] []) => { $self.$field.is_none() };

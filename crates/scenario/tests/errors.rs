@@ -231,6 +231,14 @@ const CASES: &[Case] = &[
         "a host beyond its bounds",
         "host = { send = { min = \"5 us\", max = \"1 us\" }, receive = \"101 s\", gro = { time = \"1 ms\", packets = \"0 packets\" } }\n"
     ),
+    append!(
+        "pulses that cannot end, or meet",
+        "[[events]]\nwhen = \"1 s\"\nfor = \"60 s\"\npath.drop = \"3 packets\"\n[[events]]\nwhen = \"1 s\"\nfor = \"2 s\"\npath.loss = \"1 %\"\n[[events]]\nwhen = \"2 s\"\npath.loss = \"2 %\"\n"
+    ),
+    append!(
+        "a pulse without length, and one that meets what waits for a state",
+        "[[events]]\nwhen = \"1 s\"\nfor = 2\npath.loss = \"1 %\"\n[[events]]\nwhen = \"1 s\"\nfor = \"0 s\"\npath.rtt = \"1 ms\"\n[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\nfor = \"1 s\"\npath.rtt = \"2 ms\"\n"
+    ),
     append!("an event without a change", "[[events]]\nwhen = \"1 s\"\n"),
     append!(
         "an event after the end",

@@ -8,7 +8,7 @@
 
 #![no_std]
 
-#[cfg(feature = "schema")]
+#[cfg(feature = "alloc")]
 extern crate alloc;
 
 mod comparison;
@@ -25,6 +25,8 @@ mod rng;
 pub mod schema;
 #[cfg(feature = "serde")]
 mod serde;
+#[cfg(feature = "alloc")]
+pub mod shown;
 mod size;
 mod time;
 mod transport;

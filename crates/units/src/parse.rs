@@ -10,23 +10,43 @@ use crate::{Bytes, Duration, Frequency, Gain, Rate, Size};
 pub(crate) struct Unit {
     pub(crate) symbol: &'static str,
     pub(crate) scale: u64,
-    /// Whether values are printed in it; the others are only read.
+    /// Whether values are printed in it, as a scenario has them.
     pub(crate) printed: bool,
+    /// Whether people are shown numbers in it.
+    #[cfg_attr(
+        not(feature = "alloc"),
+        expect(dead_code, reason = "who shows numbers has memory")
+    )]
+    pub(crate) shown: bool,
 }
 
-const fn printed(symbol: &'static str, scale: u64) -> Unit {
+const fn usual(symbol: &'static str, scale: u64) -> Unit {
     Unit {
         symbol,
         scale,
         printed: true,
+        shown: true,
+    }
+}
+
+const fn printed(symbol: &'static str, scale: u64) -> Unit {
+    Unit {
+        shown: false,
+        ..usual(symbol, scale)
+    }
+}
+
+const fn shown(symbol: &'static str, scale: u64) -> Unit {
+    Unit {
+        printed: false,
+        ..usual(symbol, scale)
     }
 }
 
 const fn read_only(symbol: &'static str, scale: u64) -> Unit {
     Unit {
-        symbol,
-        scale,
         printed: false,
+        ..printed(symbol, scale)
     }
 }
 
@@ -42,11 +62,11 @@ pub(crate) static RATE: Quantity = Quantity {
     name: "rate",
     example: "50 Mbit/s",
     units: &[
-        printed("bit/s", 1),
-        printed("kbit/s", 1_000),
-        printed("Mbit/s", 1_000_000),
-        printed("Gbit/s", 1_000_000_000),
-        printed("Tbit/s", 1_000_000_000_000),
+        usual("bit/s", 1),
+        usual("kbit/s", 1_000),
+        usual("Mbit/s", 1_000_000),
+        usual("Gbit/s", 1_000_000_000),
+        usual("Tbit/s", 1_000_000_000_000),
     ],
 };
 
@@ -54,13 +74,13 @@ pub(crate) static TIME: Quantity = Quantity {
     name: "time",
     example: "40 ms",
     units: &[
-        printed("ns", 1),
+        usual("ns", 1),
         printed("us", 1_000),
         // MICRO SIGN and GREEK SMALL LETTER MU look the same and are both typed.
-        read_only("\u{b5}s", 1_000),
+        shown("\u{b5}s", 1_000),
         read_only("\u{3bc}s", 1_000),
-        printed("ms", 1_000_000),
-        printed("s", 1_000_000_000),
+        usual("ms", 1_000_000),
+        usual("s", 1_000_000_000),
         read_only("min", 60_000_000_000),
     ],
 };
@@ -69,14 +89,14 @@ pub(crate) static VOLUME: Quantity = Quantity {
     name: "volume",
     example: "250 kB",
     units: &[
-        printed("B", 1),
-        printed("kB", 1_000),
+        usual("B", 1),
+        usual("kB", 1_000),
         printed("KiB", 1 << 10),
-        printed("MB", 1_000_000),
+        usual("MB", 1_000_000),
         printed("MiB", 1 << 20),
-        printed("GB", 1_000_000_000),
+        usual("GB", 1_000_000_000),
         printed("GiB", 1 << 30),
-        read_only("TB", 1_000_000_000_000),
+        shown("TB", 1_000_000_000_000),
         read_only("TiB", 1 << 40),
     ],
 };

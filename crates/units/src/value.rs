@@ -17,6 +17,13 @@ macro_rules! values {
                 match self { $(Self::$kind => $suffix),* }
             }
 
+            /// What the end of a name says.
+            pub fn of_name(name: &str) -> Option<Self> {
+                let ends = |kind: &Self| !kind.suffix().is_empty() && name.ends_with(kind.suffix());
+                let counted = name.ends_with("_count").then_some(Self::Count);
+                [$(Self::$kind),*].into_iter().find(ends).or(counted)
+            }
+
             /// Its unit, as the record writes it.
             pub const fn unit(self) -> &'static str {
                 match self { $(Self::$kind => $unit),* }

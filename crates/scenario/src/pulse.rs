@@ -1,0 +1,471 @@
+//! `for` of an event: what it changed returns to what it was before.
+//!
+//! While a pulse lasts no other event changes the same key, so what was before it is known when the scenario is read, and
+//! an engine sees nothing but events.
+
+use std::collections::BTreeMap;
+
+use paceline_units::{App, Duration, Rate};
+
+use crate::app::AppChange;
+use crate::bounds::Findings;
+use crate::event::{Event, FlowChange, PathChange, RateChange, When};
+use crate::link::{LinkKey, LinkKeyChanges, LinkKeys, RateSource};
+use crate::scenario::Scenario;
+
+/// Whose key it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Link(usize),
+    Path,
+    Flow(u32),
+}
+
+/// A change of a key: the event by its number, and the key as it writes it.
+type Written<'e> = (usize, &'e Event, String);
+
+/// What events have made of the path and the flows.
+#[derive(Default)]
+struct Now {
+    rates: BTreeMap<usize, Rate>,
+    links: BTreeMap<usize, LinkKeyChanges>,
+    rtt: Option<Duration>,
+    ack_aggregation: Option<Duration>,
+    /// The application of a flow, and whether it is paused.
+    apps: BTreeMap<u32, (App, bool)>,
+}
+
+impl Scenario {
+    /// Its events without `for`: where one of them has it, another event takes back what it changed. Those that do so come
+    /// first, so that of two at one moment the end of a pulse is before what begins.
+    pub fn unfolded(&self) -> Vec<Event> {
+        let mut order: Vec<&Event> = self.events.iter().collect();
+        // What waits for a state comes first: nothing else changes its keys.
+        order.sort_by_key(|event| event.at());
+        let mut now = Now::default();
+        let mut ends = Vec::new();
+        let mut begins = self.events.clone();
+        for event in order {
+            match (event.r#for, &event.when) {
+                (Some(lasts), when) => ends.push(Event {
+                    when: when.after(lasts),
+                    r#for: None,
+                    path: event.path.as_ref().map(|path| now.path(self, path)),
+                    flow: event.flow.as_ref().map(|flow| now.flow(self, flow)),
+                }),
+                (None, When::At(_)) => now.change(self, event),
+                (None, When::Enters { .. }) => {}
+            }
+        }
+        begins.iter_mut().for_each(|event| event.r#for = None);
+        ends.append(&mut begins);
+        ends
+    }
+
+    fn app_of(&self, flow: u32) -> App {
+        let mut left = flow;
+        let group = self.flows.iter().find(|group| {
+            let here = left < group.count;
+            left = left.saturating_sub(group.count);
+            here
+        });
+        group.map_or(App::Bulk, |group| group.app)
+    }
+
+    fn link_of(&self, path: &PathChange) -> usize {
+        let named = path.link.as_ref().map(|name| self.link_number(name));
+        named.flatten().unwrap_or(0)
+    }
+
+    /// The rate of a link as the run begins, unless it follows a trace.
+    fn rate_of(&self, link: usize) -> Option<Rate> {
+        match (link.checked_sub(1), &self.path.rate) {
+            (Some(number), _) => self.links.get(number).map(|link| link.rate),
+            (None, RateSource::Fixed(rate)) => Some(*rate),
+            (None, RateSource::Trace { .. }) => None,
+        }
+    }
+
+    fn keys_of(&self, link: usize) -> &LinkKeys {
+        let other = link
+            .checked_sub(1)
+            .and_then(|number| self.links.get(number));
+        other.map_or(&self.path.link, |link| &link.link)
+    }
+}
+
+impl Event {
+    /// When it happens, if that is known.
+    fn at(&self) -> Option<Duration> {
+        match self.when {
+            When::At(time) => Some(time),
+            When::Enters { .. } => None,
+        }
+    }
+
+    /// What it changes: whose, the key, and how the event writes it.
+    fn keys(&self, scenario: &Scenario) -> Vec<(Owner, &'static str, String)> {
+        let mut keys = Vec::new();
+        if let Some(path) = &self.path {
+            let link = Owner::Link(scenario.link_of(path));
+            let mut add = |owner, key| keys.push((owner, key, format!("path.{key}")));
+            if path.rate.is_some() {
+                add(link, "rate");
+            }
+            path.keys.keys().for_each(|key| add(link, key.name()));
+            if path.rtt.is_some() {
+                add(Owner::Path, "rtt");
+            }
+            if path.ack_aggregation.is_some() {
+                add(Owner::Path, "ack_aggregation");
+            }
+        }
+        if let Some(flow) = &self.flow {
+            keys.push((Owner::Flow(flow.flow), "app", "flow.app".to_owned()));
+        }
+        keys
+    }
+}
+
+impl When {
+    fn after(&self, time: Duration) -> Self {
+        let mut later = self.clone();
+        match &mut later {
+            Self::At(at) => *at += time,
+            Self::Enters { delay, .. } => *delay += time,
+        }
+        later
+    }
+}
+
+impl Now {
+    fn rate(&self, scenario: &Scenario, link: usize) -> Option<Rate> {
+        let changed = self.rates.get(&link).copied();
+        changed.or_else(|| scenario.rate_of(link))
+    }
+
+    fn app(&self, scenario: &Scenario, flow: u32) -> (App, bool) {
+        let changed = self.apps.get(&flow).copied();
+        changed.unwrap_or_else(|| (scenario.app_of(flow), false))
+    }
+
+    /// Does what an event says.
+    fn change(&mut self, scenario: &Scenario, event: &Event) {
+        if let Some(path) = &event.path {
+            let link = scenario.link_of(path);
+            let rate = match path.rate {
+                Some(RateChange::Absolute(rate)) => Some(rate),
+                Some(factor) => self.rate(scenario, link).map(|rate| factor.apply(rate)),
+                None => None,
+            };
+            self.rates.extend(rate.map(|rate| (link, rate)));
+            self.links.entry(link).or_default().update(&path.keys);
+            self.rtt = path.rtt.or(self.rtt);
+            self.ack_aggregation = path.ack_aggregation.or(self.ack_aggregation);
+        }
+        if let Some(flow) = &event.flow {
+            let (app, paused) = self.app(scenario, flow.flow);
+            let becomes = match flow.app {
+                AppChange::Pause => (app, true),
+                AppChange::Resume => (app, false),
+                AppChange::Set(app) => (app, paused),
+            };
+            self.apps.insert(flow.flow, becomes);
+        }
+    }
+
+    /// What takes a change of the path back.
+    fn path(&self, scenario: &Scenario, change: &PathChange) -> PathChange {
+        let link = scenario.link_of(change);
+        let so_far = self.links.get(&link).cloned().unwrap_or_default();
+        let rate = change.rate.and_then(|_| self.rate(scenario, link));
+        let path = &scenario.path;
+        PathChange {
+            link: change.link.clone(),
+            rate: rate.map(RateChange::Absolute),
+            rtt: change.rtt.map(|_| self.rtt.unwrap_or(path.rtt)),
+            keys: change.keys.back(scenario.keys_of(link), &so_far),
+            ack_aggregation: change
+                .ack_aggregation
+                .map(|_| self.ack_aggregation.unwrap_or(path.ack_aggregation)),
+        }
+    }
+
+    /// What takes a change of a flow back.
+    fn flow(&self, scenario: &Scenario, change: &FlowChange) -> FlowChange {
+        let (app, paused) = self.app(scenario, change.flow);
+        let back = match (&change.app, paused) {
+            (AppChange::Set(_), _) => AppChange::Set(app),
+            (AppChange::Pause | AppChange::Resume, true) => AppChange::Pause,
+            (AppChange::Pause | AppChange::Resume, false) => AppChange::Resume,
+        };
+        FlowChange {
+            flow: change.flow,
+            app: back,
+        }
+    }
+}
+
+/// Finds pulses that do not end in the run, whose change cannot be taken back, or that meet another event's change.
+pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
+    let mut changes: BTreeMap<(Owner, &str), Vec<Written<'_>>> = BTreeMap::new();
+    let mut so_far = Now::default();
+    let mut order: Vec<(usize, &Event)> = scenario.events.iter().enumerate().collect();
+    order.sort_by_key(|(_, event)| event.at());
+    for (number, event) in order {
+        for (owner, key, written) in event.keys(scenario) {
+            let all = changes.entry((owner, key)).or_default();
+            all.push((number, event, written));
+        }
+        match event.r#for {
+            Some(lasts) => single(scenario, (number, event, lasts), &so_far, found),
+            None if event.at().is_some() => so_far.change(scenario, event),
+            None => {}
+        }
+    }
+    for all in changes.values() {
+        for pair in all.windows(2) {
+            if let [earlier, later] = pair {
+                meeting(earlier, later, found);
+            }
+        }
+    }
+}
+
+/// What is wrong with a pulse whatever else there is.
+fn single(
+    scenario: &Scenario,
+    (number, event, lasts): (usize, &Event, Duration),
+    so_far: &Now,
+    found: &mut Findings,
+) {
+    let key = format!("events[{number}].for");
+    let duration = scenario.run.duration;
+    let end = event.at().unwrap_or_default() + lasts;
+    if end >= duration {
+        found.bad(
+            &key,
+            format!("`events[{number}]` ends at {end}, but the run lasts {duration}"),
+            "end before the run does, or leave `for` out",
+        );
+    }
+    let Some(path) = &event.path else { return };
+    let link = scenario.link_of(path);
+    let back = path
+        .keys
+        .back(scenario.keys_of(link), &LinkKeyChanges::default());
+    let once = |key: &LinkKey| back.keys().all(|back| back.name() != key.name());
+    if let Some(once) = path.keys.keys().find(once) {
+        let name = once.name();
+        let hint = "give it an event of its own, without `for`";
+        found.bad(&key, format!("`path.{name}` happens once"), hint);
+    }
+    if path.rate.is_some() && so_far.rate(scenario, link).is_none() {
+        found.bad(
+            &key,
+            "the path follows a trace, and a trace is not taken up again",
+            "write the outage into the trace, or leave `for` out",
+        );
+    }
+}
+
+/// Finds that one of two changes of a key, the earlier first, lasts into the other, or may do so.
+fn meeting(
+    (first, earlier, written): &Written<'_>,
+    (second, later, _): &Written<'_>,
+    found: &mut Findings,
+) {
+    let (pulse, other) = match (earlier.r#for, later.r#for) {
+        (Some(_), _) => (first, second),
+        (None, Some(_)) => (second, first),
+        (None, None) => return,
+    };
+    let key = format!("events[{pulse}].for");
+    match (earlier.at(), later.at()) {
+        (Some(at), Some(next)) => {
+            if next < at + earlier.r#for.unwrap_or_default() || next == at {
+                found.bad(
+                    &key,
+                    format!("`events[{other}]` changes `{written}` while `events[{pulse}]` lasts"),
+                    "end one before the other begins",
+                );
+            }
+        }
+        _ => found.bad(
+            &key,
+            format!(
+                "`events[{other}]` changes `{written}` too, and when a state begins is not known"
+            ),
+            "give both a time of the run, or leave `for` out",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use paceline_units::{Gain, Reorder};
+
+    use super::*;
+    use crate::link::PolicerChange;
+    use crate::vocabulary::Vocabulary;
+
+    static VOCABULARY: Vocabulary = Vocabulary {
+        queues: paceline_path::QUEUES,
+        early_signals: paceline_path::EARLY_SIGNALS,
+    };
+
+    const HEAD: &str = "schema = 1\nrun.duration = \"60 s\"\n\
+        [path]\nrate = \"10 Mbit/s\"\nrtt = \"40 ms\"\nloss = \"1 %\"\nqueue.size = \"1 bdp\"\n\
+        [[links]]\nname = \"nic\"\nrate = \"1 Gbit/s\"\nqueue.size = \"1 MB\"\n\
+        [[flows]]\ncc = \"reno\"\n\
+        [[flows]]\ncc = \"reno\"\ncount = 2\napp = { rate = \"1 Mbit/s\" }\n";
+
+    fn read(events: &str) -> Result<Scenario, Vec<String>> {
+        let text = format!("{HEAD}{events}");
+        Scenario::parse(&text, "x.toml", &[], &VOCABULARY).map_err(|found| {
+            let said = |d: crate::Diagnostic| format!("{}: {}", d.key, d.message);
+            found.into_iter().map(said).collect()
+        })
+    }
+
+    fn ends(events: &str) -> Vec<Event> {
+        let scenario = read(events).unwrap();
+        let mut events = scenario.unfolded();
+        assert!(events.iter().all(|event| event.r#for.is_none()));
+        let ends = events.len() - scenario.events.len();
+        events.truncate(ends);
+        events
+    }
+
+    #[test]
+    fn each_key_returns_to_what_the_file_says() {
+        let found = ends(
+            "[[events]]\nwhen = \"10 s\"\nfor = \"5 s\"\n\
+             path = { rate = \"0 bit/s\", rtt = \"80 ms\", loss = \"5 %\", jitter = \"2 ms\", ack_aggregation = \"1 ms\" }\n\
+             flow = { flow = 2, app = \"bulk\" }\n",
+        );
+        let [end] = &found[..] else { panic!() };
+        let path = end.path.as_ref().unwrap();
+        assert_eq!(end.when, When::At(Duration::from_secs(15)));
+        let rate = Rate::parse("10 Mbit/s").unwrap();
+        assert_eq!(path.rate, Some(RateChange::Absolute(rate)));
+        assert_eq!(path.rtt, Some(Duration::from_millis(40)));
+        assert_eq!(path.ack_aggregation, Some(Duration::ZERO));
+        let keys: Vec<LinkKey> = path.keys.keys().collect();
+        let loss = paceline_units::Loss::Independent(Gain::from_millionths(10_000));
+        assert_eq!(keys, [LinkKey::Loss(loss), LinkKey::Jitter(Duration::ZERO)]);
+        let rate = Rate::parse("1 Mbit/s").unwrap();
+        let app = AppChange::Set(App::Limited { rate });
+        assert_eq!(end.flow, Some(FlowChange { flow: 2, app }));
+    }
+
+    #[test]
+    fn what_a_link_had_none_of_ends() {
+        let found = ends(
+            "[[events]]\nwhen = \"1 s\"\nfor = \"1 s\"\n[events.path]\nlink = \"nic\"\n\
+             policer = { rate = \"1 Mbit/s\", burst = \"10 kB\" }\n\
+             reorder = { probability = \"1 %\", delay = \"3 ms\" }\n",
+        );
+        let path = found[0].path.as_ref().unwrap();
+        assert_eq!(path.link.as_deref(), Some("nic"));
+        assert_eq!(path.keys.policer, Some(PolicerChange::Off));
+        let reorder = Reorder {
+            probability: Gain::from_millionths(0),
+            delay: Duration::from_millis(3),
+        };
+        assert_eq!(path.keys.reorder, Some(reorder));
+        assert_eq!(path.keys.loss, None);
+    }
+
+    #[test]
+    fn a_pulse_returns_to_what_events_have_made_of_it() {
+        // In no order of time, and by a factor: 10 Mbit/s is 5 from 5 s on, and 20 from 30 s on.
+        let found = ends(
+            "[[events]]\nwhen = \"40 s\"\nfor = \"1 s\"\npath.rate = \"-10 %\"\n\
+             [[events]]\nwhen = \"30 s\"\npath.rate = \"20 Mbit/s\"\n\
+             [[events]]\nwhen = \"10 s\"\nfor = \"20 s\"\npath.rate = \"1 Mbit/s\"\n\
+             [[events]]\nwhen = \"5 s\"\npath.rate = \"-50 %\"\n\
+             [[events]]\nwhen = \"1 s\"\nfor = \"4 s\"\npath.rate = \"0 bit/s\"\n",
+        );
+        let back: Vec<_> = found
+            .iter()
+            .map(|end| (end.at().unwrap(), end.path.as_ref().unwrap().rate))
+            .collect();
+        let change = |seconds, text| {
+            let rate = RateChange::Absolute(Rate::parse(text).unwrap());
+            (Duration::from_secs(seconds), Some(rate))
+        };
+        let wanted = [
+            change(5, "10 Mbit/s"),
+            change(30, "5 Mbit/s"),
+            change(41, "20 Mbit/s"),
+        ];
+        assert_eq!(back, wanted);
+    }
+
+    #[test]
+    fn an_application_resumes_unless_it_was_paused() {
+        let pulse =
+            "[[events]]\nwhen = \"10 s\"\nfor = \"5 s\"\nflow = { flow = 0, app = \"pause\" }\n";
+        let back = |events: &str| ends(events)[0].flow.clone().unwrap().app;
+        assert_eq!(back(pulse), AppChange::Resume);
+        let paused = "[[events]]\nwhen = \"1 s\"\nflow = { flow = 0, app = \"pause\" }\n";
+        assert_eq!(back(&format!("{paused}{pulse}")), AppChange::Pause);
+    }
+
+    #[test]
+    fn a_pulse_upon_a_state_ends_so_long_after_it() {
+        let found = ends(
+            "[[events]]\nwhen = { flow = 0, enters = \"Drain\", delay = \"1 s\" }\nfor = \"2 s\"\npath.loss = \"9 %\"\n",
+        );
+        let When::Enters { delay, .. } = &found[0].when else {
+            panic!()
+        };
+        assert_eq!(*delay, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn changes_of_one_key_do_not_meet_a_pulse() {
+        let pulse = "[[events]]\nwhen = \"10 s\"\nfor = \"5 s\"\npath.loss = \"2 %\"\n";
+        let with = |rest: &str| read(&format!("{pulse}[[events]]\n{rest}\n"));
+        for (rest, meets) in [
+            ("when = \"12 s\"\npath.loss = \"3 %\"", true),
+            ("when = \"10 s\"\npath.loss = \"3 %\"", true),
+            ("when = \"9 s\"\nfor = \"2 s\"\npath.loss = \"3 %\"", true),
+            (
+                "when = { flow = 0, enters = \"Drain\" }\npath.loss = \"3 %\"",
+                true,
+            ),
+            ("when = \"15 s\"\npath.loss = \"3 %\"", false),
+            ("when = \"9 s\"\nfor = \"1 s\"\npath.loss = \"3 %\"", false),
+            ("when = \"12 s\"\npath.rate = \"3 Mbit/s\"", false),
+            (
+                "when = \"12 s\"\npath = { link = \"nic\", loss = \"3 %\" }",
+                false,
+            ),
+        ] {
+            let found = with(rest);
+            assert_eq!(found.is_err(), meets, "{rest}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_end_is_refused() {
+        let event = |rest: &str| {
+            let found = read(&format!("[[events]]\nwhen = \"10 s\"\n{rest}\n"));
+            found.unwrap_err()
+        };
+        assert_eq!(
+            event("for = \"50 s\"\npath.loss = \"3 %\""),
+            ["events[0].for: `events[0]` ends at 60 s, but the run lasts 60 s"]
+        );
+        assert_eq!(
+            event("for = \"5 s\"\npath.drop = \"3 packets\""),
+            ["events[0].for: `path.drop` happens once"]
+        );
+        assert_eq!(
+            event("for = \"0 s\"\npath.loss = \"3 %\""),
+            ["events[0].for: `events[0].for` is zero"]
+        );
+    }
+}
