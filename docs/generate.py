@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that come from the program itself.
+"""Writes the pages of docs/reference, and the types of the web app, that come from the program.
 
 `make reference` runs it after a change of options or keys. A test holds
 the pages equal to what it writes.
@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import sections
+import shapes
 
 from paceline.cli import main
 
-REFERENCE = Path(__file__).parent / "reference"
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
 HEAD = "<!-- Written by docs/generate.py. -->\n\n"
 
 
@@ -164,12 +166,14 @@ below. `paceline list columns TABLE` says the same.
 """
 
 PAGES = {
-    "controllers.md": controllers,
-    "record.md": record,
-    "scenario.md": scenario,
-    "sections.md": sections.page,
+    "docs/reference/controllers.md": controllers,
+    "docs/reference/json.md": lambda: HEAD + shapes.page(table),
+    "docs/reference/record.md": record,
+    "docs/reference/scenario.md": scenario,
+    "docs/reference/sections.md": sections.page,
+    "web/src/api.ts": shapes.script,
 }
 
 if __name__ == "__main__":
     for page, write in PAGES.items():
-        (REFERENCE / page).write_text(write())
+        (ROOT / page).write_text(write())

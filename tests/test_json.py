@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import SCENARIO, Command
+from described import hold, wrong
+from paceline import answers
 
 ROOT = Path(__file__).parents[1]
 
@@ -49,7 +51,7 @@ def said(cli: Command, *arguments: Any, code: int = 0) -> dict[str, Any]:
     result = cli(*arguments, "--json", "--quiet")
     assert result.returncode == code, result.stderr
     value: dict[str, Any] = json.loads(result.stdout)
-    assert isinstance(value["schema"], int)
+    hold(arguments[0], value)
     return value
 
 
@@ -105,4 +107,56 @@ def test_errors(cli: Command, file: Path) -> None:
     for arguments in (("run", file), ("check", file), ("sweep", file), ("run", "none.toml")):
         result = cli(*arguments, "--json")
         assert result.returncode == 2
-        assert json.loads(result.stdout)["error"].keys() >= ERROR
+        value = json.loads(result.stdout)
+        assert value["error"].keys() >= ERROR
+        hold("run", value)
+
+
+def test_every_other_command_says_what_is_described(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    def hears(*arguments: Any) -> None:
+        result = cli(*arguments, "--json")
+        assert result.returncode in (0, 4, 127), result.stderr
+        hold(arguments[0], json.loads(result.stdout))
+
+    grid = tmp_path / "grid.toml"
+    grid.write_text(SCENARIO + '[sweep.over]\nflows.0.cc = ["bbr3", "reno"]\n')
+    (tmp_path / "t.trace").write_text("0\n1\n2\n5\n")
+    cli("run", file, "--out", "a")
+    hears("run", file, grid, "--out", "b")
+    hears("run", file, "--set", 'run.compare=["bbr3", "reno"]', "--out", "c", "--report")
+    hears("check", grid)
+    hears("sweep", grid, "--out", "s")
+    hears("compare", "a", "c/reno")
+    hears("compare", "s", "--by", "flows.0.cc")
+    hears("report", "a")
+    hears("export", "a", "--format", "csv")
+    hears("import", "t.trace", "--rtt", "40 ms", "--queue", "100 packets")
+    hears("startup", "2.77")
+    hears("init", "new.toml")
+    hears("list")
+    hears("doctor", "--quick")
+    hears("vm", "list")
+
+
+def test_the_description_has_the_names_that_scripts_rely_on() -> None:
+    for shape, names in (
+        (answers.Run, RUN - {"schema"}),
+        (answers.Engine, ENGINE),
+        (answers.Expectation, EXPECT),
+        (answers.Statistics, STATISTICS),
+        (answers.Claim, CLAIM),
+        (answers.Case, CASE),
+        (answers.StartupRow, ROW),
+        (answers.Error, ERROR),
+    ):
+        assert names <= shape.__annotations__.keys()
+
+
+def test_what_is_not_as_described_is_found() -> None:
+    good = {"wall_ns": 1, "packets": 2, "events": 3}
+    assert wrong(good, answers.Engine) == []
+    assert wrong(good | {"more": 1}, answers.Engine) == [".more is not described"]
+    assert wrong({"wall_ns": 1, "packets": 2}, answers.Engine) == [".events is not there"]
+    assert wrong(good | {"events": "3"}, answers.Engine) == [".events is '3', not <class 'int'>"]

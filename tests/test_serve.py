@@ -101,7 +101,7 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
     entries = {entry["id"]: entry for entry in value["runs"]}
     assert entries.keys() == {"one-3", "group/two-3", "grid-sweep"}
     assert entries["group/two-3"]["controllers"] == ["cubic", "reno"]
-    assert entries["one-3"]["metrics"]["goodput_bps"] > 1e6
+    assert entries["one-3"]["metrics"]["goodput_bps"].endswith(" Mbit/s")
     assert entries["grid-sweep"]["axes"] == ["path.rtt"]
     status, image = ask(server, "/picture?id=grid-sweep&name=utilisation_ratio.png")
     assert status == 200
@@ -290,7 +290,7 @@ def test_throughput_of_a_window_is_what_arrived_in_it(run: paceline.Run) -> None
             rows.filter(pl.col("t_ns") <= at)["delivered_bytes"].to_list()[-1]
             for at in (start, end)
         ]
-        bits = sum(line["values"]) * scale * width
+        bits = sum(value or 0.0 for value in line["values"]) * scale * width
         assert bits == pytest.approx(8 * (arrived[1] - arrived[0]), rel=0.02)
 
 

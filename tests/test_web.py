@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import paceline
 from conftest import SCENARIO
+from described import wrong
+from paceline import answers
 from paceline.serve.catalogue import Catalogue
 from paceline.serve.jobs import Job
 from paceline.serve.series import QUANTITIES, InMemory, series
+from paceline.show.page import drawn
+from paceline.show.panels import Sketch
 from paceline.study.sweep import Plan, execute
 
 ROOT = Path(__file__).parent.parent
@@ -73,25 +74,14 @@ def test_what_is_shipped_is_what_the_sources_build(tools: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-def interfaces() -> dict[str, set[str]]:
-    """Return the names that the page knows of the server's answers."""
-    text = (WEB / "src" / "api.ts").read_text(encoding="utf-8")
-    found = re.findall(r"export interface (\w+) \{\n(.*?)\n\}", text, re.DOTALL)
-    return {name: set(re.findall(r"^  (\w+):", body, re.MULTILINE)) for name, body in found}
-
-
-def test_types_have_the_names_that_the_server_says(run: paceline.Run, tmp_path: Path) -> None:
+def test_the_page_is_told_what_is_described(run: paceline.Run, tmp_path: Path) -> None:
     run.write(tmp_path / "run")
     over = '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
     execute(Plan.read(SCENARIO + over, "grid.toml"), tmp_path / "sweep")
-    entries = {entry["kind"]: entry for entry in Catalogue(tmp_path).entries()}
-    found = series({"r": InMemory(run)}, "rtt_ns")
-    said: dict[str, Mapping[str, Any]] = {
-        "RunEntry": entries["run"],
-        "SweepEntry": entries["sweep"],
-        "Listing": {"runs": entries, "quantities": QUANTITIES},
-        "Series": found,
-        "Line": found["lines"][0],
-        "JobState": Job(1, "", [], 1, "sim").as_json(),
-    }
-    assert interfaces() == {name: set(value) for name, value in said.items()}
+    listing = {"runs": Catalogue(tmp_path).entries(), "quantities": QUANTITIES}
+    assert len(listing["runs"]) == 2
+    assert wrong(listing, answers.Listing) == []
+    assert wrong(series({"r": InMemory(run)}, "rtt_ns"), answers.Series) == []
+    assert wrong(Job(1, "", [], 1, "sim").as_json(), answers.JobState) == []
+    sketch = Sketch(run)
+    assert wrong(drawn(sketch, [sketch.detail(0)]), answers.Drawn) == []

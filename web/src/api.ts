@@ -1,19 +1,22 @@
-/** What the server answers; `tests/test_web.py` holds these names against it. */
+/** What pages are told. Written by docs/generate.py. */
 
+/** A run below the folder that is served. */
 export interface RunEntry {
   kind: "run";
   id: string;
   changed_ns: number;
   scenario: string;
   seed: number;
-  backend: "sim" | "emu";
+  backend: "sim" | "emu" | "vm";
   /** Why an emulated run is not to be trusted; nothing if it is. */
   beyond: string[];
   controllers: string[];
   flows: number;
-  metrics: Record<string, number | null>;
+  /** For people, with their units. */
+  metrics: Record<string, string>;
 }
 
+/** A sweep below it. */
 export interface SweepEntry {
   kind: "sweep";
   id: string;
@@ -24,14 +27,14 @@ export interface SweepEntry {
   pictures: string[];
 }
 
-export type Entry = RunEntry | SweepEntry;
-
+/** All that is there. */
 export interface Listing {
-  runs: Entry[];
-  /** Titles by column, in the order in which plots stand. */
+  runs: (RunEntry | SweepEntry)[];
+  /** Titles by column, in the order of the plots. */
   quantities: Record<string, string>;
 }
 
+/** A line of a plot. */
 export interface Line {
   run: string;
   label: string;
@@ -40,6 +43,7 @@ export interface Line {
   values: (number | null)[];
 }
 
+/** A plot of some runs. */
 export interface Series {
   title: string;
   unit: string;
@@ -49,9 +53,10 @@ export interface Series {
   lines: Line[];
 }
 
+/** A run that the page has asked for. */
 export interface JobState {
   job: number;
-  backend: "sim" | "emu";
+  backend: "sim" | "emu" | "vm";
   state: "running" | "done" | "failed" | "stopped";
   message: string;
   /** The run that has come of it. */
@@ -62,11 +67,45 @@ export interface JobState {
   version: number;
 }
 
-/** Asks the server, or gives it an order. */
-export const ask = async <Answer>(path: string, order?: object): Promise<Answer> => {
-  const options = order && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(order) };
-  const answer = await fetch(path, options);
-  const value: unknown = await answer.json();
-  if (!answer.ok) throw new Error((value as { error: string }).error);
-  return value as Answer;
-};
+/** A line of a report's plot. */
+export interface Shape {
+  label: string;
+  colour: string;
+  dash: number[];
+  /** Whether it is measured on the right axis. */
+  right: boolean;
+  values: (number | null)[];
+}
+
+/** A plot of a report. */
+export interface Panel {
+  title: string;
+  unit: string;
+  unitRight: string | null;
+  stacked: boolean;
+  times: number[];
+  series: Shape[];
+}
+
+/** A span, in seconds, in which a controller was in one state. */
+export interface Band {
+  start: number;
+  end: number;
+  state: string;
+}
+
+/** What is drawn of one flow. */
+export interface Detail {
+  flow: number;
+  panels: Panel[];
+  bands: Band[];
+}
+
+/** What a report draws. */
+export interface Drawn {
+  end: number;
+  overview: Panel[];
+  details: Detail[];
+  /** The colour of each state. */
+  tints: Record<string, string>;
+}

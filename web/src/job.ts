@@ -1,5 +1,6 @@
 /** A run that was asked for: its progress, and what there is of it. */
-import { ask, type JobState } from "./api";
+import type { JobState } from "./api";
+import { ask } from "./ask";
 import { byId } from "./dom";
 
 interface Hands {

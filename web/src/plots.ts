@@ -1,6 +1,7 @@
 /** The plots of the served page: one window of time for all, and data as fine as it needs. */
 import type uPlotType from "uplot";
-import { ask, type Series } from "./api";
+import type { Series } from "./api";
+import { ask } from "./ask";
 import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
 import { byId, make, settled } from "./dom";
 import { seconds, shown } from "./quantity";

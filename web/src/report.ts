@@ -1,44 +1,18 @@
 /** The plots of a report: all data is in the page. */
 import type uPlotType from "uplot";
+import type { Band, Drawn, Panel, Shape } from "./api";
 import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
 import { byId, make, settled } from "./dom";
 import { seconds, shown } from "./quantity";
 
-interface Shape {
-  label: string;
-  colour: string;
-  dash: number[];
-  right: boolean;
-  values: (number | null)[];
-}
-
-interface Panel {
-  title: string;
-  unit: string;
-  unitRight: string | null;
-  stacked: boolean;
-  times: number[];
-  series: Shape[];
-}
-
-/** From, to, and the state in between. */
-type Band = [number, number, string];
-
-interface Data {
-  end: number;
-  overview: Panel[];
-  details: { flow: number; panels: Panel[]; bands: Band[] }[];
-  tints: Record<string, string>;
-}
-
 const HEIGHT = 230;
 const plots: uPlotType[] = [];
 
-const unpack = async (): Promise<Data> => {
+const unpack = async (): Promise<Drawn> => {
   const packed = atob(byId("data", HTMLScriptElement).text.trim());
   const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text()) as Data;
+  return JSON.parse(await new Response(stream).text()) as Drawn;
 };
 
 const width = (): number => byId("plots", HTMLElement).clientWidth;
@@ -61,7 +35,7 @@ const background = (bands: Band[], tints: Record<string, string>) => (u: uPlotTy
   ctx.font = `${10 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
   ctx.textBaseline = "top";
   ctx.textAlign = "left";
-  for (const [start, end, state] of bands) {
+  for (const { start, end, state } of bands) {
     const left = Math.max(u.valToPos(start, "x", true), bbox.left);
     const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
     if (right <= left) continue;
@@ -141,7 +115,7 @@ const start = async (): Promise<void> => {
     for (const plot of plots.splice(data.overview.length)) plot.destroy();
     detail.replaceChildren();
     states.replaceChildren();
-    const seen = new Set(chosen.bands.map(([, , state]) => state));
+    const seen = new Set(chosen.bands.map(({ state }) => state));
     for (const [state, tint] of Object.entries(data.tints)) {
       if (!seen.has(state)) continue;
       const entry = make("span", undefined, states);

@@ -1,13 +1,15 @@
 /** The page over a folder of runs. */
-import { ask, type Entry, type JobState, type Listing, type RunEntry } from "./api";
+import type { JobState, Listing, RunEntry } from "./api";
+import { ask } from "./ask";
 import { byId, make } from "./dom";
 import { follow } from "./job";
 import { Plots } from "./plots";
-import { quantity } from "./quantity";
 
 const filter = byId("filter", HTMLInputElement);
 const base = byId("base", HTMLSelectElement);
 const failed = byId("failed", HTMLElement);
+
+type Entry = Listing["runs"][number];
 
 let entries: Entry[] = [];
 let quantities: Record<string, string> = {};
@@ -95,14 +97,12 @@ const table = (): void => {
     warning(found, cell);
   }
   const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
-  const rows = [...names]
-    .filter((name) => told.some(({ metrics }) => metrics[name] != null))
-    .map((name) => {
-      const line = make("tr");
-      make("td", name, line);
-      for (const { metrics } of told) make("td", quantity(name, metrics[name]), line);
-      return line;
-    });
+  const rows = [...names].map((name) => {
+    const line = make("tr");
+    make("td", name, line);
+    for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
+    return line;
+  });
   byId("table", HTMLElement).replaceChildren(head, ...rows);
 };
 

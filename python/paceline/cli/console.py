@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -103,7 +103,7 @@ def stderr() -> Console:
     return _Plain(stderr=True, soft_wrap=True)
 
 
-def say_json(value: dict[str, Any]) -> None:
+def say_json(value: Mapping[str, object]) -> None:
     """Print one JSON object on stdout."""
     plain = not _is_unicode()
     text = json.dumps({"schema": SCHEMA, **value}, indent=2, ensure_ascii=plain)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+
+from paceline import answers
 
 
 class Exit(IntEnum):
@@ -35,14 +36,14 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
     # The message as it should stand in a terminal, if it has its own form (source lines).
     rendered: str | None = None
     # Every problem of a scenario; `message` is the first of them.
-    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+    diagnostics: list[answers.Problem] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.message
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> answers.Error:
         """Return the object that ``--json`` prints."""
-        error: dict[str, Any] = {
+        error: answers.Error = {
             "kind": self.kind,
             "message": self.message,
             "file": self.file,

@@ -113,7 +113,6 @@ def known_metrics(names: Iterable[str]) -> None:
 def scenario_failure(error: ScenarioError) -> Failure:
     """Return what to print when a scenario is wrong."""
     first = error.diagnostics[0]
-    fields = ("kind", "message", "file", "line", "column", "key", "hint")
     return Failure(
         first.kind,
         first.message,
@@ -122,7 +121,18 @@ def scenario_failure(error: ScenarioError) -> Failure:
         line=first.line,
         column=first.column,
         rendered="\n\n".join(d.rendered for d in error.diagnostics),
-        diagnostics=[{name: getattr(d, name) for name in fields} for d in error.diagnostics],
+        diagnostics=[
+            {
+                "kind": d.kind,
+                "message": d.message,
+                "file": d.file,
+                "line": d.line,
+                "column": d.column,
+                "key": d.key,
+                "hint": d.hint,
+            }
+            for d in error.diagnostics
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any
 
 from paceline.errors import MemoryLimitError, NotARunError
+from paceline.quantities import quantity
 from paceline.reading import json_value, read_bytes
 from paceline.runs import Run
 from paceline.serve import limits
@@ -170,7 +171,7 @@ def _run(value: dict[str, Any]) -> dict[str, Any]:
         "beyond": [str(b["message"]) for b in (value.get("emulation") or {}).get("beyond", [])],
         "controllers": list(dict.fromkeys(str(flow["cc"]) for flow in value["flows"])),
         "flows": len(value["flows"]),
-        "metrics": metrics,
+        "metrics": {n: quantity(n, cell) for n, cell in metrics.items() if cell is not None},
     }
 
 

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
-from paceline import _paceline, batch, guests, store
+from paceline import _paceline, answers, batch, guests, store
 from paceline.errors import NotARunError, PacelineError, ScenarioError, StoreError
 from paceline.runs import Progress, Run
 from paceline.serve import limits
@@ -59,7 +59,7 @@ class Job:
         #: What there is of it in memory: nothing once it is in the folder.
         self.run: Run | None = None
         #: `running`, `done`, `failed` or `stopped`.
-        self.state = "running"
+        self.state: Literal["running", "done", "failed", "stopped"] = "running"
         self.message = ""
         self.path: str | None = None
         self.simulated_ns = 0
@@ -82,7 +82,7 @@ class Job:
         if self.future is not None and self.future.cancel():
             self.tell(state="stopped")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> answers.JobState:
         """Return what a page is told."""
         with self._lock:
             return {

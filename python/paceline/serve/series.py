@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import polars as pl
 
-from paceline import _paceline, memory
+from paceline import _paceline, answers, memory
 from paceline.errors import NotARunError, PacelineError
 from paceline.quantities import Scale, quantity, scale_of
 from paceline.reading import open_regular
@@ -160,7 +160,7 @@ def _spacing_ns(run: Tables) -> int:
 
 def series(
     runs: Mapping[str, Tables], quantity: str, start: int | None = None, end: int | None = None
-) -> dict[str, Any]:
+) -> answers.Series:
     """Return the lines of a quantity of some runs between two times, in nanoseconds.
 
     Each bucket of time gives its least and its greatest value, in the order in which they came.

@@ -30,7 +30,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from paceline import _paceline
+from paceline import _paceline, answers
 from paceline.errors import NotARunError, PacelineError
 from paceline.reading import json_value
 from paceline.serve import limits
@@ -350,7 +350,7 @@ class _Series(_Handler):
             raise _bad(f"more than {limits.OVERLAID} runs in a plot")
         start, end = self.time("from"), self.time("to")
 
-        def find() -> dict[str, Any]:
+        def find() -> answers.Series:
             with _damage():
                 return series({name: self.tables(name) for name in names}, quantity, start, end)
 
@@ -404,7 +404,7 @@ class _Events(_Handler):
     async def get(self, number: str) -> None:
         job = self.job(number)
         self.set_header("Content-Type", "text/event-stream")
-        said: dict[str, Any] | None = None
+        said: answers.JobState | None = None
         waited = 0.0
         while not (self.has_gone or self.server.stopping):
             now = job.as_json()

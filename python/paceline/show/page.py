@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined
 
+from paceline import answers
 from paceline._paceline import __version__, metrics
 from paceline.quantities import number, quantity, scale_of
 from paceline.show.palette import flow_style, tints
@@ -48,7 +49,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
         library=_asset("uPlot.iife.min.js"),
         licence=_asset("uPlot.LICENSE"),
         script=_asset("report.js"),
-        data=_packed(sketch, details),
+        data=_packed(drawn(sketch, details)),
     )
 
 
@@ -84,26 +85,30 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _packed(sketch: Sketch, details: list[Detail]) -> str:
+def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
+    """Return what the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
-    data = {
+    return {
         "end": sketch.end_ns / 1e9,
         "overview": [_panel(panel) for panel in sketch.overview()],
         "details": [
             {
                 "flow": detail.flow,
                 "panels": [_panel(panel) for panel in detail.panels],
-                "bands": [[band.start, band.end, band.state] for band in detail.bands],
+                "bands": [{"start": b.start, "end": b.end, "state": b.state} for b in detail.bands],
             }
             for detail in details
         ],
         "tints": tints(list(states)),
     }
+
+
+def _packed(data: answers.Drawn) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def _panel(panel: Panel) -> dict[str, Any]:
+def _panel(panel: Panel) -> answers.Panel:
     return {
         "title": panel.title,
         "unit": panel.unit,

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 a0bbe8a844812fa277566d95b61c221ca1dead5a1b5c787b08c566e96be0c98c
+// Built from web/ by `make web`. Sources: sha256 8af12a0e62dcf8271e207cf0cf7690851c810b68b5917f745e818d86f527620f
 "use strict";
 (() => {
   // src/chart.ts
@@ -72,7 +72,7 @@
     ctx.font = `${10 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
     ctx.textBaseline = "top";
     ctx.textAlign = "left";
-    for (const [start2, end, state] of bands) {
+    for (const { start: start2, end, state } of bands) {
       const left = Math.max(u.valToPos(start2, "x", true), bbox.left);
       const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
       if (right <= left) continue;
@@ -145,7 +145,7 @@
       for (const plot of plots.splice(data.overview.length)) plot.destroy();
       detail.replaceChildren();
       states.replaceChildren();
-      const seen = new Set(chosen.bands.map(([, , state]) => state));
+      const seen = new Set(chosen.bands.map(({ state }) => state));
       for (const [state, tint] of Object.entries(data.tints)) {
         if (!seen.has(state)) continue;
         const entry = make("span", void 0, states);

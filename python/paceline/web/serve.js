@@ -1,7 +1,7 @@
-// Built from web/ by `make web`. Sources: sha256 a0bbe8a844812fa277566d95b61c221ca1dead5a1b5c787b08c566e96be0c98c
+// Built from web/ by `make web`. Sources: sha256 8af12a0e62dcf8271e207cf0cf7690851c810b68b5917f745e818d86f527620f
 "use strict";
 (() => {
-  // src/api.ts
+  // src/ask.ts
   var ask = async (path, order) => {
     const options = order && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(order) };
     const answer = await fetch(path, options);
@@ -109,20 +109,6 @@
   // src/quantity.ts
   var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
   var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
-  var UNITS = {
-    _ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
-    _bps: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
-    _bytes: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "bytes"]]
-  };
-  var quantity = (name, value) => {
-    if (value == null) return "–";
-    for (const [end, scales] of Object.entries(UNITS)) {
-      if (!name.endsWith(end)) continue;
-      const scale = scales.find(([size]) => Math.abs(value) >= size) ?? scales.at(-1);
-      if (scale) return `${shown(value / scale[0])} ${scale[1]}`;
-    }
-    return shown(value);
-  };
 
   // src/plots.ts
   var HEIGHT = 250;
@@ -379,10 +365,10 @@
       warning(found, cell);
     }
     const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
-    const rows = [...names].filter((name) => told.some(({ metrics }) => metrics[name] != null)).map((name) => {
+    const rows = [...names].map((name) => {
       const line = make("tr");
       make("td", name, line);
-      for (const { metrics } of told) make("td", quantity(name, metrics[name]), line);
+      for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
       return line;
     });
     byId("table", HTMLElement).replaceChildren(head, ...rows);

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import store
+from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -23,7 +23,15 @@ from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
 from paceline.study.sweep import Sweep
 
-_ORDER = ("worse", "better", "untested", "unclear", "lost", "gained", "same")
+_ORDER: tuple[answers.Verdict, ...] = (
+    "worse",
+    "better",
+    "untested",
+    "unclear",
+    "lost",
+    "gained",
+    "same",
+)
 
 
 def _tolerance(_: object, value: float) -> None:
@@ -102,21 +110,20 @@ def compare(
     differ = differing(before, after)
     notes = _notes(findings, differ)
     if options.json:
-        console.say_json(
-            {
-                "old": old,
-                "new": new,
-                "tolerance_ratio": options.tolerance / 100,
-                "correction": options.correction,
-                "verdict": _overall(counts),
-                "counts": {verdict: counts[verdict] for verdict in _ORDER},
-                "findings": [finding.as_json() for finding in findings],
-                "differing": differ,
-                "notes": notes,
-                "only_old": _only(before, after),
-                "only_new": _only(after, before),
-            }
-        )
+        answer: answers.Comparison = {
+            "old": old,
+            "new": new,
+            "tolerance_ratio": options.tolerance / 100,
+            "correction": options.correction,
+            "verdict": _overall(counts),
+            "counts": {verdict: counts[verdict] for verdict in _ORDER},
+            "findings": [finding.as_json() for finding in findings],
+            "differing": differ,
+            "notes": notes,
+            "only_old": _only(before, after),
+            "only_new": _only(after, before),
+        }
+        console.say_json(answer)
     else:
         text = _markdown if options.markdown else _table
         text(old, new, _chosen(findings, options), [_summary(counts, options), *notes])
@@ -156,22 +163,21 @@ def _by(folder: str, options: Options) -> Exit:
             )
         said.append((other, findings, sentence, place))
     if options.json:
-        console.say_json(
-            {
-                "by": key,
-                "sweep": folder,
-                "comparisons": [
-                    {
-                        "old": first.name,
-                        "new": other.name,
-                        "sentence": sentence,
-                        "picture": str(place),
-                        "findings": [finding.as_json() for finding in findings],
-                    }
-                    for other, findings, sentence, place in said
-                ],
-            }
-        )
+        answer: answers.Comparisons = {
+            "by": key,
+            "sweep": folder,
+            "comparisons": [
+                {
+                    "old": first.name,
+                    "new": other.name,
+                    "sentence": sentence,
+                    "picture": str(place),
+                    "findings": [finding.as_json() for finding in findings],
+                }
+                for other, findings, sentence, place in said
+            ],
+        }
+        console.say_json(answer)
         return Exit.OK
     for other, findings, sentence, place in said:
         console.stdout().print(f"{sentence}\nPicture: {place}", soft_wrap=True)
@@ -223,11 +229,12 @@ def _only(one: Subject, other: Subject) -> list[str]:
     return [] if alone else [point for point in one.points if point not in other.points]
 
 
-def _overall(counts: Counter[str]) -> str:
-    return next((v for v in ("worse", "better", "untested") if counts[v]), "same")
+def _overall(counts: Counter[answers.Verdict]) -> answers.Overall:
+    ordered: tuple[answers.Overall, ...] = ("worse", "better", "untested")
+    return next((verdict for verdict in ordered if counts[verdict]), "same")
 
 
-def _summary(counts: Counter[str], options: Options) -> str:
+def _summary(counts: Counter[answers.Verdict], options: Options) -> str:
     told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
     name = {"holm": "Holm", "bh": "Benjamini and Hochberg"}[options.correction]
     return f"{told} (tolerance {options.tolerance:g} %; 5 % level, corrected by {name})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import exchange
+from paceline import answers, exchange
 from paceline.cli import console, files
 from paceline.cli.app import Flow, Force, Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -87,7 +87,8 @@ def export(
         ) from None
     names = [str(path) for path in written]
     if json:
-        console.say_json({"files": names, "format": format, "runs": run})
+        answer: answers.Export = {"files": names, "format": format, "runs": run}
+        console.say_json(answer)
     else:
         for name in names:
             console.stdout().print(name, soft_wrap=True)

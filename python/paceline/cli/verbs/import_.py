@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import store
+from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
@@ -86,20 +86,19 @@ def import_(
                 fresh.write_text(one.toml, encoding="utf-8")
     written: list[Path | None] = [place if out else None for place in places]
     if json:
-        console.say_json(
-            {
-                "format": kind,
-                "scenarios": [
-                    {
-                        "name": one.name,
-                        "file": place and str(place),
-                        "toml": one.toml,
-                        "notes": [{"line": note.line, "text": note.text} for note in one.notes],
-                    }
-                    for one, place in zip(made, written, strict=True)
-                ],
-            }
-        )
+        answer: answers.Import = {
+            "format": kind,
+            "scenarios": [
+                {
+                    "name": one.name,
+                    "file": None if place is None else str(place),
+                    "toml": one.toml,
+                    "notes": [{"line": note.line, "text": note.text} for note in one.notes],
+                }
+                for one, place in zip(made, written, strict=True)
+            ],
+        }
+        console.say_json(answer)
         return Exit.OK
     for note in dict.fromkeys(note for one in made for note in one.notes):
         where = f"{file}:{note.line}" if note.line else file

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from paceline import shipped, store
+from paceline import answers, shipped, store
 from paceline.cli import console
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit
@@ -55,7 +55,8 @@ def init(
     run = f"reno-100M --controller mine={code} --set flows.0.cc=mine" if controller else str(path)
     then += f"paceline run {run}"
     if json:
-        console.say_json({"file": str(path), "then": then})
+        answer: answers.Init = {"file": str(path), "then": then}
+        console.say_json(answer)
     else:
         console.stdout().print(
             f"wrote {path}; to run it:\n    {then}", soft_wrap=True, markup=False

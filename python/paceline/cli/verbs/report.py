@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import store
+from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, Memory, RunFolder, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -54,7 +54,8 @@ def report(
     except ValueError as error:
         raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
     if json:
-        console.say_json({"report": str(place), "format": format})
+        answer: answers.Report = {"report": str(place), "format": format}
+        console.say_json(answer)
     else:
         console.stdout().print(str(place), soft_wrap=True)
     return Exit.OK

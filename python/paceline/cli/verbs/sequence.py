@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from paceline import store
+from paceline import answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Flow, Force, Image, Json, Memory, app, examples, limit_memory, positive
 from paceline.cli.failure import Exit, Failure
@@ -89,7 +89,8 @@ def sequence(
     with store.writing(out, force=options.force) as fresh:
         save(figure, fresh, options.format)
     if options.json:
-        console.say_json({"sequence": str(out), "format": options.format, "runs": run})
+        answer: answers.Sequence = {"sequence": str(out), "format": options.format, "runs": run}
+        console.say_json(answer)
     else:
         console.stdout().print(str(out), soft_wrap=True)
     return Exit.OK

@@ -14,6 +14,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from paceline import answers
 from paceline.cli import console
 from paceline.cli.app import Controllers, Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -88,7 +89,8 @@ def leading_to(address: str) -> Iterator[Path]:
 
 def _tell(server: Server, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        console.say_json({"address": server.address, "folder": str(folder)})
+        answer: answers.Serve = {"address": server.address, "folder": str(folder)}
+        console.say_json(answer)
     else:
         text = f"{folder} is at {server.address} until Ctrl-C"
         console.stdout().print(text, soft_wrap=True)

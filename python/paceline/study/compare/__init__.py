@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from paceline import answers
 from paceline.errors import PacelineError
 from paceline.measures import higher_is_better
 from paceline.study.compare.statistics import Difference, benjamini_hochberg, holm, paired, unpaired
@@ -46,7 +46,7 @@ class Finding:
     p: float | None
     #: `same`; `better` or `worse`; `unclear`, where a difference may be chance; `untested`, where
     #: one run a side cannot tell; `lost` or `gained`, where it is defined on one side only.
-    verdict: str
+    verdict: answers.Verdict
 
     @property
     def change(self) -> float | None:
@@ -57,7 +57,7 @@ class Finding:
             return 0.0
         return self.difference.mean / abs(self.old) if self.old else math.inf
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> answers.Finding:
         """Return the object that ``--json`` prints."""
         found = self.difference
         change = self.change
@@ -68,12 +68,12 @@ class Finding:
             "new": self.new,
             "counts": list(self.counts),
             "paired": self.paired,
-            "difference": found and found.mean,
-            "low": found and found.low,
-            "high": found and found.high,
+            "difference": None if found is None else found.mean,
+            "low": None if found is None else found.low,
+            "high": None if found is None else found.high,
             "change_ratio": change if change is not None and math.isfinite(change) else None,
-            "effect": found and found.effect,
-            "p": found and found.p,
+            "effect": None if found is None else found.effect,
+            "p": None if found is None else found.p,
             "p_adjusted": self.p,
             "verdict": self.verdict,
         }
@@ -167,7 +167,7 @@ def _verdict(
     p: float | None,
     tolerance: float,
     level: float,
-) -> str:
+) -> answers.Verdict:
     if old is None or new is None or difference is None:
         return "lost" if new is None else "gained"
     if abs(difference.mean) <= tolerance * abs(old):

@@ -1,0 +1,622 @@
+"""What Paceline answers in JSON: each object of ``--json``, of the page and of a report, once.
+
+`docs/reference/json.md` and `web/src/api.ts` are written from here. A key may be added; one that is
+there keeps its name and its meaning. Quantities are in the unit that the end of their name says.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+Backend = Literal["sim", "emu", "vm"]
+
+#: By name, as `paceline list metrics` defines them; null where one is undefined.
+Metrics = dict[str, float | None]
+
+
+class Statistics(TypedDict):
+    """What repeats say of a metric together."""
+
+    mean: float
+    median: float
+    low: Annotated[float | None, "The 95 % interval of the mean; null of fewer than five runs."]
+    high: float | None
+    median_low: NotRequired[Annotated[float | None, "That of the median, of a sweep's point."]]
+    median_high: NotRequired[float | None]
+    count: Annotated[int, "The runs in which it is defined."]
+
+
+class Engine(TypedDict):
+    """What the runs of this call cost."""
+
+    wall_ns: int
+    packets: int
+    events: int
+
+
+class Expectation(TypedDict):
+    """A bound of `[expect]`."""
+
+    metric: str
+    bound: Annotated[str, "As a comparison with a number in the metric's unit."]
+    value: Annotated[float | None, "With repeats, their median."]
+    held: bool
+
+
+class Guest(TypedDict):
+    """A controller that is not part of the program."""
+
+    name: str
+    language: str
+    file: str
+    sha256: str
+
+
+class Run(TypedDict):
+    """A run, or with repeats all of them together."""
+
+    schema: NotRequired[Annotated[int, "That of the record."]]
+    scenario: str
+    seed: Annotated[int, "With repeats, the first."]
+    backend: Backend
+    out: Annotated[str, "The folder."]
+    metrics: Annotated[Metrics | dict[str, Statistics | None], "With repeats, statistics."]
+    flows: Annotated[
+        list[dict[str, Any]],
+        "Of each flow `flow` (its number), `cc`, `label`, its metrics, and `state_ns`: how long "
+        "its controller was in each state. With repeats, statistics and no `state_ns`.",
+    ]
+    engine: Engine
+    expect: list[Expectation]
+    repeats: NotRequired[
+        Annotated[dict[str, list[float | None]], "By metric, and `seed`: the single values."]
+    ]
+    emulation: NotRequired[
+        Annotated[
+            dict[str, Any] | list[dict[str, Any]],
+            "What the emulator measured of itself; `beyond` has the bounds that were passed. With "
+            "repeats, of each run.",
+        ]
+    ]
+    guests: NotRequired[list[Guest]]
+    incomplete: NotRequired[Annotated[str, "Why it stopped before its end."]]
+    reused: NotRequired[Annotated[Literal[True], "It was there already."]]
+    reports: NotRequired[Annotated[list[str], "With `--report`, the files."]]
+    cc: NotRequired[Annotated[str, "In a comparison, the controller of all flows."]]
+
+
+class Compared(TypedDict):
+    """A scenario whose `run.compare` names several controllers."""
+
+    schema: NotRequired[int]
+    scenario: str
+    seed: int
+    backend: Backend
+    out: str
+    compare: Annotated[list[Run], "One for each controller."]
+    reused: NotRequired[Literal[True]]
+    reports: NotRequired[list[str]]
+
+
+class Runs(TypedDict):
+    """Several scenario files."""
+
+    schema: NotRequired[int]
+    runs: list[Run | Compared]
+
+
+class Axis(TypedDict):
+    """What a sweep varies together."""
+
+    keys: list[str]
+    drawn: NotRequired[Annotated[bool, "Whether its points are draws of a population."]]
+    points: Annotated[list[dict[str, Any]], "Of each its `name` and its `values`, key by key."]
+
+
+class Grid(TypedDict):
+    """The `[sweep]` of a scenario."""
+
+    seeds: list[int]
+    metrics: list[str]
+    axes: list[Axis]
+
+
+class Part(TypedDict):
+    """Memory between two bounds."""
+
+    least_bytes: int
+    most_bytes: int
+
+
+class Takes(TypedDict):
+    """The memory of one run."""
+
+    least_bytes: int
+    most_bytes: int
+    limit_bytes: Annotated[int, "What it may take."]
+    parts: dict[str, Part]
+
+
+class Check(TypedDict):
+    """A scenario that is right."""
+
+    name: str
+    file: str
+    resolved: Annotated[dict[str, Any], "The scenario with every default, as TOML would have it."]
+    toml: str
+    sweep: Grid | None
+    memory: Takes
+
+
+class Point(TypedDict):
+    """A point of a sweep: what is set there, and what its seeds say together."""
+
+    set: dict[str, str]
+    metrics: dict[str, Statistics | None]
+
+
+class Sweep(TypedDict):
+    """A sweep that has ended."""
+
+    scenario: str
+    out: str
+    runs: int
+    failed: int
+    seeds: list[int]
+    metrics: list[str]
+    points: list[Point]
+    best: Annotated[dict[str, str] | None, "Where the first metric is best."]
+    worst: dict[str, str] | None
+    engine: NotRequired[Annotated[Engine, "Not of a sweep that was complete already."]]
+    pictures: list[str]
+
+
+Overall = Literal["worse", "better", "untested", "same"]
+Verdict = Literal["worse", "better", "untested", "unclear", "lost", "gained", "same"]
+
+
+class Finding(TypedDict):
+    """A metric of two results."""
+
+    point: Annotated[str, "Of a sweep; empty of runs."]
+    metric: str
+    old: float | None
+    new: float | None
+    counts: Annotated[list[int], "The runs of each side."]
+    paired: bool
+    difference: float | None
+    low: Annotated[float | None, "The 95 % interval of the difference."]
+    high: float | None
+    change_ratio: float | None
+    effect: Annotated[float | None, "The difference in standard deviations."]
+    p: float | None
+    p_adjusted: float | None
+    verdict: Verdict
+
+
+class Comparison(TypedDict):
+    """Two results, as `compare A B` has them."""
+
+    old: str
+    new: str
+    tolerance_ratio: float
+    correction: Literal["holm", "bh"]
+    verdict: Overall
+    counts: Annotated[dict[str, int], "Findings by verdict."]
+    findings: list[Finding]
+    differing: Annotated[list[str], "Keys in which the scenarios differ."]
+    notes: list[str]
+    only_old: Annotated[list[str], "Points that only one has."]
+    only_new: list[str]
+
+
+class Versus(TypedDict):
+    """A value of a key, compared with the first."""
+
+    old: str
+    new: str
+    sentence: str
+    picture: str
+    findings: list[Finding]
+
+
+class Comparisons(TypedDict):
+    """One sweep, as `compare SWEEP --by KEY` has it."""
+
+    by: str
+    sweep: str
+    comparisons: list[Versus]
+
+
+class Claim(TypedDict):
+    """A published claim that was re-run."""
+
+    id: str
+    topic: str
+    source: str
+    published: str
+    measured: float | None
+    low: float | None
+    high: float | None
+    verdict: Literal["reproduced", "reproduced by choice", "not reproduced", "finding", "error"]
+    why: str
+    accept: Annotated[
+        list[dict[str, Any]], "Each `expression`, whether it `held`, and what was `found`."
+    ]
+    beside: Annotated[list[dict[str, Any]], "Other figures."]
+    tables: list[dict[str, Any]]
+
+
+class Claims(TypedDict):
+    """Claims that were re-run."""
+
+    claims: list[Claim]
+    quick: bool
+    emulated: NotRequired[Annotated[dict[str, Any], "Emulated runs, and those that were repeated."]]
+    report: NotRequired[Annotated[str, "With `--out`, the page."]]
+
+
+class Claimed(TypedDict):
+    """A claim, before it is run."""
+
+    id: str
+    topic: str
+    backend: str
+    source: str
+    published: str
+
+
+class ClaimList(TypedDict):
+    """`claims --list`."""
+
+    claims: list[Claimed]
+
+
+class Case(TypedDict):
+    """A case of conformance."""
+
+    id: str
+    suite: str
+    controller: str
+    title: NotRequired[str]
+    verdict: Literal["pass", "fail", "expected fail", "not applicable"]
+    evidence: Any
+
+
+class Conformance(TypedDict):
+    """Cases that were run."""
+
+    cases: list[Case]
+
+
+class Criterion(TypedDict):
+    """A criterion of RFC 9743."""
+
+    section: str
+    source: str
+    criterion: str
+    about: str
+    measured: float | None
+    low: float | None
+    high: float | None
+    verdict: Literal["met", "not met", "error"]
+    why: str
+
+
+class Evaluation(TypedDict):
+    """A controller by the criteria of RFC 9743."""
+
+    controller: str
+    quick: bool
+    criteria: list[Criterion]
+    matrix: Annotated[dict[str, Any], "What controllers have beside one another."]
+    report: NotRequired[str]
+
+
+class StartupRow(TypedDict):
+    """The first ACK of a round."""
+
+    growth: float
+    t: Annotated[float, "In seconds."]
+    round: int
+    cwnd: Annotated[int, "In packets."]
+    pif: Annotated[int, "Packets in flight."]
+    bw: Annotated[float, "In packets a second."]
+
+
+class Startup(TypedDict):
+    """BBR's start-up."""
+
+    derivation: dict[str, float]
+    gain: NotRequired[float]
+    rows: NotRequired[list[StartupRow]]
+    least_doubling_gain: NotRequired[float]
+    plot: NotRequired[str]
+
+
+class Report(TypedDict):
+    """A report that was written."""
+
+    report: str
+    format: str
+
+
+class Export(TypedDict):
+    """Files that were written."""
+
+    files: list[str]
+    format: str
+    runs: list[str]
+
+
+class Note(TypedDict):
+    """What an import could not say as it was."""
+
+    line: int | None
+    text: str
+
+
+class ImportedScenario(TypedDict):
+    """A scenario that was made of a file."""
+
+    name: str
+    file: Annotated[str | None, "Where it was written; null without `--out`."]
+    toml: str
+    notes: list[Note]
+
+
+class Import(TypedDict):
+    """What a file was, and what was made of it."""
+
+    format: str
+    scenarios: list[ImportedScenario]
+
+
+class Sequence(TypedDict):
+    """A diagram that was written."""
+
+    sequence: str
+    format: str
+    runs: list[str]
+
+
+class Init(TypedDict):
+    """A file to begin with."""
+
+    file: str
+    then: Annotated[str, "The command that runs it."]
+
+
+class Checked(TypedDict):
+    """One thing that a machine can or cannot do."""
+
+    name: str
+    state: str
+    found: str
+    mend: Annotated[str | None, "The command that fixes it."]
+
+
+class Doctor(TypedDict):
+    """What this machine can do."""
+
+    kernel: str
+    controllers: list[str]
+    able: bool
+    checks: list[Checked]
+    rates: NotRequired[
+        Annotated[list[dict[str, Any]], "How well rates were held; not if `--quick`."]
+    ]
+
+
+class Serve(TypedDict):
+    """Where the page is."""
+
+    address: str
+    folder: str
+
+
+class Listed(TypedDict):
+    """`list`, without a name."""
+
+    lists: Annotated[list[dict[str, str]], "Each with its `name` and `summary`."]
+
+
+class Snapshot(TypedDict):
+    """A guest of `run --backend vm`."""
+
+    hash: str
+    kernel: str
+    qemu: str
+    program: str
+    modules: list[str]
+    size_bytes: int
+
+
+class Snapshots(TypedDict):
+    """`vm list`."""
+
+    snapshots: list[Snapshot]
+
+
+class Problem(TypedDict):
+    """What is wrong with a scenario."""
+
+    kind: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    key: str | None
+    hint: str | None
+
+
+class Error(TypedDict):
+    """What went wrong."""
+
+    kind: str
+    message: str
+    file: str | None
+    line: int | None
+    column: int | None
+    hint: Annotated[str | None, "What would be right."]
+    all: NotRequired[Annotated[list[Problem], "Every problem of a scenario, if there are several."]]
+
+
+class Failed(TypedDict):
+    """What every command says when it fails, with the exit code."""
+
+    schema: NotRequired[int]
+    error: Error
+    finished: NotRequired[Annotated[list[dict[str, Any]], "Of `run`: the runs that are kept."]]
+    runs: NotRequired[list[Run | Compared]]
+
+
+#: What a command prints with `--json`, beside `schema`.
+COMMANDS: dict[str, tuple[type, ...]] = {
+    "run": (Run, Compared, Runs),
+    "check": (Check,),
+    "sweep": (Sweep,),
+    "compare": (Comparison, Comparisons),
+    "claims": (Claims, ClaimList),
+    "conformance": (Conformance,),
+    "evaluate": (Evaluation,),
+    "startup": (Startup,),
+    "report": (Report,),
+    "export": (Export,),
+    "import": (Import,),
+    "sequence": (Sequence,),
+    "init": (Init,),
+    "doctor": (Doctor,),
+    "serve": (Serve,),
+    "vm": (Snapshots, Snapshot),
+    "list": (Listed,),
+}
+
+
+class RunEntry(TypedDict):
+    """A run below the folder that is served."""
+
+    kind: Literal["run"]
+    id: str
+    changed_ns: int
+    scenario: str
+    seed: int
+    backend: Backend
+    beyond: Annotated[list[str], "Why an emulated run is not to be trusted; nothing if it is."]
+    controllers: list[str]
+    flows: int
+    metrics: Annotated[dict[str, str], "For people, with their units."]
+
+
+class SweepEntry(TypedDict):
+    """A sweep below it."""
+
+    kind: Literal["sweep"]
+    id: str
+    changed_ns: int
+    scenario: str
+    axes: list[str]
+    runs: int
+    pictures: list[str]
+
+
+class Listing(TypedDict):
+    """All that is there."""
+
+    runs: list[RunEntry | SweepEntry]
+    quantities: Annotated[dict[str, str], "Titles by column, in the order of the plots."]
+
+
+class Line(TypedDict):
+    """A line of a plot."""
+
+    run: str
+    label: str
+    colour: str
+    dash: list[int]
+    values: list[float | None]
+
+
+class Series(TypedDict):
+    """A plot of some runs."""
+
+    title: str
+    unit: str
+    end: Annotated[float, "When the longest of the runs ends, in seconds."]
+    times: list[float]
+    lines: list[Line]
+
+
+class JobState(TypedDict):
+    """A run that the page has asked for."""
+
+    job: int
+    backend: Backend
+    state: Literal["running", "done", "failed", "stopped"]
+    message: str
+    id: Annotated[str | None, "The run that has come of it."]
+    simulated_ns: int
+    total_ns: int
+    version: Annotated[int, "Counts what there is to see."]
+
+
+class Shape(TypedDict):
+    """A line of a report's plot."""
+
+    label: str
+    colour: str
+    dash: list[int]
+    right: Annotated[bool, "Whether it is measured on the right axis."]
+    values: list[float | None]
+
+
+class Panel(TypedDict):
+    """A plot of a report."""
+
+    title: str
+    unit: str
+    unitRight: str | None
+    stacked: bool
+    times: list[float]
+    series: list[Shape]
+
+
+class Band(TypedDict):
+    """A span, in seconds, in which a controller was in one state."""
+
+    start: float
+    end: float
+    state: str
+
+
+class Detail(TypedDict):
+    """What is drawn of one flow."""
+
+    flow: int
+    panels: list[Panel]
+    bands: list[Band]
+
+
+class Drawn(TypedDict):
+    """What a report draws."""
+
+    end: float
+    overview: list[Panel]
+    details: list[Detail]
+    tints: Annotated[dict[str, str], "The colour of each state."]
+
+
+#: What pages are told.
+PAGES: tuple[type, ...] = (
+    RunEntry,
+    SweepEntry,
+    Listing,
+    Line,
+    Series,
+    JobState,
+    Shape,
+    Panel,
+    Band,
+    Detail,
+    Drawn,
+)
