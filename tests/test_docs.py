@@ -99,6 +99,26 @@ def test_the_site_builds_without_dead_links(tmp_path: Path) -> None:
     assert not [page for page in pages if f"- {page}\n" not in nav], "pages that no menu shows"
 
 
+def test_the_readme_prints_what_its_commands_print(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line of a ``console`` block is printed by the command above it; ``...`` skips some."""
+    monkeypatch.setenv("COLUMNS", "100")
+    readme = (ROOT / "README.md").read_text().replace("\\\n", "")
+    blocks = [text for kind, text in BLOCK.findall(readme) if kind == "console"]
+    assert len(blocks) == 3
+    for entry in "".join(blocks).removeprefix("$ ").split("\n$ "):
+        line, *shown = entry.splitlines()
+        command, *arguments = shlex.split(line, comments=True)
+        assert command == "paceline", line
+        result = cli(*arguments)
+        (expected,) = re.findall(r"# exit code (\d+)", line) or ["0"]
+        assert result.returncode == int(expected), f"{line}\n{result.stdout}{result.stderr}"
+        printed = iter([" ".join(text.split()) for text in result.stdout.splitlines()])
+        for text in shown:
+            assert text == "..." or " ".join(text.split()) in printed, f"{line}: {text}"
+
+
 def test_links_of_the_readme_lead_somewhere() -> None:
     for target in LINK.findall((ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
