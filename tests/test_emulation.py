@@ -1,4 +1,4 @@
-"""``run --backend emu`` and ``doctor``: real time, the kernel's TCP, and nothing left behind."""
+"""``run --backend emu`` and ``doctor``: real time, TCP and QUIC, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -165,6 +165,66 @@ def test_marks_take_the_place_of_drops_where_flows_ask_for_ecn() -> None:
     assert "CWR" in kinds
 
 
+#: A bulk flow of a QUIC stack for 2 s, one that sends 100 kB from 0.5 s on, and TCP beside them.
+STACKS = """[
+    { stack = "STACK", cc = "bbr3", stop = "2 s" },
+    { stack = "STACK", cc = "STACK:cubic", app.size = "100 kB", start = "0.5 s", rtt = "60 ms" },
+    { cc = "cubic", start = "1 s" },
+]"""
+
+
+@pytest.mark.parametrize("stack", ["quinn", "noq"])
+def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(stack: str) -> None:
+    overrides = {"flows": STACKS.replace("STACK", stack), "run.record.packets": True}
+    emulated = paceline.run(SCENARIO, backend="emu", overrides=overrides)
+    simulated = paceline.run(SCENARIO, overrides=overrides)
+    for name in ("flows", "queue", "events"):
+        assert getattr(emulated, name).schema == getattr(simulated, name).schema
+
+    quic, theirs = emulated.samples.filter(flow=0), simulated.samples.filter(flow=0)
+    empty = {name for name in theirs.columns if theirs[name].null_count() == theirs.height}
+    known = [name for name in theirs.columns if name not in empty]
+    assert set(known) >= {"cwnd_bytes", "rtt_ns", "pacing_bps", "delivery_bps", "phase"}
+    assert all(_column(quic, name) for name in known)
+    assert min(_column(quic, "rtt_ns")) >= 40e6
+    assert min(_column(emulated.samples.filter(flow=1), "min_rtt_ns")) >= 60e6
+    phases = _column(quic, "phase")
+    assert phases[0] == "Startup"
+    assert phases[-1].startswith("ProbeBW_")
+
+    bulk, sized, tcp = emulated.flows.iter_rows(named=True)
+    assert bulk["goodput_bytes"] > 500_000
+    assert bulk["sent_packets"] * 1472 > bulk["goodput_bytes"]
+    assert bulk["rto_count"] is None
+    assert tcp["rto_count"] is not None
+    assert sized["goodput_bytes"] == 100_000
+    assert 620e6 < sized["finish_ns"] < 2.5e9
+    kinds = [_column(run.events.filter(flow=1), "kind") for run in (emulated, simulated)]
+    assert kinds == [["start", "finish"]] * 2
+    assert "stop" in _column(emulated.events.filter(flow=0), "kind")
+    assert emulated.emulation is not None
+    assert [f["kernel_cc"] for f in emulated.emulation["flows"]] == [None, None, "cubic"]
+
+    # Each datagram by its number, all but the last on their way delivered or dropped.
+    packets = emulated.packets.filter(flow=1)
+    sent, delivered = (_column(packets.filter(kind=k), "seq_bytes") for k in ("send", "deliver"))
+    assert sent == list(range(len(sent)))
+    assert set(delivered) <= set(sent)
+    assert set(_column(packets.filter(kind="send"), "len_bytes")) <= set(range(1, 1473))
+
+
+def test_a_quic_stack_hears_of_marks_over_sockets() -> None:
+    flow = '{ stack = "quinn", cc = { name = "cubic", ecn = true } }'
+    marking = {"path.queue.mark": '{ threshold = "20 kB" }', "path.queue.size": '"1 MB"'}
+    overrides = {**marking, "flows": f"[{flow}]", "run.duration": "2 s", "events": "[]"}
+    run = paceline.run(SCENARIO, backend="emu", overrides=overrides)
+    assert max(_column(run.queue, "marked_packets")) > 0
+    assert max(_column(run.queue, "dropped_packets")) == 0
+    # It never heard of a loss, and keeps the queue near where marks begin.
+    assert _column(run.flows, "lost_packets") == [0]
+    assert max(_column(run.queue, "backlog_bytes")[-20:]) < 120_000
+
+
 def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     cli: Command, tmp_path: Path
 ) -> None:
@@ -192,6 +252,9 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
         ('events[0].when={ flow = 0, enters = "Recovery" }', "soon enough"),
         ("run.record.rounds=true", "its rounds"),
         ("flows[0].ack.comp_sack_delay=2 ms", "acknowledges"),
+        ('flows[0]={ stack = "noq", cc = "cubic", header = "40 B" }', "IPv4 and UDP"),
+        ('flows[0]={ stack = "quinn", cc = "quinn:cubik" }', "has no controller"),
+        ('flows[0]={ stack = "quinn", cc = "noq:bbr3" }', "on flows of noq alone"),
     ],
 )
 def test_what_cannot_be_emulated_is_said_before_the_run(

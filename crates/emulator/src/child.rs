@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use paceline_experiment::{Plan, Unbalanced};
+use paceline_quic::EndConfig;
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -58,9 +59,9 @@ fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
-/// Runs a scenario and tells `parent` of it. `parent` gone, this process is, too.
-pub fn main(plan: &Plan<'_>, mut parent: UnixStream, pid: u32) {
-    let last = match live(plan, &parent, pid) {
+/// Runs a scenario and tells `parent` of it; `stacks` are what the ends of flows of QUIC stacks are made with. `parent` gone, this process is, too.
+pub fn main(plan: &Plan<'_>, stacks: &[Option<EndConfig>], mut parent: UnixStream, pid: u32) {
+    let last = match live(plan, stacks, &parent, pid) {
         Ok(outcome) => Message::Outcome(Box::new(outcome)),
         Err(Trouble::Refused(Refused { what, source })) => Message::Unavailable {
             hint: hint(&what, &source),
@@ -134,7 +135,12 @@ fn isolate(parent: u32) -> Result<(Grants, bool), Trouble> {
     Ok((grants, user_namespace))
 }
 
-fn live(plan: &Plan<'_>, parent: &UnixStream, pid: u32) -> Result<Outcome, Trouble> {
+fn live(
+    plan: &Plan<'_>,
+    stacks: &[Option<EndConfig>],
+    parent: &UnixStream,
+    pid: u32,
+) -> Result<Outcome, Trouble> {
     let (grants, user_namespace) = isolate(pid)?;
     let stack = kernel::stack(plan.scenario);
     let metrics: Vec<_> = plan
@@ -146,14 +152,15 @@ fn live(plan: &Plan<'_>, parent: &UnixStream, pid: u32) -> Result<Outcome, Troub
     let receivers = Host::receivers(&stack, metrics.iter().any(|flow| flow.ecn))?;
     let back = probe_socket(PROBE).map_err(io("make a probe"))?;
     let mut listeners = Vec::new();
-    for (number, flow) in (0..).zip(&plan.flows) {
-        listeners.push(host::listen(number, flow.group).map_err(io("make a receiver"))?);
+    for ((number, flow), stack) in (0..).zip(&plan.flows).zip(stacks) {
+        let listener = host::listen(number, flow.group, stack.as_ref());
+        listeners.push(listener.map_err(io("make a receiver"))?);
     }
     senders.enter()?;
     let there = probe_socket(Ipv4Addr::UNSPECIFIED).map_err(io("make a probe"))?;
     let mut connections = Vec::new();
-    for (number, listener) in (0..plan.flows.len()).zip(listeners) {
-        let connection = Connection::new(plan, number, listener);
+    for ((number, listener), stack) in (0..).zip(listeners).zip(stacks) {
+        let connection = Connection::new(plan, number, listener, stack.as_ref());
         connections.push(connection.map_err(io("make a sender"))?);
     }
 

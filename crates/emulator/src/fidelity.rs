@@ -168,7 +168,7 @@ fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
         let error = flow.min_rtt.map(|rtt| i128::from(rtt.as_nanos()) - base);
         json!({
             "flow": flow.totals.flow,
-            "kernel_cc": kernel::name(&planned.group.cc.name),
+            "kernel_cc": (!planned.group.is_quic()).then(|| kernel::name(&planned.group.cc.name)),
             "min_rtt_ns": nanos(flow.min_rtt),
             "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
             "window_limited_ns": flow.window_limited,

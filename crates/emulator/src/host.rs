@@ -1,5 +1,8 @@
 //! The hosts' programs: a thread for each sender; receivers are run by the path.
 
+mod datagrams;
+mod tcp;
+
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -7,27 +10,25 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use paceline_experiment::{Change, FlowPlan, Plan};
-use paceline_record::{EventKind, EventRow, Text};
-use paceline_recovery::{Amount, App, Application};
+use paceline_experiment::{Change, FlowPlan, Plan, end_counters, end_row};
+use paceline_quic::EndConfig;
+use paceline_record::{EventKind, EventRow, FlowTotals, Text};
+use paceline_recovery::{App, Application, Write};
 use paceline_scenario::FlowGroup;
 use paceline_units::{Bytes, Duration, Instant};
-use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::clock::Clock;
+use crate::ends::{End, Ends};
 use crate::histogram::{Histogram, Times};
 use crate::kernel;
-use crate::message::{Flow, Sample};
-use crate::packet::{PROBE, receiver};
+use crate::message::{Flow, Own, Sample};
+use crate::packet::{PROBE, SENDER, receiver};
 use crate::sample;
 use crate::sys;
 
 /// Where receivers listen.
 const PORT: u16 = 5001;
-/// What a sender writes at once.
-const CHUNK: usize = 256 * 1024;
 /// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
 const LARGEST: i32 = 1 << 30;
 /// The most that a receiver takes at once.
@@ -61,10 +62,7 @@ pub struct Connection<'a> {
     plan: &'a FlowPlan<'a>,
     /// What its application does at times of the run, in order.
     steps: Vec<&'a (Instant, Change)>,
-    sender: Socket,
-    listener: Socket,
-    /// The receiver's end, once it has one.
-    accepted: OnceLock<Socket>,
+    carrier: Carrier,
     /// Latest round trip, as the path sees it, in nanoseconds; 0 before there is one.
     pub rtt: AtomicU64,
     /// Bytes that the receiver's program has taken.
@@ -73,6 +71,26 @@ pub struct Connection<'a> {
     last: AtomicU64,
     ended: AtomicBool,
     state: Mutex<State>,
+}
+
+/// What carries a flow.
+enum Carrier {
+    Kernel(Sockets),
+    Stack(Box<Ends>),
+}
+
+/// A connection of the kernel's TCP.
+struct Sockets {
+    sender: Socket,
+    listener: Socket,
+    /// The receiver's end, once it has one.
+    accepted: OnceLock<Socket>,
+}
+
+/// A flow's receiver, before there is a sender.
+pub enum Receiver {
+    Kernel(Socket),
+    Stack(End),
 }
 
 #[derive(Default)]
@@ -97,8 +115,32 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Makes the socket of a flow's receiver, in the receivers' host.
-pub fn listen(flow: u32, group: &FlowGroup) -> io::Result<Socket> {
+/// Makes a flow's receiver, in the receivers' host; `stack` is what its ends are made with, if it runs a stack of
+/// its own.
+pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&EndConfig>) -> io::Result<Receiver> {
+    let Some(config) = stack else {
+        return listen_tcp(flow, group).map(Receiver::Kernel);
+    };
+    let config = EndConfig {
+        sends: false,
+        ..config.clone()
+    };
+    let (there, here) = addresses(flow);
+    End::new(group.stack, &config, here, there).map(Receiver::Stack)
+}
+
+/// Where the ends of a flow of datagrams are: the sender's and the receiver's.
+fn addresses(flow: u32) -> (SocketAddr, SocketAddr) {
+    // Senders share an address.
+    let port = u16::try_from(flow).map_or(u16::MAX, |flow| PORT.saturating_add(1 + flow));
+    let sender = SocketAddrV4::new(SENDER, port);
+    (
+        sender.into(),
+        SocketAddrV4::new(receiver(flow), PORT).into(),
+    )
+}
+
+fn listen_tcp(flow: u32, group: &FlowGroup) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     clamp(&socket, group)?;
     socket.set_nonblocking(true)?;
@@ -133,21 +175,37 @@ fn address(ip: Ipv4Addr) -> SockAddr {
 }
 
 impl<'a> Connection<'a> {
-    /// A flow of a plan, by its number; in the senders' host.
-    pub fn new(plan: &'a Plan<'a>, number: usize, listener: Socket) -> io::Result<Self> {
+    /// A flow of a plan, by its number, with its receiver; in the senders' host.
+    pub fn new(
+        plan: &'a Plan<'a>,
+        number: usize,
+        receiver: Receiver,
+        stack: Option<&EndConfig>,
+    ) -> io::Result<Self> {
         let flow = plan.flows.get(number).ok_or(io::ErrorKind::NotFound)?;
         let script = plan.script.timed.iter();
         let steps: Vec<_> = script
             .filter(|(_, change)| change.flow() == Some(number))
             .collect();
         let silent = flow.group.app != App::Bulk || !steps.is_empty();
+        let carrier = match (receiver, stack) {
+            (Receiver::Kernel(listener), _) => Carrier::Kernel(Sockets {
+                sender: prepare(flow, silent)?,
+                listener,
+                accepted: OnceLock::new(),
+            }),
+            (Receiver::Stack(receiver), Some(config)) => {
+                let (here, there) = addresses(number as u32);
+                let sender = End::new(flow.group.stack, config, here, there)?;
+                Carrier::Stack(Box::new(Ends::new(sender, receiver)?))
+            }
+            (Receiver::Stack(_), None) => return Err(io::ErrorKind::NotFound.into()),
+        };
         Ok(Self {
             flow: number as u32,
             plan: flow,
             steps,
-            sender: prepare(flow, silent)?,
-            listener,
-            accepted: OnceLock::new(),
+            carrier,
             rtt: AtomicU64::new(0),
             goodput: AtomicU64::new(0),
             last: AtomicU64::new(0),
@@ -156,12 +214,29 @@ impl<'a> Connection<'a> {
         })
     }
 
-    fn receive(&self, now: Instant) -> io::Result<()> {
+    /// The receiver takes what has come, and says when it wants to be called next without more.
+    fn receive(&self, now: Instant) -> io::Result<Instant> {
+        match &self.carrier {
+            Carrier::Kernel(sockets) => self.receive_tcp(now, sockets).map(|()| Instant::MAX),
+            Carrier::Stack(ends) => {
+                let mut receiver = ends.receiver();
+                let wait = receiver.step(now, Write::default())?;
+                let delivered = receiver.delivered();
+                if delivered > self.goodput.load(Relaxed) {
+                    self.last.store(now.as_nanos(), Relaxed);
+                    self.goodput.store(delivered, Relaxed);
+                }
+                Ok(wait.until)
+            }
+        }
+    }
+
+    fn receive_tcp(&self, now: Instant, sockets: &Sockets) -> io::Result<()> {
         let is_empty = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
-        let socket = match self.accepted.get() {
+        let socket = match sockets.accepted.get() {
             Some(socket) => socket,
-            None => match self.listener.accept() {
-                Ok((socket, _)) => self.accepted.get_or_init(|| socket),
+            None => match sockets.listener.accept() {
+                Ok((socket, _)) => sockets.accepted.get_or_init(|| socket),
                 Err(error) if is_empty(&error) => return Ok(()),
                 Err(error) => return Err(error),
             },
@@ -192,8 +267,22 @@ impl<'a> Connection<'a> {
     /// The totals, after the run.
     pub fn totals(&self) -> Flow {
         let state = locked(&self.state);
-        let (sample, counts) = state.rows.last.clone().unwrap_or_default();
         let goodput = Bytes::new(self.goodput.load(Relaxed));
+        if let Carrier::Stack(ends) = &self.carrier {
+            let stats = ends.sender().stats();
+            return Flow {
+                totals: FlowTotals {
+                    flow: self.flow,
+                    goodput,
+                    finished: state.finished,
+                    counters: end_counters(&stats),
+                },
+                min_rtt: stats.min_rtt,
+                error: state.error.clone(),
+                ..Flow::default()
+            };
+        }
+        let (sample, counts) = state.rows.last.clone().unwrap_or_default();
         Flow {
             totals: state.rows.totals(self.flow, goodput, state.finished),
             min_rtt: sample.row.min_rtt_ns,
@@ -201,6 +290,41 @@ impl<'a> Connection<'a> {
             buffer_limited: counts.buffer_limited,
             error: state.error.clone(),
         }
+    }
+}
+
+/// What a sender's program does: its application, and what the scenario tells that.
+struct Program<'a> {
+    steps: std::slice::Iter<'a, &'a (Instant, Change)>,
+    application: Application,
+}
+
+impl<'a> Program<'a> {
+    fn new(connection: &'a Connection<'_>) -> Self {
+        let plan = connection.plan;
+        Self {
+            steps: connection.steps.iter(),
+            application: Application::new(plan.group.app, plan.mss, plan.start),
+        }
+    }
+
+    fn step(&self) -> Option<&'a (Instant, Change)> {
+        self.steps.as_slice().first().copied()
+    }
+
+    /// What it does now.
+    fn poll(&mut self, now: Instant) -> Write {
+        while let Some((at, change)) = self.step().filter(|(at, _)| *at <= now) {
+            change.steer(*at, &mut self.application);
+            self.steps.next();
+        }
+        self.application.poll(now)
+    }
+
+    /// When it wants to be asked next.
+    fn next(&self) -> Instant {
+        let wakeup = self.application.next_wakeup().unwrap_or(Instant::MAX);
+        self.step().map_or(wakeup, |(at, _)| wakeup.min(*at))
     }
 }
 
@@ -243,15 +367,26 @@ impl Shared<'_> {
             return Ok(());
         }
         let flow = connection.flow;
-        let socket = connection.sender.as_fd();
+        let goodput = || connection.goodput.load(Relaxed);
+        let sender = match &connection.carrier {
+            Carrier::Kernel(sockets) => sockets.sender.as_fd(),
+            Carrier::Stack(ends) => {
+                let stats = ends.sender().stats();
+                let now = self.now().min(self.end);
+                let row = end_row(now, flow, &stats, goodput());
+                let own = Own::Hidden;
+                locked(&self.log).samples.push(Sample { row, own });
+                return Ok(());
+            }
+        };
         let (mut sample, counts) =
-            sample::read(socket, kernel::is_bbr(connection.plan), connection.plan.mss)?;
+            sample::read(sender, kernel::is_bbr(connection.plan), connection.plan.mss)?;
         let now = self.now().min(self.end);
         let rtt = connection.rtt.load(Relaxed);
         let row = &mut sample.row;
         row.t_ns = now;
         row.flow = flow;
-        row.goodput_bytes = Bytes::new(connection.goodput.load(Relaxed));
+        row.goodput_bytes = Bytes::new(goodput());
         row.rtt_ns = (rtt > 0).then(|| Duration::from_nanos(rtt));
         let events = state.rows.next(&mut sample, counts);
         let mut log = locked(&self.log);
@@ -298,24 +433,25 @@ impl Shared<'_> {
         }
     }
 
-    /// A receiver's program at `now`: takes what it has been handed.
+    /// A receiver's program at `now`: takes what it has been handed. When it wants to be called next although
+    /// nothing comes; [`Instant::MAX`] if never.
     ///
     /// Linux acknowledges every second packet only if the window need not shrink for what has not been read; else
     /// when it is read. A thread of its own, not run by the machine for some milliseconds, would hold up ACKs as
     /// no idle host does. So the path calls this itself whenever it has delivered a packet.
-    pub fn receive(&self, now: Instant, flow: usize) {
-        let Some(connection) = self.connections.get(flow) else {
-            return;
+    pub fn receive(&self, now: Instant, flow: usize) -> Instant {
+        let connection = self.connections.get(flow);
+        let Some(connection) = connection.filter(|one| !one.ended.load(Relaxed)) else {
+            return Instant::MAX;
         };
-        if !connection.ended.load(Relaxed)
-            && let Err(error) = connection.receive(now)
-        {
+        connection.receive(now).unwrap_or_else(|error| {
             connection.ended.store(true, Relaxed);
             // The scenario stopped the flow.
             if error.kind() != io::ErrorKind::ConnectionReset {
                 self.broke(connection, "receiver", &error);
             }
-        }
+            Instant::MAX
+        })
     }
 
     /// A sender's program: writes what its application has to write.
@@ -334,109 +470,17 @@ impl Shared<'_> {
     }
 
     fn send_all(&self, connection: &Connection<'_>) -> io::Result<()> {
-        let (plan, socket) = (connection.plan, &connection.sender);
-        if plan.start >= self.end {
+        let start = connection.plan.start;
+        if start >= self.end {
             return Ok(());
         }
-        self.sleep_until(plan.start);
+        self.sleep_until(start);
         self.event(self.now(), connection.flow, EventKind::Start);
-        let stop = plan.stop.unwrap_or(Instant::MAX);
-        if !self.connect(connection, stop)? {
-            return Ok(());
+        let stop = connection.plan.stop.unwrap_or(Instant::MAX);
+        match &connection.carrier {
+            Carrier::Kernel(sockets) => self.send_tcp(connection, sockets, stop),
+            Carrier::Stack(ends) => self.send_datagrams(connection, ends, stop),
         }
-        // Copied, they would hold the socket, and its ACKs, for as long as the machine needs to find memory.
-        let zeros = sys::zeros(CHUNK)?;
-        let mut steps = connection.steps.iter().peekable();
-        let mut application = Application::new(plan.group.app, plan.mss, plan.start);
-        let (mut pending, mut unlimited, mut closing) = (0_u64, false, false);
-        loop {
-            let now = self.now();
-            if self.over() || now >= self.end {
-                return Ok(());
-            }
-            if now >= stop {
-                return self.close(connection, EventKind::Stop, None);
-            }
-            while let Some((at, change)) = steps.next_if(|(at, _)| *at <= now) {
-                change.steer(*at, &mut application);
-            }
-            let write = application.poll(now);
-            unlimited &= !write.stop;
-            match write.amount {
-                Amount::None => {}
-                Amount::Bytes(bytes) => pending += bytes,
-                Amount::Unlimited => unlimited = true,
-            }
-            closing |= write.close;
-            let mut wake = stop.min(self.end);
-            wake = wake.min(application.next_wakeup().unwrap_or(Instant::MAX));
-            wake = wake.min(steps.peek().map_or(Instant::MAX, |(at, _)| *at));
-            let wait = wake.since(now).min(LOOK);
-            if !unlimited && pending == 0 {
-                if closing {
-                    return self.drain(connection, stop);
-                }
-                self.sleep_until(now + wait);
-                continue;
-            }
-            if sys::poll([PollFd::new(socket, PollFlags::OUT)], wait)? != [true] {
-                continue;
-            }
-            let most = if pending > 0 { pending } else { u64::MAX };
-            let most = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
-            // The socket takes the file's pages and copies nothing.
-            match rustix::fs::sendfile(socket, &zeros, Some(&mut 0), most) {
-                Ok(sent) => pending = pending.saturating_sub(sent as u64),
-                Err(Errno::AGAIN) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Opens the connection; false if the run, or the flow's time, is over before it is open.
-    fn connect(&self, connection: &Connection<'_>, stop: Instant) -> io::Result<bool> {
-        let socket = &connection.sender;
-        match socket.connect(&address(receiver(connection.flow))) {
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            result => result?,
-        }
-        loop {
-            let now = self.now();
-            if self.over() || now >= self.end.min(stop) {
-                return Ok(false);
-            }
-            let wait = self.end.min(stop).since(now).min(LOOK);
-            if sys::poll([PollFd::new(socket, PollFlags::OUT)], wait)? == [true] {
-                break;
-            }
-        }
-        if let Some(error) = socket.take_error()? {
-            return Err(error);
-        }
-        self.event(self.now(), connection.flow, EventKind::Established);
-        let mut state = locked(&connection.state);
-        state.stage = Stage::Open;
-        self.sample(connection, &mut state)?;
-        Ok(true)
-    }
-
-    /// All is written: waits until all is acknowledged.
-    fn drain(&self, connection: &Connection<'_>, stop: Instant) -> io::Result<()> {
-        let socket = &connection.sender;
-        socket.shutdown(std::net::Shutdown::Write)?;
-        while !self.over() && self.now() < self.end {
-            if self.now() >= stop {
-                return self.close(connection, EventKind::Stop, None);
-            }
-            let (_, counts) = sample::read(socket.as_fd(), false, connection.plan.mss)?;
-            let all = counts.unacknowledged == 0 && counts.unsent == 0;
-            if all && connection.ended.load(Relaxed) {
-                let last = Instant::from_nanos(connection.last.load(Relaxed));
-                return self.close(connection, EventKind::Finish, Some(last));
-            }
-            self.sleep_until(self.now() + Duration::from_millis(1));
-        }
-        Ok(())
     }
 
     fn close(
@@ -450,8 +494,14 @@ impl Shared<'_> {
         let last = self.sample(connection, &mut state);
         state.stage = Stage::Closed;
         state.finished = finished;
-        // Its peer is told by a reset. A failure leaves a socket that the process's end closes.
-        let _ = rustix::net::connect_unspec(&connection.sender);
+        match &connection.carrier {
+            // Its peer is told by a reset. A failure leaves a socket that the process's end closes.
+            Carrier::Kernel(sockets) => {
+                let _ = rustix::net::connect_unspec(&sockets.sender);
+            }
+            // Its peer is not asked any more.
+            Carrier::Stack(_) => connection.ended.store(true, Relaxed),
+        }
         last
     }
 }

@@ -11,7 +11,7 @@ use paceline_units::{Duration, EcnFeedback, Rate};
 use crate::error::Unavailable;
 use crate::namespace::{COMP_SACK_DELAY, Stack};
 use crate::netlink::RouteMetrics;
-use crate::packet::MOST_FLOWS;
+use crate::packet::{MOST_FLOWS, UDP_HEADERS};
 
 /// The fastest link that is emulated: beyond it no machine has held its bounds.
 pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
@@ -42,6 +42,8 @@ const MAINLINE: [&str; 16] = [
 const HEADER: u64 = 52;
 /// And without.
 const BARE_HEADER: u64 = 40;
+/// What a datagram has.
+const UDP_HEADER: u64 = UDP_HEADERS as u64;
 
 /// The kernel's name for a controller.
 pub fn name(cc: &str) -> &str {
@@ -64,9 +66,14 @@ pub fn controllers() -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The groups of flows that run the kernel's TCP.
+fn tcp_groups(scenario: &Scenario) -> impl Iterator<Item = &FlowGroup> {
+    scenario.flows.iter().filter(|group| !group.is_quic())
+}
+
 /// What this machine lacks for a scenario.
 pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable> {
-    for group in &scenario.flows {
+    for group in tcp_groups(scenario) {
         let name = name(&group.cc.name);
         if !has.iter().any(|known| known == name) {
             return Err(Unavailable {
@@ -87,6 +94,11 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
 /// All that is wrong with a scenario for the emulator.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Emulator);
+    wrong.extend(
+        experiment::stack_choices(scenario)
+            .err()
+            .unwrap_or_default(),
+    );
     let mut say = |key: String, message: &str, hint: &str| {
         wrong.push(scenario.diagnostic(&key, message, Some(hint.to_owned())));
     };
@@ -129,6 +141,13 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     }
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
+        if group.is_quic() {
+            if group.header().get() != UDP_HEADER {
+                let message = "the headers of IPv4 and UDP have 28 bytes";
+                say(at("header"), message, "header = \"28 B\", or leave it out");
+            }
+            continue;
+        }
         // Whether it asks for ECN is the one choice that the kernel leaves for each connection.
         if let Some(option) = group.cc.options.keys().find(|option| *option != "ecn") {
             let message = "a kernel's controller takes no options from a scenario";
@@ -152,9 +171,8 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
             let message = "the kernel's headers have 52 bytes, or 40 without timestamps";
             say(at("header"), message, "header = \"52 B\"");
         } else if group.header()
-            != scenario
-                .flows
-                .first()
+            != tcp_groups(scenario)
+                .next()
                 .map_or(group.header(), FlowGroup::header)
         {
             let message = "all flows of a run with a kernel's TCP have timestamps, or none";
@@ -193,12 +211,11 @@ pub fn metrics(group: &FlowGroup) -> RouteMetrics {
 
 /// What a run asks of both stacks.
 pub fn stack(scenario: &Scenario) -> Stack {
-    let groups = &scenario.flows;
+    let groups = || tcp_groups(scenario);
     Stack {
         mtu: u32::try_from(scenario.path.mtu.get()).unwrap_or(u32::MAX),
-        timestamps: groups.iter().all(|group| group.header().get() == HEADER),
-        window: groups
-            .iter()
+        timestamps: groups().all(|group| group.header().get() == HEADER),
+        window: groups()
             .map(|group| group.receive_window.get())
             .max()
             .unwrap_or(0),

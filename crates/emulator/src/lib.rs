@@ -1,6 +1,6 @@
 //! A scenario in real time.
 //!
-//! Real sockets and the kernel's own TCP, through the links of [`paceline_path`] run in real time
+//! Real sockets, with the kernel's own TCP or a QUIC stack, through the links of [`paceline_path`] run in real time
 //! between two TUN devices. All of it lives in one child process, in network namespaces that only
 //! its descriptors hold: when it ends, however it ends, nothing is left.
 
@@ -10,6 +10,7 @@ mod busy;
 mod child;
 mod clock;
 mod doctor;
+mod ends;
 mod error;
 mod fidelity;
 mod histogram;

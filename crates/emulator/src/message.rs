@@ -67,6 +67,8 @@ pub enum Own {
     Window(Bytes),
     /// BBR.
     Bbr(Bbr),
+    /// One on another stack, which shows nothing beyond the row.
+    Hidden,
 }
 
 impl Default for Own {

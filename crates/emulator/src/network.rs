@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use paceline_experiment::{Change, Plan, Unbalanced, audit};
 use paceline_path::{Link, Verdict, next_slot};
+use paceline_record::PacketKind;
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
@@ -24,6 +25,8 @@ use crate::tun::Tun;
 #[derive(Clone)]
 struct Frame {
     flow: u32,
+    /// Which datagram of its flow it is; none of TCP, whose packets have a place in the stream.
+    number: Option<u64>,
     bytes: Box<[u8]>,
 }
 
@@ -86,6 +89,10 @@ pub struct Network<'a> {
     lanes: Vec<Lane>,
     trackers: Vec<Tracker>,
     owed: Vec<Owed>,
+    /// When receivers want to be called although nothing comes.
+    wakes: Vec<Instant>,
+    /// Datagrams that each flow has sent.
+    datagrams: Vec<u64>,
     slot: Duration,
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
@@ -133,6 +140,8 @@ impl<'a> Network<'a> {
             lanes: lanes.into_iter().map(lane).collect(),
             trackers: plan.flows.iter().map(|_| Tracker::default()).collect(),
             owed: plan.flows.iter().map(|_| Owed::default()).collect(),
+            wakes: vec![Instant::MAX; plan.flows.len()],
+            datagrams: vec![0; plan.flows.len()],
             slot: path.ack_aggregation,
             script: plan.script.timed.iter().peekable(),
             interval,
@@ -155,11 +164,12 @@ impl<'a> Network<'a> {
             self.release()?;
             self.take(&mut buffer)?;
             let now = self.now();
+            self.wake_receivers(now);
             if now >= self.next_sample.min(self.end) {
                 self.sample(now.min(self.end));
                 // What the kernel may have been late to hand on.
                 for flow in 0..self.plan.flows.len() {
-                    self.hosts.receive(now, flow);
+                    self.receive(now, flow);
                 }
                 tick(now, self.log.offered);
                 self.next_sample = Instant::ZERO
@@ -207,7 +217,24 @@ impl<'a> Network<'a> {
         let links = self.links.iter().filter_map(Link::next_arrival);
         let lanes = self.lanes.iter();
         let lanes = lanes.filter_map(|lane| lane.queue.front().map(|entry| entry.0));
-        links.chain(lanes).fold(script, Instant::min)
+        let wakes = self.wakes.iter().copied();
+        links.chain(lanes).chain(wakes).fold(script, Instant::min)
+    }
+
+    /// A receiver takes what it has been handed.
+    fn receive(&mut self, now: Instant, flow: usize) {
+        let next = self.hosts.receive(now, flow);
+        if let Some(wake) = self.wakes.get_mut(flow) {
+            *wake = next;
+        }
+    }
+
+    fn wake_receivers(&mut self, now: Instant) {
+        for flow in 0..self.wakes.len() {
+            if self.wakes.get(flow).is_some_and(|wake| *wake <= now) {
+                self.receive(now, flow);
+            }
+        }
     }
 
     /// Hands on what is due: the earliest first, so that each link is offered packets in their
@@ -251,15 +278,15 @@ impl<'a> Network<'a> {
         let now = self.now();
         self.late(now.since(due));
         let flow = frame.flow as usize;
-        let data = Tcp::read(&frame.bytes).filter(|tcp| tcp.len > 0);
-        if let (Some(_), Some(owed)) = (&data, self.owed.get_mut(flow)) {
+        let is_segment = Tcp::read(&frame.bytes).is_some_and(|tcp| tcp.len > 0);
+        if let (true, Some(owed)) = (is_segment, self.owed.get_mut(flow)) {
             owed.on_data(now);
         }
-        if let Some(tcp) = data {
-            self.record_delivery(now, frame, &tcp);
+        if is_segment || frame.number.is_some() {
+            self.record_delivery(now, frame);
         }
         write(self.receivers, &frame.bytes)?;
-        self.hosts.receive(now, flow);
+        self.receive(now, flow);
         Ok(())
     }
 
@@ -312,7 +339,7 @@ impl<'a> Network<'a> {
             let now = self.now();
             let bytes = buffer.get(..length).unwrap_or_default();
             match packet::classify(bytes, true) {
-                Kind::Tcp(flow) => self.take_data(now, flow, bytes),
+                Kind::Tcp(flow) | Kind::Udp(flow) => self.take_data(now, flow, bytes),
                 Kind::Probe(sent) => self.probed(now, sent),
                 Kind::Other => {}
             }
@@ -324,7 +351,7 @@ impl<'a> Network<'a> {
             let now = self.now();
             let bytes = buffer.get(..length).unwrap_or_default();
             match packet::classify(bytes, false) {
-                Kind::Tcp(flow) => self.take_ack(now, flow, bytes),
+                Kind::Tcp(flow) | Kind::Udp(flow) => self.take_ack(now, flow, bytes),
                 Kind::Probe(sent) => self.probed(now, sent),
                 Kind::Other => {}
             }
@@ -345,13 +372,24 @@ impl<'a> Network<'a> {
             return;
         };
         self.log.offered += 1;
-        if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(flow as usize))
-        {
+        let index = flow as usize;
+        let mut number = None;
+        if let (Some(tcp), Some(tracker)) = (Tcp::read(bytes), self.trackers.get_mut(index)) {
             let again = tracker.on_data(now, &tcp);
             self.record_data(now, flow, &tcp, again);
+        } else if let Some(sent) = self.datagrams.get_mut(index) {
+            number = Some(*sent);
+            *sent += 1;
         }
-        let bytes = bytes.into();
-        self.offer(now, first, Frame { flow, bytes });
+        let frame = Frame {
+            flow,
+            number,
+            bytes: bytes.into(),
+        };
+        if number.is_some() {
+            self.record(now, PacketKind::Send, &frame);
+        }
+        self.offer(now, first, frame);
     }
 
     /// A link is offered a packet.
@@ -370,7 +408,7 @@ impl<'a> Network<'a> {
             self.busy.begin(now, before);
         }
         if let (Some(frame), Verdict::Dropped(_)) = (told, verdict) {
-            self.record_drop(now, &frame);
+            self.record(now, PacketKind::Drop, &frame);
         }
         self.tell_drops(number);
     }
@@ -378,7 +416,7 @@ impl<'a> Network<'a> {
     /// What a queue has dropped that it had taken.
     fn tell_drops(&mut self, number: usize) {
         while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
-            self.record_drop(at, &frame);
+            self.record(at, PacketKind::Drop, &frame);
         }
     }
 
@@ -397,8 +435,12 @@ impl<'a> Network<'a> {
             slot => next_slot(now, slot),
         };
         lane.last = (departure + lane.delay).max(lane.last);
-        let bytes = bytes.into();
-        lane.queue.push_back((lane.last, Frame { flow, bytes }));
+        let frame = Frame {
+            flow,
+            number: None,
+            bytes: bytes.into(),
+        };
+        lane.queue.push_back((lane.last, frame));
     }
 }
 

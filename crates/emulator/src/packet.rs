@@ -34,11 +34,16 @@ fn flow_of(address: [u8; 4]) -> Option<u32> {
 pub enum Kind {
     /// TCP of a flow.
     Tcp(u32),
+    /// A datagram of a flow.
+    Udp(u32),
     /// A probe, with the time in it.
     Probe(u64),
     /// Anything else: the kernel's own chatter.
     Other,
 }
+
+/// IPv4 and UDP headers of a datagram.
+pub const UDP_HEADERS: usize = 28;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -62,6 +67,7 @@ pub fn classify(packet: &[u8], from_sender: bool) -> Kind {
             .and_then(|body| body.first_chunk::<8>())
             .map_or(Kind::Other, |time| Kind::Probe(u64::from_ne_bytes(*time))),
         TCP => flow_of(address).map_or(Kind::Other, Kind::Tcp),
+        UDP => flow_of(address).map_or(Kind::Other, Kind::Udp),
         _ => Kind::Other,
     }
 }
@@ -125,6 +131,9 @@ impl Tcp {
     /// Reads the TCP header of an IPv4 packet.
     pub fn read(packet: &[u8]) -> Option<Self> {
         let first = *packet.first()?;
+        if *packet.get(9)? != TCP {
+            return None;
+        }
         let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
         let ip = usize::from(first & 15) * 4;
         let header = packet.get(ip..)?.first_chunk::<20>()?;

@@ -42,10 +42,10 @@ fn fields(flow: &FlowPlan) -> Vec<Field> {
         };
         shown.iter().map(field).collect()
     }
-    if kernel::is_bbr(flow) {
-        of(BBR)
-    } else {
-        of(WINDOW)
+    match flow.group.is_quic() {
+        true => Vec::new(),
+        false if kernel::is_bbr(flow) => of(BBR),
+        false => of(WINDOW),
     }
 }
 
@@ -56,6 +56,7 @@ fn visit(sample: &Sample, visit: &mut dyn FnMut(&'static str, Value)) {
             .iter()
             .for_each(|(name, _, of)| visit(name, of(ssthresh))),
         Own::Bbr(bbr) => BBR.iter().for_each(|(name, _, of)| visit(name, of(bbr))),
+        Own::Hidden => {}
     }
 }
 

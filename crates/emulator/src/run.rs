@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::{Memory, Plan};
+use paceline_experiment::{Choice, FlowPlan, Memory, Plan, end_config, seed_of, stack_choices};
+use paceline_quic::EndConfig;
 use paceline_record::{Held, Run};
 use paceline_scenario::Scenario;
 use paceline_units::Duration;
@@ -40,10 +41,30 @@ pub fn run(
     }
     let plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
     available(scenario)?;
-    let (outcome, last) = emulate(&plan, progress)?;
+    let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
+    let stacks = stacks(&plan, &choices);
+    let (outcome, last) = emulate(&plan, &stacks, progress)?;
     let report = fidelity::report(&plan, &outcome);
     let run = record::run(plan.info, &plan.flows, outcome);
     Ok((run.with_emulation(report), last))
+}
+
+/// What the ends of each flow are made with; none where the kernel's TCP runs. `choices` are the controllers, group by
+/// group.
+fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>> {
+    let groups = plan.scenario.flows.iter().zip(choices);
+    let of_flows =
+        groups.flat_map(|(group, choice)| std::iter::repeat_n(choice, group.count as usize));
+    let flows = (0..).zip(&plan.flows).zip(of_flows);
+    let config = |((number, flow), choice): ((u64, &FlowPlan<'_>), &Option<Choice>)| {
+        let config = end_config(flow.group, choice.as_ref()?, flow.mss)?;
+        Some(EndConfig {
+            now: flow.start,
+            seed: seed_of(plan.seed, number),
+            ..config
+        })
+    };
+    flows.map(config).collect()
 }
 
 /// What the record takes in memory so far: rows as the path's process has them, as they come from there, and as
@@ -71,10 +92,11 @@ fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
 
 fn emulate(
     plan: &Plan<'_>,
+    stacks: &[Option<EndConfig>],
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Progress), RunError> {
     let parent = std::process::id();
-    let (_child, mut ours) = process::start(|theirs| child::main(plan, theirs, parent))
+    let (_child, mut ours) = process::start(|theirs| child::main(plan, stacks, theirs, parent))
         .map_err(failed("start a process"))?;
     let mut so_far = Progress {
         total: plan.info.duration,

@@ -1,6 +1,6 @@
 //! What an engine asks of one end of a connection, and gives to it.
 //!
-//! An engine carries datagrams: through a simulated path, or over a socket (`udp`, a feature). It makes steps.
+//! An engine carries datagrams: through a simulated path, or over a socket (`udp`, a feature, on Unix). It makes steps.
 //! In each, in this order, for one end:
 //!
 //! 1. [`Endpoint::receive`] with each datagram that has arrived, or [`Endpoint::on_timer`] if the
@@ -15,7 +15,7 @@
 //! Times are the engine's, from an origin of its own. Sizes are those of UDP payloads; what headers add
 //! is the engine's business.
 
-#[cfg(feature = "udp")]
+#[cfg(all(unix, feature = "udp"))]
 pub mod udp;
 
 pub use paceline_units::Ecn;
@@ -175,6 +175,38 @@ pub trait Endpoint {
 
     /// What it says of itself.
     fn stats(&self) -> Stats;
+}
+
+impl<E: Endpoint + ?Sized> Endpoint for Box<E> {
+    type Payload = E::Payload;
+
+    fn receive(&mut self, now: Instant, datagram: Datagram<Self::Payload>) {
+        (**self).receive(now, datagram);
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        (**self).on_timer(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Self::Payload>> {
+        (**self).poll_transmit(now)
+    }
+
+    fn next_timer(&mut self) -> Option<Instant> {
+        (**self).next_timer()
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        (**self).write(now, write);
+    }
+
+    fn delivered(&self) -> u64 {
+        (**self).delivered()
+    }
+
+    fn stats(&self) -> Stats {
+        (**self).stats()
+    }
 }
 
 /// The example of the README.

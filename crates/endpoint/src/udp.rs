@@ -3,19 +3,25 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
 
 use paceline_units::{Duration, Ecn, Instant};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Batch, Datagram, Endpoint};
 
 /// The longest that a step waits, so that `until` is asked often enough.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// The shortest time-out that a socket takes.
-const LEAST: Duration = Duration::from_micros(1);
+/// How late a step may be and still count from when it was due.
+const LATE: Duration = Duration::from_millis(1);
 /// The most bytes of a batch that go out in one call: less than the largest UDP datagram.
 const MAX_OFFLOAD: usize = 60_000;
+/// Datagrams, or several merged by the system, that are read in one call.
+const READS: usize = 8;
+/// Room for each of them.
+const ROOM: usize = 1 << 16;
 /// Batches at one instant beyond which an end must be defective.
 const MOST_AT_ONCE: u32 = 1_000_000;
 
@@ -45,11 +51,172 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Drives `endpoint` over a socket to `peer` until `until` says so, which is asked after every step and
-/// may write. Time begins at `origin`, which both ends may share. The socket is bound and not connected;
-/// what others send to it is ignored.
-///
-/// What the socket has no room for, or nobody takes at the other end, is lost on the way.
+/// What to wait for after a step, beside the arrival of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When the end wants to be called next; [`Instant::MAX`] if never.
+    pub until: Instant,
+    /// Whether the socket was full, so that the end has more to send as soon as there is room.
+    pub room: bool,
+}
+
+/// A UDP socket by which one end reaches the other. The caller waits and tells the time; a step is
+/// [`Self::receive`], what the application writes, and [`Self::transmit`].
+#[derive(Debug)]
+pub struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    peer: SocketAddr,
+    buffer: Vec<u8>,
+    /// What the socket had no room for.
+    unsent: Option<Batch<Vec<u8>>>,
+    /// The time of the last step.
+    latest: Instant,
+}
+
+impl Socket {
+    /// A way to `peer` over a socket that is bound and not connected; what others send to it is ignored. It no
+    /// longer blocks.
+    ///
+    /// # Errors
+    /// The system refuses what it needs of the socket.
+    pub fn new(socket: UdpSocket, peer: SocketAddr) -> io::Result<Self> {
+        Ok(Self {
+            state: UdpSocketState::new((&socket).into())?,
+            socket,
+            peer,
+            buffer: vec![0; READS * ROOM],
+            unsent: None,
+            latest: Instant::ZERO,
+        })
+    }
+
+    /// A step begins: the end has its time-out if that is due, and all that has arrived.
+    ///
+    /// A thread wakes some microseconds after the time for which it asked. A time-out that is late by no more than
+    /// a millisecond is therefore handled as of when it was due; else a pacer, which takes no credit for what it
+    /// did not send, would lose the delay with every burst.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn receive<E>(&mut self, endpoint: &mut E, now: Instant) -> Result<(), Error>
+    where
+        E: Endpoint<Payload = Vec<u8>> + ?Sized,
+    {
+        let due = endpoint.next_timer().unwrap_or(Instant::MAX);
+        if due < now && now.since(due) <= LATE {
+            let due = due.max(self.latest);
+            endpoint.on_timer(due);
+            self.send(endpoint, due)?;
+        } else {
+            endpoint.on_timer(now);
+        }
+        self.latest = now;
+        loop {
+            let mut metas = [RecvMeta::default(); READS];
+            let mut places = self.buffer.chunks_mut(ROOM);
+            let mut slices: [IoSliceMut<'_>; READS] =
+                std::array::from_fn(|_| IoSliceMut::new(places.next().unwrap_or_default()));
+            let count = match self
+                .state
+                .recv((&self.socket).into(), &mut slices, &mut metas)
+            {
+                Ok(count) => count,
+                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            for (meta, place) in metas.iter().zip(self.buffer.chunks(ROOM)).take(count) {
+                if meta.addr == self.peer {
+                    hand_over(endpoint, now, place, meta);
+                }
+            }
+            if count < READS {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A step ends: the end sends what it may.
+    ///
+    /// What nobody takes at the other end, and what the system refuses, such as a probe beyond the interface's
+    /// MTU, is lost on the way.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn transmit<E>(&mut self, endpoint: &mut E, now: Instant) -> Result<Wait, Error>
+    where
+        E: Endpoint<Payload = Vec<u8>> + ?Sized,
+    {
+        self.send(endpoint, now)?;
+        let until = endpoint.next_timer().unwrap_or(Instant::MAX);
+        if until < now {
+            return Err(Error::Defect("it asks for a time that is past"));
+        }
+        let room = self.unsent.is_some();
+        Ok(Wait { until, room })
+    }
+
+    fn send<E>(&mut self, endpoint: &mut E, now: Instant) -> Result<(), Error>
+    where
+        E: Endpoint<Payload = Vec<u8>> + ?Sized,
+    {
+        for _ in 0..MOST_AT_ONCE {
+            let next = self.unsent.take().or_else(|| endpoint.poll_transmit(now));
+            let Some(batch) = next else {
+                return Ok(());
+            };
+            self.unsent = self.send_batch(batch)?;
+            if self.unsent.is_some() {
+                return Ok(());
+            }
+        }
+        Err(Error::Defect("it sends without end"))
+    }
+
+    /// Sends a batch in as few calls as the system allows; what is left of it if the socket is full.
+    fn send_batch(&self, mut batch: Batch<Vec<u8>>) -> io::Result<Option<Batch<Vec<u8>>>> {
+        let segment = batch.segment_size.max(1) as usize;
+        let mut sent = 0;
+        while let Some(rest) = batch.payload.get(sent..).filter(|rest| !rest.is_empty()) {
+            let most = self.state.max_gso_segments();
+            let length = segment * (MAX_OFFLOAD / segment).clamp(1, most);
+            let contents = rest.get(..length).unwrap_or(rest);
+            let transmit = Transmit {
+                destination: self.peer,
+                ecn: match batch.ecn {
+                    Ecn::NotEct => None,
+                    Ecn::Ect0 => Some(EcnCodepoint::Ect0),
+                    Ecn::Ect1 => Some(EcnCodepoint::Ect1),
+                    Ecn::Ce => Some(EcnCodepoint::Ce),
+                },
+                contents,
+                segment_size: (contents.len() > segment).then_some(segment),
+                src_ip: None,
+            };
+            match self.state.try_send((&self.socket).into(), &transmit) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    batch.payload.drain(..sent);
+                    batch.size = u32::try_from(batch.payload.len()).unwrap_or(u32::MAX);
+                    return Ok(Some(batch));
+                }
+                // The device does not take several at once; from now on there is one a call.
+                Err(_) if contents.len() > segment && self.state.max_gso_segments() < most => {}
+                Err(error) if !is_passing(&error) && !is_refusal(&error) => return Err(error),
+                Ok(()) | Err(_) => sent += contents.len(),
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Drives `endpoint` over a socket to `peer` until `until` says so, which is asked in every step and
+/// may write. Time begins at `origin`, which both ends may share. The socket is as [`Socket::new`] has it.
 ///
 /// # Errors
 /// See [`Error`].
@@ -62,44 +229,34 @@ pub fn drive<E: Endpoint<Payload = Vec<u8>>>(
 ) -> Result<(), Error> {
     let clock =
         || Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut buffer = vec![0; usize::from(u16::MAX)];
-    let state = UdpSocketState::new(socket.into())?;
-    // A read ends at the next time-out.
-    socket.set_nonblocking(false)?;
+    let mut socket = Socket::new(socket.try_clone()?, peer)?;
     loop {
         let now = clock();
-        endpoint.on_timer(now);
+        socket.receive(endpoint, now)?;
         if until(now, endpoint) {
             return Ok(());
         }
-        send(endpoint, (&state, socket, peer), now)?;
-        let due = endpoint.next_timer().unwrap_or(Instant::MAX);
-        if due < now {
-            return Err(Error::Defect("it asks for a time that is past"));
-        }
-        let wait = due.since(clock()).min(PATIENCE).max(LEAST);
-        socket.set_read_timeout(Some(time::Duration::from_nanos(wait.as_nanos())))?;
-        let mut meta = [RecvMeta::default()];
-        match state.recv(
-            socket.into(),
-            &mut [IoSliceMut::new(&mut buffer)],
-            &mut meta,
-        ) {
-            Ok(_) if meta[0].addr == peer => receive(endpoint, clock(), &buffer, &meta[0]),
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(error) => return Err(error.into()),
+        let wait = socket.transmit(endpoint, now)?;
+        let mut ready = PollFlags::IN;
+        ready.set(PollFlags::OUT, wait.room);
+        let longest = wait.until.since(clock()).min(PATIENCE);
+        // A read's own time-out counts in ticks of the kernel, which are milliseconds.
+        let longest = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::try_from(longest.as_nanos()).unwrap_or(0) as _,
+        };
+        match poll(&mut [PollFd::new(&socket, ready)], Some(&longest)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
         }
     }
 }
 
 /// Hands over a datagram, or several that the system has merged.
-fn receive<E: Endpoint<Payload = Vec<u8>>>(
-    endpoint: &mut E,
-    now: Instant,
-    buffer: &[u8],
-    meta: &RecvMeta,
-) {
+fn hand_over<E>(endpoint: &mut E, now: Instant, buffer: &[u8], meta: &RecvMeta)
+where
+    E: Endpoint<Payload = Vec<u8>> + ?Sized,
+{
     let arrived = buffer.get(..meta.len).unwrap_or(buffer);
     // No codepoint is that of packets that are not ECN-capable.
     let ecn = Some(meta.ecn.map_or(Ecn::NotEct, |codepoint| match codepoint {
@@ -117,57 +274,17 @@ fn receive<E: Endpoint<Payload = Vec<u8>>>(
     }
 }
 
-fn send<E: Endpoint<Payload = Vec<u8>>>(
-    endpoint: &mut E,
-    to: (&UdpSocketState, &UdpSocket, SocketAddr),
-    now: Instant,
-) -> Result<(), Error> {
-    for _ in 0..MOST_AT_ONCE {
-        let Some(batch) = endpoint.poll_transmit(now) else {
-            return Ok(());
-        };
-        match send_batch(&batch, to) {
-            Ok(()) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(Error::Defect("it sends without end"))
-}
-
-/// Sends a batch in as few calls as the system allows.
-fn send_batch(
-    batch: &Batch<Vec<u8>>,
-    (state, socket, destination): (&UdpSocketState, &UdpSocket, SocketAddr),
-) -> io::Result<()> {
-    let segment = batch.segment_size.max(1) as usize;
-    let segments = (MAX_OFFLOAD / segment).clamp(1, state.max_gso_segments());
-    for contents in batch.payload.chunks(segment * segments) {
-        let transmit = Transmit {
-            destination,
-            ecn: match batch.ecn {
-                Ecn::NotEct => None,
-                Ecn::Ect0 => Some(EcnCodepoint::Ect0),
-                Ecn::Ect1 => Some(EcnCodepoint::Ect1),
-                Ecn::Ce => Some(EcnCodepoint::Ce),
-            },
-            contents,
-            segment_size: (contents.len() > segment).then_some(segment),
-            src_ip: None,
-        };
-        // What the system refuses, such as a probe beyond the interface's MTU, is lost.
-        state.send(socket.into(), &transmit)?;
-    }
-    Ok(())
-}
-
-/// A wait that is over, and a full buffer: datagrams may be lost.
+/// Nothing to read, or nobody at the other end yet.
 fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, Interrupted, TimedOut, WouldBlock};
-    matches!(
-        error.kind(),
-        ConnectionRefused | Interrupted | TimedOut | WouldBlock
-    )
+    use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
+    matches!(error.kind(), ConnectionRefused | Interrupted | WouldBlock)
+}
+
+/// A datagram that is too large, or that the system has no memory for.
+fn is_refusal(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let refusals = [Errno::MSGSIZE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()));
+    refusals.contains(&error.raw_os_error())
 }
 
 #[cfg(test)]
@@ -182,6 +299,8 @@ mod tests {
     struct Probe {
         batch: Option<Batch<Vec<u8>>>,
         arrived: Vec<(usize, Option<Ecn>)>,
+        due: Option<Instant>,
+        woken: Vec<Instant>,
     }
 
     impl Endpoint for Probe {
@@ -191,14 +310,19 @@ mod tests {
             self.arrived.push((datagram.payload.len(), datagram.ecn));
         }
 
-        fn on_timer(&mut self, _now: Instant) {}
+        fn on_timer(&mut self, now: Instant) {
+            if self.due.is_some_and(|due| due <= now) {
+                self.due = None;
+                self.woken.push(now);
+            }
+        }
 
         fn poll_transmit(&mut self, _now: Instant) -> Option<Batch<Vec<u8>>> {
             self.batch.take()
         }
 
         fn next_timer(&mut self) -> Option<Instant> {
-            None
+            self.due
         }
 
         fn write(&mut self, _now: Instant, _write: Write) {}
@@ -252,5 +376,30 @@ mod tests {
             let sizes = [1200, 1200, 100].map(|size| (size, Some(ecn)));
             assert_eq!(over_loopback(ecn), sizes);
         }
+    }
+
+    #[test]
+    fn a_wake_up_that_is_a_little_late_counts_from_when_it_was_due() {
+        let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+        let here = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let peer = here.local_addr().expect("bound");
+        let mut socket = Socket::new(here, peer).expect("a socket");
+        let mut end = Probe::default();
+        let steps = [
+            (100, 160, 100),
+            (100, 200, 160),
+            (500, 500, 500),
+            (600, 9000, 9000),
+        ];
+        for (due, now, woken) in steps {
+            end.due = Some(at(due));
+            socket.receive(&mut end, at(now)).expect("a step");
+            assert_eq!(end.woken.last(), Some(&at(woken)), "{due} at {now}");
+            let wait = socket.transmit(&mut end, at(now)).expect("a step");
+            assert_eq!((wait.until, wait.room), (Instant::MAX, false));
+        }
+        end.due = Some(at(8000));
+        let late = socket.transmit(&mut end, at(9000));
+        assert!(matches!(late, Err(Error::Defect(_))));
     }
 }

@@ -30,13 +30,7 @@ struct Wrong {
 pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
-        let told = |error: Wrong| {
-            let key = match error.key.as_str() {
-                "" => key,
-                option => format!("{key}.{option}"),
-            };
-            wrong.push(scenario.diagnostic(&key, error.message, error.hint));
-        };
+        let told = |error| wrong.push(error_at(scenario, key, error));
         let chosen: Result<Vec<Choice>, Wrong> = groups
             .iter()
             .map(|group| fitting(choice, group, guests))
@@ -65,6 +59,36 @@ pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<
         true => Ok(choices.into_iter().flatten().collect()),
         false => Err(wrong),
     }
+}
+
+/// The controllers of those groups that run a QUIC stack, for an engine in which all others have a kernel's.
+///
+/// # Errors
+/// As [`choices`].
+pub fn stack_choices(scenario: &Scenario) -> Result<Vec<Option<Choice>>, Vec<Diagnostic>> {
+    let mut wrong = Vec::new();
+    let groups = scenario.flows.iter().enumerate();
+    let choices = groups.map(|(index, group)| {
+        let chosen = group
+            .is_quic()
+            .then(|| fitting(&group.cc, group, &Guests::none()))?;
+        let told = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
+        chosen.map_err(told).ok()
+    });
+    let choices = choices.collect();
+    match wrong.is_empty() {
+        true => Ok(choices),
+        false => Err(wrong),
+    }
+}
+
+/// What is wrong with the choice at `key`.
+fn error_at(scenario: &Scenario, key: String, error: Wrong) -> Diagnostic {
+    let key = match error.key.as_str() {
+        "" => key,
+        option => format!("{key}.{option}"),
+    };
+    scenario.diagnostic(&key, error.message, error.hint)
 }
 
 /// Events wait for states that their flow's controller has.

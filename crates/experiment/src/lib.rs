@@ -18,21 +18,23 @@ mod rows;
 mod script;
 mod seed;
 mod sender;
+mod stack;
 mod ways;
 
 pub use audit::{Unbalanced, audit};
 pub use change::{Change, LinkChange};
 pub use check::{check, list, nearest, service};
-pub use controllers::choices;
+pub use controllers::{choices, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{Choice, Fault, FlowController, Guest, Guests, Options, Prepared, Refused, used};
 pub use memory::{Estimate, Memory, Part, estimate};
 pub use network::rate;
 pub use plan::Plan;
-pub use rows::{Before, change_rows, queue_row};
+pub use rows::{Before, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};
 pub use seed::seed_of;
 pub use sender::sender_config;
+pub use stack::end_config;
 pub use ways::{Delays, Lane, Ways};
 
 use paceline_scenario::{Diagnostic, Scenario, Vocabulary};

@@ -1,8 +1,10 @@
 //! Rows of the record that every engine takes from the same things.
 
+use paceline_endpoint::Stats;
 use paceline_path::{Link, Packet};
-use paceline_record::{EventRow, QueueRow};
-use paceline_units::{Duration, Instant, Rate, Setting, Value};
+use paceline_record::{EventRow, QueueRow, SampleRow};
+use paceline_recovery::SenderStats;
+use paceline_units::{Bytes, Duration, Instant, Rate, Setting, Value};
 
 use crate::change::Change;
 
@@ -41,6 +43,41 @@ pub fn change_rows(t: Instant, change: &Change, before: Before) -> impl Iterator
         ..EventRow::change(t, key, to)
     };
     change.describe(before.rate).into_iter().map(row)
+}
+
+/// What an end of another transport than ours says of itself. It has no recovery state that we know of.
+pub fn end_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> SampleRow {
+    SampleRow {
+        t_ns: now,
+        flow,
+        cwnd_bytes: stats.cwnd,
+        in_flight_bytes: stats.in_flight,
+        pacing_bps: stats.pacing_rate,
+        delivery_bps: stats.delivery_rate,
+        rtt_ns: stats.latest_rtt,
+        srtt_ns: stats.srtt,
+        min_rtt_ns: stats.min_rtt,
+        goodput_bytes: Bytes::new(delivered),
+        delivered_bytes: stats.acknowledged,
+        sent_packets: stats.sent_packets,
+        lost_packets: stats.lost_packets,
+        retransmitted_packets: stats.retransmitted_packets,
+        phase: stats.phase.into(),
+        ca_state: "".into(),
+        app_limited: stats.app_limited,
+    }
+}
+
+/// Those of our sender's counters that it has; the others are none.
+pub fn end_counters(stats: &Stats) -> Vec<Option<u64>> {
+    let counters = SenderStats::COUNTERS.iter();
+    let known = counters.map(|(name, _)| match *name {
+        "sent_packets" => Some(stats.sent_packets),
+        "lost_packets" => Some(stats.lost_packets),
+        "retransmitted_packets" => Some(stats.retransmitted_packets),
+        _ => None,
+    });
+    known.collect()
 }
 
 /// The row of a link, by its number, at a time.

@@ -14,9 +14,22 @@ pub mod noq;
 pub mod quinn;
 mod watch;
 
+use paceline_endpoint::Endpoint;
 use paceline_units::StackName;
 
 pub use config::{Choice, EndConfig};
+
+/// An end of either stack, in any thread.
+pub type AnyEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;
+
+/// An end that has sent nothing; none of the transport that is no QUIC stack.
+pub fn end(stack: StackName, config: &EndConfig) -> Option<AnyEnd> {
+    match stack {
+        StackName::Paceline => None,
+        StackName::Quinn => Some(Box::new(quinn::End::new(config))),
+        StackName::Noq => Some(Box::new(noq::End::new(config))),
+    }
+}
 
 /// The stack's own controllers, by their names; none of the transport that is no QUIC stack.
 pub fn controllers(stack: StackName) -> &'static [&'static str] {

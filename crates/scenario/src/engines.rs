@@ -5,7 +5,7 @@
 pub enum Engine {
     /// In virtual time, with the controllers of this library.
     Simulator,
-    /// In real time, with a kernel's TCP.
+    /// In real time, with a kernel's TCP and with QUIC stacks over its sockets.
     Emulator,
     /// In virtual time, with the TCP and the queues of a kernel that runs in a machine of its own.
     Vm,
@@ -18,6 +18,8 @@ pub(crate) enum Honoured {
     Everywhere,
     /// The simulator alone; why an engine with a kernel's TCP cannot.
     Simulated(&'static str),
+    /// The engines that run more transports than a kernel's TCP; why the machine cannot.
+    Hosted(&'static str),
 }
 
 /// A key that is set and that the engine does not honour.
@@ -35,6 +37,11 @@ pub(crate) const ALL: Honoured = Honoured::Everywhere;
 /// The simulator alone, and why.
 pub(crate) const fn simulated(why: &'static str) -> Honoured {
     Honoured::Simulated(why)
+}
+
+/// The engines that run more transports than a kernel's TCP, and why the machine cannot.
+pub(crate) const fn hosted(why: &'static str) -> Honoured {
+    Honoured::Hosted(why)
 }
 
 /// Refuses a key that is not at its default, if `engine` does not honour it. A key of which nothing is said is one that
@@ -58,8 +65,11 @@ impl Honoured {
     /// Why `engine` does not honour it, if it does not.
     pub(crate) fn refusal(self, engine: Engine) -> Option<&'static str> {
         match (self, engine) {
-            (Self::Everywhere, _) | (_, Engine::Simulator) => None,
-            (Self::Simulated(why), Engine::Emulator | Engine::Vm) => Some(why),
+            (Self::Everywhere, _)
+            | (_, Engine::Simulator)
+            | (Self::Hosted(_), Engine::Emulator) => None,
+            (Self::Simulated(why), Engine::Emulator | Engine::Vm)
+            | (Self::Hosted(why), Engine::Vm) => Some(why),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::bounds::{packets, time, within};
 use crate::controller::ControllerChoice;
 use crate::document::{Node, Value};
-use crate::engines::{ALL, Honoured, simulated};
+use crate::engines::{ALL, Honoured, hosted, simulated};
 use crate::host::HostSection;
 use crate::limits;
 use crate::packets::Packets;
@@ -23,12 +23,12 @@ section! {
         cc: ControllerChoice, needs "name the controller: cc = \"bbr3\"";
         /// The transport that these flows run. A QUIC stack has acknowledgments, loss recovery, ECN and pacing of its own, and
         /// no cryptography; `cc` is a controller of ours or, with the stack's name before it, one of the stack's:
-        /// `"quinn:cubic"`.
-        stack: StackName => StackName::Paceline, on simulated("there a kernel's TCP runs");
+        /// `"quinn:cubic"`. In the emulator it runs over UDP sockets.
+        stack: StackName => StackName::Paceline, on hosted("there the machine's TCP runs");
         /// The shortest wait between two steps that a QUIC stack's timers ask for. Unset: 50 us.
-        timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on simulated("a kernel's timers cannot be chosen");
+        timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on hosted("a kernel's timers cannot be chosen");
         /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.
-        gso: bool => false, on simulated("how much the kernel sends at once cannot be chosen");
+        gso: bool => false, on hosted("how much the kernel sends at once cannot be chosen");
         /// How many flows. Flows are numbered from 0 in the order of the groups.
         count: u32 = 1, on ALL;
         /// When the first of them starts.

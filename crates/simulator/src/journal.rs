@@ -1,8 +1,7 @@
 //! What a world tells the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
-use paceline_endpoint::Stats;
-use paceline_experiment::{Before, Change, change_rows, queue_row};
+use paceline_experiment::{Before, Change, change_rows, end_counters, end_row, queue_row};
 use paceline_path::{Link, Verdict};
 use paceline_record::{
     EventKind, EventRow, FlowTotals, Held, PacketKind, PacketRow, Recorder, Run, RunInfo, SampleRow,
@@ -195,7 +194,7 @@ impl Journal {
         let sender = match &flow.stage {
             Stage::Open(sender) => sender,
             Stage::Foreign(foreign) if !foreign.is_over => {
-                let row = foreign_row(now, flow.id, &foreign.ends.stats(), flow.delivered());
+                let row = end_row(now, flow.id, &foreign.ends.stats(), flow.delivered());
                 return self.recorder.sample(row, |_| {});
             }
             _ => return,
@@ -232,7 +231,7 @@ impl Journal {
     pub fn finish(self, flows: &[Flow]) -> Run {
         let totals = |flow: &Flow| {
             let counters = match &flow.stage {
-                Stage::Foreign(foreign) => foreign_counters(&foreign.ends.stats()),
+                Stage::Foreign(foreign) => end_counters(&foreign.ends.stats()),
                 _ => {
                     let stats = flow.sender().map(|sender| *sender.stats());
                     stats.unwrap_or_default().values().map(Some).into()
@@ -269,39 +268,4 @@ impl Journal {
         let row = PacketRow::new(t, flow, kind, segment.seq, segment.len.into());
         self.recorder.packet(row);
     }
-}
-
-/// What another transport says of itself, as a row. It has no recovery state that we know of.
-fn foreign_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> SampleRow {
-    SampleRow {
-        t_ns: now,
-        flow,
-        cwnd_bytes: stats.cwnd,
-        in_flight_bytes: stats.in_flight,
-        pacing_bps: stats.pacing_rate,
-        delivery_bps: stats.delivery_rate,
-        rtt_ns: stats.latest_rtt,
-        srtt_ns: stats.srtt,
-        min_rtt_ns: stats.min_rtt,
-        goodput_bytes: Bytes::new(delivered),
-        delivered_bytes: stats.acknowledged,
-        sent_packets: stats.sent_packets,
-        lost_packets: stats.lost_packets,
-        retransmitted_packets: stats.retransmitted_packets,
-        phase: stats.phase.into(),
-        ca_state: "".into(),
-        app_limited: stats.app_limited,
-    }
-}
-
-/// The counters that another transport has; the others are null.
-fn foreign_counters(stats: &Stats) -> Vec<Option<u64>> {
-    let counters = SenderStats::COUNTERS.iter();
-    let known = counters.map(|(name, _)| match *name {
-        "sent_packets" => Some(stats.sent_packets),
-        "lost_packets" => Some(stats.lost_packets),
-        "retransmitted_packets" => Some(stats.retransmitted_packets),
-        _ => None,
-    });
-    known.collect()
 }

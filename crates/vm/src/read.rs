@@ -145,7 +145,7 @@ fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketR
     let bytes = record.body.get(ETHERNET..).unwrap_or_default();
     let read = |from_sender| match linux::classify(bytes, from_sender) {
         Kind::Tcp(flow) => Some((flow, Tcp::read(bytes)?)),
-        Kind::Probe(_) | Kind::Other => None,
+        Kind::Udp(_) | Kind::Probe(_) | Kind::Other => None,
     };
     let mut none = Vec::new();
     let rows = rows.unwrap_or(&mut none);

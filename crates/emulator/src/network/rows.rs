@@ -23,17 +23,21 @@ impl Network<'_> {
     }
 
     /// Data reaches its receiver.
-    pub(super) fn record_delivery(&mut self, now: Instant, frame: &Frame, tcp: &Tcp) {
-        self.data(now, frame.flow, PacketKind::Deliver, tcp);
+    pub(super) fn record_delivery(&mut self, now: Instant, frame: &Frame) {
+        self.record(now, PacketKind::Deliver, frame);
         if packet::is_marked(&frame.bytes) {
-            self.data(now, frame.flow, PacketKind::Mark, tcp);
+            self.record(now, PacketKind::Mark, frame);
         }
     }
 
-    /// A link drops a packet.
-    pub(super) fn record_drop(&mut self, at: Instant, frame: &Frame) {
-        if let Some(tcp) = Tcp::read(&frame.bytes) {
-            self.data(at, frame.flow, PacketKind::Drop, &tcp);
+    /// What happens to a packet: by its place in the stream, or by the datagram's number.
+    pub(super) fn record(&mut self, at: Instant, kind: PacketKind, frame: &Frame) {
+        if let (true, Some(number)) = (self.records_packets(), frame.number) {
+            let size = frame.bytes.len().saturating_sub(packet::UDP_HEADERS);
+            let row = PacketRow::new(at, frame.flow, kind, number, size as u64);
+            self.log.packets.push(row);
+        } else if let Some(tcp) = Tcp::read(&frame.bytes) {
+            self.data(at, frame.flow, kind, &tcp);
         }
     }
 

@@ -46,6 +46,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 const LIBRARIES: &[&str] = &[
     "quic",
+    "endpoint",
     "units",
     "congestion",
     "path",
@@ -65,6 +66,8 @@ const ENGINE: &[&str] = &[
     "experiment",
 ];
 const EMULATOR: &[&str] = &[
+    "quic",
+    "endpoint",
     "units",
     "congestion",
     "path",
@@ -132,7 +135,7 @@ fn folders() -> BTreeMap<String, PathBuf> {
 const PUBLIC: &[(&str, &[&str])] = &[
     ("units", &["libm", "schemars", "serde", "serde_json"]),
     ("congestion", &[]),
-    ("endpoint", &["quinn-udp"]),
+    ("endpoint", &["quinn-udp", "rustix"]),
     ("recovery", &[]),
     ("path", &["thiserror"]),
     ("adapter", &[]),
