@@ -8,13 +8,18 @@ import json
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import paceline
+from conftest import SCENARIO, Command
+from paceline.quantities import quantity
+from paceline.show.joint import Joint, write_page
 from paceline.show.page import render
 from paceline.show.palette import flow_style
 from paceline.show.panels import Sketch, envelope
@@ -73,8 +78,6 @@ def test_the_tables_stand_without_scripts(run: paceline.Run) -> None:
 
 
 def test_text_is_escaped() -> None:
-    from conftest import SCENARIO
-
     hostile = SCENARIO.replace("Two flows", "</pre><script>alert(1)</script>")
     run = paceline.run(hostile, overrides={"run.duration": "300 ms"})
     assert "<script>alert" not in render(run)
@@ -115,6 +118,58 @@ def test_a_flow_looks_the_same_everywhere(run: paceline.Run) -> None:
     assert len(set(styles)) == 28
 
 
+def joined(*runs: tuple[str, paceline.Run]) -> Joint:
+    together = Joint()
+    for nth, (side, run) in enumerate(runs):
+        together.add(f"{side}/seed-{nth}", side, run)
+    return together
+
+
+def test_a_joint_report_has_the_means_of_each_controller(run: paceline.Run, tmp_path: Path) -> None:
+    other = paceline.run(SCENARIO, overrides={"run.duration": "1 s", "path.rate": "20 Mbit/s"})
+    together = joined(("reno", run), ("reno", other), ("cubic", other))
+    rows = {row["name"]: [cell["value"] for cell in row["cells"]] for row in together.rows()}
+    values = [float(r.metrics["goodput_bps"] or 0) for r in (run, other)]
+    mean, own = sum(values) / 2, values[1]
+    assert rows["goodput_bps"] == [quantity("_bps", mean), quantity("_bps", own)]
+    throughput, _, _ = together.panels()
+    assert [series.label for series in throughput.series] == ["reno", "cubic"]
+    # The bins of a run add up to what was delivered, and beyond its end it counts no more.
+    reno, cubic = (series.values for series in throughput.series)
+    delivered = [sum(r.samples.group_by("flow").last()["delivered_bytes"]) for r in (run, other)]
+    assert sum(v or 0 for v in cubic) * 1e6 * 0.1 / 8 == pytest.approx(delivered[1], rel=0.001)
+    first = sum(v or 0 for v in reno[:10]) * 2 + sum(v or 0 for v in reno[10:])
+    assert first * 1e6 * 0.1 / 8 == pytest.approx(sum(delivered), rel=0.001)
+    assert cubic[10:] == [None] * 10
+    page = Page()
+    text = write_page(together, tmp_path / "x.html", ["cubic/seed-2"]).read_text()
+    page.feed(text)
+    assert page.outside == ["cubic/seed-2/report.html"]
+    assert page.links <= page.ids
+    assert data_of(text)["overview"][0]["title"] == "Throughput of all flows"
+
+
+def test_repeats_of_one_controller_are_drawn_one_by_one(run: paceline.Run) -> None:
+    throughput, *_ = joined(("", run), ("", run)).panels()
+    first, second = throughput.series
+    assert (first.label, first.values) == (second.label, second.values)
+    assert first.style != second.style
+
+
+def test_a_folder_of_several_runs_has_one_report(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(SCENARIO.replace("2 s", "500 ms"))
+    compared = ("--set", 'run.compare=["bbr3", "reno"]', "--repeats", 2, "--out", "g")
+    assert cli("run", "x.toml", *compared).returncode == 0
+    for form in ("html", "svg"):
+        result = cli("report", "g", "--format", form)
+        assert (result.returncode, result.stdout) == (0, f"g/report.{form}\n"), result.stderr
+    text = (tmp_path / "g" / "report.html").read_text()
+    assert "4 runs of 2 controllers" in text
+    assert [place for place in ("bbr3/seed-3", "reno/seed-4") if place not in text] == []
+    wrong = cli("report", "g", "--flow", 1)
+    assert (wrong.returncode, "paceline report g/bbr3/seed-3 --flow 1" in wrong.stderr) == (2, True)
+
+
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 999), st.one_of(st.none(), st.integers(-(10**6), 10**6))),
@@ -136,8 +191,6 @@ def test_no_peak_is_lost(rows: list[tuple[int, int | None]], count: int) -> None
 
 
 def test_many_flows_are_drawn_as_the_largest_and_the_rest() -> None:
-    from conftest import SCENARIO
-
     changes = {"run.duration": "500 ms", "flows.0.count": 20}
     run = paceline.run(SCENARIO, overrides=changes)
     data = data_of(render(run))

@@ -105,7 +105,11 @@ const draw = (panel: Panel, into: HTMLElement, end: number, behind?: (u: uPlotTy
 const start = async (): Promise<void> => {
   const data = await unpack();
   for (const panel of data.overview) draw(panel, byId("overview", HTMLElement), data.end);
+  addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
+  if (data.details.length) details(data);
+};
 
+const details = (data: Drawn): void => {
   const detail = byId("detail", HTMLElement);
   const states = byId("states", HTMLElement);
   const choice = byId("flow", HTMLSelectElement);
@@ -127,7 +131,6 @@ const start = async (): Promise<void> => {
   };
   choice.addEventListener("change", show);
   show();
-  addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
 };
 
 start().catch((error: unknown) => {

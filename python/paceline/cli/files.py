@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -244,12 +245,26 @@ def _runs_below(folder: Path) -> list[str]:
     return [str(p) for p in found if not p.name.startswith(".")]
 
 
+def runs_together(folder: str) -> list[str]:
+    """Return the places of the runs of a folder that holds several; none if it is a run's."""
+    path = Path(folder)
+    if not (path / GROUP).is_file() or (path / "run.json").is_file():
+        return []
+    found = (Path(run).relative_to(path) for run in _runs_below(path))
+    return [place.as_posix() for place in sorted(found, key=_by_seed)]
+
+
+def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
+    """Return what sorts the places of runs: seeds as numbers."""
+    parts = (re.fullmatch(r"(.*?)(\d*)", part) for part in place.parts)
+    return tuple((part[1], int(part[2] or 0)) for part in parts if part)
+
+
 def read_run(folder: str) -> Run:
     """Read a run from its folder; say plainly why it cannot be read."""
     path = Path(folder)
-    if (path / GROUP).is_file() and not (path / "run.json").is_file():
-        inside = _runs_below(path)
-        hint = f"name one of them, for example {inside[0]}" if inside else None
+    if inside := [f"{folder}/{place}" for place in runs_together(folder)]:
+        hint = f"name one of them, for example {inside[0]}"
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
     if path.is_file():
         is_scenario = path.suffix == ".toml"

@@ -53,18 +53,24 @@ def draw(run: Recorded, flow: int | None = None) -> Figure:
     if flow is not None and flow not in numbers:
         raise ValueError(f"the run has no flow {flow}; its flows are {numbers[0]} to {numbers[-1]}")
     detail = sketch.detail(numbers[0] if flow is None else flow)
-    panels = [*sketch.overview(), *detail.panels]
+    panels = [(panel, list[Band]()) for panel in sketch.overview()]
+    panels += [(panel, detail.bands) for panel in detail.panels]
+    return sheet(f"{run.scenario}, seed {run.seed}", panels, sketch.end_ns / 1e9)
+
+
+def sheet(title: str, panels: list[tuple[Panel, list[Band]]], end: float) -> Figure:
+    """Draw panels one below the other, with what is behind each, up to a time in seconds."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
         figure = Figure(figsize=(9, 2.0 * len(panels) + 0.6), layout="constrained", dpi=150)
         FigureCanvasAgg(figure)
-        figure.suptitle(f"{run.scenario}, seed {run.seed}", fontsize=10, x=0.01, ha="left")
+        figure.suptitle(title, fontsize=10, x=0.01, ha="left")
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-        for ax, panel in zip(axes, panels, strict=True):
-            _panel(ax, panel, detail.bands if panel in detail.panels else [])
+        for ax, (panel, bands) in zip(axes, panels, strict=True):
+            _panel(ax, panel, bands)
         axes[-1].set_xlabel("time (s)")
-        axes[-1].set_xlim(0, sketch.end_ns / 1e9)
+        axes[-1].set_xlim(0, end)
     return literal(figure)
 
 

@@ -32,12 +32,12 @@ def render(run: Recorded, *, served: bool = False) -> str:
     """Return the page; one that is served has its scripts and styles as files beside it."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     definitions = metrics()
-    return environment.from_string(_asset("report.html.j2")).render(
+    return filled(
+        "report.html.j2",
+        drawn(sketch, details),
         run=run,
         served=served,
-        version=__version__,
         metrics=_rows(run.metrics),
         flows=_flows(run),
         flow_columns=[d["name"] for d in definitions if d["scope"] == "flow"],
@@ -45,11 +45,20 @@ def render(run: Recorded, *, served: bool = False) -> str:
         details=details,
         emulation=_emulation(run),
         left_out=sketch.flows.height - len(details),
+    )
+
+
+def filled(template: str, data: answers.Drawn, **values: Any) -> str:
+    """Return a page with its plots' data, and with all that it needs."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    return environment.from_string(_asset(template)).render(
+        version=__version__,
         style=_asset("uPlot.min.css") + _asset("report.css"),
         library=_asset("uPlot.iife.min.js"),
         licence=_asset("uPlot.LICENSE"),
         script=_asset("report.js"),
-        data=_packed(drawn(sketch, details)),
+        data=_packed(data),
+        **values,
     )
 
 
@@ -90,11 +99,11 @@ def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
         "end": sketch.end_ns / 1e9,
-        "overview": [_panel(panel) for panel in sketch.overview()],
+        "overview": [as_json(panel) for panel in sketch.overview()],
         "details": [
             {
                 "flow": detail.flow,
-                "panels": [_panel(panel) for panel in detail.panels],
+                "panels": [as_json(panel) for panel in detail.panels],
                 "bands": [{"start": b.start, "end": b.end, "state": b.state} for b in detail.bands],
             }
             for detail in details
@@ -108,7 +117,8 @@ def _packed(data: answers.Drawn) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def _panel(panel: Panel) -> answers.Panel:
+def as_json(panel: Panel) -> answers.Panel:
+    """Return a plot as the page is told of it."""
     return {
         "title": panel.title,
         "unit": panel.unit,

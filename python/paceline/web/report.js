@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 8af12a0e62dcf8271e207cf0cf7690851c810b68b5917f745e818d86f527620f
+// Built from web/ by `make web`. Sources: sha256 e70f3d0065034d236863fd61f597b4f2fb575f22edb572792e4325c7b2a287ad
 "use strict";
 (() => {
   // src/chart.ts
@@ -136,6 +136,10 @@
   var start = async () => {
     const data = await unpack();
     for (const panel of data.overview) draw(panel, byId("overview", HTMLElement), data.end);
+    addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
+    if (data.details.length) details(data);
+  };
+  var details = (data) => {
     const detail = byId("detail", HTMLElement);
     const states = byId("states", HTMLElement);
     const choice = byId("flow", HTMLSelectElement);
@@ -157,7 +161,6 @@
     };
     choice.addEventListener("change", show);
     show();
-    addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
   };
   start().catch((error) => {
     const failed = byId("failed", HTMLElement);

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 8af12a0e62dcf8271e207cf0cf7690851c810b68b5917f745e818d86f527620f
+// Built from web/ by `make web`. Sources: sha256 e70f3d0065034d236863fd61f597b4f2fb575f22edb572792e4325c7b2a287ad
 "use strict";
 (() => {
   // src/ask.ts

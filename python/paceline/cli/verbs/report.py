@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -38,19 +39,17 @@ def report(
 ) -> Exit:
     """Write the report of a run: one self-contained HTML page, or the same plots as a figure.
 
-    The page opens from disk, without a network. Figures are the same bytes every time.
+    The page opens from disk, without a network. Figures are the same bytes every time. Of a folder
+    that holds several runs, repeats or a comparison of controllers, it is one report of all.
     """
     limit_memory(memory)
-    from paceline.show import figure, page
-
     place = out or Path(run) / f"report.{format}"
-    found = files.read_run(run)
+    store.check(place, force=force)
+    together = files.runs_together(run)
+    write = _joint(run, together, format, flow) if together else _single(run, format, flow)
     try:
         with store.writing(place, force=force) as fresh:
-            if format == "html":
-                page.write_page(found, fresh)
-            else:
-                figure.save(found, fresh, format, flow)
+            write(fresh)
     except ValueError as error:
         raise Failure("bad-flow", str(error), hint="choose another with --flow") from None
     if json:
@@ -59,3 +58,34 @@ def report(
     else:
         console.stdout().print(str(place), soft_wrap=True)
     return Exit.OK
+
+
+def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object]:
+    """Return what writes the report of a run."""
+    from paceline.show import figure, page
+
+    run = files.read_run(folder)
+    if form == "html":
+        return lambda fresh: page.write_page(run, fresh)
+    return lambda fresh: figure.save(run, fresh, form, flow)
+
+
+def _joint(
+    folder: str, places: Sequence[str], form: str, flow: int | None
+) -> Callable[[Path], object]:
+    """Return what writes one report of the runs below a folder."""
+    from paceline.show import figure, joint
+
+    if flow is not None:
+        hint = f"`paceline report {folder}/{places[0]} --flow {flow}` draws it"
+        raise Failure("usage", f"{folder} holds several runs: --flow is of one", hint=hint)
+    runs = joint.Joint()
+    for place in places:
+        name = Path(place).parts[0]
+        side = "" if name.startswith("seed-") else name
+        runs.add(place, side, files.read_run(f"{folder}/{place}"))
+    if form == "html":
+        own = [place for place in places if Path(folder, place, "report.html").is_file()]
+        return lambda fresh: joint.write_page(runs, fresh, own)
+    drawn = figure.sheet(runs.scenario, [(panel, []) for panel in runs.panels()], runs.end)
+    return lambda fresh: figure.write(drawn, fresh, form)

@@ -1,0 +1,173 @@
+"""Several runs of one scenario on one page: controllers beside one another, and their repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from paceline._paceline import metrics
+from paceline.measures import aggregate
+from paceline.quantities import NONE, plain, quantity, scale_of
+from paceline.show import page
+from paceline.show.palette import Style, flow_style
+from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
+from paceline.show.recorded import Recorded
+
+#: Runs that are drawn one by one, at most, where there is no comparison.
+DRAWN = 12
+
+#: What is drawn of each run: title, unit by its end, table and column; of throughput, the sum.
+_DRAWN = (
+    ("Throughput of all flows", "_bps", "samples", "delivered_bytes"),
+    ("Round-trip time, mean of all flows", "_ns", "samples", "rtt_ns"),
+    ("Delay in the bottleneck's queue, mean", "_ns", "queue", "delay_ns"),
+)
+
+
+@dataclass(frozen=True)
+class One:
+    """A run: where it is below the folder, whose it is, what was measured and what is drawn."""
+
+    place: str
+    #: The controller of a comparison; empty if there is none.
+    side: str
+    seed: int
+    metrics: dict[str, float | None]
+    lines: list[Values]
+    style: Style
+
+
+@dataclass
+class Joint:
+    """Runs of one scenario."""
+
+    scenario: str = ""
+    runs: list[One] = field(default_factory=list)
+    width: int = 0
+
+    def add(self, place: str, side: str, run: Recorded) -> None:
+        """Add a run; of its tables only the lines are kept."""
+        if not self.runs:
+            self.scenario = run.scenario
+            self.width = max(BIN_NS, -(-_end(run) // BINS))
+        sides = list(dict.fromkeys([*self.sides, side]))
+        style = flow_style(sides.index(side) if side else len(self.runs))
+        lines = _lines(run, self.width)
+        self.runs.append(One(place, side, run.seed, run.metrics, lines, style))
+
+    @property
+    def sides(self) -> list[str]:
+        """Whose runs they are, in the order in which they came."""
+        return list(dict.fromkeys(run.side for run in self.runs))
+
+    @property
+    def compares(self) -> bool:
+        """Whether they are runs of several controllers."""
+        return len(self.sides) > 1
+
+    @property
+    def end(self) -> float:
+        """When the longest of them ends, in seconds."""
+        return self._bins * self.width / 1e9
+
+    @property
+    def _bins(self) -> int:
+        return max(len(line) for run in self.runs for line in run.lines)
+
+    def panels(self) -> list[Panel]:
+        """Return the plots: a line for each controller, or for each run of the only one."""
+        times = [(i + 0.5) * self.width / 1e9 for i in range(self._bins)]
+        panels = []
+        for nth, (title, suffix, *_) in enumerate(_DRAWN):
+            drawn = self._drawn(nth)
+            scale = scale_of(suffix, max(top(line) for *_, line in drawn))
+            series = [Series(name, style, scaled(line, scale)) for name, style, line in drawn]
+            panels.append(Panel(title, scale.unit, times, series))
+        return panels
+
+    def _drawn(self, nth: int) -> list[tuple[str, Style, Values]]:
+        if not self.compares:
+            runs = self.runs[:DRAWN]
+            return [(f"seed {run.seed}", run.style, self._mean([run], nth)) for run in runs]
+        drawn = []
+        for side in self.sides:
+            runs = [run for run in self.runs if run.side == side]
+            drawn.append((side, runs[0].style, self._mean(runs, nth)))
+        return drawn
+
+    def _mean(self, runs: list[One], nth: int) -> Values:
+        """Return the mean of a line of some runs, as long as the longest of all."""
+        rows = zip_longest(*(run.lines[nth] for run in runs), range(self._bins))
+        return [_mean([value for value in row[:-1] if value is not None]) for row in rows]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the metrics that are defined somewhere, with what each side has of them."""
+        names = dict.fromkeys(name for run in self.runs for name in run.metrics)
+        rows = []
+        for name in names:
+            cells = [self._cell(name, side) for side in self.sides]
+            if any(cell["value"] != NONE for cell in cells):
+                rows.append({"name": name, "label": plain(name), "cells": cells})
+        return rows
+
+    def _cell(self, name: str, side: str) -> dict[str, str]:
+        found = [run.metrics.get(name) for run in self.runs if run.side == side]
+        defined = [value for value in found if value is not None]
+        (together,) = aggregate([defined])
+        if together is None:
+            return {"value": NONE, "interval": ""}
+        low, high, interval = together["low"], together["high"], ""
+        if low is not None and high is not None and low != high:
+            interval = f"{quantity(name, low)} to {quantity(name, high)}"
+        return {"value": quantity(name, together["mean"]), "interval": interval}
+
+
+def _mean(values: list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _end(run: Recorded) -> int:
+    ends = [frame["t_ns"].max() for frame in (run.samples, run.queue)]
+    return max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
+
+
+def _lines(run: Recorded, width: int) -> list[Values]:
+    """Return what is drawn of a run, in bins."""
+    count = max(-(-_end(run) // width), 1)
+    sums = [sum(row) for row in zip(*rates(run.samples, width, count).values(), strict=True)]
+    lines: list[Values] = [[*sums] or [None] * count]
+    for _, _, table, column in _DRAWN[1:]:
+        frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)
+        means = (
+            frame.group_by((pl.col("t_ns") // width).clip(0, count - 1).alias("bin"))
+            .agg(pl.col(column).mean())
+            .drop_nulls()
+        )
+        line: Values = [None] * count
+        for bin_, mean in means.iter_rows():
+            line[bin_] = float(mean)
+        lines.append(line)
+    return lines
+
+
+def write_page(joint: Joint, path: Path, reports: Iterable[str] = ()) -> Path:
+    """Write the page; `reports` are the places of runs whose own reports are in their folders."""
+    panels = [page.as_json(panel) for panel in joint.panels()]
+    text = page.filled(
+        "joint.html.j2",
+        {"end": joint.end, "overview": panels, "details": [], "tints": {}},
+        joint=joint,
+        drawn=DRAWN,
+        colours={run.side: run.style.colour for run in joint.runs},
+        rows=joint.rows(),
+        reports=set(reports),
+        definitions=[d for d in metrics() if d["scope"] == "run"],
+        bins=quantity("_ns", joint.width),
+    )
+    path.write_text(text, encoding="utf-8")
+    return path
