@@ -15,7 +15,7 @@ ROOMS = [
     | {"store", "controller", "guests", "shipped"},
     {"show"},
     {"runs"},
-    {"batch"},
+    {"batch", "gym"},
     {"exchange"},
     {"study.sweep"},
     {"study.compare"},

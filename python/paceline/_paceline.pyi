@@ -133,6 +133,35 @@ class CheckedScenario:
     def memory(self) -> Memory: ...
     def evaluate(self, metrics: Sequence[tuple[str, float | None]]) -> list[Outcome]: ...
 
+#: What has the buffer protocol, for which Python 3.11 has no type.
+_Buffer = object
+
+class Worlds:
+    columns: list[tuple[str, str, float, float, str]]
+    def __init__(
+        self,
+        text: str,
+        file: str,
+        overrides: _Overrides,
+        flows: Sequence[int],
+        count: int,
+        interval_ns: int | None,
+        control: Literal["window", "rate"],
+        threads: int,
+        memory: int,
+    ) -> None: ...
+    def path(self) -> tuple[list[int], int]: ...
+    def step(
+        self,
+        actions: _Buffer,
+        seeds: Sequence[int | None],
+        observations: _Buffer,
+        times: _Buffer,
+        states: _Buffer,
+    ) -> None: ...
+    def progress(self, world: int) -> tuple[int, int]: ...
+    def finish(self, world: int) -> Run | None: ...
+
 class Guest:
     name: str
     options: list[str]

@@ -168,7 +168,7 @@ impl core::ops::DerefMut for NoGuest {
 /// Makes `AnyController` a [`Controller`](crate::Controller) by that of its variant.
 macro_rules! dispatch {
     ($($variant:ident)*) => {
-        impl<G: core::ops::DerefMut<Target = dyn $crate::Controller>> $crate::Controller for AnyController<G> {
+        impl<G: core::ops::DerefMut<Target: $crate::Controller>> $crate::Controller for AnyController<G> {
             fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent),)* Self::Guest(c) => c.on_send(sent) } }
             fn on_idle_restart(&mut self, now: paceline_units::Instant) {
                 match self { $(Self::$variant(c) => c.on_idle_restart(now),)* Self::Guest(c) => c.on_idle_restart(now) }

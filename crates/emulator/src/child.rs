@@ -146,14 +146,14 @@ fn live(
     let metrics: Vec<_> = plan
         .flows
         .iter()
-        .map(|flow| kernel::metrics(flow.group))
+        .map(|flow| kernel::metrics(&flow.group))
         .collect();
     let senders = Host::senders(&stack, &metrics)?;
     let receivers = Host::receivers(&stack, metrics.iter().any(|flow| flow.ecn))?;
     let back = probe_socket(PROBE).map_err(io("make a probe"))?;
     let mut listeners = Vec::new();
     for ((number, flow), stack) in (0..).zip(&plan.flows).zip(stacks) {
-        let listener = host::listen(number, flow.group, stack.as_ref());
+        let listener = host::listen(number, &flow.group, stack.as_ref());
         listeners.push(listener.map_err(io("make a receiver"))?);
     }
     senders.enter()?;

@@ -59,7 +59,7 @@ pub struct Log {
 /// One flow's two ends.
 pub struct Connection<'a> {
     flow: u32,
-    plan: &'a FlowPlan<'a>,
+    plan: &'a FlowPlan,
     /// What its application does at times of the run, in order.
     steps: Vec<&'a (Instant, Change)>,
     carrier: Carrier,
@@ -160,7 +160,7 @@ fn clamp(socket: &Socket, group: &FlowGroup) -> io::Result<()> {
 
 /// Makes the socket of a flow's sender, in the senders' host; `silent` if its application may write
 /// nothing for a while.
-fn prepare(plan: &FlowPlan<'_>, silent: bool) -> io::Result<Socket> {
+fn prepare(plan: &FlowPlan, silent: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_congestion(kernel::name(&plan.group.cc.name).as_bytes())?;
     socket.set_nonblocking(true)?;
@@ -261,7 +261,7 @@ impl<'a> Connection<'a> {
             }
         }
         // The kernel forgets it as the buffer grows.
-        clamp(socket, self.plan.group)
+        clamp(socket, &self.plan.group)
     }
 
     /// The totals, after the run.

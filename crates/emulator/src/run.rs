@@ -56,8 +56,8 @@ fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>>
     let of_flows =
         groups.flat_map(|(group, choice)| std::iter::repeat_n(choice, group.count as usize));
     let flows = (0..).zip(&plan.flows).zip(of_flows);
-    let config = |((number, flow), choice): ((u64, &FlowPlan<'_>), &Option<Choice>)| {
-        let config = end_config(flow.group, choice.as_ref()?, flow.mss)?;
+    let config = |((number, flow), choice): ((u64, &FlowPlan), &Option<Choice>)| {
+        let config = end_config(&flow.group, choice.as_ref()?, flow.mss)?;
         Some(EndConfig {
             now: flow.start,
             seed: seed_of(plan.seed, number),

@@ -1,5 +1,7 @@
 //! The flows of a plan: when they start, which way they go, and what they send.
 
+use std::sync::Arc;
+
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::options::Choice;
 use paceline_units::{Duration, Instant, Rng};
@@ -11,9 +13,9 @@ const START_STREAM: u64 = u64::MAX - 1;
 
 /// One flow.
 #[derive(Clone, Debug)]
-pub struct FlowPlan<'s> {
+pub struct FlowPlan {
     /// The group that it belongs to, for what only some engines ask.
-    pub group: &'s FlowGroup,
+    pub group: Arc<FlowGroup>,
     /// When it starts.
     pub start: Instant,
     /// When it is stopped, if it is.
@@ -32,7 +34,7 @@ pub struct FlowPlan<'s> {
     pub label: String,
 }
 
-impl FlowPlan<'_> {
+impl FlowPlan {
     /// The link after `link` on the way of its data.
     #[inline]
     pub fn after(&self, link: usize) -> Option<usize> {
@@ -42,17 +44,18 @@ impl FlowPlan<'_> {
 }
 
 /// The flows of a run with `seed`, in their order, and their ways back.
-pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan<'_>>, Ways) {
+pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
     let mut rng = Rng::new(seed_of(seed, START_STREAM));
     let mut ways = Ways::new(scenario);
     let mut flows = Vec::new();
     for group in &scenario.flows {
+        let shared = Arc::new(group.clone());
         let route = route(scenario, group);
         let mss = mss(scenario, group);
         for nth in 0..group.count {
             let label = group.label.as_deref().filter(|label| !label.is_empty());
             flows.push(FlowPlan {
-                group,
+                group: Arc::clone(&shared),
                 start: start(group, nth, &mut rng),
                 stop: group.stop.map(|stop| Instant::ZERO + stop),
                 base_rtt: group.rtt.unwrap_or(scenario.path.rtt),

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use paceline_congestion::{AnyController, Config, Controller, Recipe, Signals};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
-use paceline_units::Field;
+use paceline_units::{Bytes, Duration, Field, Rate};
 
 /// What a scenario sets of a controller.
 pub type Options = BTreeMap<String, OptionInput>;
@@ -43,7 +43,7 @@ pub trait Prepared: Send + Sync {
         config: &Config,
         signals: Signals,
         fault: &Fault,
-    ) -> Result<Box<dyn Controller>, String>;
+    ) -> Result<GuestController, String>;
 }
 
 /// Why a guest cannot be used as a scenario does.
@@ -102,8 +102,24 @@ impl Guests {
     }
 }
 
+/// An instance of a guest.
+pub type GuestController = Box<dyn Controller + Send>;
+
+/// What one burst of a guest without a quantum of its own may hold: Linux's 1 ms at the pacing rate, at most 64 KiB; at
+/// least two packets. Without a pacing rate it is whatever the window admits.
+pub fn guest_quantum(cwnd: Bytes, pacing: Option<Rate>, mss: u32) -> Bytes {
+    /// Linux's largest segment.
+    const MOST: Bytes = Bytes::new(65_536);
+    match pacing {
+        None => cwnd.max(MOST),
+        Some(rate) => (rate.volume_in(Duration::from_millis(1)))
+            .min(MOST)
+            .max(Bytes::new(2 * u64::from(mss))),
+    }
+}
+
 /// Any controller that a flow of this program's transport can have.
-pub type FlowController = AnyController<Box<dyn Controller>>;
+pub type FlowController = AnyController<GuestController>;
 
 /// The controller of a group of flows, checked and ready to be made.
 #[derive(Clone)]
@@ -165,4 +181,21 @@ pub fn used(choices: &[Choice]) -> Vec<GuestInfo> {
     });
     let by_name: BTreeMap<_, _> = guests.collect();
     by_name.into_values().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_a_millisecond_within_bounds() {
+        let window = Bytes::new(14_480);
+        let paced = |mbps: u64| guest_quantum(window, Some(Rate::from_bps(mbps * 1_000_000)), 1448);
+        assert_eq!(paced(80), Bytes::new(10_000));
+        assert_eq!(paced(1), Bytes::new(2 * 1448));
+        assert_eq!(paced(10_000), Bytes::new(65_536));
+        assert_eq!(guest_quantum(window, None, 1448), Bytes::new(65_536));
+        let wide = Bytes::new(1_000_000);
+        assert_eq!(guest_quantum(wide, None, 1448), wide);
+    }
 }

@@ -26,7 +26,10 @@ pub use change::{Change, LinkChange};
 pub use check::{check, list, nearest, service};
 pub use controllers::{choices, stack_choices};
 pub use flows::FlowPlan;
-pub use guest::{Choice, Fault, FlowController, Guest, Guests, Options, Prepared, Refused, used};
+pub use guest::{
+    Choice, Fault, FlowController, Guest, GuestController, Guests, Options, Prepared, Refused,
+    guest_quantum, used,
+};
 pub use memory::{Estimate, Memory, Part, estimate};
 pub use network::rate;
 pub use plan::Plan;

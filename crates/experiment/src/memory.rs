@@ -253,7 +253,7 @@ fn packet_rows(plan: &Plan<'_>) -> u64 {
         };
         let carried = peak(plan, first, link).volume_in(duration).get();
         let asked = flows().fold(0_u64, |sum, flow| {
-            sum.saturating_add(offered(flow.group, duration).get())
+            sum.saturating_add(offered(&flow.group, duration).get())
         });
         let bytes = if steered { carried } else { carried.min(asked) };
         let packet = flows()
@@ -294,7 +294,7 @@ fn in_flight(plan: &Plan<'_>) -> u64 {
         }
     }
     let windows = plan.flows.iter().fold(0_u64, |sum, flow| {
-        let offered = offered(flow.group, scenario.run.duration);
+        let offered = offered(&flow.group, scenario.run.duration);
         sum.saturating_add(flow.group.receive_window.min(offered).get())
     });
     let packet = plan

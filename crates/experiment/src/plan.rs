@@ -27,7 +27,7 @@ pub struct Plan<'s> {
     /// The ways back.
     pub ways: Ways,
     /// The flows, in the order of their groups.
-    pub flows: Vec<FlowPlan<'s>>,
+    pub flows: Vec<FlowPlan>,
     /// What changes on the way.
     pub script: Script,
 }
@@ -62,7 +62,7 @@ impl<'s> Plan<'s> {
     }
 
     /// The least round trip without queues that a flow has while the run lasts.
-    pub fn least_rtt(&self, flow: &FlowPlan<'_>) -> Duration {
+    pub fn least_rtt(&self, flow: &FlowPlan) -> Duration {
         let scripted = self.script.changes().filter_map(|change| match change {
             // A flow's own RTT stays.
             Change::Rtt(rtt) if flow.group.rtt.is_none() => Some(*rtt),
@@ -89,7 +89,7 @@ fn info(
     scenario: &Scenario,
     seed: u64,
     backend: &str,
-    flows: &[FlowPlan<'_>],
+    flows: &[FlowPlan],
     links: &[LinkSection],
 ) -> RunInfo {
     let mut crossing = vec![Vec::new(); links.len()];
@@ -100,7 +100,7 @@ fn info(
             }
         }
     }
-    let payload = |flow: &FlowPlan<'_>| f64::from(flow.mss) / f64::from(flow.mss + flow.header);
+    let payload = |flow: &FlowPlan| f64::from(flow.mss) / f64::from(flow.mss + flow.header);
     RunInfo {
         scenario: scenario.name.clone(),
         scenario_toml: scenario.to_toml(),

@@ -16,6 +16,7 @@ mod simulate;
 mod startup;
 mod table;
 mod vm;
+mod worlds;
 
 /// Scenarios in, runs out.
 #[pyo3::pymodule]
@@ -44,6 +45,8 @@ mod _paceline {
     use crate::table::Table;
     #[pymodule_export]
     use crate::vm::{vm_images, vm_prepare, vm_remove};
+    #[pymodule_export]
+    use crate::worlds::Worlds;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

@@ -176,6 +176,12 @@ impl<C: Controller> Sender<C> {
         self.outputs = self.controller.outputs();
     }
 
+    /// The controller has decided without being told of an event: takes that.
+    pub fn decided(&mut self) {
+        self.idle = None;
+        self.outputs = self.controller.outputs();
+    }
+
     // ---- the application's side
 
     /// The application hands over `bytes` more. Ignored after [`Self::close`].

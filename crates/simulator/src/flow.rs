@@ -36,18 +36,18 @@ pub(crate) struct Foreign {
 }
 
 /// One connection: its two ends, its application and its plan.
-pub(crate) struct Flow<'s> {
+pub(crate) struct Flow {
     pub id: u32,
     pub stage: Stage,
     pub receiver: Receiver,
     pub application: Application,
     /// What its hosts add, if they add anything.
     pub host: Option<Box<Host>>,
-    pub plan: FlowPlan<'s>,
+    pub plan: FlowPlan,
     /// What makes its ends, if they are not our own.
-    stack: Option<&'s Stack>,
+    stack: Option<Stack>,
     /// Where a controller that is not ours reports that it cannot go on.
-    fault: &'s Fault,
+    fault: Fault,
     transport: Transport,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
@@ -67,7 +67,7 @@ pub(crate) struct Seen {
     pub round_count: u64,
 }
 
-impl<'s> Flow<'s> {
+impl Flow {
     /// RFC 6298 section 2.1: the first SYN is repeated after one second.
     pub const SYN_TIMEOUT: Duration = Duration::from_secs(1);
     /// The most that the timeout grows to.
@@ -75,11 +75,11 @@ impl<'s> Flow<'s> {
 
     pub fn new(
         id: u32,
-        plan: FlowPlan<'s>,
+        plan: FlowPlan,
         controller: Choice,
         host: Option<Box<Host>>,
-        stack: Option<&'s Stack>,
-        fault: &'s Fault,
+        stack: Option<Stack>,
+        fault: Fault,
     ) -> Self {
         let transport = Transport::new(&plan, controller);
         Self {
@@ -204,7 +204,7 @@ impl<'s> Flow<'s> {
             // RFC 6298 5.7: the SYN's timeout showed that one second is too short.
             sender.initial_rto = sender.initial_rto.max(Duration::from_secs(3));
         }
-        let built = (self.transport.controller).build(&config, sender.signals(), self.fault);
+        let built = (self.transport.controller).build(&config, sender.signals(), &self.fault);
         let controller = match built {
             Ok(controller) => controller,
             Err(why) => {
@@ -263,7 +263,7 @@ impl<'s> Flow<'s> {
 
     /// Makes the ends of another transport; false if the flow is our own.
     pub fn start_foreign(&mut self, now: Instant, seed: u64) -> bool {
-        let Some(stack) = self.stack else {
+        let Some(stack) = &self.stack else {
             return false;
         };
         let ends = stack.make(&Setup {

@@ -3,7 +3,7 @@
 //! Payloads stay here. What crosses the links is a datagram's number, its size and its codepoint.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use paceline_endpoint::{Datagram, Ecn, Endpoint, Payload, Stats, Write};
 use paceline_experiment::Choice;
@@ -26,18 +26,18 @@ pub struct Setup<'a> {
 
 /// Makes the two ends of flows.
 #[derive(Clone)]
-pub struct Stack(Rc<Make>);
+pub struct Stack(Arc<Make>);
 
-type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends>;
+type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends> + Send + Sync;
 
 impl Stack {
     /// `make` gives the sending end and the receiving one.
-    pub fn new<A, B>(make: impl Fn(&Setup<'_>) -> (A, B) + 'static) -> Self
+    pub fn new<A, B>(make: impl Fn(&Setup<'_>) -> (A, B) + Send + Sync + 'static) -> Self
     where
-        A: Endpoint + 'static,
-        B: Endpoint<Payload = A::Payload> + 'static,
+        A: Endpoint<Payload: Send> + Send + 'static,
+        B: Endpoint<Payload = A::Payload> + Send + 'static,
     {
-        Self(Rc::new(move |setup| {
+        Self(Arc::new(move |setup| {
             let (sender, receiver) = make(setup);
             Box::new(Pair {
                 sender: End::new(sender),
@@ -97,7 +97,7 @@ pub(crate) struct Outgoing {
 pub(crate) type Defect = &'static str;
 
 /// Both ends of a flow, without their types.
-pub(crate) trait Ends {
+pub(crate) trait Ends: Send {
     /// Datagram `number` of the other side has arrived.
     fn receive(&mut self, now: Instant, side: Side, number: u64, size: u32, ecn: Ecn);
     /// Datagram `number` of a side will not arrive.
@@ -255,7 +255,11 @@ macro_rules! at {
     };
 }
 
-impl<A: Endpoint, B: Endpoint<Payload = A::Payload>> Ends for Pair<A, B> {
+impl<A, B> Ends for Pair<A, B>
+where
+    A: Endpoint<Payload: Send> + Send,
+    B: Endpoint<Payload = A::Payload> + Send,
+{
     fn receive(&mut self, now: Instant, side: Side, number: u64, size: u32, ecn: Ecn) {
         let payload = at!(self, side.other(), end => end.way.arrive(number));
         if let Some(payload) = payload {

@@ -15,17 +15,17 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub fn new(flow: &FlowPlan<'_>, controller: Choice) -> Self {
+    pub fn new(flow: &FlowPlan, controller: Choice) -> Self {
         Self {
             controller,
-            sender: sender_config(flow.group, flow.mss),
+            sender: sender_config(&flow.group, flow.mss),
             receiver: receiver(flow),
         }
     }
 }
 
-fn receiver(flow: &FlowPlan<'_>) -> ReceiverConfig {
-    let (group, ack) = (flow.group, &flow.group.ack);
+fn receiver(flow: &FlowPlan) -> ReceiverConfig {
+    let (group, ack) = (&flow.group, &flow.group.ack);
     let held_back = ack.comp_sack_delay.filter(|time| *time > Duration::ZERO);
     ReceiverConfig {
         ack_every: ack.every.0,

@@ -30,12 +30,17 @@ pub(crate) struct Tally {
     pub packets: u64,
 }
 
+/// The group of each flow of a scenario, by its place in the file.
+pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
+    let groups = scenario.flows.iter().enumerate();
+    groups.flat_map(|(number, group)| std::iter::repeat_n(number, group.count as usize))
+}
+
 /// Everything that moves.
-pub(crate) struct World<'s> {
+pub(crate) struct World {
     pub now: Instant,
     pub tally: Tally,
-    scenario: &'s Scenario,
-    flows: Vec<Flow<'s>>,
+    flows: Vec<Flow>,
     /// The path's own link, then the others.
     links: Vec<Link<Packet>>,
     lanes: Lanes,
@@ -64,39 +69,32 @@ pub(crate) enum Halt {
     Defective(u32, Defect),
 }
 
-impl<'s> World<'s> {
+impl World {
     /// Events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
 
-    /// A world at time zero; `choices` are the controllers, group by group. Guests report to `fault`.
-    pub fn new(plan: Plan<'s>, choices: Vec<Choice>, stacks: &'s Stacks, fault: &'s Fault) -> Self {
+    /// A world at time zero; `choices` are the controllers, flow by flow. Guests report to `fault`.
+    pub fn new(plan: Plan<'_>, choices: Vec<Choice>, stacks: &Stacks, fault: &Fault) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
         let mut links: Vec<Link<Packet>> = plan.build_links();
         if !stacks.0.is_empty() {
             // What is lost of another transport's datagrams is let go of.
             links.iter_mut().for_each(Link::tell_drops);
         }
-        let counts = scenario.flows.iter().map(|group| group.count as usize);
-        let stack_of: Vec<Option<&Stack>> = (counts.clone().enumerate())
-            .flat_map(|(group, count)| std::iter::repeat_n(stacks.0.get(&group), count))
+        let stack_of: Vec<Option<Stack>> = each_flow(scenario)
+            .map(|group| stacks.0.get(&group).cloned())
             .collect();
         // The controller that another transport runs shows us nothing.
-        let shown = choices
-            .iter()
-            .enumerate()
-            .map(|(group, choice)| match stacks.0.get(&group) {
+        let fields: Vec<Vec<Field>> = (choices.iter().zip(&stack_of))
+            .map(|(choice, stack)| match stack {
                 Some(_) => Vec::new(),
                 None => choice.fields(),
-            });
-        let fields: Vec<Vec<Field>> = (counts.zip(shown))
-            .flat_map(|(count, fields)| std::iter::repeat_n(fields, count))
+            })
             .collect();
-        let groups = scenario.flows.iter().zip(choices);
-        let choices =
-            groups.flat_map(|(group, choice)| std::iter::repeat_n(choice, group.count as usize));
         let mut hosted = Vec::new();
         let mut flows = Vec::with_capacity(plan.flows.len());
-        for (index, (plan, choice)) in plan.flows.into_iter().zip(choices).enumerate() {
+        let parts = plan.flows.into_iter().zip(choices).zip(stack_of);
+        for (index, ((plan, choice), stack)) in parts.enumerate() {
             let host = plan.group.host.clone().map(|section| {
                 hosted.push(index);
                 let seed = seed_of(seed, HOST_STREAM - index as u64);
@@ -107,8 +105,8 @@ impl<'s> World<'s> {
                 plan,
                 choice,
                 host,
-                stack_of[index],
-                fault,
+                stack,
+                fault.clone(),
             ));
         }
         let path = &scenario.path;
@@ -130,7 +128,6 @@ impl<'s> World<'s> {
             now: Instant::ZERO,
             tally: Tally::default(),
             journal: Journal::new(plan.info, &fields, &scenario.run.record),
-            scenario,
             flows,
             links,
             lanes,
@@ -177,6 +174,19 @@ impl<'s> World<'s> {
         match self.defect {
             Some((flow, defect)) => Err(Halt::Defective(flow, defect)),
             None => Ok(false),
+        }
+    }
+
+    /// A flow of ours, by its number.
+    pub fn flow(&self, index: usize) -> Option<&Flow> {
+        self.flows.get(index)
+    }
+
+    /// The controller of a flow has decided without an event: takes that, and sends what it may.
+    pub fn decided(&mut self, index: usize) {
+        if let Some(Stage::Open(sender)) = self.flows.get_mut(index).map(|flow| &mut flow.stage) {
+            sender.decided();
+            self.transmit(index);
         }
     }
 
@@ -534,14 +544,14 @@ impl<'s> World<'s> {
     }
 
     /// The record up to now, marked incomplete for this reason.
-    pub fn stop(mut self, why: &str) -> Result<Run, Unbalanced> {
+    pub fn stop(mut self, scenario: &Scenario, why: &str) -> Result<Run, Unbalanced> {
         self.journal.stop(self.now, why);
-        self.finish()
+        self.finish(scenario)
     }
 
     /// The record, with a last row at the very end, if every link accounts for its packets.
-    pub fn finish(mut self) -> Result<Run, Unbalanced> {
-        audit(self.scenario, &self.links)?;
+    pub fn finish(mut self, scenario: &Scenario) -> Result<Run, Unbalanced> {
+        audit(scenario, &self.links)?;
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {
             self.journal.sample(self.now, &self.flows, &mut self.links);
         }

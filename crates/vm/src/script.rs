@@ -96,9 +96,8 @@ pub fn script(plan: &Plan<'_>) -> Vec<u8> {
             script.file(namespace, &format!("/proc/sys/net/ipv4/{name}"), &value);
         }
     }
-    let metrics = |(number, flow): (u32, &FlowPlan<'_>)| {
-        (linux::receiver(number), linux::metrics(flow.group))
-    };
+    let metrics =
+        |(number, flow): (u32, &FlowPlan)| (linux::receiver(number), linux::metrics(&flow.group));
     let flows: Vec<_> = (0..).zip(&plan.flows).map(metrics).collect();
     for request in network::routes(&flows, flows.iter().any(|(_, metrics)| metrics.ecn)) {
         script.ask(&request);
@@ -194,7 +193,7 @@ fn queue(plan: &Plan<'_>) -> Queue {
     }
 }
 
-fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan<'_>) -> Vec<u8> {
+fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan) -> Vec<u8> {
     let steered = plan
         .script
         .timed
@@ -214,7 +213,7 @@ fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan<'_>) -> Vec<u8> {
 fn application(
     plan: &Plan<'_>,
     number: usize,
-    flow: &FlowPlan<'_>,
+    flow: &FlowPlan,
     offset: Duration,
     timed: &mut Vec<Timed>,
 ) {

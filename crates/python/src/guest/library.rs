@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use paceline_congestion::{Config, Controller, Field, Signals};
-use paceline_experiment::{Fault, Guest, Options, Prepared, Refused};
+use paceline_congestion::{Config, Field, Signals};
+use paceline_experiment::{Fault, Guest, GuestController, Options, Prepared, Refused};
 use paceline_plugin::{Foreign, PluginError, Spec};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
@@ -84,7 +84,7 @@ impl Prepared for WithOptions {
         config: &Config,
         signals: Signals,
         fault: &Fault,
-    ) -> Result<Box<dyn Controller>, String> {
+    ) -> Result<GuestController, String> {
         let instance = self.instance(config, signals);
         let (name, fault) = (self.name.clone(), fault.clone());
         let report = move |what| fault.report(format!("`{name}` {what}"));

@@ -8,7 +8,9 @@ use paceline_congestion::{
     self as congestion, Config, Controller, Ecn, Field, Lost, Outputs, Quantity, RecoveryWindow,
     Signals, Value,
 };
-use paceline_experiment::{Fault, Guest, Options, Prepared, Refused};
+use paceline_experiment::{
+    Fault, Guest, GuestController, Options, Prepared, Refused, guest_quantum,
+};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::limits::{MAX_QUEUE_BYTES, MAX_RATE};
@@ -23,8 +25,6 @@ use super::names::interned;
 
 /// The largest window that can be meant.
 const MOST_WINDOW: f64 = MAX_QUEUE_BYTES as f64;
-/// What one burst of a flow without a quantum of its own may hold (Linux's largest segment).
-const MAX_QUANTUM: Bytes = Bytes::new(65_536);
 
 /// A class that derives from `paceline.Controller`.
 pub struct PythonGuest {
@@ -140,7 +140,7 @@ impl Class {
             outputs: Outputs {
                 cwnd: config.initial_window,
                 pacing_rate: None,
-                send_quantum: MAX_QUANTUM,
+                send_quantum: guest_quantum(config.initial_window, None, config.mss),
                 ssthresh: None,
                 round_count: 0,
                 recovery_window: RecoveryWindow::Prr,
@@ -163,15 +163,10 @@ impl Prepared for Class {
         &self.phases
     }
 
-    fn build(
-        &self,
-        config: &Config,
-        _: Signals,
-        fault: &Fault,
-    ) -> Result<Box<dyn Controller>, String> {
+    fn build(&self, config: &Config, _: Signals, fault: &Fault) -> Result<GuestController, String> {
         Python::attach(|py| {
             let bridge = self.instance(py, config, fault)?;
-            Ok(Box::new(bridge) as Box<dyn Controller>)
+            Ok(Box::new(bridge) as GuestController)
         })
     }
 }
@@ -306,10 +301,7 @@ impl Bridge {
             pacing_rate: pacing,
             send_quantum: match (quantum, pacing) {
                 (Some(quantum), _) => Bytes::new(quantum.max(1)),
-                (None, None) => cwnd.max(MAX_QUANTUM),
-                (None, Some(rate)) => (rate.volume_in(Duration::from_millis(1)))
-                    .min(MAX_QUANTUM)
-                    .max(Bytes::new(2 * u64::from(self.mss))),
+                (None, pacing) => guest_quantum(cwnd, pacing, self.mss),
             },
             ssthresh: ssthresh.map(Bytes::new),
             recovery_window: match uses_prr.is_truthy() {

@@ -11,7 +11,7 @@ use crate::foreign::{Defect, Outgoing, Side};
 use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 
-impl World<'_> {
+impl World {
     /// A packet that is no segment has come up to the receiver: a SYN, or a datagram.
     #[cold]
     pub(super) fn taken(&mut self, index: usize, load: &Load) {

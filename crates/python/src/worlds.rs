@@ -1,0 +1,559 @@
+//! Runs in steps, side by side, whose windows are set from Python between the steps.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time;
+
+use paceline_experiment::{self as experiment, Guests};
+use paceline_scenario::Scenario;
+use paceline_simulator::{Decision, Episode, Heard, RunError, Steered};
+use paceline_units::{Bytes, Duration, Rate};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::engine::{self, Engine, Failure};
+use crate::heard::PERIOD;
+use crate::run::Run;
+use crate::scenario::parse;
+
+/// What is observed of a flow: name, unit, least and greatest value, and what it is.
+const COLUMNS: [(&str, &str, f32, f32, &str); 11] = [
+    (
+        "cwnd_packets",
+        "packets",
+        0.0,
+        MOST_PACKETS as f32,
+        "window that held in the step",
+    ),
+    (
+        "pacing_mbps",
+        "Mbit/s",
+        0.0,
+        MOST_MBPS as f32,
+        "pacing rate that held in the step; 0 without pacing",
+    ),
+    (
+        "in_flight_packets",
+        "packets",
+        0.0,
+        2.0 * MOST_PACKETS as f32,
+        "payload in flight at its end, in full packets",
+    ),
+    (
+        "sent_mbps",
+        "Mbit/s",
+        0.0,
+        MOST_MBPS as f32,
+        "payload sent in it, retransmissions included",
+    ),
+    (
+        "delivered_mbps",
+        "Mbit/s",
+        0.0,
+        MOST_MBPS as f32,
+        "payload newly acknowledged in it",
+    ),
+    (
+        "delivery_rate_mbps",
+        "Mbit/s",
+        0.0,
+        MOST_MBPS as f32,
+        "last delivery-rate sample (draft-ietf-ccwg-bbr section 4.1); 0 without one",
+    ),
+    (
+        "loss_ratio",
+        "ratio",
+        0.0,
+        1.0,
+        "payload declared lost in it, of that and what was acknowledged",
+    ),
+    (
+        "ce_ratio",
+        "ratio",
+        0.0,
+        1.0,
+        "payload marked CE, of what was acknowledged in it",
+    ),
+    (
+        "rtt_mean_ms",
+        "ms",
+        0.0,
+        MOST_MS,
+        "mean of its RTT samples; 0 without one",
+    ),
+    (
+        "rtt_least_ms",
+        "ms",
+        0.0,
+        MOST_MS,
+        "least of them; 0 without one",
+    ),
+    (
+        "min_rtt_ms",
+        "ms",
+        0.0,
+        MOST_MS,
+        "least RTT of the connection; 0 before the first",
+    ),
+];
+
+/// The largest window that an agent can have, in packets: 1.5 GB.
+const MOST_PACKETS: f64 = 1_048_576.0;
+/// The least.
+const LEAST_PACKETS: f64 = 1.0;
+/// The highest rate that a scenario may have.
+const MOST_MBPS: f64 = 1e6;
+/// The lowest rate that an agent can pace at.
+const LEAST_MBPS: f64 = 0.01;
+/// An hour.
+const MOST_MS: f32 = 3.6e6;
+/// The shortest step.
+const LEAST_STEP: Duration = Duration::from_micros(100);
+
+/// What an action changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Control {
+    Window,
+    Rate,
+}
+
+/// What has become of a world with a step.
+const GOES_ON: u8 = 0;
+const TERMINATED: u8 = 1;
+const TRUNCATED: u8 = 2;
+
+/// What all worlds have in common.
+struct Common {
+    scenario: Arc<Scenario>,
+    flows: Vec<u32>,
+    /// How long a step is; an RTT if that is not said.
+    interval: Option<Duration>,
+    control: Control,
+    stop: AtomicBool,
+}
+
+/// A world, and what its agents have decided for flows that have opened: windows in packets, rates in Mbit/s.
+#[derive(Default)]
+struct Slot {
+    episode: Option<Episode>,
+    values: Vec<Option<f64>>,
+}
+
+/// Worlds of one scenario, in which the windows of some flows are set from outside.
+///
+/// A step is an interval of virtual time, or with `interval_ns = None` the longest smoothed RTT of the steered flows.
+/// An action is a number from -1 to 1 for each of them: the power of two by which its window (`control` is "window"),
+/// or its pacing rate and with it the window ("rate"), changes. All that is `float32` buffers in C order:
+/// actions [world, flow], observations [world, flow, column] with the `columns`.
+#[pyclass(frozen, module = "paceline._paceline")]
+pub struct Worlds {
+    common: Common,
+    slots: Mutex<Vec<Slot>>,
+    threads: usize,
+}
+
+#[pymethods]
+impl Worlds {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn new(
+        py: Python<'_>,
+        text: &str,
+        file: PathBuf,
+        overrides: Vec<(String, String)>,
+        flows: Vec<u32>,
+        count: usize,
+        interval_ns: Option<u64>,
+        control: &str,
+        threads: usize,
+        memory: u64,
+    ) -> PyResult<Self> {
+        let control = match control {
+            "window" => Control::Window,
+            "rate" => Control::Rate,
+            _ => {
+                let message = format!("control is \"window\" or \"rate\", not {control:?}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let interval = interval_ns.map(Duration::from_nanos);
+        if interval.is_some_and(|interval| interval < LEAST_STEP) {
+            let message = format!("a step takes at least {} ns", LEAST_STEP.as_nanos());
+            return Err(PyValueError::new_err(message));
+        }
+        let engine = Engine::Simulator;
+        let read = || {
+            let guests = Guests::none();
+            let scenario = parse(text, &file, &overrides, engine, &guests, true)?;
+            let least = engine::estimate(engine, &scenario, &guests)?.least;
+            let share = memory / count.max(1) as u64;
+            match least.total() > share {
+                true => Err(Failure::too_large("a world takes at least", &least, share)),
+                false => Ok(scenario),
+            }
+        };
+        let scenario = py.detach(read).map_err(|failure| failure.raise(py))?;
+        let worlds = Self {
+            common: Common {
+                scenario: Arc::new(scenario),
+                flows,
+                interval,
+                control,
+                stop: AtomicBool::new(false),
+            },
+            slots: Mutex::new((0..count).map(|_| Slot::default()).collect()),
+            threads,
+        };
+        // What cannot be steered is said now.
+        let first = || worlds.common.begin(1, &mut || ControlFlow::Continue(()));
+        py.detach(first).map_err(|error| raised(py, error))?;
+        Ok(worlds)
+    }
+
+    /// What is observed of a flow: (name, unit, least, greatest, what it is).
+    #[classattr]
+    fn columns() -> Vec<(&'static str, &'static str, f32, f32, &'static str)> {
+        COLUMNS.to_vec()
+    }
+
+    /// For each steered flow its round trip without queues in ns, and the rate of the path in bit/s, as a run begins.
+    fn path(&self, py: Python<'_>) -> PyResult<(Vec<u64>, u64)> {
+        let plan = experiment::Plan::resolve(&self.common.scenario, 1, "sim");
+        let plan = plan.map_err(|wrong| Failure::Scenario(wrong).raise(py))?;
+        let flows = self.common.flows.iter();
+        let flows = flows.filter_map(|flow| plan.flows.get(*flow as usize));
+        let capacity = plan
+            .info
+            .links
+            .first()
+            .map_or(0, |link| link.capacity.bps());
+        Ok((
+            flows.map(|flow| flow.base_rtt.as_nanos()).collect(),
+            capacity,
+        ))
+    }
+
+    /// A step of each world, side by side: with a seed it begins anew, without one its actions count. `times` are the
+    /// lengths of the steps in ns, `states` 0, or 1 once all steered flows have ended, or 2 at the end of the run.
+    fn step(
+        &self,
+        py: Python<'_>,
+        actions: PyBuffer<f32>,
+        seeds: Vec<Option<u64>>,
+        observations: PyBuffer<f32>,
+        times: PyBuffer<u64>,
+        states: PyBuffer<u8>,
+    ) -> PyResult<()> {
+        let (given, mut seen) = (actions.to_vec(py)?, observations.to_vec(py)?);
+        let (mut took, mut ended) = (times.to_vec(py)?, states.to_vec(py)?);
+        let agents = self.common.flows.len();
+        let width = agents * COLUMNS.len();
+        let count = seeds.len();
+        let sizes = [
+            given.len() / agents,
+            seen.len() / width,
+            took.len(),
+            ended.len(),
+        ];
+        let done = py.detach(|| {
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            if sizes.iter().any(|size| *size != count) || slots.len() != count {
+                return Err(Stop::Bad("a buffer has another size".to_owned()));
+            }
+            let steps = given
+                .chunks(agents)
+                .zip(&seeds)
+                .filter(|(_, seed)| seed.is_none());
+            if let Some(wrong) = steps
+                .flat_map(|(action, _)| action)
+                .find(|exponent| !(-1.0..=1.0).contains(*exponent))
+            {
+                let message =
+                    format!("an action is a number from -1 to 1 for each flow, not {wrong}");
+                return Err(Stop::Bad(message));
+            }
+            self.common.stop.store(false, Relaxed);
+            let rows = slots.iter_mut().zip(&seeds).zip(given.chunks(agents));
+            let outs = seen.chunks_mut(width).zip(&mut took).zip(&mut ended);
+            let mut tasks: Vec<Task<'_>> = rows
+                .zip(outs)
+                .map(|(((slot, seed), action), ((row, took), ended))| Task {
+                    slot,
+                    seed: *seed,
+                    action,
+                    row,
+                    took,
+                    ended,
+                })
+                .collect();
+            let share = count.div_ceil(self.threads.clamp(1, count.max(1))).max(1);
+            let work = |tasks: &mut [Task<'_>]| {
+                tasks.iter_mut().try_for_each(|task| {
+                    let done = self
+                        .common
+                        .step(task.slot, task.seed, task.action, task.row)?;
+                    (*task.took, *task.ended) = done;
+                    Ok(())
+                })
+            };
+            let (own, others) = tasks.split_at_mut(share.min(count));
+            std::thread::scope(|scope| {
+                let others: Vec<_> = others
+                    .chunks_mut(share)
+                    .map(|tasks| scope.spawn(|| work(tasks)))
+                    .collect();
+                let mut done = work(own);
+                for other in others {
+                    let ended = other
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    done = done.and(ended);
+                }
+                done
+            })
+        });
+        done.map_err(|stop| stop.raise(py))?;
+        observations.copy_from_slice(py, &seen)?;
+        times.copy_from_slice(py, &took)?;
+        states.copy_from_slice(py, &ended)
+    }
+
+    /// How far a world is: virtual time in ns, and data packets offered to the path.
+    fn progress(&self, world: usize) -> (u64, u64) {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let episode = slots.get(world).and_then(|slot| slot.episode.as_ref());
+        episode.map_or((0, 0), |episode| {
+            (episode.now().as_nanos(), episode.packets())
+        })
+    }
+
+    /// Ends a world, and returns the record of its run.
+    fn finish(&self, py: Python<'_>, world: usize) -> PyResult<Option<Run>> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let episode = slots.get_mut(world).and_then(|slot| slot.episode.take());
+        let run = episode.map(|episode| py.detach(|| episode.finish()));
+        let run = run.transpose().map_err(|error| raised(py, error.into()))?;
+        Ok(run.map(Run::new))
+    }
+}
+
+/// A step of a world: what it begins with, and where its outcome goes.
+struct Task<'a> {
+    slot: &'a mut Slot,
+    seed: Option<u64>,
+    action: &'a [f32],
+    row: &'a mut [f32],
+    took: &'a mut u64,
+    ended: &'a mut u8,
+}
+
+/// Why there is no step.
+enum Stop {
+    /// What was given cannot be used.
+    Bad(String),
+    Run(RunError),
+    /// Python said so, by Ctrl-C as a rule.
+    Python(PyErr),
+}
+
+impl From<RunError> for Stop {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl Stop {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Bad(message) => PyValueError::new_err(message),
+            Self::Run(error) => raised(py, error),
+            Self::Python(error) => error,
+        }
+    }
+}
+
+fn raised(py: Python<'_>, error: RunError) -> PyErr {
+    match error {
+        RunError::Scenario(diagnostics) => Failure::Scenario(diagnostics).raise(py),
+        error => Failure::Stopped(error.to_string()).raise(py),
+    }
+}
+
+impl Common {
+    fn begin(
+        &self,
+        seed: u64,
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Episode, RunError> {
+        Episode::new(&self.scenario, seed, &self.flows, progress)
+    }
+
+    /// A step of one world, or its beginning; how long it took, and what has become of the world.
+    fn step(
+        &self,
+        slot: &mut Slot,
+        seed: Option<u64>,
+        action: &[f32],
+        row: &mut [f32],
+    ) -> Result<(u64, u8), Stop> {
+        let mut signal = None;
+        let mut looked = time::Instant::now();
+        let mut progress = || {
+            if looked.elapsed() >= PERIOD {
+                looked = time::Instant::now();
+                signal = Python::attach(|py| py.check_signals()).err();
+            }
+            if signal.is_some() {
+                self.stop.store(true, Relaxed);
+            }
+            match self.stop.load(Relaxed) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        let done = match seed {
+            Some(seed) => self.reset(slot, seed, row, &mut progress),
+            None => self.advance(slot, action, row, &mut progress),
+        };
+        match signal {
+            Some(error) => Err(Stop::Python(error)),
+            None => done,
+        }
+    }
+
+    fn reset(
+        &self,
+        slot: &mut Slot,
+        seed: u64,
+        row: &mut [f32],
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(u64, u8), Stop> {
+        slot.episode = None;
+        let mut episode = self.begin(seed, progress)?;
+        let flows: Vec<Steered> = episode.steered().collect();
+        slot.values = vec![None; flows.len()];
+        for (nth, flow) in flows.iter().enumerate() {
+            // What the handshake and the first window have sent belongs to no step.
+            episode.heard(nth);
+            observe(
+                &mut row[nth * COLUMNS.len()..],
+                flow,
+                &Heard::default(),
+                1.0,
+            );
+        }
+        let state = state(&episode);
+        slot.episode = Some(episode);
+        Ok((0, state))
+    }
+
+    fn advance(
+        &self,
+        slot: &mut Slot,
+        action: &[f32],
+        row: &mut [f32],
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(u64, u8), Stop> {
+        let Some(episode) = &mut slot.episode else {
+            return Err(Stop::Bad(
+                "the episode has not begun: call reset first".into(),
+            ));
+        };
+        let flows: Vec<Steered> = episode.steered().collect();
+        for (nth, (flow, exponent)) in flows.iter().zip(action).enumerate() {
+            if flow.is_open {
+                let value = slot.values[nth].get_or_insert_with(|| self.control.begin(flow));
+                episode.decide(nth, self.control.decision(value, *exponent, flow));
+            }
+        }
+        let open = flows.iter().filter(|flow| flow.is_open);
+        let rtt = open.map(|flow| flow.srtt).max();
+        let longest = flows.iter().map(|flow| flow.base_rtt).max();
+        let step = (self.interval.or(rtt).or(longest).unwrap_or(LEAST_STEP)).max(LEAST_STEP);
+        let begin = episode.now();
+        episode.run_until(begin + step, progress)?;
+        let took = episode.now().since(begin);
+        let flows: Vec<Steered> = episode.steered().collect();
+        for (nth, flow) in flows.iter().enumerate() {
+            let heard = episode.heard(nth);
+            let seconds = took.as_secs_f64().max(1e-9);
+            observe(&mut row[nth * COLUMNS.len()..], flow, &heard, seconds);
+        }
+        Ok((took.as_nanos(), state(episode)))
+    }
+}
+
+fn state(episode: &Episode) -> u8 {
+    match () {
+        () if episode.steered().all(|flow| flow.is_over) => TERMINATED,
+        () if episode.is_at_end() => TRUNCATED,
+        () => GOES_ON,
+    }
+}
+
+impl Control {
+    /// What there is before the first action: the initial window.
+    fn begin(self, flow: &Steered) -> f64 {
+        let mss = f64::from(flow.mss);
+        let window = flow.decision.cwnd.get() as f64 / mss;
+        match self {
+            Self::Window => window,
+            Self::Rate => window * mss * 8.0 / flow.srtt.as_secs_f64() / 1e6,
+        }
+    }
+
+    /// What follows from an action, which changes `value` by a power of two within its bounds.
+    fn decision(self, value: &mut f64, exponent: f32, flow: &Steered) -> Decision {
+        let (least, most) = match self {
+            Self::Window => (LEAST_PACKETS, MOST_PACKETS),
+            Self::Rate => (LEAST_MBPS, MOST_MBPS),
+        };
+        *value = (*value * libm::exp2(exponent.into())).clamp(least, most);
+        let mss = f64::from(flow.mss);
+        match self {
+            Self::Window => Decision {
+                cwnd: Bytes::new((*value * mss).round() as u64),
+                pacing_rate: None,
+            },
+            Self::Rate => {
+                // The window is not to bind before the rate does.
+                let window = 2.0 * *value * 1e6 / 8.0 * flow.srtt.as_secs_f64();
+                Decision {
+                    cwnd: Bytes::new(window.clamp(2.0 * mss, MOST_PACKETS * mss) as u64),
+                    pacing_rate: Some(Rate::from_bps((*value * 1e6).round() as u64)),
+                }
+            }
+        }
+    }
+}
+
+/// Writes what is observed of a flow over a step.
+fn observe(row: &mut [f32], flow: &Steered, heard: &Heard, seconds: f64) {
+    let packets = |bytes: Bytes| bytes.get() as f64 / f64::from(flow.mss);
+    let rate = |bytes: Bytes| bytes.get() as f64 * 8.0 / seconds / 1e6;
+    let mbps = |rate: Option<Rate>| rate.map_or(0.0, |rate| rate.bps() as f64 / 1e6);
+    let ms = |time: Option<Duration>| time.map_or(0.0, |time| time.as_secs_f64() * 1e3);
+    let share = |part: Bytes, of: Bytes| match of.get() {
+        0 => 0.0,
+        of => part.get() as f64 / of as f64,
+    };
+    let values = [
+        packets(flow.decision.cwnd),
+        mbps(flow.decision.pacing_rate),
+        packets(flow.in_flight),
+        rate(heard.sent),
+        rate(heard.acked),
+        mbps(heard.delivery_rate),
+        share(heard.lost, heard.lost + heard.acked),
+        share(heard.marked, heard.acked),
+        ms(heard.mean_rtt),
+        ms(heard.least_rtt),
+        ms(flow.min_rtt),
+    ];
+    for ((place, value), (_, _, least, most, _)) in row.iter_mut().zip(values).zip(COLUMNS) {
+        *place = (value as f32).clamp(least, most);
+    }
+}

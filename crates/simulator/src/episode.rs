@@ -1,0 +1,330 @@
+//! A run in steps, in which the windows of some flows are set from outside.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use paceline_experiment::{Fault, Guests, Unbalanced};
+use paceline_record::Run;
+use paceline_scenario::{Diagnostic, Scenario, When};
+use paceline_units::{Bytes, Duration, Instant};
+
+use crate::agent::{Decision, Heard, Wire};
+use crate::flow::{Flow, Stage};
+use crate::foreign::Stacks;
+use crate::quic;
+use crate::run::{Progress, RunError, STRIDE, prepare};
+use crate::world::{Halt, World};
+
+/// A run that waits after each step for what is decided for its steered flows.
+pub struct Episode {
+    scenario: Arc<Scenario>,
+    world: World,
+    /// The steered flows.
+    agents: Vec<Agent>,
+}
+
+struct Agent {
+    flow: usize,
+    wire: Arc<Wire>,
+}
+
+/// A steered flow, as it is between two steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Steered {
+    /// Whether it can send now.
+    pub is_open: bool,
+    /// Whether it has ended.
+    pub is_over: bool,
+    /// What was decided last.
+    pub decision: Decision,
+    /// Data in flight.
+    pub in_flight: Bytes,
+    /// Smoothed RTT; without one, its round trip without queues.
+    pub srtt: Duration,
+    /// Least RTT of the connection, once there is one.
+    pub min_rtt: Option<Duration>,
+    /// Round trip without queues as the run begins.
+    pub base_rtt: Duration,
+    /// Payload of a full packet in bytes.
+    pub mss: u32,
+}
+
+/// What of a scenario cannot be steered: flows by number.
+fn refused(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
+    let count = scenario.flow_count();
+    let mut wrong = Vec::new();
+    let mut refuse = |key: &str, message, hint: &str| {
+        wrong.push(scenario.diagnostic(key, message, Some(hint.to_owned())));
+    };
+    if flows.is_empty() {
+        refuse(
+            "flows",
+            "no flow is steered".into(),
+            "name one by its number, from 0",
+        );
+    }
+    let groups: Vec<usize> = crate::world::each_flow(scenario).collect();
+    for (nth, flow) in flows.iter().enumerate() {
+        let Some(group) = groups.get(*flow as usize) else {
+            let hint = format!("they have the numbers 0 to {}", count.saturating_sub(1));
+            refuse("flows", format!("there is no flow {flow}"), &hint);
+            continue;
+        };
+        if flows[..nth].contains(flow) {
+            refuse(
+                "flows",
+                format!("flow {flow} is named twice"),
+                "name each once",
+            );
+        }
+        if scenario.flows[*group].is_quic() {
+            let message = format!("flow {flow} has a transport of its own and cannot be steered");
+            refuse(
+                &format!("flows[{group}].stack"),
+                message,
+                "leave out `stack`",
+            );
+        }
+    }
+    for (index, event) in scenario.events.iter().enumerate() {
+        if let When::Enters { flow, .. } = &event.when
+            && flows.contains(flow)
+        {
+            let message = format!("flow {flow} is steered and has no states to wait for");
+            let key = format!("events[{index}].when");
+            refuse(&key, message, "give a time: when = \"10 s\"");
+        }
+    }
+    wrong
+}
+
+impl Episode {
+    /// The run of a scenario with `seed`, until the first of the flows that are steered, by their numbers, is open.
+    /// Whatever controllers it names for them, these decide nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the scenario, or why the run cannot begin.
+    pub fn new(
+        scenario: &Arc<Scenario>,
+        seed: u64,
+        flows: &[u32],
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<Self, RunError> {
+        let (mut plan, mut choices) = prepare(scenario, seed, &Guests::none())?;
+        let wrong = refused(scenario, flows);
+        if !wrong.is_empty() {
+            return Err(RunError::Scenario(wrong));
+        }
+        let mut agents = Vec::new();
+        for flow in flows.iter().map(|flow| *flow as usize) {
+            let wire = Wire::new();
+            choices[flow] = wire.choice();
+            plan.info.flows[flow].cc = "agent".into();
+            agents.push(Agent { flow, wire });
+        }
+        plan.info.guests = paceline_experiment::used(&choices);
+        let stacks = quic::with_named(scenario, &Stacks::none());
+        let mut episode = Self {
+            scenario: Arc::clone(scenario),
+            // No agent reports a fault.
+            world: World::new(plan, choices, &stacks, &Fault::default()),
+            agents,
+        };
+        let end = episode.end();
+        while !episode.is_at_end() && !episode.steered().any(|flow| flow.is_open) {
+            episode.advance(end, 1, progress)?;
+        }
+        Ok(episode)
+    }
+
+    /// When it is.
+    pub fn now(&self) -> Instant {
+        self.world.now
+    }
+
+    /// When the run ends.
+    pub fn end(&self) -> Instant {
+        Instant::ZERO + self.scenario.run.duration
+    }
+
+    /// Whether that time has come.
+    pub fn is_at_end(&self) -> bool {
+        self.world.now >= self.end()
+    }
+
+    /// Data packets offered to the path so far.
+    pub fn packets(&self) -> u64 {
+        self.world.tally.packets
+    }
+
+    /// The steered flows, in the order in which they were named.
+    pub fn steered(&self) -> impl Iterator<Item = Steered> + '_ {
+        let agents = self.agents.iter();
+        agents.filter_map(|agent| Some(steered(self.world.flow(agent.flow)?, &agent.wire)))
+    }
+
+    /// Decides for the `nth` steered flow. One that is not open yet begins with the initial window.
+    pub fn decide(&mut self, nth: usize, decision: Decision) {
+        if let Some(agent) = self.agents.get(nth) {
+            agent.wire.decide(decision);
+            self.world.decided(agent.flow);
+        }
+    }
+
+    /// What the `nth` steered flow has heard since this was last asked.
+    pub fn heard(&mut self, nth: usize) -> Heard {
+        let agent = self.agents.get(nth);
+        agent.map_or_else(Heard::default, |agent| agent.wire.take())
+    }
+
+    /// Lets virtual time pass until `time`, or the end of the run. `progress` is called as that of
+    /// [`run`](crate::run).
+    ///
+    /// # Errors
+    /// Why the run cannot go on.
+    pub fn run_until(
+        &mut self,
+        time: Instant,
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<(), RunError> {
+        let time = time.min(self.end());
+        while !self.advance(time, STRIDE, progress)? {}
+        Ok(())
+    }
+
+    fn advance(
+        &mut self,
+        time: Instant,
+        work: i64,
+        progress: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<bool, RunError> {
+        let reached = self.world.run(time, work);
+        let so_far = || Progress {
+            simulated: self.world.now.since(Instant::ZERO),
+            total: self.scenario.run.duration,
+            packets: self.world.tally.packets,
+            events: self.world.tally.events,
+            ..Progress::default()
+        };
+        match reached {
+            Ok(false) if progress().is_break() => Err(RunError::Interrupted(so_far())),
+            Ok(reached) => Ok(reached),
+            Err(Halt::Stuck) => Err(RunError::Stuck(so_far())),
+            Err(Halt::Defective(flow, what)) => {
+                let at = so_far();
+                Err(RunError::Endpoint { flow, what, at })
+            }
+        }
+    }
+
+    /// The record; that of a run that has not come to its end is marked incomplete.
+    ///
+    /// # Errors
+    /// If a link has lost count of its packets.
+    pub fn finish(self) -> Result<Run, Unbalanced> {
+        match self.is_at_end() {
+            true => self.world.finish(&self.scenario),
+            false => self.world.stop(&self.scenario, "no further step was taken"),
+        }
+    }
+}
+
+fn steered(flow: &Flow, wire: &Wire) -> Steered {
+    let sender = flow.sender();
+    let srtt = sender.and_then(|sender| sender.srtt());
+    Steered {
+        is_open: matches!(flow.stage, Stage::Open(_)),
+        is_over: matches!(flow.stage, Stage::Closed(_)),
+        decision: wire.decision(),
+        in_flight: sender.map_or(Bytes::ZERO, |sender| sender.in_flight()),
+        srtt: srtt.unwrap_or(flow.plan.base_rtt),
+        min_rtt: sender.and_then(|sender| sender.min_rtt()),
+        base_rtt: flow.plan.base_rtt,
+        mss: flow.plan.mss,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(more: &str) -> Arc<Scenario> {
+        let text = format!(
+            "schema = 1\nrun.duration = \"4 s\"\n[path]\nrate = \"12 Mbit/s\"\nrtt = \"40 ms\"\n\
+             queue.size = \"1 bdp\"\n[[flows]]\ncc = \"bbr3\"\nack.every = \"1 packets\"\n{more}"
+        );
+        Arc::new(paceline_experiment::parse(&text, "test.toml", &[]).unwrap())
+    }
+
+    fn goes_on() -> impl FnMut() -> ControlFlow<()> {
+        || ControlFlow::Continue(())
+    }
+
+    /// A packet takes 1 ms on the link, so that ten of them need 41 ms for a round trip.
+    #[test]
+    fn a_fixed_window_is_delivered_once_a_round_trip() {
+        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut goes_on()).unwrap();
+        let flow = episode.steered().next().unwrap();
+        assert!(flow.is_open && !flow.is_over);
+        assert_eq!(flow.decision.cwnd, Bytes::new(14_480));
+        episode.heard(0);
+        let begin = episode.now();
+        let round = Duration::from_millis(41);
+        episode
+            .run_until(begin + round * 3, &mut goes_on())
+            .unwrap();
+        episode.heard(0);
+        episode
+            .run_until(begin + round * 13, &mut goes_on())
+            .unwrap();
+        let heard = episode.heard(0);
+        assert_eq!(heard.acked, Bytes::new(10 * 14_480));
+        assert_eq!(heard.sent, heard.acked);
+        assert_eq!((heard.lost, heard.marked), (Bytes::ZERO, Bytes::ZERO));
+        assert_eq!(
+            (heard.mean_rtt, heard.least_rtt),
+            (Some(round), Some(round))
+        );
+        assert_eq!(episode.heard(0), Heard::default());
+        // What is decided counts at once.
+        episode.decide(
+            0,
+            Decision {
+                cwnd: Bytes::new(20 * 1448),
+                pacing_rate: None,
+            },
+        );
+        let flow = episode.steered().next().unwrap();
+        assert_eq!(flow.in_flight, Bytes::new(20 * 1448));
+        let run = episode.finish().unwrap();
+        assert_eq!(run.info().flows[0].cc, "agent");
+        assert!(run.info().incomplete.is_some());
+    }
+
+    #[test]
+    fn what_cannot_be_steered_is_said() {
+        let refused = |more: &str, flows: &[u32]| -> String {
+            match Episode::new(&scenario(more), 1, flows, &mut goes_on()) {
+                Err(RunError::Scenario(wrong)) => wrong[0].message.clone(),
+                Err(error) => panic!("{error}"),
+                Ok(_) => panic!("it begins"),
+            }
+        };
+        assert_eq!(refused("", &[]), "no flow is steered");
+        assert_eq!(refused("", &[1]), "there is no flow 1");
+        assert_eq!(refused("", &[0, 0]), "flow 0 is named twice");
+        let quic = "[[flows]]\ncc = \"bbr3\"\nstack = \"quinn\"\n";
+        assert!(refused(quic, &[0, 1]).contains("transport of its own"));
+        let waits = "[[events]]\nwhen = { flow = 0, enters = \"Drain\" }\npath.rtt = \"50 ms\"\n";
+        assert!(refused(waits, &[0]).contains("no states to wait for"));
+    }
+
+    #[test]
+    fn who_asks_to_stop_is_heard() {
+        let mut stops = || ControlFlow::Break(());
+        let mut episode = Episode::new(&scenario(""), 1, &[0], &mut goes_on()).unwrap();
+        let stopped = episode.run_until(episode.end(), &mut stops);
+        assert!(matches!(stopped, Err(RunError::Interrupted(_))));
+        assert!(!episode.is_at_end());
+    }
+}

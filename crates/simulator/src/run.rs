@@ -1,0 +1,183 @@
+//! Runs from their beginning to their end.
+
+use std::ops::ControlFlow;
+
+use paceline_experiment::{self as experiment, Choice, Fault, Guests, Memory, Plan};
+use paceline_record::Run;
+use paceline_scenario::{Diagnostic, Scenario};
+use paceline_units::{Duration, Instant};
+
+use crate::foreign::Stacks;
+use crate::quic;
+use crate::world::{self, Halt, World};
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Virtual time that has passed.
+    pub simulated: Duration,
+    /// Virtual time of the whole run.
+    pub total: Duration,
+    /// Data packets offered to the path so far.
+    pub packets: u64,
+    /// Events handled so far.
+    pub events: u64,
+    /// What the run takes in memory.
+    pub memory: Memory,
+}
+
+/// Why there is no record.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The scenario names something that does not exist.
+    #[error("the scenario cannot run")]
+    Scenario(Vec<Diagnostic>),
+    /// The progress callback asked to stop.
+    #[error("interrupted at {} s of virtual time", .0.simulated.as_secs_f64())]
+    Interrupted(Progress),
+    /// Virtual time stands still: a defect of the engine.
+    #[error("the engine does not get past {} s of virtual time; please report this scenario", .0.simulated.as_secs_f64())]
+    Stuck(Progress),
+    /// An end of another transport cannot be driven.
+    #[error("the endpoint of flow {flow} is defective: {what}, at {} s of virtual time", .at.simulated.as_secs_f64())]
+    Endpoint {
+        /// The flow.
+        flow: u32,
+        /// What is wrong with it.
+        what: &'static str,
+        /// How far the run had come.
+        at: Progress,
+    },
+    /// A controller that is not ours cannot go on.
+    #[error("{what}")]
+    Guest {
+        /// What it did.
+        what: String,
+        /// The record up to there, marked incomplete.
+        run: Box<Run>,
+        /// How far the run had come.
+        at: Progress,
+    },
+    /// Packets have vanished, or have come from nowhere: a defect of the engine.
+    #[error(transparent)]
+    Unbalanced(#[from] experiment::Unbalanced),
+}
+
+/// All that is wrong with a scenario beyond its own text: controllers, their
+/// options, metrics and files that do not exist.
+pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+    check_with(scenario, &Guests::none())
+}
+
+/// [`check`] of a scenario that may name these controllers too.
+pub fn check_with(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
+    let mut wrong = experiment::choices(scenario, guests)
+        .err()
+        .unwrap_or_default();
+    wrong.extend(experiment::check(scenario));
+    wrong
+}
+
+/// Work between two calls of `progress`: some 50 us of it, and where each event has to look at
+/// tens of thousands of queues still no more than some 50 ms.
+pub(crate) const STRIDE: i64 = 256;
+
+/// The plan of a run, and the controllers of its flows.
+pub(crate) fn prepare<'s>(
+    scenario: &'s Scenario,
+    seed: u64,
+    guests: &Guests,
+) -> Result<(Plan<'s>, Vec<Choice>), RunError> {
+    let plan = Plan::resolve(scenario, seed, "sim");
+    let (Ok(mut plan), Ok(choices)) = (plan, experiment::choices(scenario, guests)) else {
+        return Err(RunError::Scenario(check_with(scenario, guests)));
+    };
+    plan.info.guests = experiment::used(&choices);
+    let each = world::each_flow(scenario).map(|group| choices[group].clone());
+    Ok((plan, each.collect()))
+}
+
+/// Runs a scenario with `seed` to its end. `progress` is called every some hundred events, so that a
+/// stop is heard at once whatever they cost; it may stop the run.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
+    run_with(scenario, seed, &Guests::none(), &Stacks::none(), progress)
+}
+
+/// [`run`] with controllers and transports of others.
+///
+/// Flows of our transport may name `guests`. Groups of flows in `stacks` run transports that a scenario does not name:
+/// any two ends that are [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and
+/// hosts; the record has what they say of themselves.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_with(
+    scenario: &Scenario,
+    seed: u64,
+    guests: &Guests,
+    stacks: &Stacks,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
+    let stacks = quic::with_named(scenario, stacks);
+    let fault = Fault::default();
+    let (plan, choices) = prepare(scenario, seed, guests)?;
+    let fixed = plan.fixed_memory();
+    let mut world = World::new(plan, choices, &stacks, &fault);
+    let total = scenario.run.duration;
+    let end = Instant::ZERO + total;
+    // Rows are counted each time; what is in flight only as often as looking at all flows costs nothing.
+    let seldom = 1 + world.parts() as u64 / 16;
+    let mut in_flight = 0;
+    let mut strides = 0;
+    loop {
+        let reached = world.run(end, STRIDE);
+        if strides % seldom == 0 {
+            in_flight = world.in_flight();
+        }
+        strides += 1;
+        let so_far = Progress {
+            simulated: world.now.since(Instant::ZERO),
+            total,
+            packets: world.tally.packets,
+            events: world.tally.events,
+            memory: Memory {
+                record: world.held(),
+                in_flight,
+                fixed,
+            },
+        };
+        if let Some(what) = fault.seen() {
+            let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
+            let seconds = so_far.simulated.as_secs_f64();
+            let what = format!("{first}, by {seconds} s of virtual time{rest}");
+            let run = Box::new(world.stop(scenario, &what)?);
+            return Err(RunError::Guest {
+                what,
+                run,
+                at: so_far,
+            });
+        }
+        match reached {
+            Err(Halt::Stuck) => return Err(RunError::Stuck(so_far)),
+            Err(Halt::Defective(flow, what)) => {
+                return Err(RunError::Endpoint {
+                    flow,
+                    what,
+                    at: so_far,
+                });
+            }
+            Ok(true) => return Ok((world.finish(scenario)?, so_far)),
+            Ok(false) if progress(&so_far).is_break() => {
+                return Err(RunError::Interrupted(so_far));
+            }
+            Ok(false) => {}
+        }
+    }
+}

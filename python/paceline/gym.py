@@ -1,0 +1,305 @@
+"""Scenarios as environments of Gymnasium, in which an agent sets the windows of some flows.
+
+Importing it registers ``Paceline/Bottleneck-v0``; ``pip install 'paceline[gym]'`` brings Gymnasium.
+
+>>> import gymnasium, paceline.gym  # doctest: +SKIP
+>>> env = gymnasium.make("Paceline/Bottleneck-v0", scenario="four-flows")  # doctest: +SKIP
+
+`Bottleneck` documents actions, observations, rewards and episodes. `Bottlenecks` is many of them at
+once, on the engine's threads. Python is called once a step, not once an ACK.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+try:
+    import gymnasium
+    import numpy as np
+except ImportError as error:
+    raise ImportError(
+        f"paceline.gym needs {error.name}: pip install 'paceline[gym]'", name=error.name
+    ) from None
+from gymnasium.error import InvalidAction, ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.utils.seeding import np_random
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from paceline import memory, shipped
+from paceline._paceline import Worlds
+from paceline.quantities import duration_ns
+from paceline.runs import Overrides, Run, load, pairs
+
+__all__ = ["COLUMNS", "SCENARIO", "Bottleneck", "Bottlenecks"]
+
+Array = NDArray[np.float32]
+#: What a step is worth, by the observation [flow, column] that it ends with.
+Reward = Callable[[Array], float]
+
+#: What is observed of each flow over a step: name, unit, least and greatest value, meaning.
+COLUMNS = tuple(Worlds.columns)
+_COLUMN = {name: number for number, (name, *_) in enumerate(COLUMNS)}
+
+#: The scenario of an environment for which none is given.
+SCENARIO = """\
+schema = 1
+about = "One flow over a small bottleneck"
+run.duration = "20 s"
+
+[path]
+rate = "12 Mbit/s"
+rtt = "40 ms"
+queue.size = "1 bdp"
+
+[[flows]]
+cc = "reno"
+"""
+
+_GOES_ON, _TERMINATED, _TRUNCATED = range(3)
+_NAME = "Paceline/Bottleneck-v0"
+
+
+class _Side:
+    """Worlds side by side, with what is common to one environment and to many."""
+
+    def __init__(
+        self,
+        count: int,
+        threads: int,
+        scenario: str | os.PathLike[str],
+        flows: Sequence[int],
+        step: str,
+        control: Literal["window", "rate"],
+        reward: Reward | None,
+        overrides: Overrides,
+    ) -> None:
+        text, file = _scenario(scenario)
+        interval = None if step == "rtt" else duration_ns(step)
+        self.flows = [int(flow) for flow in flows]
+        self.worlds = Worlds(
+            text,
+            file,
+            pairs(overrides),
+            self.flows,
+            count,
+            interval,
+            control,
+            threads,
+            memory.limit(),
+        )
+        base_rtt_ns, capacity_bps = self.worlds.path()
+        self._base_rtt_ms = np.array(base_rtt_ns, np.float32) / 1e6
+        self._capacity_mbps = capacity_bps / 1e6
+        self._reward = reward
+        size = len(self.flows)
+        low = np.array([[column[2] for column in COLUMNS]] * size, np.float32)
+        high = np.array([[column[3] for column in COLUMNS]] * size, np.float32)
+        self.observation_space = Box(low, high, dtype=np.float32)
+        self.action_space = Box(-1.0, 1.0, (size,), np.float32)
+        self.times = np.zeros(count, np.uint64)
+        self.states = np.zeros(count, np.uint8)
+        self._count = count
+
+    def step(self, actions: ArrayLike, seeds: list[int | None]) -> Array:
+        """Take a step in each world, or begin it anew with a seed; return what is observed."""
+        size = len(self.flows)
+        try:
+            given = np.ascontiguousarray(actions, np.float32)
+        except (TypeError, ValueError):
+            raise InvalidAction(f"an action is {size} numbers from -1 to 1") from None
+        if given.size != self._count * size or given.shape[-1:] != (size,):
+            raise InvalidAction(
+                f"an action has the shape ({size},), one number for each flow, not {given.shape}"
+            )
+        seen = np.zeros((self._count, size, len(COLUMNS)), np.float32)
+        try:
+            self.worlds.step(given, seeds, seen, self.times, self.states)
+        except ValueError as error:
+            raise InvalidAction(str(error)) from None
+        return seen
+
+    def rewards(self, seen: Array) -> NDArray[np.float64]:
+        """Return what a step was worth in each world."""
+        if self._reward is not None:
+            return np.array([self._reward(one) for one in seen], np.float64)
+        delivered = seen[..., _COLUMN["delivered_mbps"]].sum(-1)
+        rtt = seen[..., _COLUMN["rtt_mean_ms"]]
+        queueing = np.maximum(rtt / self._base_rtt_ms - 1.0, 0.0).mean(-1)
+        lost = seen[..., _COLUMN["loss_ratio"]].mean(-1)
+        worth: Array = delivered / self._capacity_mbps - 0.5 * queueing - lost
+        return worth.astype(np.float64)
+
+
+def _scenario(given: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return a scenario's text, and what errors call it: a path, the text itself, or a name."""
+    if isinstance(given, str) and "=" not in given and not Path(given).exists():
+        return load(shipped.scenario(given) or given)
+    return load(given)
+
+
+class Bottleneck(gymnasium.Env[Array, Array]):
+    """A scenario in which an agent sets the windows of some flows, a step at a time.
+
+    - ``scenario``: its path, its text, or the name of one that comes with Paceline.
+    - ``flows``: the flows that the agent steers, by their numbers. What their ``cc`` says does not
+      matter; all others run the controllers that the scenario names.
+    - ``step``: how far virtual time advances: a monitor interval such as ``"30 ms"``, or ``"rtt"``,
+      the longest smoothed RTT of the steered flows.
+    - ``control``: what an action changes. With ``"window"``, the congestion window; data goes by
+      the ACK clock. With ``"rate"``, the pacing rate; the window is two smoothed RTTs at it.
+    - ``reward``: what a step is worth, by its observation. By itself it is the payload delivered
+      over the path's rate, minus half of the queueing delay over the RTT without queues, minus the
+      share of packets lost.
+    - ``overrides``: what is set in the scenario, as in `paceline.run`.
+
+    The action is a `Box` of ``(flows,)`` from -1 to 1, without unit: the power of two by which each
+    flow's window or rate changes: 0 keeps it, 1 doubles it, -1 halves it. A window begins as
+    the scenario's initial window and stays between 1 and 2^20 packets; a rate begins as that
+    window over the RTT and stays between 10 kbit/s and 1 Tbit/s. Both hold in recovery too. Data is
+    ECT(0) where the flow's ``ecn`` counts marks.
+
+    The observation is a `Box` of ``(flows, 11)``, what each flow's sender has heard over the step.
+    `COLUMNS` has the name, unit and bounds of each column. Columns differ in scale by their units:
+    `gymnasium.wrappers.NormalizeObservation` evens them out.
+
+    An episode begins once a steered flow is established, with all of its initial window sent. It is
+    truncated at the end of the scenario, and terminated once all steered flows have ended. The same
+    ``reset(seed=)`` and the same actions give the same bytes. ``info`` has ``now_ns``, the virtual
+    time, ``step_ns``, what the step took, and ``packets``, the data packets so far.
+    """
+
+    def __init__(
+        self,
+        scenario: str | os.PathLike[str] = SCENARIO,
+        flows: Sequence[int] = (0,),
+        step: str = "rtt",
+        control: Literal["window", "rate"] = "window",
+        reward: Reward | None = None,
+        overrides: Overrides = (),
+    ) -> None:
+        self._side = _Side(1, 1, scenario, flows, step, control, reward, overrides)
+        self.observation_space = self._side.observation_space
+        self.action_space = self._side.action_space
+        self._nothing = np.zeros(self.action_space.shape or (), np.float32)
+        self._is_over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode, with that seed or with one drawn."""
+        super().reset(seed=seed)
+        chosen = int(self.np_random.integers(2**63)) if seed is None else seed
+        seen = self._side.step(self._nothing, [chosen])
+        self._is_over = bool(self._side.states[0])
+        return seen[0], self._info()
+
+    def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        """Take a step; with a bad action raise `InvalidAction`, before time passes."""
+        side = self._side
+        if self._is_over:
+            raise ResetNeeded("the episode is over: call reset first")
+        seen = side.step(action, [None])
+        state = side.states[0]
+        self._is_over = bool(state)
+        worth = float(side.rewards(seen)[0])
+        return seen[0], worth, bool(state == _TERMINATED), bool(state == _TRUNCATED), self._info()
+
+    def record(self) -> Run:
+        """End the episode, and return its run: complete if the end of the scenario was reached."""
+        inner = self._side.worlds.finish(0)
+        self._is_over = True
+        if inner is None:
+            raise ResetNeeded("there is no episode: call reset first")
+        return Run(inner)
+
+    def _info(self) -> dict[str, Any]:
+        now_ns, packets = self._side.worlds.progress(0)
+        return {"now_ns": now_ns, "step_ns": int(self._side.times[0]), "packets": packets}
+
+
+class Bottlenecks(VectorEnv[Array, Array, Any]):
+    """Many worlds of a scenario at once, on the engine's threads; `Bottleneck` documents the rest.
+
+    ``gymnasium.make_vec("Paceline/Bottleneck-v0", num_envs=16)`` makes one. With a seed the worlds
+    have that one and those after it, so that each is what a `Bottleneck` with its seed is. A world
+    whose episode is over begins another with the next step, whatever its action.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: str | os.PathLike[str] = SCENARIO,
+        flows: Sequence[int] = (0,),
+        step: str = "rtt",
+        control: Literal["window", "rate"] = "window",
+        reward: Reward | None = None,
+        overrides: Overrides = (),
+        threads: int | None = None,
+    ) -> None:
+        if num_envs < 1:
+            raise ValueError(f"there is at least one environment, not {num_envs}")
+        threads = threads or os.cpu_count() or 1
+        self._side = _Side(num_envs, threads, scenario, flows, step, control, reward, overrides)
+        self.metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.num_envs = num_envs
+        self.single_observation_space = self._side.observation_space
+        self.single_action_space = self._side.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._draws = [np_random()[0] for _ in range(num_envs)]
+        self._is_begun = False
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Array, dict[str, Any]]:
+        """Begin an episode in each world."""
+        count = self.num_envs
+        given = [seed + n for n in range(count)] if isinstance(seed, int) else seed
+        chosen: list[int | None] = []
+        for world, one in enumerate(given or [None] * count):
+            if one is not None:
+                self._draws[world] = np_random(one)[0]
+            chosen.append(self._draw(world) if one is None else one)
+        if len(chosen) != count:
+            raise ValueError(f"there is a seed for each of {count} environments")
+        seen = self._side.step(np.zeros(self.action_space.shape or (), np.float32), chosen)
+        self._is_begun = True
+        return seen, self._info()
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[Array, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Take a step in each world; one whose episode is over begins another instead."""
+        side = self._side
+        if not self._is_begun:
+            raise ResetNeeded("there is no episode: call reset first")
+        begun = side.states != _GOES_ON
+        seeds = [self._draw(world) if new else None for world, new in enumerate(begun)]
+        seen = side.step(actions, seeds)
+        worth = np.where(begun, 0.0, side.rewards(seen))
+        states = side.states
+        return seen, worth, states == _TERMINATED, states == _TRUNCATED, self._info()
+
+    def _draw(self, world: int) -> int:
+        return int(self._draws[world].integers(2**63))
+
+    def _info(self) -> dict[str, Any]:
+        told = [self._side.worlds.progress(world) for world in range(self.num_envs)]
+        now_ns, packets = (np.array(values, np.int64) for values in zip(*told, strict=True))
+        return {"now_ns": now_ns, "step_ns": self._side.times.astype(np.int64), "packets": packets}
+
+
+if _NAME not in gymnasium.registry:
+    gymnasium.register(
+        _NAME,
+        entry_point="paceline.gym:Bottleneck",
+        vector_entry_point="paceline.gym:Bottlenecks",
+    )
