@@ -111,7 +111,7 @@ def generator(seed: int, scale: float) -> Iterator[Row]:
         re.sub(r".*digest ", "", soak(*few, "--threads", threads).last) for threads in ("1", "4")
     }
     same = len(digests) == 1
-    told = "the same bytes" if same else "other bytes"
+    told = "the same bytes" if same else "different bytes"
     yield f"{few[3]} of them on one thread and on four", told, same
 
 
@@ -131,18 +131,18 @@ def kills(seed: int, scale: float) -> Iterator[Row]:
 
 
 def readers(seed: int, scale: float) -> Iterator[Row]:
-    """The readers in Python, with bent inputs."""
+    """The readers in Python, with corrupted inputs."""
     count = many(100_000, scale)
     tests = (sys.executable, "-m", "pytest", "tests/test_fuzz.py")
     done = call(*tests, PACELINE_FUZZ=count, PACELINE_SEED=str(seed % 2**32))
-    yield f"each reader in Python, {count} bent inputs", done.last, done.code == 0
+    yield f"each reader in Python, {count} corrupted inputs", done.last, done.code == 0
 
 
 def bends(seed: int, scale: float) -> Iterator[Row]:
-    """The readers in Rust, with bent inputs."""
+    """The readers in Rust, with corrupted inputs."""
     for reader, count in BENDS.items():
         done = soak("--bend", reader, "--seed", str(seed), "--count", many(count, scale))
-        yield f"`{reader}`, bent inputs", done.last, done.code == 0
+        yield f"`{reader}`, corrupted inputs", done.last, done.code == 0
 
 
 def fuzzers(seed: int, scale: float) -> Iterator[Row]:
@@ -251,8 +251,8 @@ HEAD = """\
 # Soak: last result
 
 `make soak` writes this page. It draws random scenarios and judges each run, kills every verb that
-writes, bends what readers read, and mutates the code under its tests. Each part can be repeated
-from its seed: `make soak SOAK="PART --seed SEED"`. A part keeps its result until it runs again.
+writes, feeds corrupted input to every reader, and mutates the code under its tests. Repeat a part
+from its seed with `make soak SOAK="PART --seed SEED"`. A part keeps its result until it runs again.
 
 | part | date | seed | what | result | took |
 |---|---|---|---|---|---|
@@ -297,7 +297,7 @@ def main() -> int:
             continue
         record(part, rows)
         print("\n".join(rows), flush=True)
-    print(f"failed or not run: {', '.join(failed)}" if failed else "all well")
+    print(f"failed or not run: {', '.join(failed)}" if failed else "all passed")
     return bool(failed)
 
 
