@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 __version__: str
 __build__: str
@@ -92,6 +92,7 @@ class Run:
     scenario_toml: str
     def table(self, name: str) -> Table | None: ...
     def summary_json(self) -> str: ...
+    def record(self) -> dict[str, Any]: ...
     def measured(self) -> Run: ...
     def write(self, folder: str | PathLike[str]) -> None: ...
     @staticmethod

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use paceline_record as record;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 
 use crate::error;
 use crate::heard::heard;
@@ -32,6 +32,34 @@ impl Run {
     /// What the run was and what was measured, as JSON.
     fn summary_json(&self) -> String {
         self.inner.summary_json().to_string()
+    }
+
+    /// `metrics` and `flows` of that, without how long controllers were in each state.
+    fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let add = |dict: &Bound<'py, PyDict>, metrics: &[record::Metric]| {
+            metrics.iter().try_for_each(|metric| match metric.json() {
+                serde_json::Value::Number(number) => match number.as_u64() {
+                    Some(whole) => dict.set_item(metric.name, whole),
+                    None => dict.set_item(metric.name, number.as_f64()),
+                },
+                _ => dict.set_item(metric.name, py.None()),
+            })
+        };
+        let metrics = PyDict::new(py);
+        add(&metrics, self.inner.metrics())?;
+        let flows = PyList::empty(py);
+        for (info, flow) in self.inner.info().flows.iter().zip(self.inner.flows()) {
+            let dict = PyDict::new(py);
+            dict.set_item("flow", flow.flow)?;
+            dict.set_item("cc", &info.cc)?;
+            dict.set_item("label", &info.label)?;
+            add(&dict, &flow.metrics)?;
+            flows.append(dict)?;
+        }
+        let said = PyDict::new(py);
+        said.set_item("metrics", metrics)?;
+        said.set_item("flows", flows)?;
+        Ok(said)
     }
 
     /// The scenario with every default written, as TOML.

@@ -46,21 +46,32 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     let mean_of_all = mean(values)?;
     let (sorted, ranks) = ranked(values);
     let median_of_all = middle(&sorted, &vec![1; values.len()])?;
+    if sorted.first() == sorted.last() {
+        // Every draw is the values themselves.
+        return Some(Aggregate {
+            mean: mean_of_all,
+            median: median_of_all,
+            low: mean_of_all,
+            high: mean_of_all,
+            median_low: median_of_all,
+            median_high: median_of_all,
+            count: values.len(),
+        });
+    }
 
     let mut rng = Rng::new(SEED);
-    let mut draw = Vec::with_capacity(values.len());
     let mut counts = vec![0_u32; values.len()];
     let mut means = Vec::with_capacity(RESAMPLES);
     let mut medians = Vec::with_capacity(RESAMPLES);
     for _ in 0..RESAMPLES {
-        draw.clear();
+        let mut sum = 0.0;
         counts.fill(0);
         for _ in values {
             let index = usize::try_from(rng.below(values.len() as u64)).ok()?;
-            draw.push(*values.get(index)?);
+            sum += values.get(index)?;
             *counts.get_mut(*ranks.get(index)?)? += 1;
         }
-        means.push(mean(&draw)?);
+        means.push(sum / values.len() as f64);
         medians.push(middle(&sorted, &counts)?);
     }
     let (low, high) = interval(&mut means)?;
@@ -225,6 +236,10 @@ mod tests {
         let one = aggregate(&[0.25]).unwrap();
         assert_eq!((one.low, one.high), (0.25, 0.25));
         assert_eq!((one.median_low, one.median_high), (0.25, 0.25));
+        // Nor does a draw of the same value vary, though a sum of them may be rounded.
+        let same = aggregate(&[0.1; 7]).unwrap();
+        assert_eq!((same.low, same.high), (same.mean, same.mean));
+        assert_eq!((same.median_low, same.median_high), (0.1, 0.1));
     }
 
     #[test]

@@ -13,10 +13,6 @@ pub(crate) struct Unit {
     /// Whether values are printed in it, as a scenario has them.
     pub(crate) printed: bool,
     /// Whether people are shown numbers in it.
-    #[cfg_attr(
-        not(feature = "alloc"),
-        expect(dead_code, reason = "who shows numbers has memory")
-    )]
     pub(crate) shown: bool,
 }
 

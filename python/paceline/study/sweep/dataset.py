@@ -68,10 +68,6 @@ def _all(read: Any, values: Iterable[str]) -> bool:
         return False
 
 
-def _places(grid: Grid, number: int) -> dict[str, str]:
-    return dict(grid.points[grid.point_of(number)])
-
-
 def _type(metric: str) -> Any:
     return pl.Float64 if metric.endswith("_ratio") else pl.Int64
 
@@ -83,36 +79,41 @@ def _metrics(scope: str) -> dict[str, Any]:
 def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each run: where it is, its seed, and its metrics."""
     columns = _metrics("run")
-    rows = [
-        {
-            "run": number,
-            **_places(grid, number),
-            "seed": grid.seed_of(number),
-            "error": record.get("error"),
-            **{name: record.get("metrics", {}).get(name) for name in columns},
-        }
-        for number, record in sorted(records.items())
-    ]
-    schema = {"run": pl.UInt32, **_text(grid), "seed": pl.Int64, "error": pl.String, **columns}
-    return _typed(grid, pl.DataFrame(rows, schema=schema))
+    said = [records[number] for number in sorted(records)]
+    found = [record.get("metrics", {}) for record in said]
+    values = {
+        **_where(grid, sorted(records)),
+        "error": [record.get("error") for record in said],
+        **{name: [metrics.get(name) for metrics in found] for name in columns},
+    }
+    schema = {**_where_types(grid), "error": pl.String, **columns}
+    return _typed(grid, pl.DataFrame(values, schema=schema))
 
 
 def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
     """Return a row for each flow of each run."""
-    columns = _metrics("flow")
-    rows = [
-        {
-            "run": number,
-            **_places(grid, number),
-            "seed": grid.seed_of(number),
-            **{name: flow.get(name) for name in ("flow", "cc", "label", *columns)},
-        }
-        for number, record in sorted(records.items())
-        for flow in record.get("flows", [])
-    ]
-    head = {"flow": pl.UInt32, "cc": pl.String, "label": pl.String}
-    schema = {"run": pl.UInt32, **_text(grid), "seed": pl.Int64, **head, **columns}
-    return _typed(grid, pl.DataFrame(rows, schema=schema))
+    columns = {"flow": pl.UInt32, "cc": pl.String, "label": pl.String, **_metrics("flow")}
+    said = [(number, f) for number in sorted(records) for f in records[number].get("flows", [])]
+    values = {
+        **_where(grid, [number for number, _ in said]),
+        **{name: [flow.get(name) for _, flow in said] for name in columns},
+    }
+    return _typed(grid, pl.DataFrame(values, schema={**_where_types(grid), **columns}))
+
+
+def _where(grid: Grid, numbers: list[int]) -> dict[str, list[Any]]:
+    """Return the columns that say which runs they are of."""
+    places = [dict(point) for point in grid.points]
+    at = [places[grid.point_of(number)] for number in numbers]
+    return {
+        "run": numbers,
+        **{key: [place[key] for place in at] for key in keys(grid)},
+        "seed": [grid.seed_of(number) for number in numbers],
+    }
+
+
+def _where_types(grid: Grid) -> dict[str, Any]:
+    return {"run": pl.UInt32, **_text(grid), "seed": pl.Int64}
 
 
 def _text(grid: Grid) -> dict[str, Any]:

@@ -32,9 +32,7 @@ class Keeps:
 
     def __call__(self, number: int, _: Job, run: Run) -> Kept:
         """Return what is kept."""
-        summary = run.summary
-        flows = [_plain(flow) for flow in summary["flows"]]
-        record = {"run": number, "metrics": summary["metrics"], "flows": flows}
+        record = {"run": number, **run.inner.record()}
         tables = {name: _table(run, name, number) for name in self.tables}
         return Kept(record, {name: table for name, table in tables.items() if table})
 
@@ -68,11 +66,6 @@ class Book:
             with store.replacing(place) as fresh:
                 fresh.write_bytes(table)
         self.ledger.add(record_of(number, outcome))
-
-
-def _plain(flow: dict[str, Any]) -> dict[str, Any]:
-    """Return what a flow says of itself, without what does not fit into a column."""
-    return {key: value for key, value in flow.items() if not isinstance(value, dict | list)}
 
 
 def _table(run: Run, name: str, number: int) -> bytes:
