@@ -3,7 +3,8 @@
  * Written from crates/capi/src; change it there. Volumes are in bytes, times in nanoseconds from an origin that the engine
  * chooses, rates in bits per second: each name ends in its unit. Flags are 0 or 1.
  *
- * A library of transports defines paceline_stack_get. examples/transport-c is one. */
+ * A program takes our transport with paceline_stack_get. A library of transports of your own defines that function.
+ * examples/transport-c has one of each. */
 
 #ifndef PACELINE_ENDPOINT_H
 #define PACELINE_ENDPOINT_H
@@ -149,15 +150,25 @@ typedef struct paceline_stack {
     void (*stats)(const void *state, struct paceline_stats *out);
 } paceline_stack;
 
-#endif  /* PACELINE_ENDPOINT_H */
-
 #ifdef __cplusplus
 extern "C" {
-#endif
+#endif // __cplusplus
 
-/* What a library of transports defines. */
-uint32_t paceline_stack_get(size_t index, struct paceline_stack *out, size_t out_size);
+// Fills `out` with the `index`-th transport, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
+//
+// A library of transports defines this function. `paceline-plugin` looks for it in what it loads; this library
+// defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed acknowledgments, accurate ECN. `init` takes the
+// controller from its configuration, and the options of that. What its datagrams carry is between its ends; their
+// payload is zeros.
+//
+// # Safety
+// `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.
+uint32_t paceline_stack_get(size_t index,
+                            struct paceline_stack *out,
+                            size_t out_size);
 
 #ifdef __cplusplus
-}
-#endif
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* PACELINE_ENDPOINT_H */

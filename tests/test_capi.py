@@ -71,12 +71,41 @@ def test_options_are_read_as_a_scenario_writes_them(drive: Path) -> None:
     assert error == "error: `startup_pacing_gain` is a number from 1.001 to 10, not `2,89`\n"
 
 
+@pytest.fixture(scope="module")
+def loop(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the example that drives both ends of our transport, likewise checked."""
+    program = tmp_path_factory.mktemp("capi") / "loop"
+    include, static = f"-I{library / 'include'}", library / "lib" / "libpaceline.a"
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
+    system = ["-lpthread", "-lm", "-ldl"]
+    source = ROOT / "examples" / "transport-c" / "loop.c"
+    call(CC, "-std=c11", "-O1", *STRICT, *checks, include, source, static, *system, "-o", program)
+    return program
+
+
+def test_both_ends_of_our_transport_fill_a_link_in_c(loop: Path) -> None:
+    for name in ("bbr3", "cubic"):
+        lines = call(loop, name).stdout.splitlines()
+        assert len(lines) == 10
+        rates = [float(line.split()[2]) for line in lines]
+        # 1448 of the 1500 bytes of a packet are payload; nothing is delivered twice.
+        assert 45 <= rates[-1] <= 50 * 1448 / 1500 + 0.1, lines[-1]
+    assert call(loop, "bbr3").stdout != call(loop, "bbr3", "startup_pacing_gain=2").stdout
+
+
+def test_our_transport_says_why_it_refuses(loop: Path) -> None:
+    error = call(loop, "bbr4", code=2).stderr
+    assert error == "error: no controller is called `bbr4`\n"
+    error = call(loop, "bbr3", "startup_pacing_gain=2,89", code=2).stderr
+    assert error == "error: `startup_pacing_gain` is a number from 1.001 to 10, not `2,89`\n"
+
+
 def test_the_guide_runs_as_it_is_written() -> None:
     if shutil.which("pkg-config") is None:
         pytest.skip("pkg-config is not installed")
     text = (ROOT / "docs" / "guide" / "c.md").read_text()
     blocks = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     shown = [call("bash", "-euc", block).stdout for block in blocks]
     assert "ProbeBW" in shown[0]
 

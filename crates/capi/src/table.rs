@@ -248,7 +248,7 @@ fn refuse(message: &mut Message<'_>, status: u32, why: core::fmt::Arguments<'_>)
 ///
 /// # Safety
 /// The texts of `options` can be read.
-unsafe fn with_options(
+pub(crate) unsafe fn with_options(
     spec: &ControllerSpec,
     options: &[paceline_option],
     message: &mut Message<'_>,

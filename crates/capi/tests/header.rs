@@ -9,7 +9,11 @@ fn the_headers_say_what_the_declarations_say() {
         "cbindgen.toml",
         &["types.rs", "table.rs", "delivery.rs"],
     );
-    written("paceline_endpoint.h", "endpoint.toml", &["stack.rs"]);
+    written(
+        "paceline_endpoint.h",
+        "endpoint.toml",
+        &["stack.rs", "ends.rs"],
+    );
 }
 
 fn written(header: &str, settings: &str, sources: &[&str]) {

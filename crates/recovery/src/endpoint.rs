@@ -1,4 +1,4 @@
-//! Our two ends as [`Endpoint`]s: what travels are values, of which nothing is ever written as bytes.
+//! Our two ends as [`Endpoint`]s: what travels are values, which an engine may write as bytes ([`Message::write`]).
 //!
 //! There is no handshake: a sender begins with the RTT that it is given, if any.
 
@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Ecn, Instant};
 use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, Sender};
 
 /// What travels between our ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// From the sender.
     Segment(Segment),

@@ -18,6 +18,7 @@
 
 mod application;
 pub mod capture;
+mod codec;
 mod config;
 mod ecn;
 mod endpoint;

@@ -39,7 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("simulator", ENGINE),
     ("emulator", EMULATOR),
     ("vm", VM),
-    ("capi", &["units", "congestion"]),
+    ("capi", &["units", "congestion", "endpoint", "recovery"]),
     ("plugin", &["units", "congestion", "endpoint", "capi"]),
     ("python", BINDINGS),
     ("soak", SOAK),

@@ -1,0 +1,320 @@
+//! Our own ends behind the table.
+
+use core::ffi::{c_char, c_void};
+use core::fmt::{self, Write as _};
+use core::mem::{align_of, size_of};
+
+use paceline_congestion::{AnyController, Config, controllers};
+use paceline_endpoint::{Amount, Datagram, Endpoint, Stats, Write};
+use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
+use paceline_units::{Bytes, Instant};
+
+use crate::stack::*;
+use crate::table::with_options;
+use crate::text::Message as Reason;
+use crate::types::*;
+use crate::{codepoint, ecn};
+
+/// Full packets of the initial window (RFC 6928).
+const INITIAL_WINDOW: u64 = 10;
+/// The least that a datagram may hold: an acknowledgment with all its ranges.
+const LEAST_DATAGRAM: u32 = Message::MAX_ACKNOWLEDGMENT as u32;
+/// The most that one may hold.
+const MOST_DATAGRAM: u32 = u16::MAX as u32;
+
+/// Fills `out` with the `index`-th transport, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
+///
+/// A library of transports defines this function. `paceline-plugin` looks for it in what it loads; this library
+/// defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed acknowledgments, accurate ECN. `init` takes the
+/// controller from its configuration, and the options of that. What its datagrams carry is between its ends; their
+/// payload is zeros.
+///
+/// # Safety
+/// `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn paceline_stack_get(
+    index: usize,
+    out: *mut paceline_stack,
+    out_size: usize,
+) -> u32 {
+    if out.is_null() || !out.is_aligned() {
+        return PACELINE_BAD_POINTER;
+    }
+    if index > 0 {
+        return PACELINE_NOT_FOUND;
+    }
+    let size = size_of::<paceline_stack>().min(out_size);
+    let mut table = TABLE;
+    table.table_size = size as u32;
+    // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
+    unsafe {
+        (&raw const table)
+            .cast::<u8>()
+            .copy_to(out.cast::<u8>(), size)
+    };
+    PACELINE_OK
+}
+
+const TABLE: paceline_stack = paceline_stack {
+    abi_version: PACELINE_ENDPOINT_ABI_VERSION,
+    table_size: 0,
+    name: paceline_string::of("paceline"),
+    summary: paceline_string::of("TCP's loss recovery as the RFCs have it, over datagrams"),
+    version: paceline_string::of(env!("CARGO_PKG_VERSION")),
+    context: core::ptr::null(),
+    state_size: size_of::<End>(),
+    state_align: align_of::<End>(),
+    max_batch_bytes: MOST_DATAGRAM,
+    init: Some(init),
+    fini: Some(fini),
+    receive: Some(receive),
+    on_timer: Some(on_timer),
+    poll_transmit: Some(poll_transmit),
+    next_timer: Some(next_timer),
+    write: Some(write),
+    delivered: Some(delivered),
+    stats: Some(stats),
+};
+
+/// Either end.
+struct End {
+    side: Side,
+    /// The most bytes of its datagrams.
+    max_datagram: u32,
+}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it stays where the engine has it"
+)]
+enum Side {
+    Sender(Sender<AnyController>),
+    Receiver(ReceiverEnd),
+}
+
+/// Does the same with either.
+macro_rules! either {
+    ($end:expr, $one:ident => $what:expr) => {
+        match &mut $end.side {
+            Side::Sender($one) => $what,
+            Side::Receiver($one) => $what,
+        }
+    };
+}
+
+unsafe extern "C" fn init(
+    _stack: *const paceline_stack,
+    state: *mut c_void,
+    config: *const paceline_end_config,
+    options: *const paceline_option,
+    option_count: usize,
+    message: *mut c_char,
+    message_size: usize,
+) -> u32 {
+    // SAFETY: by the contract of the table.
+    let mut reason = unsafe { Reason::at(message, message_size) };
+    let state = state.cast::<End>();
+    let options = match option_count {
+        0 => &[],
+        // SAFETY: by the contract of the table.
+        _ => unsafe { core::slice::from_raw_parts(options, option_count) },
+    };
+    let made = match state.is_null() || !state.is_aligned() || config.is_null() {
+        true => refuse(
+            &mut reason,
+            PACELINE_BAD_POINTER,
+            format_args!("no state, no configuration, or a state that is not aligned"),
+        ),
+        // SAFETY: by the contract of the table.
+        false => unsafe { end(&*config, options, &mut reason) },
+    };
+    match made {
+        Ok(end) => {
+            // SAFETY: `state` is aligned, and by the contract of the table writable.
+            unsafe { state.write(end) };
+            PACELINE_OK
+        }
+        Err(status) => status,
+    }
+}
+
+fn refuse<T>(reason: &mut Reason<'_>, status: u32, why: fmt::Arguments<'_>) -> Result<T, u32> {
+    // What does not fit is left out; writing does not fail.
+    let _ = reason.write_fmt(why);
+    Err(status)
+}
+
+/// A new end.
+///
+/// # Safety
+/// The texts of `config` and `options` can be read.
+unsafe fn end(
+    config: &paceline_end_config,
+    options: &[paceline_option],
+    reason: &mut Reason<'_>,
+) -> Result<End, u32> {
+    let max_datagram = config.max_datagram_bytes;
+    if !(LEAST_DATAGRAM..=MOST_DATAGRAM).contains(&max_datagram) {
+        let why = format_args!("`max_datagram_bytes` is from {LEAST_DATAGRAM} to {MOST_DATAGRAM}");
+        return refuse(reason, PACELINE_BAD_CONFIG, why);
+    }
+    if config.sends == 0 {
+        let side = Side::Receiver(ReceiverEnd::new(ReceiverConfig::default()));
+        return Ok(End { side, max_datagram });
+    }
+    // SAFETY: by this function's contract.
+    let name = unsafe { config.controller.text() }.unwrap_or_default();
+    let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
+        let why = format_args!("no controller is called `{name}`");
+        return refuse(reason, PACELINE_BAD_CONFIG, why);
+    };
+    // SAFETY: by this function's contract.
+    let Some(recipe) = (unsafe { with_options(spec, options, reason) }) else {
+        return Err(PACELINE_BAD_OPTION);
+    };
+    let mss = max_datagram - Message::HEADER as u32;
+    let sender = SenderConfig {
+        mss,
+        initial_window: Bytes::new(INITIAL_WINDOW * u64::from(mss)),
+        ..SenderConfig::default()
+    };
+    if let Err(unmet) = recipe.check(sender.signals()) {
+        return refuse(reason, PACELINE_UNMET, format_args!("{unmet}"));
+    }
+    let now = Instant::from_nanos(config.now_ns);
+    let controller = recipe.build(&Config {
+        mss,
+        initial_window: sender.initial_window,
+        seed: config.seed,
+        now,
+        srtt: None,
+        has_selective_acks: sender.recovery.has_sack(),
+    });
+    let side = Side::Sender(Sender::new(sender, controller, now, None));
+    Ok(End { side, max_datagram })
+}
+
+/// # Safety
+/// `state` was made by `init`, and nobody else uses it during the call.
+unsafe fn at<'s>(state: *mut c_void) -> &'s mut End {
+    // SAFETY: by this function's contract.
+    unsafe { &mut *state.cast::<End>() }
+}
+
+unsafe extern "C" fn fini(state: *mut c_void) {
+    // SAFETY: by the contract of the table it is not used after this.
+    unsafe { state.cast::<End>().drop_in_place() }
+}
+
+unsafe extern "C" fn receive(state: *mut c_void, now_ns: u64, datagram: *const paceline_datagram) {
+    // SAFETY: by the contract of the table.
+    let (end, datagram) = unsafe { (at(state), &*datagram) };
+    let bytes = match datagram.size_bytes {
+        0 => &[],
+        // SAFETY: by the contract of the table.
+        size => unsafe { core::slice::from_raw_parts(datagram.data, size as usize) },
+    };
+    // What is none of ours is ignored.
+    if let Some(payload) = Message::read(bytes) {
+        let datagram = Datagram {
+            payload,
+            size: datagram.size_bytes,
+            ecn: (datagram.ecn != PACELINE_ECN_UNKNOWN).then(|| ecn(datagram.ecn)),
+        };
+        either!(end, one => Endpoint::receive(one, Instant::from_nanos(now_ns), datagram));
+    }
+}
+
+unsafe extern "C" fn on_timer(state: *mut c_void, now_ns: u64) {
+    // SAFETY: by the contract of the table.
+    let end = unsafe { at(state) };
+    either!(end, one => Endpoint::on_timer(one, Instant::from_nanos(now_ns)));
+}
+
+unsafe extern "C" fn poll_transmit(
+    state: *mut c_void,
+    now_ns: u64,
+    batch: *mut paceline_batch,
+) -> u32 {
+    // SAFETY: by the contract of the table.
+    let (end, batch) = unsafe { (at(state), &mut *batch) };
+    // Nothing is taken out that would not fit.
+    if batch.data.is_null() || batch.capacity_bytes < end.max_datagram {
+        return 0;
+    }
+    let now = Instant::from_nanos(now_ns);
+    let Some(out) = either!(end, one => Endpoint::poll_transmit(one, now)) else {
+        return 0;
+    };
+    // SAFETY: by the contract of the table there is room for `capacity_bytes`, of which the largest datagram needs no
+    // more; they are made bytes before they are one.
+    let room = unsafe {
+        batch.data.write_bytes(0, end.max_datagram as usize);
+        core::slice::from_raw_parts_mut(batch.data, end.max_datagram as usize)
+    };
+    let size = out.payload.write(room).unwrap_or_default() as u32;
+    batch.size_bytes = size;
+    batch.segment_size_bytes = size;
+    batch.ecn = codepoint(out.ecn);
+    u32::from(size > 0)
+}
+
+unsafe extern "C" fn next_timer(state: *mut c_void) -> u64 {
+    // SAFETY: by the contract of the table.
+    let end = unsafe { at(state) };
+    either!(end, one => Endpoint::next_timer(one)).map_or(PACELINE_NONE, Instant::as_nanos)
+}
+
+unsafe extern "C" fn write(state: *mut c_void, now_ns: u64, bytes: u64, stop: u8, close: u8) {
+    // SAFETY: by the contract of the table.
+    let end = unsafe { at(state) };
+    let write = Write {
+        amount: match bytes {
+            0 => Amount::None,
+            PACELINE_UNLIMITED => Amount::Unlimited,
+            bytes => Amount::Bytes(bytes),
+        },
+        stop: stop != 0,
+        close: close != 0,
+    };
+    either!(end, one => Endpoint::write(one, Instant::from_nanos(now_ns), write));
+}
+
+unsafe extern "C" fn delivered(state: *const c_void) -> u64 {
+    // SAFETY: by the contract of the table.
+    match unsafe { &(*state.cast::<End>()).side } {
+        Side::Sender(sender) => sender.delivered(),
+        Side::Receiver(receiver) => receiver.delivered(),
+    }
+}
+
+unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
+    // SAFETY: by the contract of the table.
+    let stats = match unsafe { &(*state.cast::<End>()).side } {
+        Side::Sender(sender) => Endpoint::stats(sender),
+        Side::Receiver(receiver) => Endpoint::stats(receiver),
+    };
+    // SAFETY: by the contract of the table.
+    unsafe { out.write(stats.into()) }
+}
+
+impl From<Stats> for paceline_stats {
+    fn from(stats: Stats) -> Self {
+        let volume = |bytes: Bytes| bytes.get();
+        Self {
+            cwnd_bytes: stats.cwnd.map_or(PACELINE_NONE, volume),
+            in_flight_bytes: volume(stats.in_flight),
+            pacing_rate_bps: stats.pacing_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
+            delivery_rate_bps: stats.delivery_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
+            latest_rtt_ns: stats.latest_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            srtt_ns: stats.srtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            min_rtt_ns: stats.min_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            acknowledged_bytes: volume(stats.acknowledged),
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            retransmitted_packets: stats.retransmitted_packets,
+            app_limited: stats.app_limited.into(),
+            reserved: [0; 7],
+        }
+    }
+}
