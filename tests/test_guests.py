@@ -20,6 +20,7 @@ from paceline import guests
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "controller-python" / "aimd.py"
+IN_C = ROOT / "examples" / "controller-c" / "aimd.c"
 
 SCENARIO = """\
 schema = 1
@@ -37,6 +38,32 @@ cc = "mine"
 [[flows]]
 cc = "cubic"
 start = "1 s"
+"""
+
+
+#: A claim about the goodput of the first flow.
+CLAIM = """
+[[claims]]
+id = "X1"
+topic = "x"
+source = "none"
+published = "4 Mbit/s or more"
+measured = "mean(base.flows[0].goodput_bps)"
+accept = ["mean(base.flows[0].goodput_bps) >= 4000000"]
+
+[claims.cases.base]
+scenario = "{scenario}"
+"""
+
+#: A library for an interface that is yet to come.
+NEWER = """
+#include <string.h>
+#include "paceline_controller.h"
+uint32_t paceline_controller_get(size_t index, struct paceline_controller *out, size_t size) {
+    static const struct paceline_controller NEWER = {.abi_version = 99, .table_size = sizeof NEWER};
+    memcpy(out, &NEWER, size < sizeof NEWER ? size : sizeof NEWER);
+    return index == 0 ? PACELINE_OK : PACELINE_NOT_FOUND;
+}
 """
 
 
@@ -61,37 +88,85 @@ def written(folder: Path, body: str, name: str = "mine.py") -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(source: Path, path: Path, *more: str) -> Path:
+    """Return what the system's C compiler makes of a source."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    path = tmp_path_factory.mktemp("lib") / "libaimd.so"
-    source = ROOT / "examples" / "controller-c" / "aimd.c"
     include = ["-I", str(ROOT / "include")]
-    subprocess.run(
-        [compiler, "-std=c11", "-O2", "-fPIC", "-shared", *include, source, "-o", path], check=True
-    )
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    subprocess.run([compiler, *strict, *more, *include, source, "-o", path], check=True)
     return path
+
+
+def shared(source: Path, path: Path) -> Path:
+    return compiled(source, path, "-O2", "-fPIC", "-shared")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shared(IN_C, tmp_path_factory.mktemp("lib") / "libaimd.so")
 
 
 def test_the_same_controller_in_python_and_in_c_leaves_the_same_bytes(
     cli: Command, own: Path, library: Path, tmp_path: Path
 ) -> None:
-    for name, code in (("python", EXAMPLE), ("c", library)):
+    given = {"python": EXAMPLE, "c": library}
+    for name, code in given.items():
         out = str(tmp_path / name)
-        done = cli("run", str(own), "--controller", f"mine={code}", "--out", out)
+        done = cli("run", str(own), "--controller", f"mine={code}", "--out", out, "--report")
         assert done.returncode == 0, done.stderr
+        # It is named wherever its run is shown.
+        told = f"mine: {code.name}, {name}, SHA-256 "
+        told += hashlib.sha256(code.read_bytes()).hexdigest()[:16]
+        assert f"Controller {told}" in done.stdout
+        assert f"controller {told}" in (tmp_path / name / "report.html").read_text()
     for table in ("samples", "flows", "events", "queue"):
         name = f"{table}.parquet"
-        files = [next((tmp_path / folder).rglob(name)) for folder in ("python", "c")]
-        assert files[0].read_bytes() == files[1].read_bytes(), table
-    runs = [json.loads((tmp_path / folder / "run.json").read_text()) for folder in ("python", "c")]
-    told = [run["guests"] for run in runs]
-    assert [guest[0]["language"] for guest in told] == ["python", "c"]
-    assert told[0][0]["name"] == "mine"
-    assert told[0][0]["file"] == "aimd.py"
-    assert told[0][0]["sha256"] == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+        files = [(tmp_path / folder / name).read_bytes() for folder in given]
+        assert files[0] == files[1], table
+    run = json.loads((tmp_path / "python" / "run.json").read_text())
+    assert run["guests"][0]["name"] == "mine"
+    assert run["guests"][0]["file"] == "aimd.py"
+    assert run["guests"][0]["sha256"] == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+def test_verbs_that_judge_take_it(cli: Command, tmp_path: Path) -> None:
+    body = "def on_ack(self, ack):\n    self.cwnd_bytes += ack.newly_acked_bytes / 10\n"
+    body += "def on_recovery_enter(self, now_ns, in_flight_bytes):\n    self.cwnd_bytes *= 0.7\n"
+    # Names that the draft's queries use for something else.
+    body += 'def state(self):\n    return {"base_rtt_ns": 1, "visit": 2, "cwnd_bytes": 3}'
+    mine = f"mine={written(tmp_path, body)}"
+    done = cli("conformance", "07a-app-limited-never-exits-startup", "--controller", mine, "--json")
+    case = json.loads(done.stdout)["cases"][0]
+    assert (case["controller"], case["verdict"]) == ("mine", "pass"), done.stderr
+    criteria = tmp_path / "criteria"
+    criteria.mkdir()
+    one = CLAIM.format(scenario=ROOT / "scenarios" / "evaluate" / "one.toml")
+    (criteria / "rfc9743.toml").write_text(one + 'set = { "flows.0.cc" = "{cc}" }\n')
+    judged = ("evaluate", "mine", "--quick", "--suite", criteria, "--against", "reno", "--json")
+    done = cli(*judged, "--controller", mine)
+    assert done.returncode in (0, 3), done.stdout + done.stderr
+    matrix = json.loads(done.stdout)["matrix"]
+    assert matrix["controllers"] == ["mine", "reno"]
+    assert 0 < matrix["share"][0][1] < 1
+    assert matrix["share"][0][1] + matrix["share"][1][0] == pytest.approx(1)
+
+
+def test_it_takes_the_place_of_ours_in_claims(cli: Command, tmp_path: Path) -> None:
+    alone = SCENARIO.rpartition("[[flows]]")[0].replace('loss = "0.05 %"\n', "")
+    (tmp_path / "one.toml").write_text(alone.replace('"mine"', '"bbr3"'))
+    (tmp_path / "claims").mkdir()
+    claim = CLAIM.format(scenario=tmp_path / "one.toml")
+    (tmp_path / "claims" / "x.toml").write_text(claim)
+    path = written(tmp_path, "def on_ack(self, ack):\n    self.cwnd_bytes = 4 * 1448")
+    measured = []
+    for more in ((), ("--controller", f"bbr3={path}")):
+        done = cli("claims", "--claims", tmp_path / "claims", "--json", *more)
+        measured.append(json.loads(done.stdout)["claims"][0]["measured"] / 1e6)
+    # Four packets of 1,448 bytes, two to an ACK, in 31.2 ms are 1.49 Mbit/s.
+    assert measured[0] > 4
+    assert measured[1] == pytest.approx(1.49, abs=0.1)
 
 
 def test_aimd_is_as_good_as_reno() -> None:
@@ -220,6 +295,8 @@ def test_what_is_wrong_with_a_controller_is_said_before_any_run(
         ("mine=two.py", "has the controllers A, B"),
         ("mine=two.py:C", "has no class C; it has A, B"),
         ("mine=plain.py:Plain", "does not derive from paceline.Controller"),
+        ("mine=newer.so", "built for version 99 of the interface, and this program speaks version"),
+        ("mine=other.so", "does not define `paceline_controller_get`"),
     ],
 )
 def test_what_is_no_controller_is_said(
@@ -230,6 +307,11 @@ def test_what_is_no_controller_is_said(
     one = "class {}(paceline.Controller):\n    def on_ack(self, ack): pass\n"
     (tmp_path / "two.py").write_text("import paceline\n" + one.format("A") + one.format("B"))
     (tmp_path / "plain.py").write_text("class Plain:\n    def on_ack(self, ack): pass\n")
+    if given.endswith(("newer.so", "other.so")):
+        (tmp_path / "newer.c").write_text(NEWER)
+        (tmp_path / "other.c").write_text("int nothing;\n")
+        name = given.removeprefix("mine=")
+        shared((tmp_path / name).with_suffix(".c"), tmp_path / name)
     done = cli("run", str(own), "--controller", given)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
@@ -265,8 +347,25 @@ def test_a_sweep_names_what_failed_and_goes_on(cli: Command, own: Path, tmp_path
     path = written(tmp_path, body)
     done = cli("sweep", str(own), "--controller", f"mine={path}", "--json")
     assert done.returncode == 1, done.stderr
-    assert "1 of 3 runs failed" in done.stderr
+    assert "1 of 3 runs failed, the first (path.rtt 30 ms, seed 1): its process" in done.stderr
     assert "SIGABRT" in done.stderr
+
+
+def test_a_crash_in_c_costs_its_own_run(cli: Command, own: Path, tmp_path: Path) -> None:
+    crash = "if (ack->now_ns > 4000000000 && ack->min_rtt_ns > 40000000) raise(SIGSEGV);"
+    text = IN_C.read_text().replace(
+        "    if (ack->ca_state ==", f"    {crash}\n    if (ack->ca_state =="
+    )
+    source = tmp_path / "crash.c"
+    source.write_text(f"#include <signal.h>\n{text}")
+    own.write_text(
+        SCENARIO.replace('"6 s"', '"5 s"') + '[sweep.over]\n"path.rtt" = ["10 ms", "50 ms"]\n'
+    )
+    code = shared(source, tmp_path / "crash.so")
+    done = cli("sweep", str(own), "--controller", f"mine={code}", "--json")
+    assert done.returncode == 1, done.stderr
+    assert "1 of 2 runs failed, the first (path.rtt 50 ms, seed 1)" in done.stderr
+    assert "SIGSEGV" in done.stderr
 
 
 def test_an_endless_loop_hears_ctrl_c(own: Path, tmp_path: Path) -> None:

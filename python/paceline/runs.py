@@ -154,6 +154,12 @@ class Run:
         return why
 
     @property
+    def guests(self) -> list[dict[str, str]]:
+        """The controllers of one's own that it ran: `name`, `language`, `file`, `sha256`."""
+        guests: list[dict[str, str]] = self.summary.get("guests", [])
+        return guests
+
+    @property
     def emulation(self) -> dict[str, Any] | None:
         """What an engine with a kernel measured of itself; `None` of a simulated run."""
         emulation: dict[str, Any] | None = self.summary.get("emulation")

@@ -8,7 +8,7 @@ from paceline.cli import console
 from paceline.measures import FEWEST, alike
 from paceline.names import visible
 from paceline.quantities import number, plain, quantity, scale_of
-from paceline.show.tables import emulation_rows
+from paceline.show.tables import emulation_rows, guest_lines
 
 #: The columns of the table of flows, of those that a run has.
 FLOW_COLUMNS = {
@@ -39,6 +39,8 @@ def show_result(result: dict[str, Any]) -> None:
     out.print(_metrics(result["metrics"], title))
     if result.get("flows"):
         out.print(_flows(result["flows"], count))
+    for guest in guest_lines(result.get("guests", [])):
+        out.print(f"Controller {guest}", soft_wrap=True, markup=False, highlight=False)
     for note in notes(result):
         out.print(note, soft_wrap=True)
     _show_engine(result)

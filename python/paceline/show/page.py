@@ -16,7 +16,7 @@ from paceline._paceline import __version__, metrics
 from paceline.quantities import number, quantity, scale_of
 from paceline.show.palette import flow_style, tints
 from paceline.show.panels import Detail, Panel, Sketch
-from paceline.show.tables import emulation_rows
+from paceline.show.tables import emulation_rows, guest_lines
 
 if TYPE_CHECKING:
     from paceline.show.recorded import Recorded
@@ -44,6 +44,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
         definitions=definitions,
         details=details,
         emulation=_emulation(run),
+        guests=guest_lines(run.guests),
         left_out=sketch.flows.height - len(details),
     )
 

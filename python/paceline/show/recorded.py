@@ -27,6 +27,10 @@ class Recorded(Protocol):
         """The metrics of each flow."""
 
     @property
+    def guests(self) -> list[dict[str, str]]:
+        """The controllers of one's own that it ran."""
+
+    @property
     def emulation(self) -> dict[str, Any] | None:
         """What the emulator measured of itself."""
 

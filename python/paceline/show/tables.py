@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from paceline.quantities import quantity
@@ -25,6 +26,16 @@ EMULATION = {
     ("hosts_cpu_ratio",): "CPU of the hosts",
     ("machine_cpu_ratio",): "CPU of the machine",
 }
+
+
+def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
+    """Return what the controllers of one's own were: name, file, language, hash of the file."""
+    lines = []
+    for guest in guests:
+        digest = guest["sha256"] and f"SHA-256 {guest['sha256'][:16]}"
+        told = (guest["file"], guest["language"], digest)
+        lines.append(f"{guest['name']}: {', '.join(part for part in told if part)}")
+    return lines
 
 
 def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:

@@ -243,7 +243,11 @@ def _show(sweep: Sweep, live: _Live | None, options: Options) -> Exit:
             console.stdout().print(f"{word} {path}", soft_wrap=True)
     if sweep.failed:
         rows = sweep.runs.filter(sweep.runs["error"].is_not_null())
-        message = f"{sweep.failed} of {len(sweep.grid)} runs failed, the first: {rows['error'][0]}"
+        first = rows.row(0, named=True)
+        axes = [key for axis in sweep.grid.axes for key in axis.keys]
+        place = ", ".join(f"{key} {first[key]}" for key in (*axes, "seed") if key in first)
+        message = f"{sweep.failed} of {len(sweep.grid)} runs failed"
+        message = f"{message}, the first ({place}): {first['error']}"
         console.stderr().print(message)
         return Exit.RUN_FAILED
     return Exit.OK

@@ -139,7 +139,7 @@ class Campaign:
         quick: bool = False,
         pool: Pool | None = None,
     ) -> None:
-        self._pool = pool or Pool()
+        self._pool = Pool() if pool is None else pool
         self._plans = [_planned(claim, self._pool, seeds, quick=quick) for claim in claims]
 
     def __len__(self) -> int:

@@ -253,6 +253,13 @@ def _number(name: str, value: float | Decimal | None) -> str:
     return f"{name} {quantities.quantity(name, None if value is None else float(value))}"
 
 
+#: Columns of the other tables, which a query joins with `samples`.
+_TAKEN = (
+    *("link_bps", "goodput_bps", "base_rtt_ns", "pipe_bytes", "mss_bytes", "end_ns"),
+    *("visit", "nth", "came_from", "went_to", "enter_ns", "leave_ns", "kind", "detail"),
+)
+
+
 def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     """Return the tables that a step's query may ask.
 
@@ -267,8 +274,11 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
         pl.col("phase", "came_from", "went_to").replace(drafts)
     )
     samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
-    samples = samples.rename(names.columns, strict=False).with_columns(
-        pl.col("phase").cast(pl.Utf8).replace(drafts)
+    # What a controller of one's own shows does not stand for what the draft's queries mean.
+    samples = (
+        samples.drop(_TAKEN, strict=False)
+        .rename(names.columns, strict=False)
+        .with_columns(pl.col("phase").cast(pl.Utf8).replace(drafts))
     )
     entered = visits.select("enter_ns", "visit", "nth")
     samples = samples.join_asof(entered, left_on="t_ns", right_on="enter_ns").drop("enter_ns")
