@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from paceline import guests
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "controller-python" / "aimd.py"
 IN_C = ROOT / "examples" / "controller-c" / "aimd.c"
+IN_RUST = ROOT / "examples" / "controller-rust" / "src" / "lib.rs"
 
 SCENARIO = """\
 schema = 1
@@ -108,27 +110,61 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared(IN_C, tmp_path_factory.mktemp("lib") / "libaimd.so")
 
 
-def test_the_same_controller_in_python_and_in_c_leaves_the_same_bytes(
-    cli: Command, own: Path, library: Path, tmp_path: Path
+@pytest.fixture(scope="session")
+def in_rust() -> Path:
+    """Return the example in Rust, built beside the rest."""
+    if shutil.which("cargo") is None:
+        pytest.skip("there is no cargo")
+    target = ROOT / "target" / "controller-rust"
+    manifest = IN_RUST.parents[1] / "Cargo.toml"
+    command = ["cargo", "build", "--quiet", "--locked", "--manifest-path", str(manifest)]
+    subprocess.run(command, check=True, env=os.environ | {"CARGO_TARGET_DIR": str(target)})
+    return target / "debug" / "libaimd.so"
+
+
+def test_the_same_controller_in_three_languages_leaves_the_same_bytes(
+    cli: Command, own: Path, library: Path, in_rust: Path, tmp_path: Path
 ) -> None:
-    given = {"python": EXAMPLE, "c": library}
+    own.write_text(SCENARIO.replace('"mine"', '{ name = "mine", beta_percent = 70 }'))
+    given = {"python": EXAMPLE, "c": library, "rust": in_rust}
     for name, code in given.items():
         out = str(tmp_path / name)
         done = cli("run", str(own), "--controller", f"mine={code}", "--out", out, "--report")
         assert done.returncode == 0, done.stderr
         # It is named wherever its run is shown.
-        told = f"mine: {code.name}, {name}, SHA-256 "
+        told = f"mine: {code.name}, {'python' if name == 'python' else 'c'}, SHA-256 "
         told += hashlib.sha256(code.read_bytes()).hexdigest()[:16]
         assert f"Controller {told}" in done.stdout
         assert f"controller {told}" in (tmp_path / name / "report.html").read_text()
     for table in ("samples", "flows", "events", "queue"):
         name = f"{table}.parquet"
-        files = [(tmp_path / folder / name).read_bytes() for folder in given]
-        assert files[0] == files[1], table
+        first, *others = [(tmp_path / folder / name).read_bytes() for folder in given]
+        assert [other == first for other in others] == [True, True], table
     run = json.loads((tmp_path / "python" / "run.json").read_text())
     assert run["guests"][0]["name"] == "mine"
     assert run["guests"][0]["file"] == "aimd.py"
     assert run["guests"][0]["sha256"] == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+def test_examples_are_short() -> None:
+    for source in (EXAMPLE, IN_C, IN_RUST):
+        assert len(source.read_text().splitlines()) < 80, source
+
+
+@pytest.mark.parametrize("watched", ["address", "valgrind"])
+def test_the_example_in_c_touches_nothing_but_its_own(tmp_path: Path, watched: str) -> None:
+    if watched == "valgrind" and shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    program, driver = tmp_path / "drive", str(ROOT / "tests" / "drive_guest.c")
+    try:
+        compiled(IN_C, program, "-g", "-O1", driver, *(checks if watched == "address" else []))
+    except subprocess.CalledProcessError:
+        assert watched == "address"
+        pytest.skip("the C compiler has no address sanitizer")
+    command = [] if watched == "address" else ["valgrind", "--quiet", "--error-exitcode=9"]
+    done = subprocess.run([*command, program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "Aimd 1\n"), done.stderr
 
 
 def test_verbs_that_judge_take_it(cli: Command, tmp_path: Path) -> None:
@@ -378,6 +414,26 @@ def test_an_endless_loop_hears_ctrl_c(own: Path, tmp_path: Path) -> None:
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in said
+
+
+def test_an_endless_loop_in_a_class_hears_ctrl_c_too(own: Path, tmp_path: Path) -> None:
+    code = f"""
+import os, signal, threading, paceline
+class Mine(paceline.Controller):
+    def on_ack(self, ack):
+        if ack.now_ns > 1_000_000_000:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            while True:
+                pass
+try:
+    paceline.run({str(own)!r}, controllers={{"mine": Mine}})
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert (done.returncode, done.stdout) == (0, "heard\n"), done.stderr
 
 
 def test_other_code_is_another_run(cli: Command, own: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ A scenario, a claim or a record never says what code to load; only the command l
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import inspect
 import linecache
@@ -231,6 +232,13 @@ def using(controllers: Mapping[str, type[Controller]] | None) -> Iterator[None]:
             yield
         finally:
             choose(before)
+
+
+def interrupt(threads: Sequence[int]) -> None:
+    """Raise `KeyboardInterrupt` in threads, which an endless loop does not hear of."""
+    for thread in threads:
+        raised = ctypes.py_object(KeyboardInterrupt)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def key() -> list[list[str]]:

@@ -10,7 +10,7 @@ use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConf
 use paceline_units::{Bytes, Instant};
 
 use crate::stack::*;
-use crate::table::with_options;
+use crate::table::{Ours, with_options};
 use crate::text::Message as Reason;
 use crate::types::*;
 use crate::{codepoint, ecn};
@@ -169,7 +169,7 @@ unsafe fn end(
         return refuse(reason, PACELINE_BAD_CONFIG, why);
     };
     // SAFETY: by this function's contract.
-    let Some(recipe) = (unsafe { with_options(spec, options, reason) }) else {
+    let Some(recipe) = (unsafe { with_options::<Ours>(spec, options, reason) }) else {
         return Err(PACELINE_BAD_OPTION);
     };
     let mss = max_datagram - Message::HEADER as u32;

@@ -13,6 +13,7 @@
 pub mod delivery;
 mod ends;
 mod events;
+mod own;
 pub mod stack;
 mod table;
 mod text;
@@ -20,4 +21,9 @@ pub mod types;
 
 pub use ends::paceline_stack_get;
 pub use events::{codepoint, ecn};
+pub use own::Own;
+#[doc(hidden)]
+pub use own::get;
+pub use paceline_congestion::ControllerSpec;
+#[cfg(feature = "library")]
 pub use table::{paceline_controller_find, paceline_controller_get};

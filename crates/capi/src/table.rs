@@ -1,13 +1,11 @@
-//! Our controllers behind the table.
+//! Controllers behind the table: ours, and those of a crate that links this one.
 
 use core::ffi::{c_char, c_void};
 use core::fmt::Write;
 use core::mem::{align_of, size_of};
 
 use paceline_congestion::options::OptionValue;
-use paceline_congestion::{
-    AnyController, Config, Controller, ControllerSpec, Quantity, Recipe, Value, controllers, recipe,
-};
+use paceline_congestion::{Config, Controller, ControllerSpec, Quantity, Signals, Unmet, Value};
 use paceline_units::{Bytes, Instant};
 
 use crate::events::signals;
@@ -24,34 +22,22 @@ const MAX_OPTIONS: usize = 64;
 ///
 /// # Safety
 /// `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
+#[cfg(feature = "library")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn paceline_controller_get(
     index: usize,
     out: *mut paceline_controller,
     out_size: usize,
 ) -> u32 {
-    if out.is_null() || !out.is_aligned() {
-        return PACELINE_BAD_POINTER;
-    }
-    let Some(spec) = controllers().get(index) else {
-        return PACELINE_NOT_FOUND;
-    };
-    let size = size_of::<paceline_controller>().min(out_size);
-    let mut table = table(spec);
-    table.table_size = size as u32;
-    // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
-    unsafe {
-        (&raw const table)
-            .cast::<u8>()
-            .copy_to(out.cast::<u8>(), size)
-    };
-    PACELINE_OK
+    // SAFETY: by this function's contract.
+    unsafe { copy::<Ours>(paceline_congestion::controllers().get(index), out, out_size) }
 }
 
 /// Fills `out` with the controller called `name`, which a zero ends: `PACELINE_NOT_FOUND` if there is none.
 ///
 /// # Safety
 /// `name` is text ended by a zero; `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
+#[cfg(feature = "library")]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn paceline_controller_find(
     name: *const c_char,
@@ -63,7 +49,7 @@ pub unsafe extern "C" fn paceline_controller_find(
     }
     // SAFETY: by this function's contract.
     let name = unsafe { core::ffi::CStr::from_ptr(name) }.to_bytes();
-    match controllers()
+    match paceline_congestion::controllers()
         .iter()
         .position(|spec| spec.name.as_bytes() == name)
     {
@@ -73,7 +59,66 @@ pub unsafe extern "C" fn paceline_controller_find(
     }
 }
 
-fn table(spec: &'static ControllerSpec) -> paceline_controller {
+/// How the state behind a table is made.
+pub(crate) trait Family {
+    type State: Controller;
+    type Recipe;
+    /// The controller `name` with these options, which fit their kinds.
+    fn recipe(name: &str, options: &[(&str, OptionValue)]) -> Option<Self::Recipe>;
+    fn check(recipe: &Self::Recipe, signals: Signals) -> Result<(), Unmet>;
+    fn build(recipe: Self::Recipe, config: &Config) -> Self::State;
+}
+
+/// The controllers of `paceline-congestion`.
+#[cfg(feature = "library")]
+pub(crate) struct Ours;
+
+#[cfg(feature = "library")]
+impl Family for Ours {
+    type State = paceline_congestion::AnyController;
+    type Recipe = paceline_congestion::Recipe;
+
+    fn recipe(name: &str, options: &[(&str, OptionValue)]) -> Option<Self::Recipe> {
+        paceline_congestion::recipe(name, options).ok()
+    }
+
+    fn check(recipe: &Self::Recipe, signals: Signals) -> Result<(), Unmet> {
+        recipe.check(signals)
+    }
+
+    fn build(recipe: Self::Recipe, config: &Config) -> Self::State {
+        recipe.build(config)
+    }
+}
+
+/// Fills `out` with the table of a controller, if there is one.
+///
+/// # Safety
+/// `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
+pub(crate) unsafe fn copy<F: Family>(
+    spec: Option<&'static ControllerSpec>,
+    out: *mut paceline_controller,
+    out_size: usize,
+) -> u32 {
+    if out.is_null() || !out.is_aligned() {
+        return PACELINE_BAD_POINTER;
+    }
+    let Some(spec) = spec else {
+        return PACELINE_NOT_FOUND;
+    };
+    let size = size_of::<paceline_controller>().min(out_size);
+    let mut table = table::<F>(spec);
+    table.table_size = size as u32;
+    // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
+    unsafe {
+        (&raw const table)
+            .cast::<u8>()
+            .copy_to(out.cast::<u8>(), size)
+    };
+    PACELINE_OK
+}
+
+fn table<F: Family>(spec: &'static ControllerSpec) -> paceline_controller {
     paceline_controller {
         abi_version: PACELINE_ABI_VERSION,
         table_size: 0,
@@ -81,24 +126,24 @@ fn table(spec: &'static ControllerSpec) -> paceline_controller {
         summary: paceline_string::of(spec.summary),
         source: paceline_string::of(spec.source),
         context: core::ptr::from_ref(spec).cast(),
-        state_size: size_of::<AnyController>(),
-        state_align: align_of::<AnyController>(),
+        state_size: size_of::<F::State>(),
+        state_align: align_of::<F::State>(),
         option: Some(option),
         phase_name: Some(phase_name),
         field: Some(field),
-        init: Some(init),
-        on_send: Some(on_send),
-        on_idle_restart: Some(on_idle_restart),
-        on_loss: Some(on_loss),
-        on_ack: Some(on_ack),
-        on_recovery_enter: Some(on_recovery_enter),
-        on_recovery_exit: Some(on_recovery_exit),
-        on_timeout: Some(on_timeout),
-        on_spurious: Some(on_spurious),
-        on_mss: Some(on_mss),
-        outputs: Some(outputs),
-        phase: Some(phase),
-        values: Some(values),
+        init: Some(init::<F>),
+        on_send: Some(on_send::<F::State>),
+        on_idle_restart: Some(on_idle_restart::<F::State>),
+        on_loss: Some(on_loss::<F::State>),
+        on_ack: Some(on_ack::<F::State>),
+        on_recovery_enter: Some(on_recovery_enter::<F::State>),
+        on_recovery_exit: Some(on_recovery_exit::<F::State>),
+        on_timeout: Some(on_timeout::<F::State>),
+        on_spurious: Some(on_spurious::<F::State>),
+        on_mss: Some(on_mss::<F::State>),
+        outputs: Some(outputs::<F::State>),
+        phase: Some(phase::<F::State>),
+        values: Some(values::<F::State>),
     }
 }
 
@@ -187,7 +232,7 @@ fn quantity(quantity: Quantity) -> u32 {
     }
 }
 
-unsafe extern "C" fn init(
+unsafe extern "C" fn init<F: Family>(
     controller: *const paceline_controller,
     state: *mut c_void,
     config: *const paceline_config,
@@ -198,14 +243,14 @@ unsafe extern "C" fn init(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     let mut message = unsafe { Message::at(message, message_size) };
-    let state = state.cast::<AnyController>();
+    let state = state.cast::<F::State>();
     if state.is_null() || !state.is_aligned() || config.is_null() {
         return refuse(
             &mut message,
             PACELINE_BAD_POINTER,
             format_args!(
                 "no state, no configuration, or a state not aligned to {} bytes",
-                align_of::<AnyController>()
+                align_of::<F::State>()
             ),
         );
     }
@@ -227,14 +272,14 @@ unsafe extern "C" fn init(
         _ => unsafe { core::slice::from_raw_parts(options, option_count) },
     };
     // SAFETY: by the contract of the table.
-    let Some(recipe) = (unsafe { with_options(spec, options, &mut message) }) else {
+    let Some(recipe) = (unsafe { with_options::<F>(spec, options, &mut message) }) else {
         return PACELINE_BAD_OPTION;
     };
-    if let Err(unmet) = recipe.check(signals) {
+    if let Err(unmet) = F::check(&recipe, signals) {
         return refuse(&mut message, PACELINE_UNMET, format_args!("{unmet}"));
     }
     // SAFETY: `state` is aligned, and by the contract of the table writable.
-    unsafe { state.write(recipe.build(&config)) };
+    unsafe { state.write(F::build(recipe, &config)) };
     PACELINE_OK
 }
 
@@ -248,11 +293,11 @@ fn refuse(message: &mut Message<'_>, status: u32, why: core::fmt::Arguments<'_>)
 ///
 /// # Safety
 /// The texts of `options` can be read.
-pub(crate) unsafe fn with_options(
+pub(crate) unsafe fn with_options<F: Family>(
     spec: &ControllerSpec,
     options: &[paceline_option],
     message: &mut Message<'_>,
-) -> Option<Recipe> {
+) -> Option<F::Recipe> {
     if options.len() > MAX_OPTIONS {
         let _ = write!(message, "more than {MAX_OPTIONS} options");
         return None;
@@ -275,81 +320,89 @@ pub(crate) unsafe fn with_options(
         };
         *place = (info.name, value);
     }
-    recipe(spec.name, values.get(..options.len())?).ok()
+    F::recipe(spec.name, values.get(..options.len())?)
 }
 
 /// # Safety
 /// `state` was made by `init`, and nobody else uses it during the call.
-unsafe fn controller<'s>(state: *mut c_void) -> &'s mut AnyController {
+unsafe fn controller<'s, C>(state: *mut c_void) -> &'s mut C {
     // SAFETY: by this function's contract.
-    unsafe { &mut *state.cast::<AnyController>() }
+    unsafe { &mut *state.cast::<C>() }
 }
 
-unsafe extern "C" fn on_send(state: *mut c_void, sent: *const paceline_sent) {
+unsafe extern "C" fn on_send<C: Controller>(state: *mut c_void, sent: *const paceline_sent) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_send(&(&*sent).into()) }
+    unsafe { controller::<C>(state).on_send(&(&*sent).into()) }
 }
 
-unsafe extern "C" fn on_idle_restart(state: *mut c_void, now_ns: u64) {
+unsafe extern "C" fn on_idle_restart<C: Controller>(state: *mut c_void, now_ns: u64) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_idle_restart(Instant::from_nanos(now_ns)) }
+    unsafe { controller::<C>(state).on_idle_restart(Instant::from_nanos(now_ns)) }
 }
 
-unsafe extern "C" fn on_loss(state: *mut c_void, lost: *const paceline_lost) {
+unsafe extern "C" fn on_loss<C: Controller>(state: *mut c_void, lost: *const paceline_lost) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_loss(&(&*lost).into()) }
+    unsafe { controller::<C>(state).on_loss(&(&*lost).into()) }
 }
 
-unsafe extern "C" fn on_ack(state: *mut c_void, ack: *const paceline_ack) {
+unsafe extern "C" fn on_ack<C: Controller>(state: *mut c_void, ack: *const paceline_ack) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_ack(&(&*ack).into()) }
+    unsafe { controller::<C>(state).on_ack(&(&*ack).into()) }
 }
 
-unsafe extern "C" fn on_recovery_enter(state: *mut c_void, now_ns: u64, in_flight_bytes: u64) {
+unsafe extern "C" fn on_recovery_enter<C: Controller>(
+    state: *mut c_void,
+    now_ns: u64,
+    in_flight_bytes: u64,
+) {
     let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_recovery_enter(now, in_flight) }
+    unsafe { controller::<C>(state).on_recovery_enter(now, in_flight) }
 }
 
-unsafe extern "C" fn on_recovery_exit(state: *mut c_void, now_ns: u64) {
+unsafe extern "C" fn on_recovery_exit<C: Controller>(state: *mut c_void, now_ns: u64) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_recovery_exit(Instant::from_nanos(now_ns)) }
+    unsafe { controller::<C>(state).on_recovery_exit(Instant::from_nanos(now_ns)) }
 }
 
-unsafe extern "C" fn on_timeout(state: *mut c_void, now_ns: u64, in_flight_bytes: u64) {
+unsafe extern "C" fn on_timeout<C: Controller>(
+    state: *mut c_void,
+    now_ns: u64,
+    in_flight_bytes: u64,
+) {
     let (now, in_flight) = (Instant::from_nanos(now_ns), Bytes::new(in_flight_bytes));
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_timeout(now, in_flight) }
+    unsafe { controller::<C>(state).on_timeout(now, in_flight) }
 }
 
-unsafe extern "C" fn on_spurious(state: *mut c_void, now_ns: u64, delivered_bytes: u64) {
+unsafe extern "C" fn on_spurious<C: Controller>(
+    state: *mut c_void,
+    now_ns: u64,
+    delivered_bytes: u64,
+) {
     let (now, delivered) = (Instant::from_nanos(now_ns), Bytes::new(delivered_bytes));
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_spurious(now, delivered) }
+    unsafe { controller::<C>(state).on_spurious(now, delivered) }
 }
 
-unsafe extern "C" fn on_mss(state: *mut c_void, mss_bytes: u32) {
+unsafe extern "C" fn on_mss<C: Controller>(state: *mut c_void, mss_bytes: u32) {
     // SAFETY: by the contract of the table.
-    unsafe { controller(state).on_mss(mss_bytes) }
+    unsafe { controller::<C>(state).on_mss(mss_bytes) }
 }
 
-unsafe extern "C" fn outputs(state: *const c_void, out: *mut paceline_outputs) {
+unsafe extern "C" fn outputs<C: Controller>(state: *const c_void, out: *mut paceline_outputs) {
     // SAFETY: by the contract of the table.
-    unsafe { out.write((&(*state.cast::<AnyController>()).outputs()).into()) }
+    unsafe { out.write((&(*state.cast::<C>()).outputs()).into()) }
 }
 
-unsafe extern "C" fn phase(state: *const c_void, out: *mut paceline_string) {
+unsafe extern "C" fn phase<C: Controller>(state: *const c_void, out: *mut paceline_string) {
     // SAFETY: by the contract of the table.
-    unsafe {
-        out.write(paceline_string::of(
-            (*state.cast::<AnyController>()).phase(),
-        ))
-    }
+    unsafe { out.write(paceline_string::of((*state.cast::<C>()).phase())) }
 }
 
-unsafe extern "C" fn values(state: *const c_void, values: *mut u64, count: usize) {
+unsafe extern "C" fn values<C: Controller>(state: *const c_void, values: *mut u64, count: usize) {
     // SAFETY: by the contract of the table.
-    let controller = unsafe { &*state.cast::<AnyController>() };
+    let controller = unsafe { &*state.cast::<C>() };
     let mut index = 0;
     controller.visit_state(&mut |_, value| {
         if index < count {

@@ -26,7 +26,7 @@ pub struct ControllerSpec {
 
 impl ControllerSpec {
     /// What `C` says of itself.
-    pub(crate) const fn of<C: Described + Controller>() -> Self {
+    pub const fn of<C: Described + Controller>() -> Self {
         assert!(size_of::<C>() <= C::MAX_SIZE, "a controller has grown");
         Self {
             name: C::NAME,

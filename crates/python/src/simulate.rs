@@ -176,6 +176,7 @@ pub fn simulate(
         share: memory / shares as u64,
         waiting: Mutex::new(0),
         handed: Condvar::new(),
+        known: Mutex::new(Vec::new()),
         next: AtomicUsize::new(0),
         stop: AtomicBool::new(false),
     };
@@ -205,6 +206,8 @@ struct Batch {
     /// Bytes of the runs that have ended and are not handed over.
     waiting: Mutex<u64>,
     handed: Condvar,
+    /// Python's names of the threads, where there are guests.
+    known: Mutex<Vec<u64>>,
     seen: Vec<Seen>,
     next: AtomicUsize,
     stop: AtomicBool,
@@ -253,6 +256,7 @@ impl Batch {
                 // A signal is no `Exception`.
                 hurries |= Python::attach(|py| !error.is_instance_of::<PyException>(py));
                 if hurries && leaves.is_none() {
+                    self.interrupt();
                     leaves = Some(Instant::now() + GRACE);
                 }
                 self.stop.store(true, Relaxed);
@@ -278,7 +282,26 @@ impl Batch {
     fn begin(&self, sender: &mpsc::SyncSender<Ended>) {
         match self.guests.names().next() {
             None => self.work(sender),
-            Some(_) => Python::attach(|py| py.detach(|| self.work(sender))),
+            Some(_) => Python::attach(|py| {
+                let named = PyModule::import(py, "threading")
+                    .and_then(|module| module.call_method0("get_ident")?.extract());
+                if let Ok(name) = named {
+                    lock(&self.known).push(name);
+                }
+                py.detach(|| self.work(sender));
+            }),
+        }
+    }
+
+    /// Ends what guests in Python are at, so that no thread is in the way as the program ends.
+    fn interrupt(&self) {
+        let known = std::mem::take(&mut *lock(&self.known));
+        if !known.is_empty() {
+            Python::attach(|py| {
+                // What cannot be ended is left where it is.
+                let _ = PyModule::import(py, "paceline.guests")
+                    .and_then(|module| module.call_method1("interrupt", (known,)));
+            });
         }
     }
 
