@@ -11,6 +11,7 @@
 //! panic all the same, the process aborts.
 
 pub mod delivery;
+#[cfg(feature = "library")]
 mod ends;
 mod events;
 mod own;
@@ -19,6 +20,7 @@ mod table;
 mod text;
 pub mod types;
 
+#[cfg(feature = "library")]
 pub use ends::paceline_stack_get;
 pub use events::{codepoint, ecn};
 pub use own::Own;
