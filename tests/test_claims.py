@@ -140,7 +140,7 @@ def test_the_interval_belongs_to_a_plain_statistic() -> None:
 
 
 def test_what_was_found_is_said_where_it_fails() -> None:
-    assert Expression("all(mean(a.x) > 12)").found(NAMES) == "not 11.5 at '1'"
+    assert Expression("all(mean(a.x) > 12)").found(NAMES) == "11.5 at '1'"
     assert Expression("gain > 3").found(NAMES) == "2"
     assert Expression("falling(a.x)").found(NAMES).startswith("+10 from '1' to '2'")
 
@@ -490,6 +490,10 @@ values = {{ {query} }}
     [
         ("seeds = 2", "seeds = 0", "seeds"),
         ("accept = [", "acept = [", "accept"),
+        ("accept = [", 'accept = [{ that = "x" },', "has no 'is'"),
+        ("accept = [", 'accept = [{ is = "1 > 0" },', "has no 'that'"),
+        ("accept = [", 'accept = [{ tht = "x" },', "did you mean 'that'"),
+        ("accept = [", "accept = [2,", "'accept' is a text"),
         ('topic = "sweep"', 'topic = "sweep"\nmesured = "1"', "did you mean 'measured'"),
         ("set = {", "sett = {", "did you mean 'set'"),
         ('kind = "bars"', 'kind = "bar"', "sweep, bars"),
@@ -535,6 +539,13 @@ def test_startup_claims_are_reproduced(cli: Command) -> None:
     assert result.returncode == 0
 
 
+def test_bounds_of_ours_are_sentences() -> None:
+    for claim in load(ROOT / "claims"):
+        assert claim.measures, claim.id
+        for bound in claim.accept:
+            assert bound.that != bound.expression.text, f"{claim.id}: {bound.that}"
+
+
 def test_a_claim_that_does_not_hold_says_why(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SCENARIO)
     (tmp_path / "claims").mkdir()
@@ -546,7 +557,12 @@ topic = "test"
 source = "none"
 published = "more than everything"
 measured = "median(a.utilisation_ratio)"
-accept = ["median(a.utilisation_ratio) > 2"]
+measures = "utilisation"
+accept = [
+  { that = "the link is used twice", is = "median(a.utilisation_ratio) > 2" },
+  { that = "the link is used", is = "median(a.utilisation_ratio) > 0" },
+  "median(a.utilisation_ratio) > 3",
+]
 seeds = 5
 why = "Nothing is."
 cases.a = { scenario = "../small.toml", set = { "flows.0.cc" = "cubic" } }
@@ -557,9 +573,16 @@ cases.a = { scenario = "../small.toml", set = { "flows.0.cc" = "cubic" } }
     assert first["verdict"] == "not reproduced"
     assert first["low"] <= first["measured"] <= first["high"]
     assert first["accept"][0]["held"] is False
-    assert "> 2" in first["why"]
-    assert first["why"].endswith("Nothing is.")
+    used = f"{first['measured']:.4g}"
+    fails = f"fails: the link is used twice ({used})"
+    assert first["why"] == (
+        f"{fails}; fails: median(a.utilisation_ratio) > 3 ({used}). Nothing is."
+    )
     assert result.returncode == 3
+    printed = cli("claims").stdout
+    assert f"X1: utilisation: {used} [" in printed
+    assert "], 5 seeds\nX1: holds: the link is used\n" in printed
+    assert f"X1: {fails}; " in printed
     assert "X1" in cli("claims", "--list").stdout
 
 

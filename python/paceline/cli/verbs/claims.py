@@ -173,6 +173,11 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
         )
     out.print(table)
     for result in results:
+        if result.measured is not None:
+            out.print(f"{result.claim.id}: {result.figure()}", soft_wrap=True)
+        for condition in result.accept:
+            if condition.held:
+                out.print(f"{result.claim.id}: {condition.text()}", soft_wrap=True)
         for figure in result.beside:
             text = f"{result.claim.id}: {figure.name}: {figure.text()}"
             out.print(text, soft_wrap=True)

@@ -67,6 +67,15 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A condition of a claim's acceptance."""
+
+    expression: Expression
+    #: What it says, as a sentence; the expression itself if the claim does not say.
+    that: str
+
+
+@dataclass(frozen=True)
 class Quick:
     """The short form of a claim."""
 
@@ -87,8 +96,10 @@ class Claim:
     published: str
     #: The expression that is shown as measured.
     measured: Expression
-    #: Expressions that must all hold.
-    accept: tuple[Expression, ...]
+    #: What must all hold.
+    accept: tuple[Bound, ...]
+    #: What is measured, with its unit.
+    measures: str = ""
     #: Why it is measured thus.
     about: str = ""
     #: Scenarios by the name that expressions use.
@@ -122,7 +133,8 @@ class Claim:
         """Return all of its expressions, those of its pictures included."""
         drawn = [expression for picture in self.pictures for expression in picture.expressions()]
         tabled = [expression for table in self.tables for expression in table.expressions()]
-        return [self.measured, *self.accept, *self.beside.values(), *drawn, *tabled]
+        bounds = [bound.expression for bound in self.accept]
+        return [self.measured, *bounds, *self.beside.values(), *drawn, *tabled]
 
     def short(self) -> Claim:
         """Return its short form: the sweeps have those points that it keeps."""
@@ -198,7 +210,7 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
             raise ClaimError(f"{where} has no {key!r}")
     _no_others(where, table, [f.name for f in fields(Claim) if f.name != "file"])
     read = dict(table)
-    for key in ("id", "topic", "source", "published", "why", "about"):
+    for key in ("id", "topic", "source", "published", "measures", "why", "about"):
         # A text may run over lines; nobody wants its breaks.
         read[key] = " ".join(_text(where, key, table.get(key, "")).split())
     for key in ("cases", "values", "figures", "beside", "startup_rows"):
@@ -206,7 +218,7 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
             raise ClaimError(f"{where}: {key!r} is a table")
     try:
         read["measured"] = Expression(_text(where, "measured", table["measured"]))
-        read["accept"] = tuple(Expression(_text(where, "accept", t)) for t in table["accept"])
+        read["accept"] = tuple(_bound(where, entry) for entry in table["accept"])
         read["beside"] = {
             name: Expression(_text(where, name, text))
             for name, text in table.get("beside", {}).items()
@@ -232,6 +244,18 @@ def _claim(path: Path, table: dict[str, Any]) -> Claim:
         ):
             raise ClaimError(f"{where}: the figure {name!r} is a number or a list of them")
     return Claim(**read, file=path)
+
+
+def _bound(where: str, entry: object) -> Bound:
+    if not isinstance(entry, dict):
+        text = _text(where, "accept", entry)
+        return Bound(Expression(text), text)
+    _no_others(f"{where}: accept", entry, ("that", "is"))
+    for key in ("that", "is"):
+        if key not in entry:
+            raise ClaimError(f"{where}: an entry of 'accept' has no {key!r}")
+    that = " ".join(_text(where, "that", entry["that"]).split())
+    return Bound(Expression(_text(where, "is", entry["is"])), that)
 
 
 def _query(where: str, name: str, text: object) -> Query:

@@ -233,7 +233,7 @@ class Expression:
             for point, value, holds in zip(held.points, left.rows, held.rows, strict=True)
             if not holds[0]
         ]
-        return f"not {', '.join(missed)}" if missed else ""
+        return ", ".join(missed)
 
 
 class _Evaluation:

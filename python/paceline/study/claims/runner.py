@@ -37,12 +37,20 @@ def _interval(low: float | None, high: float | None) -> str:
 
 @dataclass(frozen=True)
 class Condition:
-    """An expression of a claim's acceptance, and what came of it."""
+    """A condition of a claim's acceptance, and whether it held."""
 
     expression: str
+    #: The same as a sentence.
+    that: str
     held: bool
     #: What was found where it compares.
     found: str
+
+    def text(self) -> str:
+        """Return it for people: whether it holds, and what was found where it does not."""
+        if self.held:
+            return f"holds: {self.that}"
+        return f"fails: {self.that}" + (f" ({self.found})" if self.found else "")
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,13 @@ class Result:
     #: What its pictures are drawn from.
     names: Names = field(default_factory=dict, repr=False, compare=False)
     tables: tuple[Filled, ...] = ()
+    #: How many seeds a case without a number of its own was run with; none without cases.
+    seeds: int | None = None
+
+    def figure(self) -> str:
+        """Return what was measured as a sentence: its name and unit, its interval, the seeds."""
+        over = f", {self.seeds} seeds" if self.seeds else ""
+        return f"{self.claim.measures or self.claim.measured.text}: {self.shown()}{over}"
 
     def shown(self) -> str:
         """Return what was measured for people, with its interval."""
@@ -97,7 +112,9 @@ class Result:
             "topic": claim.topic,
             "source": claim.source,
             "published": claim.published,
+            "measures": claim.measures,
             "measured": self.measured,
+            "seeds": self.seeds,
             "low": self.low,
             "high": self.high,
             "verdict": self.verdict,
@@ -115,6 +132,8 @@ class _Plan:
     claim: Claim
     jobs: dict[str, list[list[Job]]] = field(default_factory=dict)
     error: str = ""
+    #: Of the cases that have no number of their own.
+    seeds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +208,9 @@ def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Pl
     try:
         _check(claim)
         for name, case in claim.cases.items():
-            count = seeds or (claim.quick.seeds if quick else case.seeds or claim.seeds)
+            common = seeds or (claim.quick.seeds if quick else claim.seeds)
+            count = common if seeds or quick else case.seeds or common
+            plan.seeds = common
             extra = claim.quick.overrides if quick else ()
             plan.jobs[name] = [
                 [
@@ -273,7 +294,9 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
         measured = float(claim.measured.value(names))
         low, high = claim.measured.interval(names) or (None, None)
         accept = tuple(
-            Condition(text.text, text.holds(names), text.found(names)) for text in claim.accept
+            Condition(of.text, bound.that, of.holds(names), of.found(names))
+            for bound in claim.accept
+            for of in [bound.expression]
         )
         beside = tuple(_figure(name, text, names) for name, text in claim.beside.items())
     except (ExpressionError, RunError, TableError) as error:
@@ -284,11 +307,13 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
         return Result(claim, "error", why=why, names=names, tables=tables)
     missed = [condition for condition in accept if not condition.held]
     verdict = "not reproduced" if missed else "reproduced"
-    why = "; ".join(f"not {c.expression}" + (f" ({c.found})" if c.found else "") for c in missed)
+    why = "; ".join(condition.text() for condition in missed)
     if missed and claim.why:
         why = f"{why}. {claim.why}"
     why = ". ".join(filter(None, [why, *lost]))
-    return Result(claim, verdict, measured, low, high, why, accept, beside, names, tables)
+    return Result(
+        claim, verdict, measured, low, high, why, accept, beside, names, tables, plan.seeds
+    )
 
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
