@@ -79,15 +79,15 @@ class Options:
     )
 )
 def evaluate(
-    controller: Annotated[str, Parameter(help="A controller.")],
+    controller: Annotated[str, Parameter(help="The controller to judge.")],
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    It is also set beside every other: share, and harm by Ware et al. to goodput, delay and loss.
-    Exit code 3 if a criterion is not met.
+    It also runs against every other controller: share, and harm (Ware et al.) to goodput, delay
+    and loss. Exit code 3 if a criterion is not met.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -157,7 +157,7 @@ def _row(result: Result) -> dict[str, Any]:
 
 def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     out = console.stdout()
-    title = f"{controller} by the criteria of RFC 9743; the bounds are ours"
+    title = f"{controller} by the criteria of RFC 9743; Paceline chose the bounds"
     table = console.table("Section", "Criterion", "Measured", "Verdict", title=title, left=2)
     for row in rows:
         measured = "" if row["measured"] is None else f"{row['measured']:.3g}"
@@ -168,7 +168,7 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     for row in rows:
         if row["why"]:
             out.print(f"{row['section']}: {row['why']}", soft_wrap=True)
-    title = f"Beside {controller}: what the others have, and what they lose (harm)"
+    title = f"Against {controller}: share of the others, and the harm they suffer"
     table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
     row_of = matrix.controllers.index(controller)
     for nth, name in enumerate(matrix.controllers):
