@@ -218,9 +218,9 @@ def test_conformance_goes_on_where_it_was_stopped(
     said = cli(*command)
     patch.__exit__(None, None, None)
     assert said.returncode == 130
-    assert "the same command goes on" in said.stderr
+    assert "run the same command again" in said.stderr
     result = cli(*command, "--json")
-    assert re.search(r"conformance: [2-4] of 5 runs are already there", result.stderr)
+    assert re.search(r"conformance: [2-4] of 5 runs already exist", result.stderr)
     assert json.loads(result.stdout) == json.loads(cli(*command, "--json").stdout)
     assert not list(tmp_path.rglob("*.jsonl"))
 
@@ -248,7 +248,7 @@ cases.one = { scenario = "../small.toml", set = { "run.duration" = "5 s" } }
     assert said.returncode == 130
     assert "without X1" in said.stderr
     result = cli("claims", "--json")
-    assert re.search(r"claims: [0-9]+ of 30 runs are already there", result.stderr)
+    assert re.search(r"claims: [0-9]+ of 30 runs already exist", result.stderr)
     again = cli("claims", "--json")
     assert "already there" not in again.stderr
     assert json.loads(result.stdout) == json.loads(again.stdout)

@@ -390,12 +390,12 @@ def test_a_table_by_hand() -> None:
         ({"columns": {}}, "a table has 'columns'"),
         ({"axis": ["a"]}, "unknown key 'axis'"),
         ({"axes": "what"}, "'axes' of a table is a list"),
-        ({"off": "1 - 1"}, "judged by its 'bound'"),
-        ({"bound": 0.1}, "judged by its 'bound'"),
+        ({"off": "1 - 1"}, "needs a 'bound'"),
+        ({"bound": 0.1}, "needs a 'bound'"),
         ({"axes": ["what"]}, "1 names for 2 axes"),
         ({"columns": {"a": "one.goodput_bps"}}, "has a value for each seed"),
-        ({"columns": {"a": "x"}}, "not of the same points"),
-        ({"columns": {"a": "mean(one.x)", "b": "mean(sum(one.x))"}}, "not of the same points"),
+        ({"columns": {"a": "x"}}, "do not have the same points"),
+        ({"columns": {"a": "mean(one.x)", "b": "mean(sum(one.x))"}}, "do not have the same points"),
     ],
 )
 def test_a_wrong_table_is_refused(change: dict[str, Any], said: str) -> None:

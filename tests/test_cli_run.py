@@ -89,7 +89,7 @@ def test_repeats_are_told_together_and_one_by_one(
     table = cli("run", scenario, "--repeats", 2)
     assert table.returncode == 0
     assert "Low 95 %" in table.stdout
-    assert "No 95 % intervals: they take 5 repeats or more" in table.stdout
+    assert "No 95 % intervals: they need at least 5 repeats" in table.stdout
     assert "Medians of 2 repeats" in table.stdout
     five = json.loads(cli("run", scenario, "--repeats", 5, "--json").stdout)
     goodput = five["metrics"]["goodput_bps"]
@@ -100,16 +100,16 @@ def test_a_seed_that_changes_nothing_is_told(cli: Command, scenario: Path) -> No
     one = ("--set", "flows=[{ cc = 'cubic' }]", "--repeats", 5)
     same = cli("run", scenario, *one)
     assert same.returncode == 0, same.stderr
-    assert "The seed changes nothing here: all 5 repeats give the same" in same.stdout
+    assert "The seed has no effect here: all 5 repeats are identical" in same.stdout
     other = cli("run", scenario, *one, "--set", "path.loss=1 %")
-    assert "The seed changes nothing" not in other.stdout
+    assert "The seed has no effect" not in other.stdout
 
 
 def test_goodputs_over_own_times_are_told(cli: Command, scenario: Path) -> None:
     apart = ("--set", "flows.0.stop=1 s", "--set", "flows.1.start=1 s")
     result = cli("run", scenario, *apart)
     assert result.returncode == 0, result.stderr
-    assert "Each flow's goodput is over its own time: together" in result.stdout
+    assert "Each flow's goodput is over its own lifetime: in total" in result.stdout
     assert "over its own time" not in cli("run", scenario, "--set", "flows.1.start=0 s").stdout
 
 
@@ -130,7 +130,7 @@ def test_what_falls_short_is_told_and_gives_3(cli: Command, scenario: Path) -> N
     )
     result = cli("run", scenario)
     assert result.returncode == 3, result.stderr
-    assert "Fell short: 1 of 2" in result.stdout
+    assert "1 of 2 expectations failed" in result.stdout
     assert "<= 1" in result.stdout
     held = {
         e["metric"]: e["held"] for e in json.loads(cli("run", scenario, "--json").stdout)["expect"]

@@ -115,7 +115,7 @@ def subject(name: str, metric: str, *values: float | None) -> Subject:
         ("queue_p95_ns", (10, 90, 50), (90, 20, 70), "unclear"),
         # Seeds differ much, and each of them is worse by as much: only pairs show it.
         ("queue_p95_ns", (100, 200, 300), (110, 211, 309), "worse"),
-        # One run a side has a size and no certainty.
+        # One run per side has a size and no certainty.
         ("queue_p95_ns", (100,), (102,), "untested"),
         ("queue_p95_ns", (100,), (102, 103, 104), "untested"),
         ("queue_p95_ns", (100,), (100.5,), "same"),
@@ -168,7 +168,7 @@ def test_a_regression_gives_4(cli: Command, scenario: Path) -> None:
     assert queue["paired"]
     assert queue["counts"] == [3, 3]
     assert (queue["low"], queue["high"]) == (None, None)
-    assert value["notes"] == ["No 95 % intervals below 5 runs a side."]
+    assert value["notes"] == ["No 95 % intervals with fewer than 5 runs per side."]
     assert value["differing"] == ["path.queue"]
     markdown = cli("compare", "a", "c", "--markdown", "--metric", "queue_p95_ns")
     assert "| queue p95 |" in markdown.stdout
@@ -242,8 +242,8 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
     assert result.returncode == 0
     assert "worse" not in result.stdout
     assert "better" not in result.stdout
-    assert "One run a side" in result.stdout
-    assert "differ in 2 things, and any of them may be the cause: path.rate, flows.cc" in (
+    assert "One run per side" in result.stdout
+    assert "differ in 2 settings, any of which may be the cause: path.rate, flows.cc" in (
         result.stdout
     )
     value = json.loads(cli("compare", "a", "b", "--json").stdout)
@@ -261,9 +261,9 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
         ("schema", "true", "schema True, this program"),
         ("seed", "1" + "0" * 400, "a number of 401 digits"),
         ("seed", "1e999", "the number 1e999 is too large"),
-        ("seed", "NaN", "NaN is no number"),
+        ("seed", "NaN", "NaN is not a number"),
         ("metrics", '{"goodput_bps": 1' + "0" * 400 + "}", "a number of 401 digits"),
-        ("metrics", '{"goodput_bps": Infinity}', "Infinity is no number"),
+        ("metrics", '{"goodput_bps": Infinity}', "Infinity is not a number"),
         ("metrics", "[" * 100_000, ""),
     ],
 )

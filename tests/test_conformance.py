@@ -239,4 +239,4 @@ def test_only_a_kernel_is_recorded(cli: Command, tmp_path: Path) -> None:
     assert "--live" in result.stderr
     result = cli("conformance", "--recovery", RECOVERY, "--live", "--record", tmp_path)
     assert result.returncode == 2
-    assert "nothing is replaced" in result.stderr
+    assert "nothing is overwritten" in result.stderr

@@ -110,7 +110,7 @@ def test_pcapng_is_what_the_sender_saw(recorded: paceline.Run, tmp_path: Path) -
             zip(rows["seq_bytes"], ends, strict=True)
         )
     dropped = recorded.packets.filter(pl.col("kind").cast(pl.String) == "drop").height
-    assert path.read_bytes().count(b"dropped on the way") == dropped > 0
+    assert path.read_bytes().count(b"dropped on the path") == dropped > 0
     again = sum(of_kind(recorded, "retransmit", flow=flow).height for flow in (0, 1))
     assert path.read_bytes().count(b"retransmission") == again > 0
     # On the wire: 52 bytes of headers, as the scenario says.
@@ -144,7 +144,7 @@ def test_a_capture_says_which_packet_a_queue_dropped_late(tmp_path: Path) -> Non
     assert drops.height > 3
     data = path.read_bytes()
     found = []
-    for part in data.split(b"dropped on the way")[:-1]:
+    for part in data.split(b"dropped on the path")[:-1]:
         # The comment follows its packet: the last of ours before it.
         at = part.rindex(bytes([192, 0, 2, 1, 198, 51, 100, 1]))
         found.append(int.from_bytes(part[at + 12 : at + 16], "big") - 1)

@@ -286,25 +286,25 @@ def test_an_accepted_trace_makes_a_scenario_that_can_be_read(text: str, name: st
     ("text", "said", "line"),
     [
         # Squared sixty times: the number would have more digits than there is memory.
-        ("a = 10\n" + "a = a * a\n" * 60, "a number beyond 1e+15", 5),
-        ("dur = lambda exp: exp.bw * 1000000 * 1000000 * 1000000\n" + BASE, "a number beyond", 1),
-        ("bw = 0x" + "f" * 5000, "a number beyond", 1),
-        ("bw = 1e999", "a number beyond", 1),
+        ("a = 10\n" + "a = a * a\n" * 60, "a number above 1e+15", 5),
+        ("dur = lambda exp: exp.bw * 1000000 * 1000000 * 1000000\n" + BASE, "a number above", 1),
+        ("bw = 0x" + "f" * 5000, "a number above", 1),
+        ("bw = 1e999", "a number above", 1),
         ("bw = " + "9" * 5000, "not Python", 1),
         ("bw = " + "+".join("1" * 20_000), "", None),
-        ("bw = " + "+".join("1" * 300), "more than 100 expressions in each other", 1),
+        ("bw = " + "+".join("1" * 300), "more than 100 nested expressions", 1),
         ("bw = " + "(" * 250 + "1" + ")" * 250, "not Python", 1),
         ("bw = " + "-" * 3000 + "1", "", None),
         ("bw = " + "[" * 90_000, "not Python", None),
         ("bw = " + "-" * 50_000 + "1", "nested too deeply", None),
-        ("dur = lambda exp: " + "+".join("1" * 300) + "\n" + BASE, "in each other", 1),
-        ("x.y" + ".y" * 300 + " = 1", "in each other", 1),
+        ("dur = lambda exp: " + "+".join("1" * 300) + "\n" + BASE, "nested expressions", 1),
+        ("x.y" + ".y" * 300 + " = 1", "nested expressions", 1),
         ("bw = [" + "1," * 1_000_000 + "]", "longer than", None),
         # 900 experiments, each with a function of 2000 terms.
         (
             "bw = [" + "1," * 30 + "]\nrtt = [" + "1," * 30 + "]\n"
             "dur = lambda exp: [" + "1," * 2000 + "]\n",
-            "more than 1000000 steps",
+            "more than 1000000 evaluation steps",
             3,
         ),
         # 900 experiments of 1000 flows each.

@@ -61,7 +61,7 @@ def test_every_verb_that_runs_or_reads_takes_a_limit(cli: Command) -> None:
     for verb in verbs.split():
         told = " ".join(cli(verb, "--help").stdout.split())
         assert "--memory" in told, verb
-        assert "half of what is free" in told, verb
+        assert "half of the free memory" in told, verb
 
 
 def test_what_cannot_fit_is_refused_before_it_begins(tmp_path: Path, cli: Command) -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_fit_is_refused_before_it_begins(tmp_path: Path, cli: Comman
 def test_check_says_what_a_run_takes(tmp_path: Path, scenario: Path, cli: Command) -> None:
     result = cli("check", scenario, "--memory", "1 GB")
     assert result.returncode == 0
-    assert "and may take 1.000 GB" in result.stderr
+    assert "and may use 1.000 GB" in result.stderr
     said = json.loads(cli("check", scenario, "--memory", "1 GB", "--json").stdout)["memory"]
     assert 0 < said["least_bytes"] < said["most_bytes"] < said["limit_bytes"] == 1000 * MB
     assert said["parts"]["samples"]["least_bytes"] > 0

@@ -255,7 +255,7 @@ def test_a_query_goes_through_its_tables_so_often_and_no_more() -> None:
     [
         ("WITH flows AS (SELECT 1 AS a FROM queue) SELECT a FROM flows", "another table"),
         ("WITH x AS (SELECT 1 AS a), x AS (SELECT 2 AS a) SELECT a FROM x", "another table"),
-        ("SELECT a FROM (WITH x AS (SELECT 1 AS a) SELECT a FROM x) AS y", "beginning only"),
+        ("SELECT a FROM (WITH x AS (SELECT 1 AS a) SELECT a FROM x) AS y", "only at its start"),
     ],
 )
 def test_a_name_means_one_table(text: str, said: str) -> None:

@@ -70,7 +70,7 @@ def test_no_command_waits_for_what_is_no_file(kind: str, tmp_path: Path, cli: Co
         assert result.returncode == code, (arguments, result)
         assert "Traceback" not in result.stderr
         if code and kind == "fifo":
-            assert "no regular file" in result.stderr, (arguments, result)
+            assert "regular file" in result.stderr, (arguments, result)
 
 
 def test_a_file_that_is_too_large_names_the_limit(tmp_path: Path, cli: Command) -> None:
@@ -135,12 +135,12 @@ def test_our_own_files_may_be_odd_too(kind: str, tmp_path: Path) -> None:
     odd(folder / "paceline.json", kind)
     result = paceline("sweep", "s.toml", "--out", "s-sweep", cwd=tmp_path)
     assert result.returncode == 2
-    assert "is left as it is" in result.stderr
+    assert "is left unchanged" in result.stderr
     (folder / "paceline.json").unlink()
     odd(folder / "ledger.jsonl", kind)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="regular file"):
         see_idle(folder)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="regular file"):
         Ledger(folder, "key", 2)
 
 

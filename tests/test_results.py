@@ -40,7 +40,7 @@ def ran(result: Any) -> dict[str, Any]:
     return value
 
 
-def refused(result: Any, says: str = "is left as it is") -> None:
+def refused(result: Any, says: str = "is left unchanged") -> None:
     assert result.returncode == 2, result.stdout
     assert says in result.stderr
     assert "hint: " in result.stderr
@@ -94,7 +94,7 @@ def test_the_same_run_is_shown_and_not_run(
     assert again == first
     told = cli("run", scenario)
     assert told.stdout == plain.stdout
-    assert "is already there" in told.stderr
+    assert "already exists" in told.stderr
     assert tree(tmp_path / "runs") == before
     # A bound is held against what is there.
     assert ran(cli("run", scenario, "--report", "--json"))["reports"]
@@ -303,7 +303,7 @@ def test_a_ledger_with_a_damaged_line_is_gone_on_with(
     ledger.write_bytes(b"\n".join(lines))
     result = cli("sweep", grid, "--out", "s")
     assert result.returncode == 0, result.stderr
-    assert "5 of 6 runs are already there" in result.stderr
+    assert "5 of 6 runs already exist" in result.stderr
     cli("sweep", grid, "--out", "whole")
     assert tree(tmp_path / "s") == tree(tmp_path / "whole")
 
@@ -511,7 +511,7 @@ def test_repeats_that_were_stopped_go_on(
     assert not (out / "summary.json").exists()
     result = cli(*arguments, "--json")
     value = ran(result)
-    assert f"{len(kept)} of 40 runs are already there" in result.stderr
+    assert f"{len(kept)} of 40 runs already exist" in result.stderr
     assert "reused" not in value
     assert all(path.stat().st_mtime_ns == at for path, at in kept.items())
     assert [len(case["repeats"]["seed"]) for case in value["compare"]] == [20, 20]

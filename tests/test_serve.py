@@ -364,7 +364,7 @@ ROUTES = (
 @pytest.mark.parametrize("path", ROUTES)
 def test_nothing_is_answered_without_the_token(server: Server, path: str) -> None:
     said = {call(server, path, headers=headers)[1] for headers in ({}, wrong(server))}
-    assert said == {b'{"error": "open the address that `paceline serve` has printed"}'}
+    assert said == {b'{"error": "open the address that `paceline serve` printed"}'}
     for headers in ({}, wrong(server)):
         assert call(server, path, headers=headers)[0].status == 403
     order = {"id": "one-3", "set": []}
@@ -727,7 +727,7 @@ def test_a_run_that_cannot_be_kept_names_no_place(
     last = json.loads(text.strip().rpartition("data: ")[2])
     assert (last["state"], last["message"]) == (
         "failed",
-        "the run could not be kept: the terminal says why",
+        "the run could not be saved: see the terminal",
     )
 
 

@@ -112,7 +112,7 @@ def test_only_its_own_folder_is_gone_on_with(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("mine")
     assert store.claim(folder, "run", "key")
     for kind, key in (("run", "other"), ("runs", "key"), ("sweep", "key")):
-        with pytest.raises(StoreError, match="is left as it is"):
+        with pytest.raises(StoreError, match="is left unchanged"):
             store.claim(folder, kind, key)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("years of work")

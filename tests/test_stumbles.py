@@ -99,14 +99,14 @@ def test_a_scenario_where_a_run_is_wanted_is_named(cli: Command, file: Path) -> 
     for verb in ("report", "sequence"):
         result = cli(verb, file)
         assert result.returncode == 2
-        assert f"{file} is a scenario, and no run" in result.stderr
+        assert f"{file} is a scenario, not a run" in result.stderr
         assert f"`paceline run {file}` makes a run" in result.stderr
 
 
 def test_a_scenario_that_is_imported_is_named(cli: Command, file: Path) -> None:
     result = cli("import", file)
     assert result.returncode == 2
-    assert f"{file} is a scenario already" in result.stderr
+    assert f"{file} is already a scenario" in result.stderr
     assert f"`paceline run {file}` runs it" in result.stderr
 
 

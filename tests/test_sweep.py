@@ -156,7 +156,7 @@ def test_a_sweep_that_was_stopped_goes_on_to_the_same_bytes(
         ledger.write(b'{"run":7,"metr')
     result = cli("sweep", file, "--out", "cut")
     assert result.returncode == 0, result.stderr
-    assert f"{kept} of 240 runs are already there" in result.stderr
+    assert f"{kept} of 240 runs already exist" in result.stderr
     assert tree(tmp_path / "cut") == tree(tmp_path / "whole")
 
 

@@ -15,15 +15,17 @@ Metrics = dict[str, float | None]
 
 
 class Statistics(TypedDict):
-    """What repeats say of a metric together."""
+    """Statistics of a metric over repeats."""
 
     mean: float
     median: float
-    low: Annotated[float | None, "The 95 % interval of the mean; null of fewer than five runs."]
+    low: Annotated[float | None, "The 95 % interval of the mean; null with fewer than five runs."]
     high: float | None
-    median_low: NotRequired[Annotated[float | None, "That of the median, of a sweep's point."]]
+    median_low: NotRequired[
+        Annotated[float | None, "Likewise of the median, at a point of a sweep."]
+    ]
     median_high: NotRequired[float | None]
-    count: Annotated[int, "The runs in which it is defined."]
+    count: Annotated[int, "The number of runs in which it is defined."]
 
 
 class Engine(TypedDict):
@@ -55,32 +57,32 @@ class Guest(TypedDict):
 class Run(TypedDict):
     """A run, or with repeats all of them together."""
 
-    schema: NotRequired[Annotated[int, "That of the record."]]
+    schema: NotRequired[Annotated[int, "Version of the record."]]
     scenario: str
-    seed: Annotated[int, "With repeats, the first."]
+    seed: Annotated[int, "With repeats, the first one."]
     backend: Backend
     out: Annotated[str, "The folder."]
     metrics: Annotated[Metrics | dict[str, Statistics | None], "With repeats, statistics."]
     flows: Annotated[
         list[dict[str, Any]],
-        "Of each flow `flow` (its number), `cc`, `label`, its metrics, and `state_ns`: how long "
-        "its controller was in each state. With repeats, statistics and no `state_ns`.",
+        "Per flow: `flow` (its number), `cc`, `label`, its metrics, and `state_ns`: the time "
+        "its controller spent in each state. With repeats, statistics and no `state_ns`.",
     ]
     engine: Engine
     expect: list[Expectation]
     repeats: NotRequired[
-        Annotated[dict[str, list[float | None]], "By metric, and `seed`: the single values."]
+        Annotated[dict[str, list[float | None]], "The values of each run, by metric, and `seed`."]
     ]
     emulation: NotRequired[
         Annotated[
             dict[str, Any] | list[dict[str, Any]],
-            "What the emulator measured of itself; `beyond` has the bounds that were passed. With "
-            "repeats, of each run.",
+            "What the emulator measured of itself; `beyond` lists the bounds exceeded. With "
+            "repeats, one per run.",
         ]
     ]
     guests: NotRequired[list[Guest]]
     incomplete: NotRequired[Annotated[str, "Why it stopped before its end."]]
-    reused: NotRequired[Annotated[Literal[True], "It was there already."]]
+    reused: NotRequired[Annotated[Literal[True], "It already existed."]]
     reports: NotRequired[Annotated[list[str], "With `--report`, the files."]]
     cc: NotRequired[Annotated[str, "In a comparison, the controller of all flows."]]
 
@@ -93,7 +95,7 @@ class Compared(TypedDict):
     seed: int
     backend: Backend
     out: str
-    compare: Annotated[list[Run], "One for each controller."]
+    compare: Annotated[list[Run], "One per controller."]
     reused: NotRequired[Literal[True]]
     reports: NotRequired[list[str]]
 
@@ -110,7 +112,7 @@ class Axis(TypedDict):
 
     keys: list[str]
     drawn: NotRequired[Annotated[bool, "Whether its points are draws of a population."]]
-    points: Annotated[list[dict[str, Any]], "Of each its `name` and its `values`, key by key."]
+    points: Annotated[list[dict[str, Any]], "Per point: its `name` and its `values` by key."]
 
 
 class Grid(TypedDict):
@@ -133,30 +135,30 @@ class Takes(TypedDict):
 
     least_bytes: int
     most_bytes: int
-    limit_bytes: Annotated[int, "What it may take."]
+    limit_bytes: Annotated[int, "The limit."]
     parts: dict[str, Part]
 
 
 class Check(TypedDict):
-    """A scenario that is right."""
+    """A valid scenario."""
 
     name: str
     file: str
-    resolved: Annotated[dict[str, Any], "The scenario with every default, as TOML would have it."]
+    resolved: Annotated[dict[str, Any], "The scenario with every default, as parsed TOML."]
     toml: str
     sweep: Grid | None
     memory: Takes
 
 
 class Point(TypedDict):
-    """A point of a sweep: what is set there, and what its seeds say together."""
+    """A point of a sweep: its settings, and statistics over its seeds."""
 
     set: dict[str, str]
     metrics: dict[str, Statistics | None]
 
 
 class Sweep(TypedDict):
-    """A sweep that has ended."""
+    """A finished sweep."""
 
     scenario: str
     out: str
@@ -167,7 +169,7 @@ class Sweep(TypedDict):
     points: list[Point]
     best: Annotated[dict[str, str] | None, "Where the first metric is best."]
     worst: dict[str, str] | None
-    engine: NotRequired[Annotated[Engine, "Not of a sweep that was complete already."]]
+    engine: NotRequired[Annotated[Engine, "Absent if the sweep was already complete."]]
     pictures: list[str]
 
 
@@ -178,11 +180,11 @@ Verdict = Literal["worse", "better", "untested", "unclear", "lost", "gained", "s
 class Finding(TypedDict):
     """A metric of two results."""
 
-    point: Annotated[str, "Of a sweep; empty of runs."]
+    point: Annotated[str, "The point of a sweep; empty for runs."]
     metric: str
     old: float | None
     new: float | None
-    counts: Annotated[list[int], "The runs of each side."]
+    counts: Annotated[list[int], "The number of runs on each side."]
     paired: bool
     difference: float | None
     low: Annotated[float | None, "The 95 % interval of the difference."]
@@ -195,7 +197,7 @@ class Finding(TypedDict):
 
 
 class Comparison(TypedDict):
-    """Two results, as `compare A B` has them."""
+    """Two results compared: `compare A B`."""
 
     old: str
     new: str
@@ -206,7 +208,7 @@ class Comparison(TypedDict):
     findings: list[Finding]
     differing: Annotated[list[str], "Keys in which the scenarios differ."]
     notes: list[str]
-    only_old: Annotated[list[str], "Points that only one has."]
+    only_old: Annotated[list[str], "Points that exist on one side only."]
     only_new: list[str]
 
 
@@ -221,7 +223,7 @@ class Versus(TypedDict):
 
 
 class Comparisons(TypedDict):
-    """One sweep, as `compare SWEEP --by KEY` has it."""
+    """One sweep compared: `compare SWEEP --by KEY`."""
 
     by: str
     sweep: str
@@ -235,13 +237,18 @@ class Claim(TypedDict):
     topic: str
     source: str
     published: str
+    measures: Annotated[str, "What `measured` is, with its unit."]
     measured: float | None
+    seeds: Annotated[
+        int | None, "The number of seeds, of cases that do not set their own; null without cases."
+    ]
     low: float | None
     high: float | None
     verdict: Literal["reproduced", "reproduced by choice", "not reproduced", "finding", "error"]
     why: str
     accept: Annotated[
-        list[dict[str, Any]], "Each `expression`, whether it `held`, and what was `found`."
+        list[dict[str, Any]],
+        "Each `expression`, `that` (its sentence), whether it `held`, and what was `found`.",
     ]
     beside: Annotated[list[dict[str, Any]], "Other figures."]
     tables: list[dict[str, Any]]
@@ -252,8 +259,10 @@ class Claims(TypedDict):
 
     claims: list[Claim]
     quick: bool
-    emulated: NotRequired[Annotated[dict[str, Any], "Emulated runs, and those that were repeated."]]
-    report: NotRequired[Annotated[str, "With `--out`, the page."]]
+    emulated: NotRequired[
+        Annotated[dict[str, Any], "The number of emulated runs, and of those repeated."]
+    ]
+    report: NotRequired[Annotated[str, "With `--out`, the path of the page."]]
 
 
 class Claimed(TypedDict):
@@ -309,7 +318,7 @@ class Evaluation(TypedDict):
     controller: str
     quick: bool
     criteria: list[Criterion]
-    matrix: Annotated[dict[str, Any], "What controllers have beside one another."]
+    matrix: Annotated[dict[str, Any], "Share and harm of each pair of controllers."]
     report: NotRequired[str]
 
 
@@ -321,7 +330,7 @@ class StartupRow(TypedDict):
     round: int
     cwnd: Annotated[int, "In packets."]
     pif: Annotated[int, "Packets in flight."]
-    bw: Annotated[float, "In packets a second."]
+    bw: Annotated[float, "In packets per second."]
 
 
 class Startup(TypedDict):
@@ -350,23 +359,23 @@ class Export(TypedDict):
 
 
 class Note(TypedDict):
-    """What an import could not say as it was."""
+    """What an import could only approximate."""
 
     line: int | None
     text: str
 
 
 class ImportedScenario(TypedDict):
-    """A scenario that was made of a file."""
+    """A scenario made from a file."""
 
     name: str
-    file: Annotated[str | None, "Where it was written; null without `--out`."]
+    file: Annotated[str | None, "The file written; null without `--out`."]
     toml: str
     notes: list[Note]
 
 
 class Import(TypedDict):
-    """What a file was, and what was made of it."""
+    """A file's format, and the scenarios made from it."""
 
     format: str
     scenarios: list[ImportedScenario]
@@ -381,7 +390,7 @@ class Sequence(TypedDict):
 
 
 class Init(TypedDict):
-    """A file to begin with."""
+    """A template file."""
 
     file: str
     then: Annotated[str, "The command that runs it."]
@@ -403,9 +412,7 @@ class Doctor(TypedDict):
     controllers: list[str]
     able: bool
     checks: list[Checked]
-    rates: NotRequired[
-        Annotated[list[dict[str, Any]], "How well rates were held; not if `--quick`."]
-    ]
+    rates: NotRequired[Annotated[list[dict[str, Any]], "Accuracy by rate; absent with `--quick`."]]
 
 
 class Serve(TypedDict):
@@ -458,16 +465,18 @@ class Error(TypedDict):
     file: str | None
     line: int | None
     column: int | None
-    hint: Annotated[str | None, "What would be right."]
+    hint: Annotated[str | None, "How to fix it."]
     all: NotRequired[Annotated[list[Problem], "Every problem of a scenario, if there are several."]]
 
 
 class Failed(TypedDict):
-    """What every command says when it fails, with the exit code."""
+    """What every command prints when it fails."""
 
     schema: NotRequired[int]
     error: Error
-    finished: NotRequired[Annotated[list[dict[str, Any]], "Of `run`: the runs that are kept."]]
+    finished: NotRequired[
+        Annotated[list[dict[str, Any]], "Of `run`: the finished runs, which are kept."]
+    ]
     runs: NotRequired[list[Run | Compared]]
 
 
@@ -502,7 +511,7 @@ class RunEntry(TypedDict):
     scenario: str
     seed: int
     backend: Backend
-    beyond: Annotated[list[str], "Why an emulated run is not to be trusted; nothing if it is."]
+    beyond: Annotated[list[str], "Why an emulated run is not reliable; empty if it is."]
     controllers: list[str]
     flows: int
     metrics: Annotated[dict[str, str], "For people, with their units."]
@@ -521,7 +530,7 @@ class SweepEntry(TypedDict):
 
 
 class Listing(TypedDict):
-    """All that is there."""
+    """All runs and sweeps."""
 
     runs: list[RunEntry | SweepEntry]
     quantities: Annotated[dict[str, str], "Titles by column, in the order of the plots."]
@@ -548,16 +557,16 @@ class Series(TypedDict):
 
 
 class JobState(TypedDict):
-    """A run that the page has asked for."""
+    """A run requested by the page."""
 
     job: int
     backend: Backend
     state: Literal["running", "done", "failed", "stopped"]
     message: str
-    id: Annotated[str | None, "The run that has come of it."]
+    id: Annotated[str | None, "The run that it produced."]
     simulated_ns: int
     total_ns: int
-    version: Annotated[int, "Counts what there is to see."]
+    version: Annotated[int, "Counts updates of its plots."]
 
 
 class Shape(TypedDict):
@@ -566,7 +575,7 @@ class Shape(TypedDict):
     label: str
     colour: str
     dash: list[int]
-    right: Annotated[bool, "Whether it is measured on the right axis."]
+    right: Annotated[bool, "Whether it uses the right axis."]
     values: list[float | None]
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions."""
+"""Exceptions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One thing that is wrong with a scenario, and where."""
+    """One problem of a scenario, and its position."""
 
     kind: str
     message: str
@@ -36,7 +36,7 @@ def _again(kind: type[PacelineError], args: tuple[object, ...], state: dict[str,
 
 
 class ScenarioError(PacelineError):
-    """A scenario that cannot be run; `diagnostics` has all that is wrong with it."""
+    """A scenario that cannot be run; `diagnostics` lists every problem."""
 
     def __init__(self, diagnostics: Sequence[Mapping[str, object]]) -> None:
         self.diagnostics = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ class RunError(PacelineError):
 
 
 class MemoryLimitError(RunError):
-    """A run that takes more memory than it may; `hint` says what makes it less."""
+    """A run that exceeds the memory limit; `hint` says how to reduce it."""
 
     def __init__(self, what_and_hint: Sequence[str | None]) -> None:
         what, self.hint = what_and_hint
@@ -56,7 +56,7 @@ class MemoryLimitError(RunError):
 
 
 class UnavailableError(PacelineError):
-    """What a run needs and the machine lacks; `hint` says what may fix it."""
+    """The machine lacks something that a run needs; `hint` says how to fix it."""
 
     def __init__(self, what_and_hint: Sequence[str | None]) -> None:
         what, self.hint = what_and_hint
@@ -68,7 +68,7 @@ class NotARunError(PacelineError):
 
 
 class StoreError(PacelineError):
-    """A place that results cannot go to, or what is there and must not be touched."""
+    """Results cannot be written to a place, or what exists there must not be overwritten."""
 
     def __init__(
         self, kind: str, message: str, *, hint: str, file: str, failed: bool = False

@@ -75,7 +75,7 @@ class Query:
         if len(text) > _LENGTH:
             raise QueryError(f"is longer than {_LENGTH} characters")
         if _nesting(text) > _PARENTHESES:
-            raise QueryError(f"has more than {_PARENTHESES} parentheses in each other")
+            raise QueryError(f"has more than {_PARENTHESES} nested parentheses")
         try:
             trees = sqlglot.parse(text, read=_Polars)
             [tree] = trees
@@ -109,7 +109,7 @@ class Query:
         for (name, sql), tree in zip(self.parts, self._trees, strict=True):
             left -= _measure(tree, {name: frame.shape for name, frame in frames.items()})[2]
             if left < 0:
-                raise QueryError("goes through its tables too often")
+                raise QueryError("reads its tables too often")
             frames[name] = pl.SQLContext(frames, eager=True).execute(sql)
         return frames[""]
 
@@ -129,18 +129,18 @@ def _check(tree: exp.Expr, tables: frozenset[str]) -> None:
         match node:
             case exp.Table():
                 if not isinstance(node.this, exp.Identifier) or node.args.get("db"):
-                    raise QueryError(f"may not read {_plain(node.sql(_Polars))}: it is no table")
+                    raise QueryError(f"may not read {_plain(node.sql(_Polars))}: it is not a table")
                 if node.name not in known:
                     there = ", ".join(sorted(tables))
                     raise QueryError(f"asks for a table {node.name!r}; there are {there}")
             case exp.Column() if node.args.get("db"):
-                raise QueryError(f"may not read {_plain(node.sql(_Polars))}: it is no column")
+                raise QueryError(f"may not read {_plain(node.sql(_Polars))}: it is not a column")
             case exp.DataType() if node.this.value not in _TYPES or node.expressions:
                 raise QueryError(f"may not use the type {_plain(node.sql(_Polars))}")
             case exp.With() if node.args.get("recursive"):
                 raise QueryError("may not be recursive")
             case exp.With() if node.parent is not tree:
-                raise QueryError("may have WITH at its beginning only")
+                raise QueryError("may have WITH only at its start")
             case exp.Identifier() | exp.Literal():
                 if not node.name.isprintable() or "\\" in node.name:
                     raise QueryError(f"may not use the characters of {node.name!r}")

@@ -47,7 +47,7 @@ def open_regular(
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(kind):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         return open(file, mode)
     except BaseException:
         os.close(file)
@@ -133,4 +133,4 @@ def _real(digits: str) -> float:
 
 
 def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")

@@ -47,7 +47,7 @@ class Progress:
 
 
 class Run:
-    """What a run left: its tables, its metrics, its scenario.
+    """A run: its tables, its metrics, its scenario.
 
     Tables are polars data frames over the engine's own memory: nothing is copied. For another
     library, `table(name)` gives an object with the Arrow PyCapsule interface.
@@ -96,7 +96,7 @@ class Run:
 
     @cached_property
     def queue(self) -> pl.DataFrame:
-        """Each link over time."""
+        """Each link's queue over time."""
         return pl.DataFrame(self.table("queue"))
 
     @cached_property
@@ -216,7 +216,7 @@ def read(folder: str | os.PathLike[str]) -> Run:
 def check(scenario: str | os.PathLike[str], *, overrides: Overrides = ()) -> str:
     """Check a scenario and return it as TOML with every default written.
 
-    Raises `ScenarioError` with everything that is wrong.
+    Raises `ScenarioError` with every problem.
     """
     text, name = load(scenario)
     return guests.check(text, name, pairs(overrides)).toml

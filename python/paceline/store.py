@@ -189,7 +189,7 @@ def renew(folder: Path, kind: str, key: str, names: Iterable[str] = ()) -> None:
     there = Manifest.of(folder) or Manifest(kind)
     if there.kind != kind:
         word = _WORDS.get(there.kind, "result")
-        raise _taken(folder, f"holds a {word}, and is left as it is", kind)
+        raise _taken(folder, f"holds a {word}, and is left unchanged", kind)
     with errors(folder):
         below = {path for name in there.files for path in Path(name).parents if path.name}
         for name in there.files:
@@ -227,11 +227,11 @@ def claim(place: Path, kind: str, key: str | None) -> bool:
     if manifest is None:
         known = any((place / name).is_file() for name in ("run.json", GROUP, "sweep.json"))
         what = f"another {_WORDS[kind]}" if known else f"not a {_WORDS[kind]}"
-        raise _taken(place, f"{'holds' if known else 'is'} {what}, and is left as it is", kind)
+        raise _taken(place, f"{'holds' if known else 'is'} {what}, and is left unchanged", kind)
     if manifest.kind != kind or key not in (None, manifest.key):
         article = "another" if manifest.kind == kind else "a"
         word = _WORDS.get(manifest.kind, "result")
-        raise _taken(place, f"holds {article} {word}, and is left as it is", kind)
+        raise _taken(place, f"holds {article} {word}, and is left unchanged", kind)
     return True
 
 
@@ -248,7 +248,7 @@ _WORDS = {"run": "run", "runs": "set of runs", "sweep": "sweep", "page": "report
 
 def _taken(place: Path, message: str, kind: str) -> StoreError:
     sweep = kind == "sweep"
-    hint = "choose another folder with --out" + (", or give it up with --fresh" if sweep else "")
+    hint = "choose another folder with --out" + (", or discard it with --fresh" if sweep else "")
     word = "another-sweep" if sweep else "not-a-run"
     return StoreError(word, f"{place} {message}", hint=hint, file=str(place))
 
@@ -276,7 +276,7 @@ def _writable(place: Path) -> None:
     around = parent.parent if parent == real and is_free(real) else parent
     reason = None
     if not around.is_dir() or not os.access(around, os.W_OK | os.X_OK):
-        reason = f"{around} is not a folder that you may write to"
+        reason = f"{around} is not a folder you can write to"
     elif around != parent and os.path.ismount(real):
         reason = "it is a mount point; name a folder in it"
     elif any(len(os.fsencode(part)) > _limit(around, "PC_NAME_MAX", 255) for part in real.parts):
@@ -356,7 +356,7 @@ def keep(
                 return rival, other
     raise StoreError(
         "not-a-run",
-        f"{place} holds something else, and is left as it is",
+        f"{place} holds something else, and is left unchanged",
         hint="choose another folder",
         file=str(place),
     )
@@ -425,7 +425,7 @@ def check(place: Path, *, force: bool = False) -> None:
         return
     raise StoreError(
         "exists",
-        f"{place} exists, and is left as it is",
+        f"{place} exists, and is left unchanged",
         hint="choose another place with --out, or replace it with --force",
         file=str(place),
     )

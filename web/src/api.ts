@@ -8,7 +8,7 @@ export interface RunEntry {
   scenario: string;
   seed: number;
   backend: "sim" | "emu" | "vm";
-  /** Why an emulated run is not to be trusted; nothing if it is. */
+  /** Why an emulated run is not reliable; empty if it is. */
   beyond: string[];
   controllers: string[];
   flows: number;
@@ -27,7 +27,7 @@ export interface SweepEntry {
   pictures: string[];
 }
 
-/** All that is there. */
+/** All runs and sweeps. */
 export interface Listing {
   runs: (RunEntry | SweepEntry)[];
   /** Titles by column, in the order of the plots. */
@@ -53,17 +53,17 @@ export interface Series {
   lines: Line[];
 }
 
-/** A run that the page has asked for. */
+/** A run requested by the page. */
 export interface JobState {
   job: number;
   backend: "sim" | "emu" | "vm";
   state: "running" | "done" | "failed" | "stopped";
   message: string;
-  /** The run that has come of it. */
+  /** The run that it produced. */
   id: string | null;
   simulated_ns: number;
   total_ns: number;
-  /** Counts what there is to see. */
+  /** Counts updates of its plots. */
   version: number;
 }
 
@@ -72,7 +72,7 @@ export interface Shape {
   label: string;
   colour: string;
   dash: number[];
-  /** Whether it is measured on the right axis. */
+  /** Whether it uses the right axis. */
   right: boolean;
   values: (number | null)[];
 }

@@ -84,8 +84,8 @@ def _main(tokens: list[str]) -> int:
     except MemoryLimitError as error:
         failure = Failure("memory", str(error), hint=error.hint, code=Exit.RUN_FAILED)
     except MemoryError:
-        hint = "end other programs, or give it less with --memory"
-        failure = Failure("memory", "there is no memory left", hint=hint, code=Exit.RUN_FAILED)
+        hint = "close other programs, or set a lower limit with --memory"
+        failure = Failure("memory", "out of memory", hint=hint, code=Exit.RUN_FAILED)
     except NotARunError as error:
         failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
     except BrokenPipeError:
@@ -98,7 +98,7 @@ def _main(tokens: list[str]) -> int:
         failure = Failure("system", message, code=Exit.RUN_FAILED)
     except UnicodeEncodeError as error:
         # Python without its UTF-8 mode cannot say to the system what Rust, or a file, calls a file.
-        message = f"this locale has no {error.object[error.start : error.end]!r}"
+        message = f"this locale cannot encode {error.object[error.start : error.end]!r}"
         failure = Failure("locale", message, hint="set LC_ALL=C.UTF-8")
     except KeyboardInterrupt:
         failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)

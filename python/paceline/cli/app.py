@@ -24,8 +24,8 @@ app = App(
     help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
 
     Data goes to stdout, messages to stderr. Exit codes: 0 ok, 1 run failed, 2 bad input,
-    3 expectation failed, 4 regression found, 127 this machine lacks what is needed,
-    129, 130, 143 ended by a hang-up, by Ctrl-C, by SIGTERM.
+    3 expectation failed, 4 regression found, 127 the machine lacks something required,
+    129, 130, 143 stopped by SIGHUP, SIGINT (Ctrl-C), SIGTERM.
     """,
     help_epilogue=examples(
         f"run {_DEMO}",
@@ -88,23 +88,23 @@ Memory = Annotated[
     str | None,
     Parameter(
         validator=_size,
-        help='Memory that runs may take together, such as "4 GB". Default: half of what is free.',
+        help='Total memory for runs, such as "4 GB". Default: half of the free memory.',
     ),
 ]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON object.")]
 Quiet = Annotated[bool, Parameter(negative="", help="No progress.")]
-Jobs = Annotated[
-    int | None, Parameter(validator=positive, help="Threads. Default: one for each core.")
-]
+Jobs = Annotated[int | None, Parameter(validator=positive, help="Threads. Default: one per core.")]
 Set = Annotated[
     list[str] | None,
     Parameter(
-        name="--set", negative="", help="KEY=VALUE: a value of the scenario; may be repeated."
+        name="--set",
+        negative="",
+        help="KEY=VALUE: override a value of the scenario; may be repeated.",
     ),
 ]
-Force = Annotated[bool, Parameter(negative="", help="Replace what is there.")]
+Force = Annotated[bool, Parameter(negative="", help="Overwrite existing files.")]
 Seeds = Annotated[
-    int | None, Parameter(validator=at_most_repeats, help="Seeds of each scenario, from 1 on.")
+    int | None, Parameter(validator=at_most_repeats, help="Run each scenario with seeds 1 to N.")
 ]
 Flow = Annotated[int | None, Parameter(validator=not_negative, help="Only this flow of each run.")]
 Backend = Literal["sim", "emu", "vm"]

@@ -141,7 +141,7 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
 def say_distrust(reasons: list[str]) -> None:
     """Print why emulated runs, which are kept, are not to be trusted."""
     console = stderr()
-    message = "the emulation was beyond its bounds; the record is kept"
+    message = "the emulation exceeded its bounds; the record is kept"
     console.print(styled("error:", "bold red"), message)
     for reason in dict.fromkeys(reasons):
         console.print(f"  {reason}")
@@ -210,7 +210,7 @@ class _Lines(Watch):
 
 
 #: What is true of every batch that was stopped.
-GOES_ON = "What has ended is kept: the same command goes on from there"
+GOES_ON = "Finished runs are kept; run the same command again to resume"
 
 
 def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
@@ -218,7 +218,7 @@ def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
 
     def say(known: int) -> None:
         if not quiet:
-            stderr().print(f"{name}: {known} of {count} runs are already there")
+            stderr().print(f"{name}: {known} of {count} runs already exist")
 
     return say
 

@@ -164,7 +164,7 @@ def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
         name, least, _, hint = max(said["parts"], key=lambda part: part[1])
         raise Failure(
             "memory",
-            f"a run takes at least {_size(said['least'])} of memory, {_size(least)} of it for "
+            f"a run needs at least {_size(said['least'])} of memory, {_size(least)} of that for "
             f"`{name}`, and may take {_size(most)}",
             hint=f"choose {hint}, or raise --memory",
             file=path,
@@ -184,8 +184,8 @@ def afford_results(runs: int, flows: int, path: str) -> None:
     if said > most:
         raise Failure(
             "memory",
-            f"the results of {runs} runs take {_size(said)} of memory, and may take {_size(most)}",
-            hint="run fewer of them at a time, or raise --memory",
+            f"the results of {runs} runs need {_size(said)} of memory; the limit is {_size(most)}",
+            hint="run fewer at a time, or raise --memory",
             file=path,
         )
 
@@ -206,7 +206,7 @@ def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> 
             f"To be sure, choose {hint}, or raise --memory"
         )
     elif always:
-        told += f" and may take {_size(limit)}"
+        told += f" and may use {_size(limit)}"
     else:
         return
     console.stderr().print(told, markup=False)
@@ -270,7 +270,7 @@ def read_run(folder: str) -> Run:
         is_scenario = path.suffix == ".toml"
         what = "a scenario" if is_scenario else "a file"
         hint = f"`paceline run {folder}` makes a run" if is_scenario else "name a run's folder"
-        raise Failure("not-a-run", f"{folder} is {what}, and no run", hint=hint, file=folder)
+        raise Failure("not-a-run", f"{folder} is {what}, not a run", hint=hint, file=folder)
     if not path.exists():
         hint = did_you_mean(folder, _runs_below(Path("runs")), "`paceline run FILE` makes one")
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)

@@ -80,9 +80,9 @@ def notes(result: dict[str, Any]) -> list[str]:
     repeats = dict(result.get("repeats") or {})
     count = len(repeats.pop("seed", [0]))
     if 1 < count < FEWEST:
-        found.append(f"No 95 % intervals: they take {FEWEST} repeats or more")
+        found.append(f"No 95 % intervals: they need at least {FEWEST} repeats")
     if count > 1 and alike(repeats):
-        found.append(f"The seed changes nothing here: all {count} repeats give the same")
+        found.append(f"The seed has no effect here: all {count} repeats are identical")
     goodputs = [middle(flow.get("goodput_bps")) or 0.0 for flow in result.get("flows", [])]
     total = middle(result["metrics"].get("goodput_bps")) or 0.0
     # Rounded sums of as many flows as there may be differ by less.
@@ -91,7 +91,7 @@ def notes(result: dict[str, Any]) -> list[str]:
             f"{quantity('goodput_bps', sum(goodputs))} against {quantity('goodput_bps', total)}"
         )
         found.append(
-            f"Each flow's goodput is over its own time: together {of_all} of the whole run"
+            f"Each flow's goodput is over its own lifetime: in total {of_all} over the whole run"
         )
     return found
 
@@ -153,8 +153,8 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     if not short:
         out.print(f"Expectations{whose}: all {len(outcomes)} held")
         return
-    title = console.styled("Fell short", "red")
-    title.append(visible(f"{whose}: {len(short)} of {len(outcomes)} expectations"))
+    title = console.styled(f"{len(short)} of {len(outcomes)} expectations failed", "red")
+    title.append(visible(whose))
     table = console.table("Metric", "Expected", "Measured", title=title)
     for outcome in short:
         measured = quantity(outcome["metric"], outcome["value"])

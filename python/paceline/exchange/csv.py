@@ -31,4 +31,4 @@ def write(runs: Sequence[Run], folder: Path, flow: int | None, _: str) -> list[P
     return written
 
 
-EXPORT = Export("csv", "the tables, a file each", "csv", write)
+EXPORT = Export("csv", "the tables, one file each", "csv", write)

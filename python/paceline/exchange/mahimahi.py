@@ -32,7 +32,7 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
             raise ImportFailedError(
                 f"`{word[:20]}` is not a whole number of milliseconds",
                 number,
-                "a trace holds the time of one delivery opportunity a line",
+                "a trace has the time of one delivery opportunity per line",
             )
         # Nothing near the limit has more digits; and long numbers take long to read.
         time = int(word) if len(word) < 20 else LIMIT_MS + 1
@@ -44,7 +44,7 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
             )
         count, last = count + 1, time
     if count == 0:
-        raise ImportFailedError("the trace holds no delivery opportunity")
+        raise ImportFailedError("the trace has no delivery opportunity")
     if last == 0:
         raise ImportFailedError("the trace ends at 0 ms, so it cannot be repeated")
     return count, last
@@ -55,7 +55,7 @@ def read(text: str, asked: Asked) -> list[Imported]:
     path = asked.file
     if asked.rtt is None or asked.queue is None:
         raise ImportFailedError(
-            "a trace says neither the round-trip time nor the size of the queue",
+            "a trace has neither a round-trip time nor a queue size",
             hint=f'paceline import {path} --rtt "40 ms" --queue "100 packets"',
         )
     # A scenario looks for its trace from its own folder.
@@ -99,7 +99,7 @@ def quote(text: str) -> str:
 
 IMPORT = Import(
     "mahimahi",
-    "a recorded link's capacity: the time of one delivery opportunity a line",
+    "the recorded capacity of a link: the time of one delivery opportunity per line",
     lambda text, path: path.suffix != ".py" and looks_like(text),
     read,
 )

@@ -133,7 +133,7 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
         else:
             open_ = _Packet(t, flow, sent=True, seq=seq, length=length)
             said = ["retransmission"] if kind == "retransmit" else []
-            open_.comment = ", ".join(said + ["dropped on the way"] * (index in dropped))
+            open_.comment = ", ".join(said + ["dropped on the path"] * (index in dropped))
     if open_ is not None:
         yield open_
 

@@ -181,7 +181,7 @@ def _metrics(run: Run, flow: int) -> Iterator[Event]:
 
 
 def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
-    """Return what was sent, what was dropped on the way, and what came back."""
+    """Return what was sent, what was dropped on the path, and what came back."""
     unacked = _Unacked()
     number = -1
     came = 0
@@ -268,5 +268,5 @@ def _ranges(numbers: list[int]) -> list[list[int]]:
 
 
 EXPORT = Export(
-    "qlog", "what a sender saw, a file a flow", {"current": "qlog", "0.3": "run.qlog"}, write
+    "qlog", "the sender's view, one file per flow", {"current": "qlog", "0.3": "run.qlog"}, write
 )

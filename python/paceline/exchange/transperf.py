@@ -116,7 +116,7 @@ def experiments(text: str) -> Iterator[Experiment]:
     for _, choices in axes:
         total *= len(choices)
         if total > MOST:
-            raise ImportFailedError(f"the lists multiply to more than {MOST} experiments")
+            raise ImportFailedError(f"the product of the lists is more than {MOST} experiments")
     for choice in itertools.product(*(choices for _, choices in axes)):
         chosen: Experiment = dict(zip((name for name, _ in axes), choice, strict=True))
         known = dict(chosen)
@@ -138,7 +138,7 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
             f"not Python: {error.msg.partition(';')[0]}", error.lineno
         ) from None
     except (RecursionError, MemoryError):
-        raise ImportFailedError("not Python that can be read: it is nested too deeply") from None
+        raise ImportFailedError("not readable as Python: it is nested too deeply") from None
     except ValueError as error:
         raise ImportFailedError(f"not Python: {error}") from None
     _shallow(tree)
@@ -164,7 +164,7 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
                 raise ImportFailedError(
                     f"cannot read {_describe(statement)}",
                     statement.lineno,
-                    "a configuration is read, not run: only assignments of values are understood",
+                    "a configuration is not executed: only assignments of values are supported",
                 )
     return found
 
@@ -176,7 +176,7 @@ def _shallow(tree: ast.Module) -> None:
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     for node in level:
         if isinstance(node, ast.expr | ast.stmt):
-            raise ImportFailedError(f"more than {DEPTH} expressions in each other", node.lineno)
+            raise ImportFailedError(f"more than {DEPTH} nested expressions", node.lineno)
 
 
 def _describe(node: ast.AST) -> str:
@@ -185,7 +185,7 @@ def _describe(node: ast.AST) -> str:
 
 def _bounded(value: float, node: ast.expr) -> float:
     if not -LARGEST <= value <= LARGEST:
-        raise ImportFailedError(f"a number beyond {LARGEST:.0e}", node.lineno)
+        raise ImportFailedError(f"a number above {LARGEST:.0e}", node.lineno)
     return value
 
 
@@ -204,7 +204,7 @@ class _Evaluator:
 
     def value(self, node: ast.expr) -> Any:
         if next(self.steps) >= STEPS:
-            raise ImportFailedError(f"more than {STEPS} steps to work it out", node.lineno)
+            raise ImportFailedError(f"more than {STEPS} evaluation steps", node.lineno)
         match node:
             case ast.Constant(value=bool() | str() | None as value):
                 return value
@@ -242,7 +242,7 @@ class _Evaluator:
         raise ImportFailedError(
             f"cannot read {_describe(node)}",
             node.lineno,
-            "understood are numbers, text, lists, arithmetic, `lambda exp:` and "
+            "supported are numbers, strings, lists, arithmetic, `lambda exp:` and "
             + ", ".join(BUILDERS),
         )
 

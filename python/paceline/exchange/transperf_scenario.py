@@ -142,7 +142,7 @@ class _Writer:
         for call in calls:
             if call.name != plain:
                 raise self._fail(
-                    call.line, f"`{plain}` is made of `{call.name}`, which is not understood"
+                    call.line, f"`{plain}` is made of `{call.name}`, which is not supported"
                 )
         if not calls:
             raise self._fail(setting.line, f"`{varying}` is empty")
@@ -154,7 +154,7 @@ class _Writer:
         for call, after in pairwise(calls):
             lasts = self._argument(call, "dur", 10.0)
             if lasts == 0:
-                raise self._fail(call.line, f"`{call.name}` lasts no time", "give it a dur")
+                raise self._fail(call.line, f"`{call.name}` has no duration", "give it a dur")
             time += lasts
             self.events.append((time, change(after)))
 
@@ -168,8 +168,8 @@ class _Writer:
             if not self.ignore_commands:
                 raise self._fail(
                     setting.line,
-                    f"`{key}` runs a command, which no scenario does",
-                    "--ignore-commands leaves it out; a queue is path.queue.kind",
+                    f"`{key}` runs a command, which a scenario cannot do",
+                    "--ignore-commands skips it; a queue is path.queue.kind",
                 )
             self._note(setting.line, f"`{key}` is left out")
 
@@ -182,9 +182,9 @@ class _Writer:
         for call in calls:
             rate = self._argument(call, "downlink")
             if rate == 0:
-                raise self._fail(call.line, "`bw` is 0, no limit", "a scenario needs a rate")
+                raise self._fail(call.line, "`bw` is 0: no limit", "a scenario needs a rate")
             if self._argument(call, "uplink") not in (0, rate):
-                self._note(call.line, "the way back has no limit here")
+                self._note(call.line, "the return path has no rate limit here")
             rates.append(rate)
         self.bw = max(rates)
         self._schedule(
@@ -210,7 +210,7 @@ class _Writer:
             return [f'rtt = "{_digits(rtts[0])} ms"']
         if len(calls) > 1 or spread > rtts[0]:
             raise self._fail(
-                calls[0].line, "this `var` cannot be expressed", "path.jitter is one bound"
+                calls[0].line, "this `var` has no equivalent", "path.jitter is one bound"
             )
         self._note(calls[0].line, "`var` is path.jitter: the mean is kept, and so is the order")
         return [
@@ -219,7 +219,7 @@ class _Writer:
         ]
 
     def _one_rtt(self, call: Call) -> float:
-        why = "path.jitter is uniform and on the way of the data"
+        why = "path.jitter is uniform and on the forward path"
         self._absent(call, ("out_var", "in_dist", "out_dist"), why)
         rtt = self._argument(call, "val")
         if rtt == 0:
@@ -258,7 +258,7 @@ class _Writer:
             raise self._fail(
                 self._setting("out_loss").line,
                 "`out_loss` cannot be expressed",
-                "the way back loses nothing",
+                "the return path is lossless",
             )
         loss = self._number("loss", 0.0)
         return [f'loss = "{_digits(loss)} %"'] if loss > 0 else []
@@ -272,7 +272,7 @@ class _Writer:
         def table(call: Call) -> str:
             rate, burst = self._argument(call, "bw"), self._argument(call, "burst")
             if rate == 0 or burst == 0:
-                raise self._fail(call.line, "a policer needs its rate and its burst")
+                raise self._fail(call.line, "a policer needs a rate and a burst")
             return f'{{ rate = "{_digits(rate)} Mbit/s", burst = "{_digits(burst)} MB" }}'
 
         self._schedule(calls, lambda call: f"path.policer = {table(call)}")
@@ -298,8 +298,8 @@ class _Writer:
                 f"no controller is known for `{cc[:40]}`",
                 "known are " + ", ".join(CONTROLLERS),
             )
-        self._absent(call, ("burst",), "no application here answers requests")
-        self._absent(call, ("upload",), "data flows one way here")
+        self._absent(call, ("burst",), "there is no request-response application here")
+        self._absent(call, ("upload",), "data flows in one direction here")
         if call.arguments.get("params"):
             self._note(call.line, "`params` is left out: options of a module are `cc = { ... }`")
         lines = [f'cc = "{CONTROLLERS[cc]}"']
@@ -354,7 +354,7 @@ def _digits(value: float) -> str:
 
 IMPORT = Import(
     "transperf",
-    "a configuration of transperf, read and never executed",
+    "a transperf configuration, parsed and never executed",
     # Its configurations are programmes of Python, some without an ending.
     lambda _, path: path.suffix in (".py", ""),
     read,

@@ -1,1 +1,1 @@
-"""A local page over the folder of runs: browse, lay over each other, change and run again."""
+"""A local page over the folder of runs: browse, overlay, change and run again."""

@@ -102,12 +102,12 @@ class Catalogue:
                 self._look()
             _, entry = self._said.get(name, ((), {"kind": None}))
         if entry["kind"] != kind:
-            raise Missing(f"there is no {kind} of that name")
+            raise Missing(f"no {kind} has that name")
         try:
             with opened(self._folder, name) as folder:
                 return _mark(_RUN if kind == "run" else SWEEP, folder)
         except OSError:
-            raise Missing(f"there is no {kind} of that name any more") from None
+            raise Missing(f"that {kind} no longer exists") from None
 
     def order(self, name: str) -> Order:
         """Return what a run was; `Missing` if there is none of that name."""
@@ -118,7 +118,7 @@ class Catalogue:
                 text = read_bytes("scenario.toml", beneath=folder).decode()
             return Order(text, int(value["seed"]), str(value["backend"]))
         except (OSError, ValueError, KeyError, TypeError):
-            raise NotARunError(f"{name} cannot be read: `paceline report` says why") from None
+            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def run(self, name: str) -> Run:
         """Return a run; `Missing` if there is none of that name."""
@@ -126,7 +126,7 @@ class Catalogue:
         try:
             return Run.read_beneath(self._folder, name)
         except (OSError, MemoryLimitError, NotARunError):
-            raise NotARunError(f"{name} cannot be read: `paceline report` says why") from None
+            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def tables(self, name: str) -> OnDisk:
         """Return the tables of a run; `Missing` if there is none of that name."""
@@ -145,12 +145,12 @@ class Catalogue:
         self._known(name, "sweep")
         kind = PICTURES.get(os.path.splitext(picture)[1])
         if kind is None or "/" in picture or picture.startswith("."):
-            raise Missing("there is no picture of that name")
+            raise Missing("no plot has that name")
         try:
             with opened(self._folder, name) as folder:
                 return kind, read_bytes(picture, limits.PICTURE, beneath=folder)
         except (OSError, ValueError):
-            raise Missing("there is no picture of that name") from None
+            raise Missing("no plot has that name") from None
 
 
 def _mark(name: str, folder: int) -> tuple[int, ...]:

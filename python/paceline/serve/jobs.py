@@ -137,7 +137,9 @@ class Jobs:
         with self._lock:
             ended = [job for job in self._jobs.values() if job.state != "running"]
             if self.running() >= limits.JOBS:
-                raise Busy(f"{limits.JOBS} runs wait already: stop one, or wait for its end")
+                raise Busy(
+                    f"{limits.JOBS} runs are already queued: stop one, or wait until one ends"
+                )
             for job in ended[: -limits.ENDED]:
                 del self._jobs[job.number]
             number = next(self._numbers)
@@ -175,11 +177,11 @@ class Jobs:
         except (StoreError, OSError) as error:
             # Its text names places of this machine, which are no matter of the page's.
             _log.error("%s", error)
-            job.tell(state="failed", message="the run could not be kept: the terminal says why")
+            job.tell(state="failed", message="the run could not be saved: see the terminal")
         except PacelineError as error:
             job.tell(state="failed", message=str(error))
         except BaseException:
-            job.tell(state="failed", message="the program failed: the terminal says more")
+            job.tell(state="failed", message="the program failed: see the terminal")
             _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int, until: float) -> None:
@@ -203,6 +205,6 @@ class Jobs:
 
     def _write(self, job: Job, name: str) -> str:
         if job.run is None:
-            raise NotARunError("nothing was run")
+            raise NotARunError("nothing has run")
         base = self._folder / f"{store.readable(name)}-{job.seed}-edit"
         return store.keep_anew(store.numbered(base, 1), job.run.inner.write).name

@@ -26,7 +26,7 @@ QUANTITIES = {
     "throughput_bps": "Throughput",
     "rtt_ns": "Round-trip time",
     "queue_delay_ns": "Delay in the bottleneck's queue",
-    "backlog_bytes": "Greatest backlog of the bottleneck",
+    "backlog_bytes": "Peak backlog of the bottleneck",
     "in_flight_bytes": "Bytes in flight",
     "cwnd_bytes": "Congestion window",
     "pacing_bps": "Pacing rate",
@@ -81,7 +81,7 @@ class OnDisk:
     @contextmanager
     def _reading(self, table: str) -> Iterator[BinaryIO]:
         """Yield a table's open file: polars gets no name that it could take for a pattern."""
-        reason = f"{self._name}: {table} cannot be read: `paceline report` says why"
+        reason = f"{self._name}: {table} cannot be read: run `paceline report` to see why"
         try:
             rows, size = _paceline.parquet_size(Path(self._name, f"{table}.parquet"), self._root)
         except (PacelineError, OSError):

@@ -199,18 +199,18 @@ class _Handler(RequestHandler):
     def prepare(self) -> None:
         headers = self.request.headers
         if headers.get("Host") not in self.server.hosts():
-            raise _refusal("not called by its own address")
+            raise _refusal("wrong Host header")
         origin = headers.get("Origin")
         if origin is not None and origin not in {f"http://{h}" for h in self.server.hosts()}:
-            raise _refusal("answers its own page only")
+            raise _refusal("only this page may send requests")
         self.let_in()
 
     def let_in(self) -> None:
         """Let in who has the cookie, and who is not another page's."""
         if self.request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise _refusal("answers its own page only")
+            raise _refusal("only this page may send requests")
         if not self.knows(self.get_cookie(self.server.cookie)):
-            raise _refusal("open the address that `paceline serve` has printed")
+            raise _refusal("open the address that `paceline serve` printed")
 
     def knows(self, secret: str | None) -> bool:
         """Whether someone has the secret; takes as long whatever is given."""
@@ -238,7 +238,7 @@ class _Handler(RequestHandler):
         except PacelineError as error:
             raise Wrong(HTTPStatus.BAD_REQUEST, str(error)) from None
         except UnicodeError:
-            raise _bad("that is no text") from None
+            raise _bad("not valid UTF-8") from None
         except OSError:
             raise Wrong(HTTPStatus.NOT_FOUND, "the folder of runs cannot be read") from None
 
@@ -302,7 +302,7 @@ class _Nothing(_Handler):
 
     def prepare(self) -> None:
         super().prepare()
-        raise Wrong(HTTPStatus.NOT_FOUND, "there is nothing here")
+        raise Wrong(HTTPStatus.NOT_FOUND, "not found")
 
 
 class _Page(_Handler):
@@ -310,9 +310,7 @@ class _Page(_Handler):
         # Whoever comes from the printed address changes its secret for a cookie.
         if self.get_query_arguments("token"):
             if not self.knows(self.one("token")):
-                raise _refusal(
-                    "the token is not this server's: open the address that it has printed"
-                )
+                raise _refusal("wrong token: open the address that the server printed")
             self.set_cookie(
                 self.server.cookie, self.server.token, None, httponly=True, samesite="Strict"
             )
@@ -331,7 +329,7 @@ class _Page(_Handler):
 class _Asset(_Handler):
     async def get(self, name: str) -> None:
         if name not in _ASSETS:
-            raise Wrong(HTTPStatus.NOT_FOUND, "there is nothing here")
+            raise Wrong(HTTPStatus.NOT_FOUND, "not found")
         await self.send(_ASSETS[name], _asset(name))
 
 
@@ -345,7 +343,7 @@ class _Series(_Handler):
     async def get(self) -> None:
         quantity, names = self.one("quantity"), self.get_query_arguments("id", strip=False)
         if quantity not in QUANTITIES:
-            raise _bad("no quantity has that name")
+            raise _bad("unknown quantity")
         if len(names) > limits.OVERLAID:
             raise _bad(f"more than {limits.OVERLAID} runs in a plot")
         start, end = self.time("from"), self.time("to")
@@ -377,7 +375,7 @@ class _Series(_Handler):
         if run is not None:
             return InMemory(run)
         if job.path is None:
-            raise Missing("there is nothing of that job yet")
+            raise Missing("that job has no results yet")
         return self.server.catalogue.tables(job.path)
 
 
@@ -426,13 +424,13 @@ class _Posted(_Handler):
         # Other pages cannot send this type without asking first, and nobody answers them.
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
         if kind != "application/json":
-            raise _bad("an order is JSON")
+            raise _bad("request body must be JSON")
         if _depth(self.request.body) > limits.DEPTH:
-            raise _bad(f"more than {limits.DEPTH} brackets in each other")
+            raise _bad(f"more than {limits.DEPTH} nested brackets")
         try:
             return json_value(self.request.body or b"{}")
         except ValueError:
-            raise _bad("that is no JSON") from None
+            raise _bad("request body is not valid JSON") from None
 
 
 class _Start(_Posted):
@@ -443,11 +441,11 @@ class _Start(_Posted):
                 pairs = [self.setting(each) for each in given]
             case _:
                 raise _bad(
-                    f"an order has id, set and seed; set has at most {limits.SETTINGS} pairs"
+                    f"request body has id, set and seed; set has at most {limits.SETTINGS} pairs"
                 )
         seed = body.get("seed")
         if seed is not None and (type(seed) is not int or not 0 <= seed < 1 << 63):
-            raise _bad("a seed is a whole number from 0 to 2^63 - 1")
+            raise _bad("seed must be a whole number from 0 to 2^63 - 1")
 
         def start() -> Job:
             run = self.server.catalogue.order(name)
@@ -465,7 +463,7 @@ class _Start(_Posted):
         match pair:
             case [str(key), str(value)] if len(key) + len(value) <= limits.SETTING:
                 return key, value
-        raise _bad(f"a setting is a key and a value, of {limits.SETTING} characters at most")
+        raise _bad(f"a setting is a key and a value of at most {limits.SETTING} characters")
 
 
 class _Stop(_Posted):

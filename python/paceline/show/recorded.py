@@ -44,7 +44,7 @@ class Recorded(Protocol):
 
     @property
     def queue(self) -> pl.DataFrame:
-        """Each link over time."""
+        """Each link's queue over time."""
 
     @property
     def events(self) -> pl.DataFrame:

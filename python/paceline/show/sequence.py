@@ -112,7 +112,7 @@ def _packets(run: Recorded) -> pl.DataFrame:
         return run.packets
     except KeyError:
         raise SequenceError(
-            f"{run.scenario} was run without a record of its packets",
+            f"{run.scenario} has no recorded packets",
             "run it again with --set run.record.packets=true",
         ) from None
 
@@ -163,8 +163,8 @@ def view_of(
         end = max(trace.end_ns for trace in traces)
     if end <= start:
         raise SequenceError(
-            f"nothing lies between {start / 1e9:g} s and {end / 1e9:g} s",
-            "choose a later end with --to, or an earlier beginning with --from",
+            f"nothing was sent between {start / 1e9:g} s and {end / 1e9:g} s",
+            "choose a later end with --to, or an earlier start with --from",
         )
     return View(start, end)
 

@@ -34,26 +34,31 @@ from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, loa
 class Options:
     """What the command line says."""
 
-    list: Annotated[bool, Parameter(negative="", help="Show them without running them.")] = False
+    list: Annotated[bool, Parameter(negative="", help="List the claims without running them.")] = (
+        False
+    )
     seeds: Seeds = None
     quick: Annotated[
-        bool, Parameter(negative="", help="A short form of each: fewer seeds, shorter runs.")
+        bool,
+        Parameter(negative="", help="A shorter form of each claim: fewer seeds, shorter runs."),
     ] = False
-    out: Annotated[
-        Path | None, Parameter(help="Folder for a report: a page, its pictures and the figures.")
-    ] = None
+    out: Annotated[Path | None, Parameter(help="Folder for a report: a page, plots and data.")] = (
+        None
+    )
     claims: Annotated[
-        Path | None, Parameter(help="Folder of claims. Default: ./claims, or ours.")
+        Path | None, Parameter(help="Folder of claims. Default: ./claims, or those shipped.")
     ] = None
     backend: Annotated[
         Backend,
-        Parameter(help="Those that are simulated, or those that need kernel TCP in real time."),
+        Parameter(
+            help="Only claims that are simulated, or only those that need kernel TCP in real time."
+        ),
     ] = "sim"
     jobs: Annotated[
         int | None,
         Parameter(
             validator=positive,
-            help="Threads, and emulations at a time. Default: one, and four, for each core.",
+            help="Threads, and parallel emulations. Default: one, and four, per core.",
         ),
     ] = None
     controllers: Controllers = None
@@ -69,7 +74,7 @@ class Options:
 )
 def claims(
     names: Annotated[
-        list[str] | None, Parameter(negative="", help="Ids or topics; all if none is given.")
+        list[str] | None, Parameter(negative="", help="Ids or topics. Default: all.")
     ] = None,
     /,
     *,
@@ -77,11 +82,11 @@ def claims(
 ) -> Exit:
     """Re-run published claims and print published | measured | verdict.
 
-    Each figure comes with its 95 % interval over the seeds. All runs of all chosen claims go side
-    by side; those in real time come last, as many at a time as their rates have room for, and one
-    that is beyond its bounds is repeated, up to three times. A claim that is named by its id is
-    run whatever the backend. With ``--controller bbr3=FILE`` a controller of your own takes the
-    place of bbr3 in all of them. Exit code 3 if a claim is not reproduced.
+    Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
+    parallel; emulated runs come last, as many at a time as their rates allow, and one that
+    exceeds its bounds is repeated up to three times. A claim named by its id runs whatever its
+    backend. ``--controller bbr3=FILE`` replaces bbr3 in all claims with your own controller.
+    Exit code 3 if a claim is not reproduced.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -95,7 +100,9 @@ def claims(
 def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None) -> list[Claim]:
     """Return the claims of a folder with these ids or topics, for a backend."""
     if not folder.is_dir():
-        raise Failure("no-claims", f"there is no folder {folder}", hint="--claims DIR names one")
+        raise Failure(
+            "no-claims", f"there is no folder {folder}", hint="name the folder with --claims DIR"
+        )
     try:
         claims = load(folder)
     except ClaimError as error:
@@ -149,13 +156,13 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
         if repeats.runs:
             counted = f"{repeats.repeated} of {repeats.runs} emulated runs"
             broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
-            beyond = f"; beyond a bound: {', '.join(broken)}" if broken else ""
+            beyond = f"; exceeded bounds: {', '.join(broken)}" if broken else ""
             console.stdout().print(f"{counted} were repeated{beyond}")
         if options.out is not None:
             console.stdout().print(value["report"], soft_wrap=True)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
-        console.stderr().print(f"interrupted; without {left}. {console.GOES_ON}")
+        console.stderr().print(f"interrupted; not finished: {left}. {console.GOES_ON}")
         return Exit.INTERRUPTED
     held = all(result.verdict == "reproduced" for result in results)
     return Exit.OK if held else Exit.EXPECTATION_FAILED

@@ -44,24 +44,29 @@ def _tolerance(_: object, value: float) -> None:
 class Options:
     """What the command line says."""
 
-    by: Annotated[
-        str | None, Parameter(help="Which value of this key is better, in one sweep?")
-    ] = None
+    by: Annotated[str | None, Parameter(help="In one sweep, compare the values of this key.")] = (
+        None
+    )
     metrics: Annotated[
         list[str] | None,
         Parameter(name="--metric", negative="", help="Only these metrics. Default: all."),
     ] = None
     tolerance: Annotated[
-        float, Parameter(validator=_tolerance, help="Per cent of the old value that do not count.")
+        float,
+        Parameter(
+            validator=_tolerance, help="Ignore differences up to this per cent of the old value."
+        ),
     ] = 1.0
     correction: Annotated[
         Literal["holm", "bh"],
-        Parameter(help="For testing many at once: no false alarm (holm), or few of them (bh)."),
+        Parameter(help="Correction for multiple tests: no false alarm (holm), or few (bh)."),
     ] = "holm"
     everything: Annotated[
-        bool, Parameter(name="--all", negative="", help="Show what is the same, too.")
+        bool, Parameter(name="--all", negative="", help="Also show metrics that are the same.")
     ] = False
-    markdown: Annotated[bool, Parameter(negative="", help="For a pull request.")] = False
+    markdown: Annotated[
+        bool, Parameter(negative="", help="Print Markdown, for a pull request.")
+    ] = False
     memory: Memory = None
     json: Json = False
 
@@ -75,17 +80,17 @@ class Options:
 )
 def compare(
     old: Annotated[str, Parameter(help="A folder: a run, repeats of one, or a sweep.")],
-    new: Annotated[str | None, Parameter(help="What is held against it.")] = None,
+    new: Annotated[str | None, Parameter(help="The result to compare with it.")] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Hold one result against another: same, better or worse, and how sure.
+    """Compare two results: same, better or worse, and how sure.
 
     Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
 
-    With `--by`, the values of a key that one sweep varies are held against the first of them. What
-    else the sweep varies pairs them: each of those points counts once, as the mean of its seeds.
+    With `--by`, one sweep's values of a key are compared with the first of them. They are paired by
+    what else the sweep varies: each of those points counts once, as the mean of its seeds.
     """
     limit_memory(options.memory)
     files.known_metrics(options.metrics or ())
@@ -104,7 +109,7 @@ def compare(
             correction=options.correction,
         )
     except Incomparable as error:
-        hint = "a point of one has to be in the other, key for key"
+        hint = "the two must have a point in common, key for key"
         raise Failure("incomparable", str(error), hint=hint) from None
     counts = Counter(finding.verdict for finding in findings)
     differ = differing(before, after)
@@ -247,15 +252,15 @@ def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
     tested = [finding.p is not None for finding in findings if finding.difference is not None]
     if any(count == 1 for count in counts):
         notes.append(
-            "One run a side: a difference has a size and no certainty. --repeats gives it one."
+            "One run per side: differences have a size but no certainty. Use --repeats to get one."
         )
     if any(count > 1 and not test for count, test in zip(counts, tested, strict=True)):
-        notes.append("The seed changes nothing here: repeats that are all alike count as one run.")
+        notes.append("The seed has no effect here: identical repeats count as one run.")
     if any(1 < count < FEWEST for count in counts):
-        notes.append(f"No 95 % intervals below {FEWEST} runs a side.")
+        notes.append(f"No 95 % intervals with fewer than {FEWEST} runs per side.")
     if len(differ) > 1:
         notes.append(
-            f"The scenarios differ in {len(differ)} things, and any of them may be the cause: "
+            f"The scenarios differ in {len(differ)} settings, any of which may be the cause: "
             f"{', '.join(differ)}."
         )
     return notes

@@ -21,7 +21,7 @@ from paceline.cli.failure import Exit
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="The shell.")], /
 ) -> Exit:
-    """Print a script that completes verbs, options and their values in a shell."""
+    """Print a shell script that completes commands, options and their values."""
     verbs.load()
     console.say_file(app.generate_completion(prog_name="paceline", shell=shell))
     return Exit.OK

@@ -29,19 +29,19 @@ class Options:
 
     traces: Annotated[
         Path | None,
-        Parameter(help="Replay this folder's golden traces (in v1, v2, v3, cubic), and no more."),
+        Parameter(help="Only replay this folder's golden traces (in v1, v2, v3, cubic)."),
     ] = None
-    cases: Annotated[
-        Path | None, Parameter(help="Run the draft's cases of this folder, and no more.")
-    ] = None
+    cases: Annotated[Path | None, Parameter(help="Only run the draft's cases in this folder.")] = (
+        None
+    )
     recovery: Annotated[
-        Path | None, Parameter(help="Play the recovery scripts of this folder, and no more.")
+        Path | None, Parameter(help="Only run the recovery scripts in this folder.")
     ] = None
     live: Annotated[
         bool,
         Parameter(
             negative="",
-            help="Play the recovery scripts to this machine's kernel (thrice each), and no more.",
+            help="Only run the recovery scripts against this machine's kernel (three times each).",
         ),
     ] = False
     record: Annotated[
@@ -56,7 +56,7 @@ class Options:
     ] = None
     quick: Annotated[
         bool,
-        Parameter(negative="", help="A short form: no golden traces, and each case on one path."),
+        Parameter(negative="", help="A shorter form: no golden traces, and each case on one path."),
     ] = False
     jobs: Jobs = None
     memory: Memory = None
@@ -93,20 +93,20 @@ class Options:
 def conformance(
     names: Annotated[
         list[str] | None,
-        Parameter(negative="", help="Cases, by id or its beginning; all if none is given."),
+        Parameter(negative="", help="Cases, by id or prefix. Default: all."),
     ] = None,
     /,
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Check what is not ours: golden traces and recovery of Linux, and the BBR draft's test cases.
+    """Run golden traces and loss recovery of Linux, and the BBR draft's test cases.
 
     A trace passes when every state field equals Linux's after every event; a recovery script when
     our sender sends the same segments in the same order at about the same times as a kernel did
     (with --live: as this one does); a case of the draft when each of its numbered steps holds in
-    the record of its run, on every path it is tried on. What cannot hold is an expected fail, with
-    its reason. A controller of your own is judged by behaviour: what asks for BBR's states is not
-    applicable. Exit code 3 if one fails.
+    the record of its run, on every path. A step that cannot hold is an expected failure, with its
+    reason. A controller of your own is judged by its behaviour: steps that ask for BBR's states are
+    not applicable. Exit code 3 if one fails.
     """
     limit_memory(options.memory)
     names, controller = names or [], options.controller or "bbr3"
@@ -116,7 +116,7 @@ def conformance(
     elif controller not in (known := [c["name"] for c in _paceline.controllers()]):
         raise _unknown("controller", controller, known)
     if options.record is not None and not options.live:
-        hint = "add --live: only what this machine's kernel sends is recorded"
+        hint = "add --live: only what this machine's kernel sends can be recorded"
         raise Failure("bad-option", "--record without --live records nothing", hint=hint)
     traces, scripts, draft = options.folders()
     rows = [row for folder in traces for row in _golden(folder)]
@@ -185,7 +185,7 @@ def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, 
         try:
             options.record.mkdir(parents=True)
         except OSError as error:
-            hint = "name a folder that does not exist: nothing is replaced"
+            hint = "name a folder that does not exist; nothing is overwritten"
             raise Failure("bad-folder", f"{options.record}: {error}", hint=hint) from error
     said = console.stderr()
 

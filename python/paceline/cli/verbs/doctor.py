@@ -20,14 +20,14 @@ _STYLES = {"good": "", "lacking": "yellow", "missing": "red"}
 def doctor(
     *,
     quick: Annotated[
-        bool, Parameter(negative="", help="Do not try which rates this machine holds.")
+        bool, Parameter(negative="", help="Do not measure which rates this machine can emulate.")
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Say what this machine can do for `run --backend emu` and `vm`, and how to fix each problem.
+    """Check what this machine needs for `run --backend emu` and `vm`, and how to fix each problem.
 
-    Unless it is quick, it emulates rising rates for two seconds each until one is not held within
-    the usual bounds in any of three tries. Exit code 127 if nothing can be emulated here.
+    Without --quick it emulates rising rates for two seconds each, until one exceeds the usual
+    bounds in all of three tries. Exit code 127 if nothing can be emulated here.
     """
     err = console.stderr()
 
@@ -64,8 +64,8 @@ def _print(report: dict[str, Any]) -> None:
             rates.add_row(quantity("_bps", tried["rate_bps"]), held, *cells)
         out.print(rates)
         highest = report["highest_rate_bps"]
-        held = "no rate that was tried" if highest is None else quantity("_bps", highest)
-        out.print(f"This machine, as busy as it is now, emulates {held} within bounds.")
+        held = "none of the rates tried" if highest is None else quantity("_bps", highest)
+        out.print(f"With its current load, this machine emulates {held} within bounds.")
         for tried in report["rates"]:
             for why in tried["why"]:
                 out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}")

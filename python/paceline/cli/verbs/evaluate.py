@@ -47,21 +47,28 @@ class Options:
 
     against: Annotated[
         list[str] | None,
-        Parameter(negative="", consume_multiple=True, help="Set it beside these. Default: all."),
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help="Run it against these controllers. Default: all.",
+        ),
     ] = None
     seeds: Seeds = None
     quick: Annotated[
-        bool, Parameter(negative="", help="A short form: fewer seeds and pairs, shorter runs.")
+        bool, Parameter(negative="", help="A shorter form: fewer seeds and pairs, shorter runs.")
     ] = False
     out: Annotated[
-        Path | None, Parameter(help="Folder for a report: a page, the matrix and the figures.")
+        Path | None, Parameter(help="Folder for a report: a page, the matrix and the data.")
     ] = None
     suite: Annotated[
-        Path | None, Parameter(help="Folder of the criteria. Default: ./evaluation, or ours.")
+        Path | None,
+        Parameter(help="Folder of the criteria. Default: ./evaluation, or those shipped."),
     ] = None
     scenarios: Annotated[
         Path | None,
-        Parameter(help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or ours."),
+        Parameter(
+            help="Folder of the pairs' scenarios. Default: ./scenarios/evaluate, or those shipped."
+        ),
     ] = None
     controllers: Controllers = None
     jobs: Jobs = None
@@ -104,7 +111,7 @@ def evaluate(
         found = criteria(suite, controller)
         campaign = Campaign(found, seeds=options.seeds, quick=options.quick, pool=pool)
     except ClaimError as error:
-        hint = "--suite names the folder of the criteria"
+        hint = "name the folder of the criteria with --suite"
         raise Failure("bad-suite", str(error), hint=hint) from None
     if options.out is not None:
         store.claim_page(options.out, "evaluation")

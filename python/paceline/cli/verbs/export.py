@@ -24,9 +24,9 @@ else:
 
 
 @app.command(
-    help=f"""Write a run as files of other programs: tables, qlog, a packet capture, xplot, Flent.
+    help=f"""Export a run for other programs: tables, qlog, a packet capture, xplot, Flent.
 
-    {_PACKETS} need a record of the packets: `record.packets = true` in `[run]`.
+    {_PACKETS} need recorded packets: `record.packets = true` in `[run]`.
     """,
     help_epilogue=examples(
         "export runs/NAME --format pcapng",
@@ -47,7 +47,7 @@ def export(
     ] = None,
     flow: Flow = None,
     qlog_dialect: Annotated[
-        Literal["current", "0.3"], Parameter(help="Names of qlog's events; 0.3 is for qvis.")
+        Literal["current", "0.3"], Parameter(help="Which names for qlog's events; 0.3 is for qvis.")
     ] = "current",
     memory: Memory = None,
     force: Force = False,
@@ -60,7 +60,7 @@ def export(
         raise Failure(
             "usage",
             f"{format} takes one run, not {len(run)}",
-            hint=f"export them one by one; only {_SEVERAL} lays several over each other",
+            hint=f"export them one by one; only {_SEVERAL} overlays several runs",
         )
     runs = [files.read_run(folder) for folder in run]
     for one, folder in zip(runs, run, strict=True):
@@ -76,13 +76,13 @@ def export(
     except (ValueError, struct.error, OverflowError) as error:
         raise Failure(
             "damaged",
-            f"{run[0]} is damaged, {format} cannot hold what it says: {error}",
+            f"{run[0]} is damaged, or {format} cannot represent it: {error}",
             hint="run it again",
         ) from None
     except KeyError:
         raise Failure(
             "no-packets",
-            f"{run[0]} was run without a record of its packets",
+            f"{run[0]} has no recorded packets",
             hint="run it again with --set run.record.packets=true",
         ) from None
     names = [str(path) for path in written]

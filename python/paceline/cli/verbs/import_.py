@@ -32,32 +32,35 @@ def import_(
     file: Annotated[str, Parameter(help="A transperf configuration or a mahimahi trace.")],
     /,
     *,
-    format: Annotated[Format, Parameter(help="What the file is.")] = "auto",  # noqa: A002
+    format: Annotated[Format, Parameter(help="Format of the file.")] = "auto",  # noqa: A002
     out: Annotated[
         Path | None, Parameter(help="A scenario file (.toml) or a folder. Default: stdout.")
     ] = None,
-    rtt: Annotated[str | None, Parameter(help="Round-trip time over a trace.")] = None,
-    queue: Annotated[str | None, Parameter(help="Size of the queue before a trace.")] = None,
-    cc: Annotated[str, Parameter(help="Controller of the flow over a trace.")] = "bbr3",
+    rtt: Annotated[str | None, Parameter(help="Round-trip time for a trace.")] = None,
+    queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
+    cc: Annotated[str, Parameter(help="Controller of the flow for a trace.")] = "bbr3",
     ignore_commands: Annotated[
-        bool, Parameter(negative="", help="Leave out what transperf would run as root.")
+        bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
     ] = False,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Turn an experiment of another tool into a scenario.
+    """Convert an experiment of another tool into a scenario.
 
-    A configuration is read from its syntax tree and never executed. What cannot be expressed is an
-    error with its line; what is only near is noted.
+    A configuration is parsed and never executed. What a scenario cannot express is an error with
+    its line; approximations are noted.
     """
     text = files.read_scenario(file)
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
     if format == "auto" and not known:
-        what, hint = f"{file} is nothing that is known", f"--format says what: {', '.join(IMPORTS)}"
+        what, hint = (
+            f"{file} has no known format",
+            f"name the format with --format: {', '.join(IMPORTS)}",
+        )
         if path.suffix == ".toml":
-            what = f"{file} is a scenario already, by its name"
-            hint = f"`paceline run {file}` runs it; --format says what else it is"
+            what = f"{file} is already a scenario, by its name"
+            hint = f"`paceline run {file}` runs it; for another format, name it with --format"
         raise Failure("import", what, hint=hint, file=file)
     kind = known[0] if format == "auto" else format
     asked = Asked(path, _place(out, path.stem).parent, rtt, queue, cc, ignore_commands)

@@ -23,20 +23,20 @@ _HEADER = "paceline_controller.h"
 )
 def init(
     file: Annotated[
-        Path | None, Parameter(help="What to write. Default: scenario.toml, or controller.py.")
+        Path | None, Parameter(help="File to write. Default: scenario.toml, or controller.py.")
     ] = None,
     /,
     *,
     controller: Annotated[
         bool,
         Parameter(
-            negative="", help="A controller of your own: in Python, or a FILE.c with its header."
+            negative="", help="Write a controller instead: in Python, or FILE.c with its header."
         ),
     ] = False,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Write a commented scenario, or a commented controller, that can be run as it is."""
+    """Write a commented scenario or controller that runs as it is."""
     in_c = controller and file is not None and file.suffix == ".c"
     template = "controller.c" if in_c else "controller.py" if controller else "scenario.toml"
     path = file or Path(template)

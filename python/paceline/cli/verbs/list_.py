@@ -126,12 +126,12 @@ else:
 _TOPICS = {
     "controllers": "congestion controllers, and the options of each",
     "queues": "queues of a path",
-    "metrics": "what is measured, and how it is defined",
+    "metrics": "metrics and their definitions",
     "columns": "tables of a record, and the columns of each",
-    "scenarios": "scenarios below ./scenarios, or those that come with the program",
-    "claims": "published claims below ./claims, or those that come with the program",
-    "exports": "what a run can be turned into",
-    "imports": "what a scenario can be made from",
+    "scenarios": "scenarios below ./scenarios, or those shipped with the program",
+    "claims": "published claims below ./claims, or those shipped with the program",
+    "exports": "formats to export a run to",
+    "imports": "formats to import a scenario from",
 }
 
 
@@ -158,7 +158,7 @@ def list_(
     *,
     json: Json = False,
 ) -> Exit:
-    """List what there is: controllers and their options, metrics and their definitions, ..."""
+    """List controllers and their options, metrics and their definitions, ..."""
     if what is None:
         _show_topics(as_json=json)
         return Exit.OK
@@ -168,7 +168,7 @@ def list_(
     if json:
         console.say_json({what: rows})
     elif not rows:
-        console.stderr().print(f"no {what} here: looked below ./{what}")
+        console.stderr().print(f"no {what} found below ./{what}")
     elif name is not None:
         for row in rows:
             _show_one(row)

@@ -25,7 +25,7 @@ def report(
     /,
     *,
     format: Annotated[  # noqa: A002
-        Literal["html", "png", "svg", "pdf"], Parameter(help="One page, or figures for paper.")
+        Literal["html", "png", "svg", "pdf"], Parameter(help="An HTML page, or a figure for print.")
     ] = "html",
     out: Annotated[
         Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
@@ -37,10 +37,10 @@ def report(
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Write the report of a run: one self-contained HTML page, or the same plots as a figure.
+    """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
 
-    The page opens from disk, without a network. Figures are the same bytes every time. Of a folder
-    that holds several runs, repeats or a comparison of controllers, it is one report of all.
+    The page works offline. Figures are the same bytes every time. For a folder with several runs,
+    repeats or a comparison of controllers, it writes one report of all of them.
     """
     limit_memory(memory)
     place = out or Path(run) / f"report.{format}"

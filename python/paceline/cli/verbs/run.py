@@ -51,11 +51,13 @@ class Options:
         Parameter(help="Virtual time, or real time with the kernel's TCP (Linux)."),
     ] = "sim"
     seed: Annotated[
-        int | None, Parameter(validator=_seed, help="Seed; the scenario's if not given.")
+        int | None, Parameter(validator=_seed, help="Seed. Default: the scenario's.")
     ] = None
     repeats: Annotated[
         int | None,
-        Parameter(validator=at_most_repeats, help="Run with this many seeds, from the seed on."),
+        Parameter(
+            validator=at_most_repeats, help="Run with this many seeds, starting at the seed."
+        ),
     ] = None
     out: Annotated[
         Path | None,
@@ -67,7 +69,7 @@ class Options:
     memory: Memory = None
     report: Annotated[bool, Parameter(help="Write report.html into the run's folder.")] = False
     force: Annotated[
-        bool, Parameter(negative="", help="Run again what is there, and compare the bytes.")
+        bool, Parameter(negative="", help="Run existing runs again, and compare the bytes.")
     ] = False
     json: Json = False
     quiet: Quiet = False
@@ -88,19 +90,19 @@ def run(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Run scenarios, print what was measured, and keep every table.
+    """Run scenarios, print their metrics, and keep every table.
 
-    With `--repeats` the seeds run side by side and each metric comes with its mean, median and
-    95 % interval. With `--backend emu` they run one after another, as an emulated path is run in
-    real time. A run beyond the bounds of `[run.emulation]` is repeated, up to three times; one that
-    is to the end is kept and ends in exit code 1. With `--backend vm` a real kernel runs in virtual
-    time, in the snapshot that `paceline vm prepare` made last: the same bytes each time, and flows
-    that start up to 10 ms later by the seed. A scenario with `compare` in `[run]` is run once
-    for each of those controllers.
+    With `--repeats` the seeds run in parallel, and each metric has its mean, median and 95 %
+    interval. With `--backend emu` they run one after another, because an emulated path runs in real
+    time. A run that exceeds the bounds of `[run.emulation]` is repeated up to three times; if it
+    still does, it is kept and the exit code is 1. With `--backend vm` a real kernel runs in virtual
+    time, in the latest snapshot of `paceline vm prepare`: the same bytes each time, with flow
+    starts delayed by up to 10 ms depending on the seed. A scenario with `compare` in `[run]` runs
+    once for each of those controllers.
 
-    The name of a run's folder ends in a hash of all that decides its bytes. A run that is there
-    already is shown and not run again; after Ctrl-C the same command runs those that are missing.
-    Nothing is replaced.
+    The name of a run's folder ends in a hash of everything that determines its bytes. An existing
+    run is shown and not run again; after Ctrl-C the same command runs what is missing. Nothing is
+    overwritten.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -197,7 +199,7 @@ class Batch:
         place = out / f"{store.readable(self.plan.name)}-{self.seed}" if below else out
         there = store.claim(place, kind, key)
         if anew and there and store.is_complete(place):
-            message = f"{place} holds an emulated run, and no two are the same"
+            message = f"{place} holds an emulated run, which cannot be reproduced"
             hint = "choose another folder with --out"
             raise Failure("not-a-run", message, hint=hint, file=str(place))
         return place, there
@@ -244,7 +246,9 @@ class Batch:
                 try:
                     case.runs[seed] = files.read_run(str(folder)).measured()
                 except Failure as failure:
-                    failure.hint = f"remove {folder}, or run with --force to write another beside"
+                    failure.hint = (
+                        f"remove {folder}, or run with --force to write another one next to it"
+                    )
                     raise
                 self.reused += 1
 
@@ -253,9 +257,9 @@ class Batch:
         count = len(self.cases) * len(self.seeds)
         left = count - self.reused
         if self.reused and not self.options.quiet:
-            known = f"{self.reused} of {count} runs are already there"
-            told = known if self.grouped else "it is already there"
-            again = "" if left else "; --force runs it again and compares"
+            known = f"{self.reused} of {count} runs already exist"
+            told = known if self.grouped else "it already exists"
+            again = "" if left else "; --force runs it again and compares the bytes"
             console.stderr().print(f"{self.out}: {told}{again}")
         if not left:
             return
@@ -283,7 +287,7 @@ class Batch:
                 kind, code = "memory", Exit.RUN_FAILED
                 raise Failure(kind, str(error), hint=error.hint, code=code) from None
             except RunError as error:
-                kept = f"what there is of the run is in {self.broken}" if self.broken else None
+                kept = f"the partial run is in {self.broken}" if self.broken else None
                 kind, code = "run-failed", Exit.RUN_FAILED
                 raise Failure(kind, str(error), hint=kept, code=code) from None
         self._tell_again()
@@ -311,7 +315,7 @@ class Batch:
         rivals = (root / inside for root in store.numbered(self.out, 2))
         where, other = store.keep(place, write, self._key(case.plan, [seed]), rivals)
         if other and self.options.backend != "emu":
-            self.differing.append(f"{', '.join(other)} of {place} is not as in {where}")
+            self.differing.append(f"{', '.join(other)} of {place} differs from {where}")
         if not self.grouped:
             case.folder = where
         case.runs[seed] = run.measured()
@@ -327,13 +331,13 @@ class Batch:
         if self.differing:
             raise Failure(
                 "differs",
-                f"the same run gave other bytes: {'; '.join(self.differing)}",
-                hint="something has changed the older one, or the engine is not deterministic",
+                f"the same run gave different bytes: {'; '.join(self.differing)}",
+                hint="the older run was modified, or the engine is not deterministic",
                 file=str(self.out),
                 code=Exit.RUN_FAILED,
             )
         if self.options.force and self.there and not self.options.quiet:
-            console.stderr().print(f"{self.out}: run again, and the same bytes")
+            console.stderr().print(f"{self.out}: run again: the same bytes")
 
     def result(self) -> dict[str, Any]:
         """Return what ``--json`` says of this scenario."""

@@ -26,13 +26,13 @@ class Options:
         Parameter(help="File to write. Default: sequence.FORMAT in the first run's folder."),
     ] = None
     flow: Flow = None
-    begin: Annotated[
-        str | None, Parameter(name="--from", help='Where to begin, such as "1.2 s".')
-    ] = None
-    end: Annotated[str | None, Parameter(name="--to", help='Where to end, such as "1.4 s".')] = None
+    begin: Annotated[str | None, Parameter(name="--from", help='Start time, such as "1.2 s".')] = (
+        None
+    )
+    end: Annotated[str | None, Parameter(name="--to", help='End time, such as "1.4 s".')] = None
     rounds: Annotated[
         int | None,
-        Parameter(validator=positive, help="End with this round trip of the slowest flow."),
+        Parameter(validator=positive, help="Stop after this many round trips of the slowest flow."),
     ] = None
     title: Annotated[str | None, Parameter(help="Title. Default: the run's name.")] = None
     memory: Memory = None
@@ -63,7 +63,7 @@ def sequence(
     """Draw a time-sequence diagram: each packet, each ACK, the receive window, over time.
 
     Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
-    are marked. Several runs are laid over each other. It needs a record of the packets:
+    are marked. Several runs are overlaid. It needs recorded packets:
     `record.packets = true` in `[run]`.
     """
     limit_memory(options.memory)
@@ -71,7 +71,7 @@ def sequence(
     from paceline.show.sequence_figure import draw, save
 
     if options.end is not None and options.rounds is not None:
-        raise Failure("usage", "--to and --rounds both say where to end", hint="give one of them")
+        raise Failure("usage", "--to and --rounds exclude each other", hint="give one of them")
     runs = [files.read_run(folder) for folder in run]
     out = options.out or Path(run[0]) / f"sequence.{options.format}"
     store.check(out, force=options.force)

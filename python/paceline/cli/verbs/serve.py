@@ -36,29 +36,29 @@ def serve(
     /,
     *,
     port: Annotated[
-        int, Parameter(validator=_port, help="Port on this machine; 0 takes any that is free.")
+        int, Parameter(validator=_port, help="Port on this machine; 0 takes any free one.")
     ] = 8470,
     browser: Annotated[bool, Parameter(help="Open the page.")] = True,
     controllers: Controllers = None,
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Open a local page over the runs: browse, lay over each other, change and run again.
+    """Open a local page to browse, overlay, change and repeat runs.
 
-    It is reached from this machine only, and only by who has the address that is printed: a secret
-    is part of it, new each time. Scenarios run from the page may not name files.
+    The page is reachable from this machine only, at the printed address, which contains a new
+    secret each time. Scenarios run from the page may not name files.
     """
     limit_memory(memory)
     bring(controllers)
     if not folder.is_dir():
-        hint = "`paceline run FILE` makes ./runs; another folder can be named"
+        hint = "`paceline run FILE` creates ./runs; or name another folder"
         raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=str(folder))
     try:
         server = Server(folder, port)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         message = f"cannot listen on 127.0.0.1:{port}: {error.strerror}"
-        free = "choose another with --port; 0 takes any that is free" if taken else None
+        free = "choose another with --port; 0 takes any free one" if taken else None
         raise Failure("no-port", message, hint=free, code=Exit.RUN_FAILED) from None
     try:
         _tell(server, folder, as_json=json)

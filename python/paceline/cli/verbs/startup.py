@@ -32,14 +32,16 @@ def startup(
     *,
     find: Annotated[
         bool,
-        Parameter(negative="", help="Find the least gain that doubles in rounds 10 to 15."),
+        Parameter(negative="", help="Find the smallest gain that doubles in rounds 10 to 15."),
     ] = False,
-    rounds: Annotated[int, Parameter(validator=positive, help="Rounds, 20 at the most.")] = 15,
-    plot: Annotated[Path | None, Parameter(help="Draw it into this .png or .svg file.")] = None,
+    rounds: Annotated[int, Parameter(validator=positive, help="Rounds, at most 20.")] = 15,
+    plot: Annotated[
+        Path | None, Parameter(help="Plot the result to this .png or .svg file.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Simulate BBR's start-up for a pacing gain, and derive the gains of Startup and Drain.
+    """Simulate BBR's Startup for a pacing gain, and derive the gains of Startup and Drain.
 
     The rows are those of Google's start-up simulator: the state at the first ACK of each round,
     in an ideal pipe of 100 ms. Without a gain, only the derivation is printed.
@@ -81,7 +83,7 @@ def startup(
         out.print(table)
     if find:
         least = value["least_doubling_gain"]
-        out.print(f"least gain that doubles in each of rounds 10 to 15: {least:.4f}")
+        out.print(f"smallest gain that doubles in each of rounds 10 to 15: {least:.4f}")
     if not rows and not find:
         out.print(f"pacing gain of Startup  {derived['pacing_gain']:.9f}  (4 ln 2)")
         out.print(f"window gain of Startup  {derived['cwnd_gain']:.9f}")

@@ -58,28 +58,29 @@ class Options:
         Parameter(
             name="--metric",
             negative="",
-            help="A metric to compare and draw; the first decides the best.",
+            help="A metric to compare and plot; the first determines the best point.",
         ),
     ] = None
     tables: Annotated[
         list[Literal["samples", "queue", "events", "packets"]] | None,
         Parameter(
-            name="--table", negative="", help="A table of each run to keep beside the metrics."
+            name="--table", negative="", help="A table of each run to keep along with the metrics."
         ),
     ] = None
     engine: Annotated[
         Literal["threads", "processes", "ray"],
-        Parameter(help="Who runs: threads here, processes that may crash, or a Ray cluster."),
+        Parameter(help="What runs it: threads, processes (which may crash), or a Ray cluster."),
     ] = "threads"
     address: Annotated[
-        str | None, Parameter(help="The Ray cluster. Default: one is started on this machine.")
+        str | None,
+        Parameter(help="Address of the Ray cluster. Default: start one on this machine."),
     ] = None
     jobs: Jobs = None
     controllers: Controllers = None
     memory: Memory = None
-    format: Annotated[Image, Parameter(help="Form of the pictures.")] = "png"
+    format: Annotated[Image, Parameter(help="Format of the plots.")] = "png"
     fresh: Annotated[
-        bool, Parameter(negative="", help="Begin anew, and give up the sweep in the folder.")
+        bool, Parameter(negative="", help="Discard existing results and start over.")
     ] = False
     json: Json = False
     quiet: Quiet = False
@@ -154,8 +155,8 @@ def sweep(
 ) -> Exit:
     """Run a grid of parameters in parallel: the [sweep] of a scenario.
 
-    After Ctrl-C or a crash the same command goes on where it stopped. What is written is one
-    Parquet data set and a picture of each metric, the same bytes whoever ran it.
+    After Ctrl-C or a crash the same command resumes where it stopped. The output is one Parquet
+    data set and a plot of each metric: the same bytes on any number of threads or machines.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -172,7 +173,7 @@ def sweep(
     except ScenarioError as error:
         raise files.scenario_failure(error) from None
     except NoSweepError as error:
-        hint = 'say what is varied: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
+        hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
         raise Failure("no-sweep", str(error), hint=hint, file=file) from None
     files.afford_results(len(plan.grid), plan.flow_count, file)
     out = options.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
@@ -203,7 +204,7 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
             records = list(records)
             live.resumed(records)
             if not options.quiet:
-                message = f"{out}: {len(records)} of {len(plan.grid)} runs are already there"
+                message = f"{out}: {len(records)} of {len(plan.grid)} runs already exist"
                 console.stderr().print(message)
 
         try:
@@ -215,13 +216,13 @@ def _execute(plan: Plan, out: Path, options: Options) -> tuple[Sweep, _Live]:
             raise Failure(
                 "interrupted",
                 f"interrupted; {kept} of {len(plan.grid)} runs are kept in {out}",
-                hint="the same command goes on from there",
+                hint="the same command resumes it",
                 code=Exit.INTERRUPTED,
             ) from None
         except ScenarioError as error:
             raise files.scenario_failure(error) from None
         except LedgerError as error:
-            hint = "choose another folder with --out, or give it up with --fresh"
+            hint = "choose another folder with --out, or discard it with --fresh"
             raise Failure("another-sweep", str(error), hint=hint, file=str(out)) from None
         except ClusterError as error:
             hint = 'pip install "paceline[ray]"; `ray start --head` starts a cluster'
@@ -311,11 +312,11 @@ def _table(sweep: Sweep) -> None:
     out.print(table)
     seeds = len(sweep.grid.seeds)
     if 1 < seeds < FEWEST:
-        out.print(f"Means of {seeds} seeds; fewer than {FEWEST} give no interval")
+        out.print(f"Means of {seeds} seeds; intervals need at least {FEWEST}")
     elif seeds > 1:
         out.print("Means, with 95 % intervals over the seeds")
     if seeds > 1 and all(alike(dict(enumerate(sweep.values(m)))) for m in sweep.metrics):
-        out.print("The seed changes nothing here: at each point all runs give the same")
+        out.print("The seed has no effect here: all runs of a point are identical")
 
 
 def _cell(metric: str, found: Any) -> str:

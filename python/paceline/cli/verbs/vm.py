@@ -29,7 +29,7 @@ def vm(
         Literal["prepare", "list", "remove"], Parameter(help="What to do with snapshots.")
     ],
     name: Annotated[
-        str | None, Parameter(help="The snapshot to remove: its hash, or how that begins.")
+        str | None, Parameter(help="The snapshot to remove: its hash, or a prefix of it.")
     ] = None,
     /,
     *,
@@ -39,17 +39,17 @@ def vm(
     ] = None,
     modules: Annotated[
         Path | None,
-        Parameter(help="The folder of its modules. Default: beside the kernel, or /lib/modules."),
+        Parameter(help="The folder of its modules. Default: next to the kernel, or /lib/modules."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
     """Prepare kernels for `run --backend vm`, list them, or remove one.
 
-    `prepare` boots a kernel in QEMU once, with Paceline's own program in it, and keeps the state of
-    that machine: every run begins from there. The kernel is the distribution's or your own build,
-    as it is. Runs use the snapshot that was prepared last; preparing the same kernel again chooses
-    it. Nothing is downloaded.
+    `prepare` boots a kernel in QEMU once, together with Paceline's own program, and saves the state
+    of that machine: every run starts from there. The kernel is the distribution's or your own
+    build, unmodified. Runs use the latest snapshot; preparing the same kernel again selects it.
+    Nothing is downloaded.
     """
     if name is not None and action != "remove":
         raise Failure("usage", f"`vm {action}` takes no name", hint="paceline vm --help")
@@ -106,7 +106,7 @@ def _say(found: list[dict[str, Any]], *, json: bool, one: bool = False) -> None:
         return
     out = console.stdout()
     if not found:
-        out.print("There are no snapshots; `paceline vm prepare` makes one.")
+        out.print("There are no snapshots; `paceline vm prepare` creates one.")
         return
     table = console.table("Snapshot", "Kernel", "Size", "QEMU", left=4)
     for image in found:

@@ -151,7 +151,7 @@ def load(folder: Path) -> list[Claim]:
     seen: dict[str, Path] = {}
     for claim in claims:
         if claim.id in seen:
-            raise ClaimError(f"{claim.file}: claim {claim.id} is in {seen[claim.id]} already")
+            raise ClaimError(f"{claim.file}: claim {claim.id} is already in {seen[claim.id]}")
         seen[claim.id] = claim.file
     return sorted(claims, key=lambda claim: claim.id)
 
@@ -267,13 +267,13 @@ def _query(where: str, name: str, text: object) -> Query:
 
 def _text(where: str, key: str, value: object) -> str:
     if not isinstance(value, str):
-        raise ClaimError(f"{where}: {key!r} is a text, not {value!r}")
+        raise ClaimError(f"{where}: {key!r} must be a string, not {value!r}")
     return value
 
 
 def _seeds(where: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ClaimError(f"{where}: 'seeds' is a number from 1 on, not {value!r}")
+        raise ClaimError(f"{where}: 'seeds' must be a whole number from 1, not {value!r}")
     return value
 
 

@@ -250,7 +250,7 @@ class _Evaluation:
                 plain = self._names.get(name)
                 if isinstance(plain, Quantity):
                     return plain
-                what = "a case, not a number" if plain else "no case, figure or value"
+                what = "a case, not a number" if plain else "not a case, figure or value"
                 raise QuantityError(f"{name!r} is {what}")
             case ast.List(elts=items) if items:
                 return Quantity.numbers([self.of(item).single() for item in items])
@@ -294,7 +294,7 @@ class _Evaluation:
 
         def chain(*values: float) -> bool:
             if any(map(math.isnan, values)):
-                raise QuantityError(f"{ast.unparse(node)!r} compares what is undefined")
+                raise QuantityError(f"{ast.unparse(node)!r} compares an undefined value")
             pairs = zip(steps, values, values[1:], strict=False)
             return all(step(left, right) for step, left, right in pairs)
 

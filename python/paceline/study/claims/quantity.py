@@ -63,7 +63,7 @@ class Quantity:
     def over_points(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
         """Return one value of all points, for each seed if there are seeds."""
         if not self.axes:
-            raise QuantityError("has one point only: it is of no sweep")
+            raise QuantityError("has one point only: it is not from a sweep")
         row = tuple(reduce(column) for column in zip(*self.rows, strict=True))
         return Quantity((), (row,), self.seeded)
 
@@ -138,7 +138,7 @@ def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
     the mean of the difference.
     """
     if len(quantity.axes) != 1:
-        raise QuantityError("is of no sweep along one axis")
+        raise QuantityError("is not a sweep along one axis")
     if not quantity.seeded:
         raise QuantityError("has no seeds left to tell noise from")
     found = []

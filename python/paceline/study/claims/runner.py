@@ -251,7 +251,7 @@ def _check(claim: Claim) -> None:
         metrics[definition["scope"]].add(definition["name"])
     double = (metrics["run"] & set(claim.values)) | (set(claim.cases) & set(claim.figures))
     if double:
-        raise ExpressionError(f"{sorted(double)[0]!r} has two meanings")
+        raise ExpressionError(f"{sorted(double)[0]!r} is defined twice")
     for expression in claim.expressions():
         for case, group, name in sorted(expression.uses(), key=str):
             if case not in claim.cases:
@@ -261,7 +261,7 @@ def _check(claim: Claim) -> None:
                 raise _unknown(expression, "metric", name, known)
     for place in (place for picture in claim.pictures for place in picture.cases):
         if place.case not in claim.cases:
-            raise ExpressionError(f"a picture of {place.case!r}, which is no case")
+            raise ExpressionError(f"a picture of {place.case!r}, which is not a case")
 
 
 def _unknown(expression: Expression, what: str, name: str, known: Iterable[str]) -> ExpressionError:

@@ -66,7 +66,7 @@ class Table:
         if not isinstance(axes, list) or not all(isinstance(axis, str) for axis in axes):
             raise TableError("'axes' of a table is a list of names")
         if ("off" in table) != ("bound" in table):
-            raise TableError("'off' of a table is judged by its 'bound'")
+            raise TableError("'off' of a table needs a 'bound', and a 'bound' an 'off'")
         off = table.get("off")
         return cls(
             str(table.get("title", "")),
@@ -88,7 +88,7 @@ class Table:
             columns[OFF], units[OFF] = _column(self.off, names), ""
         first = next(iter(columns.values()))[0]
         if not first.axes or any(column[0].axes != first.axes for column in columns.values()):
-            raise TableError("its columns are not of the same points")
+            raise TableError("its columns do not have the same points")
         if self.axes and len(self.axes) != len(first.axes):
             raise TableError(f"{len(self.axes)} names for {len(first.axes)} axes")
         rows = [

@@ -1,4 +1,4 @@
-"""Same, better or worse: two runs, repeats or sweeps, held against each other."""
+"""Same, better or worse: compare two runs, repeats or sweeps."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg}
 
 
 class Incomparable(PacelineError):  # noqa: N818 - it says what two things are
-    """Two things that have nothing in common."""
+    """Two results that have nothing in common."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A metric at a point: what it was, what it is, and what to think of it."""
+    """A metric at a point: its old and new value, and the verdict."""
 
     point: str
     metric: str
@@ -88,7 +88,7 @@ def compare(
     level: float = 0.05,
     correction: str = "holm",
 ) -> list[Finding]:
-    """Hold `new` against `old` at each point that both have.
+    """Compare `new` with `old` at each point that both have.
 
     A difference counts if it is larger than `tolerance` times the old value, and if chance gives
     one as large with a probability below `level`, corrected for all that are tested here. Values

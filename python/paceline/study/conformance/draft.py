@@ -79,7 +79,7 @@ class Cases:
         """Leave of a case what can be seen of a controller without BBR's states."""
         events = read_toml(case.scenario).get("events", [])
         if any(isinstance(event["when"], dict) and "enters" in event["when"] for event in events):
-            self._beyond[case.id] = "its scenario waits for a state of BBR"
+            self._beyond[case.id] = "its scenario depends on a BBR state"
             return replace(case, steps=())
         (bbr3,) = (c for c in _paceline.controllers() if c["name"] == "bbr3")
         states = _STATES.union(bbr3["state"])
@@ -224,10 +224,10 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             raise CaseError(f"{case.id}, step {step.number}: {error}") from error
         if "holds" not in rows.columns or rows.height > 1:
             raise CaseError(
-                f"{case.id}, step {step.number}: a query gives one row with a column `holds`"
+                f"{case.id}, step {step.number}: a query must return one row with a column `holds`"
             )
         if rows.height == 0:
-            yield False, step.number, "; it never came to that", None
+            yield False, step.number, "; it was never reached", None
             continue
         row = rows.row(0, named=True)
         held = row.pop("holds")

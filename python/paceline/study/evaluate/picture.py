@@ -23,9 +23,7 @@ def draw(matrix: Matrix) -> Figure:
         figure = Figure(figsize=(2 * side + 1.0, 2 * side + 0.4), layout="constrained", dpi=150)
         FigureCanvasAgg(figure)
         seeds = f"{matrix.seeds} seed{'s' * (matrix.seeds > 1)}"
-        title = (
-            f"What the controller of a column has, and loses, beside that of a row; mean of {seeds}"
-        )
+        title = f"Share and harm of the column's controller against the row's; mean of {seeds}"
         figure.suptitle(title, fontsize=9, x=0.01, ha="left")
         panels = figure.subplots(2, 2)
         for (measure, words), axes in zip(MEASURES.items(), panels.flat, strict=True):

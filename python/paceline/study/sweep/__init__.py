@@ -1,4 +1,4 @@
-"""Sweeps: a grid of experiments, run in parallel, that can be stopped and gone on with."""
+"""Sweeps: a grid of experiments, run in parallel, that can be stopped and resumed."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def execute(
     resumed: Callable[[Iterable[dict[str, Any]]], object] | None = None,
     fresh: bool = False,
 ) -> Sweep:
-    """Run a sweep into a folder; one that was begun there goes on where it stopped.
+    """Run a sweep into a folder; an unfinished one resumes where it stopped.
 
-    With `fresh` it begins anew, and so it does where there is another sweep; what is not of that
-    stays. `resumed` hears of the records that were there already. After Ctrl-C, which raises, or a
-    crash, the runs that had ended are kept. Raises `StoreError` if the folder holds anything else.
+    With `fresh`, or over another sweep, it starts over; files of other origin stay. `resumed` is
+    called with the records that already exist. After Ctrl-C, which raises, or a crash, finished
+    runs are kept. Raises `StoreError` if the folder holds anything else.
     """
     key = plan.key()
     names = [*dataset.names(plan.grid, plan.tables), *result.NAMES, ledger.NAME]

@@ -1,4 +1,4 @@
-"""A sweep that is whole, in its folder."""
+"""A complete sweep, in its folder."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def extremes(metric: str, values: list[float]) -> tuple[int, int] | None:
 
 
 def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep:
-    """Write the data set of a sweep whose runs have all ended, and then say that it is whole."""
+    """Write the data set of a sweep whose runs have all ended, then mark it complete."""
     runs = dataset.runs(plan.grid, records)
     dataset.write(plan.grid, folder, "runs", runs)
     dataset.write(plan.grid, folder, "flows", dataset.flows(plan.grid, records))
