@@ -250,7 +250,7 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
     assert value["verdict"] == "untested"
     assert value["counts"]["untested"] > 5
     assert value["differing"] == ["path.rate", "flows.cc"]
-    assert "differ in 2 things" in cli("compare", "a", "b", "--markdown").stdout
+    assert "differ in 2 settings" in cli("compare", "a", "b", "--markdown").stdout
 
 
 @pytest.mark.parametrize(
