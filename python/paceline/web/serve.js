@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e70f3d0065034d236863fd61f597b4f2fb575f22edb572792e4325c7b2a287ad
+// Built from web/ by `make web`. Sources: sha256 bcef8d21e29e7fae02eddfdf85302d719ae64634b6633d3107cb3c2262310961
 "use strict";
 (() => {
   // src/ask.ts
