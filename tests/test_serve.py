@@ -697,7 +697,7 @@ def test_jobs_are_bounded_and_can_be_given_up(
     with serving(folder) as server:
         running, waiting = (ask(server, "/api/run", long)[1]["job"] for _ in range(2))
         status, answer = ask(server, "/api/run", long)
-        assert (status, answer["error"][:14]) == (429, "2 runs wait al")
+        assert (status, answer["error"][:14]) == (429, "2 runs are alr")
         assert server.jobs.running() == 2
         for number in (waiting, running):
             assert ask(server, f"/api/jobs/{number}/stop", {})[0] == 200
