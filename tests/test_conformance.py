@@ -50,7 +50,7 @@ def test_a_step_that_does_not_hold_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "found"),
     [
-        ("SELECT phase = 'Nowhere' AS holds FROM visits WHERE phase = 'Nowhere'", "never came"),
+        ("SELECT phase = 'Nowhere' AS holds FROM visits WHERE phase = 'Nowhere'", "never reached"),
         ("SELECT MIN(nothing_bps) > 0 AS holds FROM samples", "not recorded"),
         ("SELECT NULL AS holds", "does not hold"),
     ],
