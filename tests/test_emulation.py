@@ -233,7 +233,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     options = ("--backend", "emu", "--set", "run.duration=1 s", "--report", "--out", "kept")
     result = cli("run", file, *options, "--set", "events=[]", "--json")
     assert result.returncode == 1
-    assert "beyond its bounds" in result.stderr
+    assert "exceeded its bounds" in result.stderr
     said = json.loads(result.stdout)
     assert said["backend"] == "emu"
     assert [b["figure"] for b in said["emulation"]["beyond"]] == ["lateness_p99_ns"]
