@@ -2,11 +2,11 @@
 
 use paceline_emulator::linux::check_tcp;
 use paceline_experiment::{Change, LinkChange, Plan};
-use paceline_path::{Aqm, Pie};
+use paceline_path::{Aqm, Pie, Red};
 use paceline_scenario::{Diagnostic, Engine, LinkKey, RateSource, Scenario};
-use paceline_units::{Duration, Frequency, Rate};
+use paceline_units::{Duration, Frequency, Gain, Rate, Size};
 
-use crate::network::{MOST_LANES, pie_weight};
+use crate::network::{MOST_LANES, pie_weight, red_weight};
 
 /// The most flows: each has sockets, and a route, in one machine.
 const MOST_FLOWS: u64 = 1_000;
@@ -63,6 +63,11 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                 );
             }
         }
+        Some(Aqm::Red(red)) => {
+            for (key, message, hint) in beyond_red(&red) {
+                say(format!("path.queue.{key}"), message, &hint);
+            }
+        }
         Some(_) => say(
             "path.queue.kind".into(),
             "the machine has no such queue",
@@ -76,7 +81,12 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             sim,
         );
     }
-    let netem = |key: &LinkKey| matches!(key, LinkKey::Loss(_) | LinkKey::Duplicate(_));
+    let netem = |key: &LinkKey| {
+        matches!(
+            key,
+            LinkKey::Loss(_) | LinkKey::Duplicate(_) | LinkKey::Jitter(_)
+        )
+    };
     for key in scenario
         .path
         .link
@@ -147,4 +157,30 @@ fn fixed_in_pie(pie: &Pie) -> Vec<&'static str> {
     .into_iter()
     .filter_map(|(name, fits)| (!fits).then_some(name))
     .collect()
+}
+
+/// The options of RED that Linux does not have, with what to choose instead.
+fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
+    let mut beyond = Vec::new();
+    if red_weight(red.weight).is_none() {
+        let near = (1..20)
+            .map(|log| Gain::SCALE >> log)
+            .min_by_key(|millionths| millionths.abs_diff(red.weight.millionths()))
+            .unwrap_or_default();
+        let hint = format!("the nearest is {}", Gain::from_millionths(near));
+        beyond.push(("weight", "the kernel's RED has powers of one half", hint));
+    }
+    let sizes = [("min", red.min), ("max", red.max)];
+    for (key, _) in sizes
+        .into_iter()
+        .filter(|(_, size)| matches!(size, Size::Packets(_)))
+    {
+        let hint = "say it in bytes, such as \"30 kB\"".to_owned();
+        beyond.push((key, "the kernel's RED counts bytes", hint));
+    }
+    if red.gentle {
+        let hint = "gentle = false".to_owned();
+        beyond.push(("gentle", "the kernel's RED is not gentle", hint));
+    }
+    beyond
 }

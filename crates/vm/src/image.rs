@@ -21,10 +21,11 @@ const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
 /// Modules that no scenario can do without.
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
 /// Modules that some scenarios need, where the kernel has them.
-const WANTED: [&str; 17] = [
+const WANTED: [&str; 18] = [
     "sch_codel",
     "sch_fq_codel",
     "sch_pie",
+    "sch_red",
     "sch_prio",
     "cls_u32",
     "tcp_bbr",

@@ -12,8 +12,8 @@
 use paceline_emulator::linux::{
     LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header,
 };
-use paceline_path::{Aqm, Codel, Pie, QueueLimit};
-use paceline_units::{Bytes, Duration, Gain, Loss, Rate};
+use paceline_path::{Aqm, Codel, Pie, QueueLimit, Red};
+use paceline_units::{Duration, Gain, Loss, Rate, Site};
 
 use crate::wire;
 
@@ -51,7 +51,8 @@ pub type Placed = (u16, Request);
 pub struct Queue {
     pub limit: QueueLimit,
     pub aqm: Option<Aqm>,
-    pub mtu: Bytes,
+    /// What sizes in BDPs or times are relative to.
+    pub site: Site,
 }
 
 /// Makes the pairs of devices, and brings all up.
@@ -202,7 +203,7 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
     const TCA_TBF_RATE64: u16 = 4;
     const TCA_TBF_BURST: u16 = 6;
     let bytes = rate.bps() / 8;
-    let burst = queue.mtu.get() + rate.volume_in(SLACK).get();
+    let burst = queue.site.mtu.get() + rate.volume_in(SLACK).get();
     // tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate.
     let mut spec = vec![0, 1, 0, 0, 0, 0, 0, 0];
     spec.extend(word(u32::try_from(bytes).unwrap_or(u32::MAX)));
@@ -229,7 +230,7 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
 impl Queue {
     /// What may wait, in the limit's own unit: the packet in service is not here.
     fn room(&self) -> u32 {
-        let mtu = self.mtu.get().max(1);
+        let mtu = self.site.mtu.get().max(1);
         let room = match self.limit {
             QueueLimit::Bytes(bytes) => bytes.saturating_sub(mtu).max(mtu),
             QueueLimit::Packets(packets) => packets.saturating_sub(1).max(1),
@@ -239,7 +240,9 @@ impl Queue {
 
     /// The same in packets, which the kernel's AQMs count.
     fn packets(&self) -> Vec<u8> {
-        let mtu = u32::try_from(self.mtu.get()).unwrap_or(u32::MAX).max(1);
+        let mtu = u32::try_from(self.site.mtu.get())
+            .unwrap_or(u32::MAX)
+            .max(1);
         word(match self.limit {
             QueueLimit::Bytes(_) => self.room() / mtu,
             QueueLimit::Packets(_) => self.room(),
@@ -274,6 +277,7 @@ pub fn queue(queue: &Queue) -> Placed {
             ("fq_codel", nested(&options))
         }
         (Some(Aqm::Pie(pie)), _) => ("pie", nested(&pie_options(pie, packets))),
+        (Some(Aqm::Red(red)), _) => ("red", nested(&red_options(red, queue))),
         // `check` refuses the others.
         (Some(_), _) => ("pfifo", packets),
     };
@@ -318,10 +322,70 @@ fn pie_options(pie: &Pie, packets: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
     ]
 }
 
+/// The kernel's weight is a power of one half: the exponent of the one that a scenario says to a millionth.
+pub fn red_weight(weight: Gain) -> Option<u8> {
+    (1..=31).find(|log| {
+        let exact = f64::from(Gain::SCALE) / f64::from(1_u32 << log);
+        exact >= 0.5 && (exact - f64::from(weight.millionths())).abs() < 1.0
+    })
+}
+
+fn red_options(red: &Red, queue: &Queue) -> Vec<(u16, Vec<u8>)> {
+    const PARMS: u16 = 1;
+    const STAB: u16 = 2;
+    const MAX_P: u16 = 3;
+    const FLAG_ECN: u8 = 1;
+    // From `max` on packets are dropped, whether they could be marked or not.
+    const FLAG_HARD_DROP: u8 = 2;
+    let bytes = |size: paceline_units::Size| {
+        u32::try_from(size.to_bytes(&queue.site).get()).unwrap_or(u32::MAX)
+    };
+    // `check` refuses other weights.
+    let weight_log = red_weight(red.weight).unwrap_or(9);
+    let mtu = u32::try_from(queue.site.mtu.get()).unwrap_or(u32::MAX);
+    let limit = match queue.limit {
+        QueueLimit::Bytes(_) => queue.room(),
+        QueueLimit::Packets(_) => queue.room().saturating_mul(mtu),
+    };
+    let (cell_log, table) = idle_table(weight_log, queue.site.rate.time_for(queue.site.mtu));
+    // tc_red_qopt: limit, thresholds; Wlog, Plog, Scell_log, flags.
+    let mut parms = [limit, bytes(red.min), bytes(red.max)]
+        .map(u32::to_ne_bytes)
+        .concat();
+    let flags = FLAG_HARD_DROP | if red.ecn { FLAG_ECN } else { 0 };
+    parms.extend([weight_log, 0, cell_log, flags]);
+    vec![
+        (PARMS, parms),
+        (STAB, table.to_vec()),
+        (MAX_P, word(chance(red.probability))),
+    ]
+}
+
+/// How an average falls while the queue is empty: for each cell of 2^log microseconds, by how many halvings, when
+/// a packet takes `packet` to send (tc-red(8), `red_calc_qavg_from_idle_time`).
+fn idle_table(weight_log: u8, packet: Duration) -> (u8, [u8; 256]) {
+    const MOST: f64 = 31.0;
+    let micros = packet.as_nanos() as f64 / 1e3;
+    let keep = 1.0 - 1.0 / f64::from(1_u32 << weight_log);
+    let halvings = -keep.log2() / micros.max(1e-3);
+    let cells = |log: u8| f64::from(1_u32 << log);
+    // 256 cells reach until nothing is left.
+    let log = (0..31)
+        .find(|log| MOST / halvings / cells(*log) < 256.0)
+        .unwrap_or(31);
+    let mut table = [0; 256];
+    for (cell, shift) in table.iter_mut().enumerate() {
+        *shift = (cell as f64 * cells(log) * halvings).min(MOST) as u8;
+    }
+    (log, table)
+}
+
 /// What happens to packets on their way, by netem.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub delay: Duration,
+    /// Up to this longer, uniform, and in order.
+    pub jitter: Duration,
     pub loss: Loss,
     pub duplicate: Gain,
     pub seed: u64,
@@ -339,7 +403,10 @@ impl Way {
     fn options(&self) -> Vec<u8> {
         const LOSS: u16 = 5;
         const LOSS_GE: u16 = 2;
+        const RATE: u16 = 6;
+        const RATE64: u16 = 8;
         const LATENCY64: u16 = 10;
+        const JITTER64: u16 = 11;
         const PRNG_SEED: u16 = 13;
         let loss = match self.loss {
             Loss::Independent(share) => chance(share),
@@ -350,8 +417,25 @@ impl Way {
         for value in [0, NETEM_LIMIT, loss, 0, chance(self.duplicate), 0] {
             options.extend(word(value));
         }
-        let latency = i64::try_from(self.delay.as_nanos()).unwrap_or(i64::MAX);
-        attribute(&mut options, LATENCY64, &latency.to_ne_bytes());
+        // netem's jitter is to both sides.
+        let half = Duration::from_nanos(self.jitter.as_nanos() / 2);
+        for (name, time) in [(LATENCY64, self.delay + half), (JITTER64, half)] {
+            let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+            attribute(&mut options, name, &nanoseconds.to_ne_bytes());
+        }
+        // With a rate a packet waits for the one before it; this one takes 2 ns for a packet.
+        let (any, fast) = if half > Duration::ZERO {
+            (u32::MAX, 1 << 40)
+        } else {
+            (0, 0_u64)
+        };
+        // tc_netem_rate: rate, packet overhead, cell size, cell overhead.
+        attribute(
+            &mut options,
+            RATE,
+            &[any, 0, 0, 0].map(u32::to_ne_bytes).concat(),
+        );
+        attribute(&mut options, RATE64, &fast.to_ne_bytes());
         // A kernel before 6.7 has no seed of netem's own: it draws from the guest's, which is seeded.
         attribute(&mut options, PRNG_SEED, &self.seed.to_ne_bytes());
         if let Loss::Burst(burst) = self.loss {
@@ -399,6 +483,7 @@ pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
     let lane = |(number, delay): (u32, &Duration)| {
         let way = Way {
             delay: *delay,
+            jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),
             seed,
@@ -450,6 +535,8 @@ pub fn queries() -> [Placed; 3] {
 
 #[cfg(test)]
 mod tests {
+    use paceline_units::Bytes;
+
     use super::*;
 
     #[test]
@@ -458,13 +545,34 @@ mod tests {
         assert_eq!(size_table().len(), 4 + 24);
         let way = Way {
             delay: Duration::from_millis(20),
+            jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),
             seed: 1,
         };
-        assert_eq!(way.options().len(), 24 + 12 + 12);
+        assert_eq!(way.options().len(), 24 + 12 + 12 + 20 + 12 + 12);
         assert_eq!(chance(Gain::ONE), u32::MAX);
         assert_eq!(chance(Gain::from_millionths(500_000)), u32::MAX / 2);
+    }
+
+    fn site() -> Site {
+        Site {
+            rate: Rate::from_bps(12_000_000),
+            rtt: Duration::from_millis(40),
+            mtu: Bytes::new(1500),
+        }
+    }
+
+    #[test]
+    fn an_idle_queue_s_average_falls_as_if_packets_found_nothing() {
+        // 1 ms a packet, a weight of 1/2: the average halves each millisecond.
+        let (log, table) = idle_table(1, Duration::from_millis(1));
+        assert_eq!(log, 7);
+        assert_eq!((table[0], table[8], table[16]), (0, 1, 2));
+        assert_eq!(table[255], 31);
+        assert_eq!(red_weight(Gain::from_millionths(1_953)), Some(9));
+        assert_eq!(red_weight(Gain::from_millionths(2_000)), None);
+        assert_eq!(red_weight(Gain::from_millionths(500_000)), Some(1));
     }
 
     #[test]
@@ -473,7 +581,7 @@ mod tests {
             let (_, request) = queue(&Queue {
                 limit,
                 aqm: None,
-                mtu: Bytes::new(1500),
+                site: site(),
             });
             request.bytes(0)
         };

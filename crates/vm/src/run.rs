@@ -70,7 +70,7 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
 fn needs(scenario: &Scenario) -> Vec<String> {
     let mut needed = Vec::new();
     let kind = scenario.path.queue.kind.name;
-    if ["codel", "fq_codel", "pie"].contains(&kind) {
+    if ["codel", "fq_codel", "pie", "red"].contains(&kind) {
         needed.push(format!("sch_{kind}"));
     }
     for group in &scenario.flows {

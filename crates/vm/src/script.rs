@@ -60,7 +60,7 @@ impl Path {
     /// The way of the data: its delay, and the time in service of a packet that the token bucket lets go
     /// when a link would begin with it.
     fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
-        let delay = plan.ways.delays(self.rtt).link + self.rate.time_for(self.queue.mtu);
+        let delay = plan.ways.delays(self.rtt).link + self.rate.time_for(self.queue.site.mtu);
         let way = Way {
             delay,
             ..self.way.clone()
@@ -154,6 +154,7 @@ fn path(plan: &Plan<'_>) -> Path {
         rate: section.map_or(Rate::ZERO, |link| link.rate),
         way: Way {
             delay: Duration::ZERO,
+            jitter: Duration::ZERO,
             loss: Loss::NONE,
             duplicate: Gain::default(),
             seed: plan.seed ^ LOSSES,
@@ -172,6 +173,7 @@ fn set(way: &mut Way, key: LinkKey) {
     match key {
         LinkKey::Loss(loss) => way.loss = loss,
         LinkKey::Duplicate(share) => way.duplicate = share,
+        LinkKey::Jitter(jitter) => way.jitter = jitter,
         _ => {}
     }
 }
@@ -189,7 +191,7 @@ fn queue(plan: &Plan<'_>) -> Queue {
     Queue {
         limit: QueueLimit::new(path.queue.size, &site),
         aqm: Aqm::named(kind.name, &kind.options),
-        mtu: path.mtu,
+        site,
     }
 }
 
