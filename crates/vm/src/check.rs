@@ -48,9 +48,16 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
         ),
     }
     let queue = &scenario.path.queue;
-    for signal in &queue.early_signals {
+    for (number, signal) in queue.early_signals.iter().enumerate() {
         let key = format!("path.queue.{}", signal.name);
-        say(key, "the machine has no such early signal", sim);
+        match Aqm::named(signal.name, &signal.options) {
+            Some(Aqm::Red(red)) if number == 0 && queue.kind.name == "droptail" => {
+                for (option, message, hint) in beyond_red(&red) {
+                    say(format!("{key}.{option}"), message, &hint);
+                }
+            }
+            _ => say(key, "the machine has no such early signal", sim),
+        }
     }
     match Aqm::named(queue.kind.name, &queue.kind.options) {
         None | Some(Aqm::Codel(_) | Aqm::FqCodel(_)) => {}
@@ -61,11 +68,6 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
                     "the kernel's PIE has this fixed",
                     "leave it at its default",
                 );
-            }
-        }
-        Some(Aqm::Red(red)) => {
-            for (key, message, hint) in beyond_red(&red) {
-                say(format!("path.queue.{key}"), message, &hint);
             }
         }
         Some(_) => say(

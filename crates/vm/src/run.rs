@@ -69,9 +69,11 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
 /// The modules that a scenario needs beside those that every one does.
 fn needs(scenario: &Scenario) -> Vec<String> {
     let mut needed = Vec::new();
-    let kind = scenario.path.queue.kind.name;
-    if ["codel", "fq_codel", "pie", "red"].contains(&kind) {
-        needed.push(format!("sch_{kind}"));
+    let queue = &scenario.path.queue;
+    for discipline in queue.early_signals.iter().chain([&queue.kind]) {
+        if discipline.name != "droptail" {
+            needed.push(format!("sch_{}", discipline.name));
+        }
     }
     for group in &scenario.flows {
         let name = linux::name(&group.cc.name);

@@ -187,10 +187,12 @@ fn queue(plan: &Plan<'_>) -> Queue {
         rtt: path.rtt,
         mtu: path.mtu,
     };
-    let kind = &path.queue.kind;
+    // `check` lets through one early signal, and only before a plain queue.
+    let early = path.queue.early_signals.first();
+    let discipline = early.unwrap_or(&path.queue.kind);
     Queue {
         limit: QueueLimit::new(path.queue.size, &site),
-        aqm: Aqm::named(kind.name, &kind.options),
+        aqm: Aqm::named(discipline.name, &discipline.options),
         site,
     }
 }
