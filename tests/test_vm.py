@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import paceline
@@ -104,13 +105,72 @@ def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
             time.sleep(0.05)
 
 
-def test_what_queues_of_a_kernel_cannot_do_is_refused(cli: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ('reorder = { probability = "1 %", delay = "5 ms" }', "netem does this otherwise"),
+        (
+            'queue.red = { min = "20 kB", max = "60 kB", weight = "0.2 %" }',
+            "the nearest is 0.1953 %",
+        ),
+        (
+            'queue.red = { min = "20 packets", max = "60 packets", weight = "0.1953 %" }',
+            'say it in bytes, such as "30 kB"',
+        ),
+        (
+            'queue.red = { min = "20 kB", max = "60 kB", weight = "0.1953 %", gentle = true }',
+            "the kernel's RED is not gentle",
+        ),
+        (
+            'queue.kind = "codel"\nqueue.red = { min = "20 kB", max = "60 kB", weight = "25 %" }',
+            "the machine has no such early signal",
+        ),
+    ],
+)
+def test_what_queues_of_a_kernel_cannot_do_is_refused(
+    given: str, said: str, cli: Command, tmp_path: Path
+) -> None:
     path = tmp_path / "refused.toml"
-    path.write_text(TWO_FLOWS.replace('rtt = "20 ms"', 'rtt = "20 ms"\njitter = "2 ms"', 1))
+    path.write_text(TWO_FLOWS.replace('rtt = "20 ms"', f'rtt = "20 ms"\n{given}', 1))
     ended = cli("run", str(path), "--backend", "vm")
     assert ended.returncode == 2
-    assert "netem does this otherwise" in ended.stderr
-    assert "jitter" in ended.stderr
+    assert said in ended.stderr
+
+
+ONE_FLOW = """\
+schema = 1
+[run]
+duration = "4 s"
+record.packets = true
+[path]
+rate = "10 Mbit/s"
+rtt = "20 ms"
+queue.size = "8 bdp"
+[[flows]]
+cc = "cubic-linux"
+"""
+
+
+def test_jitter_of_a_kernel_keeps_the_order(snapshot: str) -> None:
+    # A window of five packets fills no queue, so that round trips are the path's.
+    text = ONE_FLOW.replace('20 ms"', '20 ms"\njitter = "10 ms"') + 'receive_window = "7500 B"\n'
+    run = paceline.run(text, backend="vm")
+    trips = run.samples["rtt_ns"].drop_nulls() / 1e6
+    assert 20 < float(trips.quantile(0.02) or 0) < 23.5
+    assert 28 < float(trips.quantile(0.98) or 0) < 33
+    assert run.packets is not None
+    for kind in ("send", "deliver"):
+        rows = run.packets.filter(pl.col("kind") == kind)
+        assert len(rows) > 500
+        assert rows["seq_bytes"].is_sorted()
+
+
+def test_red_of_a_kernel_drops_before_its_queue_is_full(snapshot: str) -> None:
+    red = 'red = { min = "6 kB", max = "30 kB", weight = "1.5625 %", ecn = false }'
+    text = ONE_FLOW.replace('queue.size = "8 bdp"', f'queue = {{ size = "200 kB", {red} }}')
+    metrics = paceline.run(text, backend="vm").summary["metrics"]
+    assert metrics["loss_ratio"] > 0
+    assert 6_000 < metrics["queue_max_bytes"] < 100_000
 
 
 def test_a_file_that_is_no_kernel(cli: Command, tmp_path: Path) -> None:
