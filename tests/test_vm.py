@@ -122,7 +122,7 @@ def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
             "the kernel's RED is not gentle",
         ),
         (
-            'queue.kind = "codel"\nqueue.red = { min = "20 kB", max = "60 kB", weight = "25 %" }',
+            'queue.mark = { threshold = "1 ms" }',
             "the machine has no such early signal",
         ),
     ],
@@ -152,12 +152,13 @@ cc = "cubic-linux"
 
 
 def test_jitter_of_a_kernel_keeps_the_order(snapshot: str) -> None:
-    # A window of five packets fills no queue, so that round trips are the path's.
+    # A window of five packets fills no queue, so that round trips are the path's: 20 to 30 ms,
+    # and up to two packets that one ACK covers, 1.2 ms each.
     text = ONE_FLOW.replace('20 ms"', '20 ms"\njitter = "10 ms"') + 'receive_window = "7500 B"\n'
     run = paceline.run(text, backend="vm")
     trips = run.samples["rtt_ns"].drop_nulls() / 1e6
     assert 20 < float(trips.quantile(0.02) or 0) < 23.5
-    assert 28 < float(trips.quantile(0.98) or 0) < 33
+    assert 28 < float(trips.quantile(0.98) or 0) < 34
     assert run.packets is not None
     for kind in ("send", "deliver"):
         rows = run.packets.filter(pl.col("kind") == kind)
