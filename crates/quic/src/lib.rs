@@ -1,4 +1,4 @@
-//! Ends of real QUIC stacks as [`Endpoint`](paceline_endpoint::Endpoint)s.
+//! Ends of real QUIC stacks as [`Endpoint`]s.
 //!
 //! The stacks are whole and unmodified: streams, loss recovery, flow control, timers, packets and all. They run without
 //! cryptography, through their own traits, with tags and samples of the lengths that the wire has; their identifiers and
