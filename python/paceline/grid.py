@@ -34,6 +34,10 @@ class Axis:
     #: Whether its points are drawn: a population, of which none is special.
     drawn: bool = False
 
+    def __hash__(self) -> int:
+        """Return what is quick to work out, however many points there are."""
+        return hash(self.keys)
+
     @classmethod
     def of(cls, said: Any) -> Axis:
         """Return an axis from what the reader, or a sweep's own file, says of it."""
