@@ -284,7 +284,9 @@ pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
             // The first likes a common beginning, the second letters swapped.
             let begins = strsim::jaro_winkler(&found, &near);
             let swaps = strsim::normalized_damerau_levenshtein(&found, &near);
-            (begins.max(swaps + 0.2), *name)
+            // One letter is much of a short name.
+            let slip = found.len() > 1 && strsim::damerau_levenshtein(&found, &near) == 1;
+            (begins.max(swaps + if slip { 0.3 } else { 0.2 }), *name)
         })
         .filter(|(score, _)| *score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
