@@ -10,7 +10,9 @@ from paceline import _paceline
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one is nearest to, if one is near."""
-    return _paceline.nearest(name, sorted(known))
+    # A name from the command line may hold bytes that are no text.
+    text = name.encode("utf-8", "replace").decode()
+    return _paceline.nearest(text, sorted(known))
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
