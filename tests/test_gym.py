@@ -107,6 +107,12 @@ def episode(env: gym.Bottleneck, seed: int) -> bytes:
     return b"".join(told)
 
 
+@pytest.mark.parametrize("seeds", [[1], [1, 2, 3]])
+def test_each_environment_needs_a_seed(seeds: list[int]) -> None:
+    with pytest.raises(ValueError, match=f"2 environments need 2 seeds, not {len(seeds)}"):
+        gym.Bottlenecks(2).reset(seed=seeds)
+
+
 def test_the_same_seed_and_actions_give_the_same_bytes() -> None:
     env, other = gym.Bottleneck(LOSSY), gym.Bottleneck(LOSSY)
     first = episode(env, 5)

@@ -106,7 +106,7 @@ class _Side:
         self._count = count
 
     def step(self, actions: ArrayLike, seeds: list[int | None]) -> Array:
-        """Take a step in each world, or begin it anew with a seed; return what is observed."""
+        """Take a step in each world, or restart it with a seed; return the observations."""
         size = len(self.flows)
         try:
             given = np.ascontiguousarray(actions, np.float32)
@@ -263,13 +263,13 @@ class Bottlenecks(VectorEnv[Array, Array, Any]):
         """Begin an episode in each world."""
         count = self.num_envs
         given = [seed + n for n in range(count)] if isinstance(seed, int) else seed
+        if given is not None and len(given) != count:
+            raise ValueError(f"{count} environments need {count} seeds, not {len(given)}")
         chosen: list[int | None] = []
         for world, one in enumerate(given or [None] * count):
             if one is not None:
                 self._draws[world] = np_random(one)[0]
             chosen.append(self._draw(world) if one is None else one)
-        if len(chosen) != count:
-            raise ValueError(f"there is a seed for each of {count} environments")
         seen = self._side.step(np.zeros(self.action_space.shape or (), np.float32), chosen)
         self._is_begun = True
         return seen, self._info()

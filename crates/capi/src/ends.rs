@@ -10,7 +10,7 @@ use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConf
 use paceline_units::{Bytes, Instant};
 
 use crate::stack::*;
-use crate::table::{Ours, with_options};
+use crate::table::{Ours, fill, with_options};
 use crate::text::Message as Reason;
 use crate::types::*;
 use crate::{codepoint, ecn};
@@ -37,22 +37,14 @@ pub unsafe extern "C" fn paceline_stack_get(
     out: *mut paceline_stack,
     out_size: usize,
 ) -> u32 {
-    if out.is_null() || !out.is_aligned() {
-        return PACELINE_BAD_POINTER;
-    }
-    if index > 0 {
-        return PACELINE_NOT_FOUND;
-    }
-    let size = size_of::<paceline_stack>().min(out_size);
-    let mut table = TABLE;
-    table.table_size = size as u32;
-    // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
-    unsafe {
-        (&raw const table)
-            .cast::<u8>()
-            .copy_to(out.cast::<u8>(), size)
+    let table = |table_size| {
+        (index == 0).then_some(paceline_stack {
+            table_size,
+            ..TABLE
+        })
     };
-    PACELINE_OK
+    // SAFETY: by this function's contract.
+    unsafe { fill(out, out_size, table) }
 }
 
 const TABLE: paceline_stack = paceline_stack {

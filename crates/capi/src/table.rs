@@ -100,15 +100,33 @@ pub(crate) unsafe fn copy<F: Family>(
     out: *mut paceline_controller,
     out_size: usize,
 ) -> u32 {
+    // SAFETY: by this function's contract.
+    unsafe {
+        fill(out, out_size, |size| {
+            let mut table = table::<F>(spec?);
+            table.table_size = size;
+            Some(table)
+        })
+    }
+}
+
+/// Writes to `out` as much of the table as there is room for. `table` makes it, for so many bytes; none if there is
+/// no such table.
+///
+/// # Safety
+/// `out` is writable for `out_size` bytes and aligned as a `T`.
+pub(crate) unsafe fn fill<T>(
+    out: *mut T,
+    out_size: usize,
+    table: impl FnOnce(u32) -> Option<T>,
+) -> u32 {
     if out.is_null() || !out.is_aligned() {
         return PACELINE_BAD_POINTER;
     }
-    let Some(spec) = spec else {
+    let size = size_of::<T>().min(out_size);
+    let Some(table) = table(size as u32) else {
         return PACELINE_NOT_FOUND;
     };
-    let size = size_of::<paceline_controller>().min(out_size);
-    let mut table = table::<F>(spec);
-    table.table_size = size as u32;
     // SAFETY: `out` has room for `out_size` bytes, and `size` is no more.
     unsafe {
         (&raw const table)

@@ -7,7 +7,7 @@
 //!    time-out is due;
 //! 2. [`Endpoint::write`] with what the application has to send;
 //! 3. [`Endpoint::poll_transmit`] until it returns none;
-//! 4. [`Endpoint::next_timer`], read anew after every step.
+//! 4. [`Endpoint::next_timer`], read again after every step.
 //!
 //! `now` never goes back. After a step an end that asks for a time-out before `now`, and one that sends
 //! or wakes without end at one instant, is defective: an engine stops with an error, it does not hang.

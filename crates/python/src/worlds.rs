@@ -236,7 +236,7 @@ impl Worlds {
         ))
     }
 
-    /// A step of each world, side by side: with a seed it begins anew, without one its actions count. `times` are the
+    /// A step of each world, side by side: with a seed it restarts, without one its actions count. `times` are the
     /// lengths of the steps in ns, `states` 0, or 1 once all steered flows have ended, or 2 at the end of the run.
     fn step(
         &self,
