@@ -67,7 +67,7 @@ test-python: | tools
 	@.ci/stage ruff $(BIN)/ruff format --check python tests docs
 	@.ci/stage ruff $(BIN)/ruff check python tests docs
 	@.ci/stage mypy $(BIN)/mypy
-	@.ci/stage python $(BIN)/python -m pytest
+	@.ci/stage python $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 recipes: | tools ## Carry out every recipe of CONTRIBUTING on a copy of the tree
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed

@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=["paceline", "tomllib", "json", "tornado
 def main() -> None:
     """Give a reader what libFuzzer makes."""
     name, *arguments = sys.argv[1:]
-    reader = test_fuzz.READERS[name]
+    reader, _ = test_fuzz.READERS[name]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for part in ("runs", "seeds", "given"):

@@ -17,6 +17,9 @@ from paceline.cli import main
 # Under nohup, commands that tests start would ignore the hang-up that tests send them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# pytest-xdist tells its workers a width, and commands write as widely as COLUMNS says.
+os.environ.pop("COLUMNS", None)
+
 # A test does not judge how busy the machine is.
 settings.register_profile("paceline", deadline=None)
 settings.load_profile("paceline")

@@ -297,7 +297,8 @@ def _processes(tag: str) -> Iterator[Path]:
     """Yield the processes whose command line has `tag`: the command's, and its child's."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if tag in (process / "cmdline").read_text() and process.name != str(os.getpid()):
+            line = (process / "cmdline").read_text(errors="replace")
+            if tag in line and process.name != str(os.getpid()):
                 yield process
         except OSError:
             continue

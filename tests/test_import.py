@@ -175,6 +175,11 @@ def test_nothing_is_executed(tmp_path: Path, cli: Command) -> None:
     assert not proof.exists()
 
 
+def test_pythons_advice_on_style_is_not_shown() -> None:
+    """Which is a warning by default, and an error here."""
+    transperf_scenario.scenarios(FOUR + "\nloss = 0if True else 1\n", "x", ignore_commands=True)
+
+
 def test_the_command_writes_a_scenario_that_runs(tmp_path: Path, cli: Command) -> None:
     file = tmp_path / "small.py"
     file.write_text(BASE + "dur = 1\n")

@@ -104,6 +104,8 @@ def test_a_folder_with_a_whole_sweep_is_shown_and_another_one_is_not_overwritten
 ) -> None:
     assert cli("sweep", file, "--out", "s").returncode == 0
     before = tree(tmp_path / "s")
+    # A sweep that is killed at its very end leaves its ledger beside its results.
+    (tmp_path / "s" / "ledger.jsonl").write_text('{"sweep":"of these results"}\n')
     again = cli("sweep", file, "--out", "s")
     assert again.returncode == 0
     assert "already complete" in again.stderr

@@ -28,7 +28,8 @@ class RecipeError(Exception):
 
 
 def copy_tree(to: Path) -> None:
-    """Copy the sources; what is equal already keeps its time, so that little is built anew."""
+    """Copy the sources; equal files keep their time, so that little is built again."""
+    shutil.rmtree(to / "runs", ignore_errors=True)
     wanted = set()
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in SKIPPED]
@@ -42,7 +43,7 @@ def copy_tree(to: Path) -> None:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, place)
     for place in [p for p in to.rglob("*") if p.is_file() and p not in wanted]:
-        if not {"target", "runs"} & set(place.relative_to(to).parts):
+        if "target" not in place.relative_to(to).parts:
             place.unlink()
 
 

@@ -20,7 +20,7 @@ from paceline.batch.job import Outcome
 from paceline.errors import PacelineError
 from paceline.reading import TEXT, json_value, open_regular
 
-#: Name of the file in a sweep's folder. It goes when the sweep is whole.
+#: Name of the file in a sweep's folder. It is removed when the sweep is complete.
 NAME = "ledger.jsonl"
 #: Where the ledgers are of what has no folder of its own.
 UNFINISHED = Path("runs") / ".unfinished"
@@ -41,6 +41,13 @@ def see_idle(folder: Path) -> None:
     """See that no process sweeps into a folder; raises `LedgerError` if one does."""
     with suppress(FileNotFoundError), open_regular(folder / NAME) as file:
         _lock(file, folder)
+
+
+def clear(folder: Path) -> None:
+    """Remove what a sweep leaves that was killed after its results were complete."""
+    with suppress(FileNotFoundError, LedgerError), open_regular(folder / NAME) as file:
+        _lock(file, folder)
+        (folder / NAME).unlink()
 
 
 def _lock(file: IO[bytes], folder: Path) -> None:

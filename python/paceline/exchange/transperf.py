@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import itertools
 import operator
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,7 +133,10 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
     if len(text) > LENGTH:
         raise ImportFailedError(f"longer than {LENGTH} characters")
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():
+            # Advice on style, such as a space after a digit: not about this program.
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(text)
     except SyntaxError as error:
         raise ImportFailedError(
             f"not Python: {error.msg.partition(';')[0]}", error.lineno

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import store
-from paceline.batch import Outcome, Watch, locally
+from paceline.batch import Outcome, Watch, ledger, locally
 from paceline.batch.cluster import ClusterError, on_cluster
 from paceline.batch.processes import on_processes
 from paceline.cli import console, files
@@ -181,6 +181,7 @@ def sweep(
     whole = Sweep.read(out) if (out / NAME).is_file() and not options.fresh else None
     live = None
     if whole is not None:
+        ledger.clear(out)
         # All metrics are there, whichever were looked at before.
         whole = replace(whole, metrics=plan.metrics)
     if whole is None:
