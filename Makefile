@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web capi miri clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs reference web playground playground-check capi miri clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -64,8 +64,8 @@ test-rust: | tools
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed
-	@.ci/stage ruff $(BIN)/ruff format --check python tests docs
-	@.ci/stage ruff $(BIN)/ruff check python tests docs
+	@.ci/stage ruff $(BIN)/ruff format --check python tests docs web
+	@.ci/stage ruff $(BIN)/ruff check python tests docs web
 	@.ci/stage mypy $(BIN)/mypy
 	@.ci/stage python $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
@@ -102,6 +102,21 @@ web: ## Check and build the page's TypeScript into the package (needs Node.js an
 	  echo "hint: only a change of web/ needs it; install Node.js 20 or newer" >&2; exit 1; }
 	npm --prefix web ci --silent
 	npm --prefix web run --silent build
+
+# Small and fast to load: stripped, and optimised across crates.
+WASM := target/playground-build/wasm32-unknown-unknown/release/paceline_wasm.wasm
+playground: $(VENV)/.installed ## The simulator in a page, target/playground/index.html (needs Rust's target wasm32-unknown-unknown)
+	@test -d "$$(rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown" || { \
+	  echo "error: this Rust has no target wasm32-unknown-unknown" >&2; \
+	  echo "hint: rustup target add wasm32-unknown-unknown" >&2; exit 1; }
+	@CARGO_PROFILE_RELEASE_STRIP=true CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_LTO=fat \
+	  cargo build --quiet --release --target wasm32-unknown-unknown --package paceline-wasm --target-dir target/playground-build
+	@$(BIN)/python web/playground/build.py $(WASM) target/playground
+
+playground-check: playground ## Compare it with the native simulator: shipped and random scenarios (needs Node.js)
+	@rm -rf target/playground/random
+	@cargo run --quiet --release --package paceline-soak -- --seed 1 --count 80 --keep --out target/playground/random
+	@$(BIN)/python web/playground/native.py $(WASM) $$(find scenarios target/playground/random -name '*.toml' | sort)
 
 miri: | tools ## Look for undefined behaviour where there is unsafe code (needs nightly Rust with Miri)
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \

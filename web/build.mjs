@@ -5,7 +5,10 @@ import { build } from "esbuild";
 
 const here = new URL("./", import.meta.url);
 const shipped = new URL("../python/paceline/web/", here);
-const entries = ["report", "serve"];
+/** Pages of the package, and those of the playground, which is built apart. */
+const entries = ["report", "serve", "playground", "worker"];
+const apart = new URL("playground/", here);
+const ours = ["playground.js", "worker.js"];
 
 const sources = ["build.mjs", "package-lock.json", "tsconfig.json"];
 sources.push(...readdirSync(new URL("src/", here)).map((name) => `src/${name}`));
@@ -31,7 +34,7 @@ for (const name of ["uPlot.iife.min.js", "uPlot.min.css"]) {
 files.set("uPlot.LICENSE", readFileSync(new URL("node_modules/uplot/LICENSE", here)));
 
 for (const [name, made] of files) {
-  const place = new URL(name, shipped);
+  const place = new URL(name, ours.includes(name) ? apart : shipped);
   if (!process.argv.includes("--check")) writeFileSync(place, made);
   else if (!made.equals(readFileSync(place))) {
     console.error(`error: ${name} is not what its sources build\nhint: make web`);

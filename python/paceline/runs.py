@@ -142,6 +142,11 @@ class Run:
         """Seed of all randomness."""
         return int(self.summary["seed"])
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the values of all tables, in hexadecimal: equal runs have equal digests."""
+        return self.inner.digest()
+
     @property
     def backend(self) -> str:
         """What ran it: ``sim``, ``emu`` or ``vm``."""

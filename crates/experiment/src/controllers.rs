@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
 use paceline_congestion::{BuildError, Recipe, controllers, recipe};
-use paceline_quic::controllers as controllers_of;
 use paceline_scenario::{ControllerChoice, Diagnostic, FlowGroup, OptionInput, Scenario, When};
 use paceline_units::options::Choice as _;
 use paceline_units::{Bytes, Duration, Gain, StackName};
@@ -12,6 +11,7 @@ use paceline_units::{Bytes, Duration, Gain, StackName};
 use crate::check::{list, nearest};
 use crate::guest::{Choice, Guests};
 use crate::sender::sender_config;
+use crate::stack::{self, controllers as controllers_of};
 
 /// What is wrong with a choice of controller: the key below `cc` (empty for
 /// the name itself), what is wrong, and what to write instead.
@@ -150,10 +150,9 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
         // What it needs of the transport it says when it is made.
         return Ok(chosen);
     };
-    let signals = match group.stack {
-        StackName::Paceline => sender_config(group, 1).signals(),
-        StackName::Quinn => paceline_quic::quinn::SIGNALS,
-        StackName::Noq => paceline_quic::noq::SIGNALS,
+    let signals = match group.is_quic() {
+        false => sender_config(group, 1).signals(),
+        true => stack::signals(group.stack).ok_or_else(|| no_stack(group.stack))?,
     };
     recipe.check(signals).map_err(|unmet| Wrong {
         key: String::new(),
@@ -162,6 +161,18 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
             .then(|| "choose an `ecn` that counts marks, such as \"accurate\"".to_owned()),
     })?;
     Ok(chosen)
+}
+
+/// Where the stacks are left out, as in a browser.
+fn no_stack(stack: StackName) -> Wrong {
+    Wrong {
+        key: String::new(),
+        message: format!(
+            "flows of {} do not run here: this build has no QUIC stacks",
+            stack.word()
+        ),
+        hint: Some("leave out `stack`, or run it on the command line".to_owned()),
+    }
 }
 
 /// Checks the choice of a stack's own controller, written `stack:name`.
@@ -176,6 +187,9 @@ fn theirs(
         message,
         hint,
     };
+    if runs != StackName::Paceline && stack::signals(runs).is_none() {
+        return Err(no_stack(runs));
+    }
     let known = controllers_of(runs);
     if stack != runs.word() || known.is_empty() {
         let stacks: Vec<&str> = StackName::ALL

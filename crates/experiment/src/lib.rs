@@ -37,6 +37,7 @@ pub use rows::{Before, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};
 pub use seed::seed_of;
 pub use sender::sender_config;
+#[cfg(feature = "quic")]
 pub use stack::end_config;
 pub use ways::{Delays, Lane, Ways};
 

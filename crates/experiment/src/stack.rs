@@ -1,13 +1,46 @@
 //! Flows of QUIC stacks: what their ends are made with.
 
+use paceline_congestion::Signals;
+#[cfg(feature = "quic")]
 use paceline_quic::{self as quic, EndConfig};
+#[cfg(feature = "quic")]
 use paceline_scenario::FlowGroup;
+#[cfg(feature = "quic")]
 use paceline_units::Instant;
+use paceline_units::StackName;
 
+#[cfg(feature = "quic")]
 use crate::guest::Choice;
+
+/// What a QUIC stack tells a controller, none if this build does not have the stack.
+#[cfg(feature = "quic")]
+pub(crate) fn signals(stack: StackName) -> Option<Signals> {
+    match stack {
+        StackName::Paceline => None,
+        StackName::Quinn => Some(quic::quinn::SIGNALS),
+        StackName::Noq => Some(quic::noq::SIGNALS),
+    }
+}
+
+#[cfg(not(feature = "quic"))]
+pub(crate) fn signals(_: StackName) -> Option<Signals> {
+    None
+}
+
+/// The controllers that a stack brings.
+#[cfg(feature = "quic")]
+pub(crate) fn controllers(stack: StackName) -> &'static [&'static str] {
+    quic::controllers(stack)
+}
+
+#[cfg(not(feature = "quic"))]
+pub(crate) fn controllers(_: StackName) -> &'static [&'static str] {
+    &[]
+}
 
 /// What the ends of a group's flows are made with, none if they run no QUIC stack. A caller says which end it is, when
 /// it begins, and its seed.
+#[cfg(feature = "quic")]
 pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Option<EndConfig> {
     let controller = match chosen {
         Choice::Ours(recipe) => quic::Choice::Ours(recipe.clone()),

@@ -34,6 +34,11 @@ impl Run {
         self.inner.summary_json().to_string()
     }
 
+    /// SHA-256 of the values of all tables, in hexadecimal.
+    fn digest(&self) -> String {
+        self.inner.digest()
+    }
+
     /// `metrics` and `flows` of that, without how long controllers were in each state.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let add = |dict: &Bound<'py, PyDict>, metrics: &[record::Metric]| {

@@ -43,6 +43,7 @@ impl Kind {
 
 impl Kind {
     /// Whether columns may be of a type.
+    #[cfg(feature = "folder")]
     pub(crate) fn is_one(of: &DataType) -> bool {
         let all = [Self::Id, Self::Int, Self::Real, Self::Flag, Self::Text];
         all.iter().any(|kind| kind.data_type() == *of)

@@ -1,8 +1,11 @@
 //! Why a run could not be written or read.
 
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "folder")]
+use std::path::Path;
+use std::path::PathBuf;
 
+#[cfg(feature = "folder")]
 use parquet::errors::ParquetError;
 
 use crate::memory::in_words;
@@ -45,6 +48,7 @@ pub enum RecordError {
         source: serde_json::Error,
     },
     /// A table is not what it should be.
+    #[cfg(feature = "folder")]
     #[error("{}: {source}", path.display())]
     Parquet {
         /// Which file.
@@ -89,6 +93,7 @@ pub enum RecordError {
 }
 
 /// What the operating system refused at a place.
+#[cfg(feature = "folder")]
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> RecordError {
     |source| RecordError::Io {
         path: path.into(),

@@ -8,10 +8,12 @@
 mod aggregate;
 mod column;
 mod counter;
+mod digest;
 mod error;
 mod expect;
 mod fairness;
 mod fields;
+#[cfg(feature = "folder")]
 mod folder;
 mod info;
 mod memory;
@@ -36,6 +38,7 @@ pub use column::{Column, Kind, Text};
 pub use error::RecordError;
 pub use expect::{Expectation, Outcome, evaluate};
 pub use fields::{column_name, field_bytes};
+#[cfg(feature = "folder")]
 pub use folder::{table_size, table_size_beneath};
 pub use info::{FlowInfo, GuestInfo, LinkInfo, RunInfo};
 pub use memory::{Held, in_words};

@@ -3,6 +3,7 @@
 use arrow_array::RecordBatch;
 use serde_json::{Map, Value, json};
 
+use crate::digest;
 use crate::error::RecordError;
 use crate::info::RunInfo;
 use crate::metric::{FlowMetrics, Metric};
@@ -88,6 +89,11 @@ impl Run {
     pub fn table(&self, name: &str) -> Option<&RecordBatch> {
         let (_, batch) = self.tables.iter().find(|(table, _)| *table == name)?;
         Some(batch)
+    }
+
+    /// SHA-256 of the values of all tables, in hexadecimal: equal wherever the same run was done.
+    pub fn digest(&self) -> String {
+        digest::of(&self.tables)
     }
 
     /// The metrics of the run, in the order of their definition.

@@ -17,6 +17,10 @@ mod host;
 mod journal;
 mod lanes;
 mod packet;
+#[cfg(feature = "quic")]
+mod quic;
+#[cfg(not(feature = "quic"))]
+#[path = "no_quic.rs"]
 mod quic;
 mod run;
 mod schedule;

@@ -15,7 +15,7 @@ use paceline_soak::{Budget, Draft, Judged, Schema, Watch, draw, judge, shrink};
 
 /// How it is called.
 const USAGE: &str =
-    "paceline-soak [--seed N] [--count N] [--threads N] [--work N] [--out DIR] [--emulated]
+    "paceline-soak [--seed N] [--count N] [--threads N] [--work N] [--out DIR] [--keep | --emulated]
 paceline-soak --file FILE               judges one scenario
 paceline-soak --bend READER [--seed N] [--count N] [--threads N] [--out DIR]";
 
@@ -29,6 +29,8 @@ struct Arguments {
     budget: Budget,
     out: PathBuf,
     emulated: bool,
+    /// Whether each scenario that was judged is written, as `SEED.toml`.
+    keep: bool,
     file: Option<PathBuf>,
     bend: Option<String>,
 }
@@ -48,6 +50,7 @@ fn arguments() -> Option<Arguments> {
         },
         out: "target/soak".into(),
         emulated: false,
+        keep: false,
         file: None,
         bend: None,
     };
@@ -55,6 +58,10 @@ fn arguments() -> Option<Arguments> {
     while let Some(name) = given.next() {
         if name == "--emulated" {
             arguments.emulated = true;
+            continue;
+        }
+        if name == "--keep" {
+            arguments.keep = true;
             continue;
         }
         let value = given.next()?;
@@ -120,6 +127,13 @@ fn work(number: usize, schema: &Schema, arguments: &Arguments, shared: &Shared) 
         };
         match wrong_with(schema, &mut draft, &folder, arguments.budget) {
             Ok(Some(judged)) => {
+                let file = arguments.out.join(format!("{seed}.toml"));
+                if arguments.keep
+                    && let Err(error) = fs::write(&file, draft.text())
+                {
+                    shared.failed.fetch_add(1, Ordering::Relaxed);
+                    println!("cannot write {}: {error}", file.display());
+                }
                 shared
                     .judged
                     .lock()

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 bcef8d21e29e7fae02eddfdf85302d719ae64634b6633d3107cb3c2262310961
+// Built from web/ by `make web`. Sources: sha256 83a2d7f998aeab927ab849916c18e5c263ac4b44f1b7be890d34936b771df452
 "use strict";
 (() => {
   // src/chart.ts

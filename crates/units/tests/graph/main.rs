@@ -43,6 +43,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plugin", &["units", "congestion", "endpoint", "capi"]),
     ("python", BINDINGS),
     ("soak", SOAK),
+    ("wasm", &["experiment", "record", "scenario", "simulator"]),
 ];
 const LIBRARIES: &[&str] = &[
     "quic",
@@ -283,8 +284,8 @@ fn files_of_a_crate_form_no_circle() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where there may be `unsafe`: the emulator's system calls, and what crosses the C boundary.
-const UNSAFE: &[&str] = &["capi", "emulator", "plugin"];
+/// Where there may be `unsafe`: the emulator's system calls, what crosses the C boundary, and the names that a page calls.
+const UNSAFE: &[&str] = &["capi", "emulator", "plugin", "wasm"];
 
 #[test]
 fn unsafe_code_is_where_it_may_be_and_says_why() {

@@ -1,0 +1,230 @@
+//! Scenarios checked and run, and the columns of the last run.
+
+use std::ops::ControlFlow;
+
+use paceline_experiment::{Choice, Guests};
+use paceline_record::arrow_array::cast::AsArray;
+use paceline_record::arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
+use paceline_record::arrow_array::{Array, ArrayRef};
+use paceline_record::arrow_schema::DataType;
+use paceline_record::{Run, in_words};
+use paceline_scenario::{Diagnostic, Scenario};
+use paceline_simulator::{Progress, RunError};
+use serde_json::{Value, json};
+
+/// What a tab may take: browsers end tabs of a few gigabytes, and 32-bit addresses end at four.
+const MEMORY: u64 = 500_000_000;
+
+/// What errors call a scenario.
+const NAME: &str = "scenario.toml";
+
+/// The last run.
+#[derive(Debug, Default)]
+pub struct Laboratory {
+    run: Option<Run>,
+}
+
+impl Laboratory {
+    /// Checks a scenario. `problems` is empty if it can run; then there are `about`, `total_ns`, `toml` (as it is
+    /// written with every default) and the `memory` that it takes, in bytes and at most.
+    pub fn check(&self, text: &str) -> Value {
+        match affordable(text) {
+            Ok((scenario, most)) => json!({
+                "problems": [],
+                "about": scenario.about,
+                "total_ns": scenario.run.duration.as_nanos(),
+                "flows": scenario.flow_count(),
+                "memory": most,
+                "toml": scenario.to_toml(),
+            }),
+            Err(problems) => json!({ "problems": problems }),
+        }
+    }
+
+    /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics that `--json` prints,
+    /// and `packets` and `events`. `watch` may stop the run.
+    pub fn run(
+        &mut self,
+        text: &str,
+        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+    ) -> Value {
+        self.run = None;
+        let scenario = match affordable(text) {
+            Ok((scenario, _)) => scenario,
+            Err(problems) => return json!({ "problems": problems }),
+        };
+        let mut full = None;
+        let ended = paceline_simulator::run(&scenario, scenario.run.seed, &mut |progress| {
+            if progress.memory.total() > MEMORY {
+                full = Some(progress.memory.total());
+                return ControlFlow::Break(());
+            }
+            watch(progress)
+        });
+        match (ended, full) {
+            (Ok((run, last)), _) => {
+                let summary = run.summary_json();
+                self.run = Some(run);
+                json!({ "problems": [], "summary": summary, "packets": last.packets, "events": last.events })
+            }
+            (Err(_), Some(bytes)) => json!({ "problems": [too_large(bytes)] }),
+            (Err(RunError::Scenario(wrong)), None) => {
+                let problems: Vec<Value> = wrong.iter().map(problem).collect();
+                json!({ "problems": problems })
+            }
+            (Err(error), None) => json!({ "problems": [{ "message": error.to_string() }] }),
+        }
+    }
+
+    /// A column of the last run, named `TABLE.COLUMN`: 64-bit floats in the order of this machine, NaN for null; of text
+    /// a JSON array of words. Empty if there is none.
+    pub fn column(&self, name: &str) -> Vec<u8> {
+        let found = name
+            .split_once('.')
+            .and_then(|(table, column)| self.run.as_ref()?.table(table)?.column_by_name(column));
+        found.map(written).unwrap_or_default()
+    }
+
+    /// The digest of the last run's tables, empty if there is none.
+    pub fn digest(&self) -> String {
+        self.run.as_ref().map(Run::digest).unwrap_or_default()
+    }
+}
+
+/// A scenario that can run here, and the bytes that it takes at most.
+fn affordable(text: &str) -> Result<(Scenario, u64), Vec<Value>> {
+    let in_json = |wrong: Vec<Diagnostic>| wrong.iter().map(problem).collect::<Vec<_>>();
+    let mut scenario = paceline_experiment::parse(text, NAME, &[]).map_err(in_json)?;
+    // One run is asked for.
+    scenario.sweep = None;
+    let wrong = paceline_simulator::check(&scenario);
+    if !wrong.is_empty() {
+        return Err(in_json(wrong));
+    }
+    let choices = paceline_experiment::choices(&scenario, &Guests::none()).map_err(in_json)?;
+    let fields: Vec<_> = choices.iter().map(Choice::fields).collect();
+    let estimate = paceline_experiment::estimate(&scenario, &fields).map_err(in_json)?;
+    match estimate.least.total() > MEMORY {
+        true => Err(vec![too_large(estimate.least.total())]),
+        false => Ok((scenario, estimate.most.total())),
+    }
+}
+
+fn too_large(bytes: u64) -> Value {
+    let message = format!(
+        "this run takes {} of memory or more, and a page may take {}",
+        in_words(bytes),
+        in_words(MEMORY)
+    );
+    json!({ "message": message, "hint": "make it shorter, or run it on the command line" })
+}
+
+fn problem(diagnostic: &Diagnostic) -> Value {
+    json!({
+        "kind": diagnostic.kind.as_str(),
+        "message": diagnostic.message,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "key": diagnostic.key,
+        "hint": diagnostic.hint,
+    })
+}
+
+fn written(column: &ArrayRef) -> Vec<u8> {
+    let rows = 0..column.len();
+    let numbers = |value: &dyn Fn(usize) -> f64| {
+        let row = |row| match column.is_valid(row) {
+            true => value(row),
+            false => f64::NAN,
+        };
+        rows.clone().flat_map(|at| row(at).to_le_bytes()).collect()
+    };
+    match column.data_type() {
+        DataType::UInt32 => numbers(&|row| column.as_primitive::<UInt32Type>().value(row).into()),
+        DataType::Int64 => numbers(&|row| column.as_primitive::<Int64Type>().value(row) as f64),
+        DataType::Float64 => numbers(&|row| column.as_primitive::<Float64Type>().value(row)),
+        DataType::Boolean => numbers(&|row| f64::from(u8::from(column.as_boolean().value(row)))),
+        DataType::Dictionary(..) => {
+            let words = column.as_dictionary::<Int32Type>();
+            let names = words.values().as_string::<i32>();
+            let word = |row| {
+                words
+                    .keys()
+                    .is_valid(row)
+                    .then(|| names.value(words.keys().value(row) as usize))
+            };
+            json!(rows.map(word).collect::<Vec<_>>())
+                .to_string()
+                .into_bytes()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+        schema = 1
+        about = "One flow"
+        [run]
+        duration = "1 s"
+        [path]
+        rate = "10 Mbit/s"
+        rtt = "20 ms"
+        queue = { kind = "droptail", size = "1 bdp" }
+        [[flows]]
+        cc = "bbr3"
+    "#;
+
+    fn on(_: &Progress) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    #[test]
+    fn a_scenario_is_checked_run_and_read() {
+        let mut laboratory = Laboratory::default();
+        let checked = laboratory.check(SMALL);
+        assert_eq!(checked["about"], "One flow");
+        assert_eq!(checked["total_ns"], 1_000_000_000_u64);
+        assert!(laboratory.digest().is_empty());
+        let answer = laboratory.run(SMALL, &mut on);
+        assert!(answer["summary"]["metrics"]["utilisation_ratio"].as_f64() > Some(0.8));
+        let floats = laboratory.column("samples.t_ns");
+        let last = floats
+            .last_chunk::<8>()
+            .map(|bytes| f64::from_le_bytes(*bytes));
+        assert_eq!(last, Some(1e9));
+        let states = String::from_utf8(laboratory.column("samples.ca_state")).unwrap();
+        assert!(states.starts_with("[\"Open\""), "{states:.40}");
+        assert!(laboratory.column("samples.nothing").is_empty());
+        // As the simulator's own.
+        let scenario = paceline_experiment::parse(SMALL, NAME, &[]).unwrap();
+        let (run, _) = paceline_simulator::run(&scenario, scenario.run.seed, &mut on).unwrap();
+        assert_eq!(laboratory.digest(), run.digest());
+    }
+
+    #[test]
+    fn what_cannot_run_is_told_with_its_place() {
+        let mut laboratory = Laboratory::default();
+        let wrong = laboratory.check(&SMALL.replace("bbr3", "bbr9"));
+        let first = &wrong["problems"][0];
+        assert_eq!(
+            (&first["line"], &first["key"]),
+            (&json!(11), &json!("flows[0].cc"))
+        );
+        let stack = SMALL.replace("cc = \"bbr3\"", "cc = \"bbr3\"\nstack = \"quinn\"");
+        let answer = laboratory.run(&stack, &mut on);
+        // Other crates of a workspace that is built together may bring the stacks.
+        let refused = answer["problems"][0]["message"].as_str();
+        assert!(
+            refused.is_none_or(|said| said.contains("no QUIC stacks")),
+            "{answer}"
+        );
+        let long = SMALL.replace("\"1 s\"", "\"40000 min\"");
+        let said = laboratory.run(&long, &mut on)["problems"][0]["message"].to_string();
+        assert!(said.contains("a page may take 500 MB"), "{said}");
+        assert!(laboratory.digest().is_empty());
+    }
+}
