@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web playground playground-check capi miri clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs reference web playground playground-check capi kernel miri clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -121,6 +121,17 @@ playground-check: playground ## Compare it with the native simulator: shipped an
 miri: | tools ## Look for undefined behaviour where there is unsafe code (needs nightly Rust with Miri)
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	  cargo +nightly miri test --package paceline-capi --package paceline-plugin --tests
+
+# The same bytes from any folder; the committed object is of clang 14 with libbpf 1.1.
+KERNEL := python/paceline/kernel/paceline_bbr3.o
+kernel: ## Compile the controller for the kernel into the package (needs clang, llvm and libbpf's headers)
+	@command -v clang >/dev/null && command -v llvm-strip >/dev/null || { \
+	  echo "error: clang and llvm-strip are not on PATH" >&2; \
+	  echo "hint: only a change of kernel/ needs them; on Debian and Ubuntu: apt install clang llvm libbpf-dev" >&2; exit 1; }
+	@clang -O2 -g -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -fdebug-prefix-map=$(CURDIR)=. \
+	  -c kernel/paceline_bbr3.bpf.c -o $(KERNEL)
+	@llvm-strip -g $(KERNEL)
+	@echo $(KERNEL)
 
 # The version of the C interface is that of the library's name.
 CAPI := target/capi

@@ -1,13 +1,26 @@
-"""BBRv3 for a stock kernel: the algorithm in C against the golden traces."""
+"""BBRv3 for a stock kernel: the C against golden traces, and the eBPF in this kernel."""
 
 from __future__ import annotations
 
+import fcntl
+import json
+import re
 import shutil
+import signal
+import socket
 import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+
+from conftest import Command
+from paceline import controllers
+from paceline.kernel import bpf, controller
 
 ROOT = Path(__file__).parent.parent
 TRACES = sorted((ROOT / "conformance" / "linux-bbr" / "v3").glob("*.txt.zst"))
@@ -56,7 +69,7 @@ def test_every_state_of_a_trace_is_equal(replay: Path, trace: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "number", "other"),
     [
-        ("options.h", "beta, GAIN, 0, 255, 76", "beta, GAIN, 0, 255, 77"),
+        ("options.h", "beta, gain, 0, 255, 76", "beta, gain, 0, 255, 77"),
         (
             "probe_bw.h",
             "least(b->bw_probe_up_rounds + 1, 30)",
@@ -74,3 +87,184 @@ def test_another_number_is_seen(tmp_path: Path, file: str, number: str, other: s
     header.write_text(text.replace(number, other))
     program = compiled(kernel, tmp_path / "replay")
     assert any(replayed(program, text) != text.split(b"\n") for text in map(text_of, TRACES))
+
+
+# The object, and this kernel
+
+
+def clang() -> str | None:
+    """Return the version of clang, if there is one."""
+    if shutil.which("clang") is None or shutil.which("llvm-strip") is None:
+        return None
+    said = subprocess.run(["clang", "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"version (\d+)", said.stdout)
+    return found and found[1]
+
+
+@pytest.mark.skipif(clang() != "14", reason="the committed object is of clang 14")
+def test_the_object_is_that_of_the_source(tmp_path: Path) -> None:
+    built = tmp_path / "built.o"
+    shutil.copytree(ROOT / "kernel", tmp_path / "kernel")
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    subprocess.run(["make", "-s", "kernel", f"KERNEL={built}"], cwd=tmp_path, check=True)
+    committed = ROOT / "python" / "paceline" / "kernel" / "paceline_bbr3.o"
+    assert built.read_bytes() == committed.read_bytes(), "run make kernel"
+
+
+def test_the_options_are_those_of_the_simulated_controller() -> None:
+    text = (ROOT / "kernel" / "bbr3" / "options.h").read_text()
+    row = r"OPTION\((\w+), (gain|count|us|ms|flag), (\d+), (\d+), (\d+)\)"
+    found = {name: (kind, int(value)) for name, kind, _, _, value in re.findall(row, text)}
+    [options] = [each["options"] for each in controllers() if each["name"] == "bbr3-linux"]
+    simulated = {option["name"]: option["default"] for option in options}
+    del simulated["bw_probe_pif_gain"]  # of v2 only
+    assert found.keys() == simulated.keys()
+    for name, (kind, value) in found.items():
+        units = {"us": 1e-6, "ms": 1e-3}
+        if kind == "gain":
+            assert float(simulated[name]) == pytest.approx(value / 256, abs=1e-6), name
+        elif kind in units:
+            number, unit = simulated[name].split()
+            scale = {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+            assert float(number) * scale == pytest.approx(value * units[kind]), name
+        else:
+            assert simulated[name] == {"flag": ("false", "true")[value & 1]}.get(kind, str(value))
+
+
+def maps() -> list[tuple[int, str]]:
+    return [(map_.id, map_.name.decode()) for map_ in bpf.maps()]
+
+
+@pytest.fixture
+def kernel() -> Iterator[None]:
+    """Hold this kernel alone, and see that a test leaves it as it was."""
+    for what, _ in controller.lacking():
+        pytest.skip(f"needs a kernel that takes it: {what}")
+    with (Path(tempfile.gettempdir()) / "paceline-kernel.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if controller.NAME in controller.available():
+            pytest.skip(f"{controller.NAME} is registered already")
+        before = controller.available(), maps()
+        try:
+            yield
+        finally:
+            if controller.NAME in controller.available():
+                controller.unload()
+        until = time.monotonic() + 5
+        while (controller.available(), maps()) != before and time.monotonic() < until:
+            time.sleep(0.05)
+        assert (controller.available(), maps()) == before
+
+
+class Traffic:
+    """A connection over loopback that uses the controller."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
+            self.sender = socket.socket()
+            name = controller.NAME.encode()
+            self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name)
+            self.sender.connect(server.getsockname())
+            self.receiver, _ = server.accept()
+
+    def carry(self, count: int) -> None:
+        for _ in range(count):
+            self.sender.sendall(bytes(65536))
+            left = 65536
+            while left:
+                left -= len(self.receiver.recv(left))
+
+    def close(self) -> None:
+        self.sender.close()
+        self.receiver.close()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_it_is_loaded_chosen_shown_and_unloaded(cli: Command) -> None:
+    assert cli("kernel", "load", "--set", "startup_pacing_gain=2.89", "--json").returncode == 0
+    [loaded] = json.loads(cli("kernel", "list", "--json").stdout)["controllers"]
+    assert loaded["registered"]
+    assert loaded["options"]["startup_pacing_gain"] == "2.88672"  # 739/256
+    assert loaded["options"]["drain_gain"] == "0.34375"
+    traffic = Traffic()
+    traffic.carry(200)
+    [flow] = json.loads(cli("kernel", "show", traffic.port, "--json").stdout)["connections"][:1]
+    assert flow["cwnd_bytes"] > 0
+    assert flow["max_bw_bps"] > 0
+    assert flow["min_rtt_ns"] > 0
+    traffic.close()
+    assert json.loads(cli("kernel", "unload", "--json").stdout)["held"] is False
+    assert controller.NAME not in controller.available()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_unloaded_while_in_use_it_ends_with_its_last_connection(cli: Command) -> None:
+    cli("kernel", "load")
+    traffic = Traffic()
+    traffic.carry(10)
+    assert json.loads(cli("kernel", "unload", "--json").stdout)["held"] is True
+    [held] = json.loads(cli("kernel", "list", "--json").stdout)["controllers"]
+    assert not held["registered"]
+    traffic.carry(10)
+    traffic.close()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_second_registration_is_refused(cli: Command) -> None:
+    assert cli("kernel", "load").returncode == 0
+    second = cli("kernel", "load")
+    assert second.returncode == 1
+    assert "is registered already; `paceline kernel unload` takes it out" in second.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+def test_nothing_to_unload(cli: Command) -> None:
+    assert cli("kernel", "unload").returncode == 1
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("verb", ["load", "unload"])
+def test_a_kill_leaves_all_or_nothing(verb: str) -> None:
+    call = {"load": "load({})", "unload": "unload()"}[verb]
+    act = f"from paceline.kernel import controller; print('go', flush=True); controller.{call}"
+    left: list[bool] = []
+    for delay in (0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.6):
+        if verb == "unload" and controller.NAME not in controller.available():
+            controller.load({})
+        with subprocess.Popen([sys.executable, "-c", act], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+        left.append(controller.NAME in controller.available())
+        if left[-1] and verb == "load":
+            assert not controller.unload()
+    assert left[0] is (verb == "unload")  # it was killed before it did anything
+
+
+def test_without_privilege_it_says_what_is_missing(
+    cli: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "_effective", lambda: 0)
+    for call in (["load"], ["unload"], ["list"], ["show", "1"]):
+        refused = cli("kernel", *call)
+        assert refused.returncode == 127
+        assert "lacks CAP_" in refused.stderr or "Linux" in refused.stderr
+
+
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("betta=0.1", "did you mean beta?"),
+        ("beta=7", "beta is from 0 to 0.996094, not 7"),
+        ("beta=nan", "beta is from"),
+        ("full_bw_cnt=many", "full_bw_cnt is from 1 to 3, not 'many'"),
+        ("beta", "--set takes OPTION=VALUE"),
+    ],
+)
+def test_a_bad_option_is_refused(cli: Command, option: str, says: str) -> None:
+    refused = cli("kernel", "load", "--set", option)
+    assert refused.returncode == 2
+    assert says in refused.stderr

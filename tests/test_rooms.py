@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "python" / "paceline"
 #: named is in the room of its folder.
 ROOMS = [
     {"answers", "errors", "names", "quantities", "memory", "reading", "measures", "query", "grid"}
-    | {"store", "controller", "guests", "shipped"},
+    | {"store", "controller", "guests", "shipped", "kernel"},
     {"show"},
     {"runs"},
     {"batch", "gym"},

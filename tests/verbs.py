@@ -69,7 +69,8 @@ WRITERS: dict[str, tuple[str, ...]] = {
 }
 #: Verbs that write no file. `serve` writes on request, and is killed in a test of its own.
 #: `vm` needs a kernel and minutes; what it writes is under its own name only when it is complete.
-READERS = {"check", "compare", "completion", "conformance", "doctor", "list", "serve", "vm"}
+READERS = {"check", "compare", "completion", "conformance", "doctor", "kernel", "list", "serve"}
+READERS |= {"vm"}
 
 
 def prepare(place: Path, run: paceline.Run) -> dict[str, bytes]:

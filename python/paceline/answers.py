@@ -445,6 +445,53 @@ class Snapshots(TypedDict):
     snapshots: list[Snapshot]
 
 
+class LoadedController(TypedDict):
+    """A controller in the running kernel."""
+
+    name: str
+    registered: Annotated[bool, "Whether it can be chosen; else connections still use it."]
+    user: Annotated[str, "Who loaded it."]
+    since_ns: Annotated[int, "When, since 1970."]
+    options: dict[str, str]
+
+
+class LoadedControllers(TypedDict):
+    """`kernel load` and `kernel list`."""
+
+    controllers: list[LoadedController]
+
+
+class Unloaded(TypedDict):
+    """`kernel unload`."""
+
+    unloaded: str
+    held: Annotated[bool, "Whether connections still use it; the kernel frees it after the last."]
+
+
+class LiveConnection(TypedDict):
+    """A connection of the running kernel, as its controller sees it; what is not known is null."""
+
+    pid: int
+    local: str
+    remote: str
+    phase: str
+    cwnd_bytes: int
+    in_flight_bytes: int
+    pacing_bps: int
+    bw_bps: int | None
+    max_bw_bps: int
+    min_rtt_ns: int | None
+    bw_shortterm_bps: int | None
+    inflight_shortterm_bytes: int | None
+    inflight_longterm_bytes: int | None
+
+
+class LiveConnections(TypedDict):
+    """`kernel show`."""
+
+    connections: list[LiveConnection]
+
+
 class Problem(TypedDict):
     """What is wrong with a scenario."""
 
@@ -498,6 +545,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "doctor": (Doctor,),
     "serve": (Serve,),
     "vm": (Snapshots, Snapshot),
+    "kernel": (LoadedControllers, Unloaded, LiveConnections),
     "list": (Listed,),
 }
 

@@ -166,9 +166,11 @@ fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
     let flow = flows.map(|(planned, flow)| {
         let base = i128::from(plan.least_rtt(planned).as_nanos());
         let error = flow.min_rtt.map(|rtt| i128::from(rtt.as_nanos()) - base);
+        let cc = (!planned.group.is_quic()).then(|| kernel::name(&planned.group.cc.name));
         json!({
             "flow": flow.totals.flow,
-            "kernel_cc": (!planned.group.is_quic()).then(|| kernel::name(&planned.group.cc.name)),
+            "kernel_cc": cc,
+            "derived_inputs": cc.map_or(&[][..], kernel::derived),
             "min_rtt_ns": nanos(flow.min_rtt),
             "min_rtt_error_ns": error.and_then(|error| i64::try_from(error).ok()),
             "window_limited_ns": flow.window_limited,

@@ -164,6 +164,8 @@ fn prepare(plan: &FlowPlan, silent: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_congestion(kernel::name(&plan.group.cc.name).as_bytes())?;
     socket.set_nonblocking(true)?;
+    // Closed after the run, with data that no one takes: else the kernel would keep it for minutes.
+    socket.set_linger(Some(std::time::Duration::ZERO))?;
     if silent {
         socket.set_tcp_notsent_lowat(UNSENT)?;
     }

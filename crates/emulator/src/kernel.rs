@@ -38,6 +38,17 @@ const MAINLINE: [&str; 16] = [
     "yeah",
 ];
 
+/// BBRv3 by eBPF, as `paceline kernel load` registers it.
+const BBR3: &str = "paceline_bbr3";
+/// Its inputs that a stock kernel does not give, and that it derives.
+const BBR3_DERIVED: [&str; 5] = [
+    "tx_in_flight",
+    "lost",
+    "skb_marked_lost",
+    "tlp_recovery",
+    "is_acking_tlp",
+];
+
 /// What an IPv4 segment with timestamps has before its payload.
 const HEADER: u64 = 52;
 /// And without.
@@ -50,7 +61,16 @@ pub fn name(cc: &str) -> &str {
     match cc {
         "bbr1" => "bbr",
         "cubic-linux" => "cubic",
+        "bbr3-linux" => BBR3,
         other => other,
+    }
+}
+
+/// The inputs that a controller, by the kernel's name, derives.
+pub fn derived(name: &str) -> &'static [&'static str] {
+    match name {
+        BBR3 => &BBR3_DERIVED,
+        _ => &[],
     }
 }
 
@@ -81,9 +101,10 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
                     "this kernel has no congestion controller `{name}`; it has {}",
                     experiment::list(&has.iter().map(String::as_str).collect::<Vec<_>>())
                 ),
-                hint: Some(match MAINLINE.contains(&name) {
-                    true => format!("sudo modprobe tcp_{name}"),
-                    false => "run it in the simulator: --backend sim".to_owned(),
+                hint: Some(match name {
+                    BBR3 => "sudo paceline kernel load".to_owned(),
+                    name if MAINLINE.contains(&name) => format!("sudo modprobe tcp_{name}"),
+                    _ => "run it in the simulator: --backend sim".to_owned(),
                 }),
             });
         }

@@ -10,6 +10,7 @@ from paceline import _paceline
 from paceline.cli import console
 from paceline.cli.app import Json, app, examples
 from paceline.cli.failure import Exit
+from paceline.kernel import controller
 from paceline.quantities import quantity
 from paceline.reading import json_value
 
@@ -24,7 +25,7 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Check what this machine needs for `run --backend emu` and `vm`, and how to fix each problem.
+    """Check what `run --backend emu` and `vm` and `kernel` need, and how to fix each problem.
 
     Without --quick it emulates rising rates for two seconds each, until one exceeds the usual
     bounds in all of three tries. Exit code 127 if nothing can be emulated here.
@@ -36,11 +37,24 @@ def doctor(
             err.print(f"trying {what} ...")
 
     report: dict[str, Any] = json_value(_paceline.doctor(quick, step))
+    report["checks"].append(_kernel())
     if json:
         console.say_json(report)
     else:
         _print(report)
     return Exit.OK if report["able"] else Exit.UNAVAILABLE
+
+
+def _kernel() -> dict[str, Any]:
+    """Check what `paceline kernel` needs."""
+    lacking = controller.lacking()
+    state = "lacking" if lacking else "good"
+    registered = controller.NAME in controller.available()
+    found = "; ".join(what for what, _ in lacking) or (
+        f"{controller.NAME} is registered" if registered else "this kernel takes it by eBPF"
+    )
+    mend = "\n  ".join(hint for _, hint in lacking) or None
+    return {"name": "BBRv3 in the kernel", "state": state, "found": found, "mend": mend}
 
 
 def _print(report: dict[str, Any]) -> None:

@@ -1,0 +1,163 @@
+"""``paceline kernel``: BBRv3 in the running kernel."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from paceline.cli import console, files
+from paceline.cli.app import Json, app, examples
+from paceline.cli.failure import Exit, Failure
+from paceline.errors import RunError, UnavailableError
+from paceline.kernel import bpf, controller
+from paceline.quantities import quantity
+
+#: What `show` says of a connection, beside its ends.
+_SHOWN = {
+    "phase": "Phase",
+    "bw_bps": "Bandwidth",
+    "min_rtt_ns": "Min RTT",
+    "pacing_bps": "Pacing",
+    "cwnd_bytes": "Window",
+    "in_flight_bytes": "In flight",
+    "inflight_longterm_bytes": "Long-term bound",
+    "inflight_shortterm_bytes": "Short-term bound",
+}
+
+
+@app.command(
+    help_epilogue=examples(
+        "kernel load",
+        "kernel load --set startup_pacing_gain=2.89 --set full_bw_cnt=2",
+        "kernel show 5201",
+        "kernel list --json",
+        "kernel unload",
+    )
+)
+def kernel(
+    action: Annotated[Literal["load", "unload", "list", "show"], Parameter(help="What to do.")],
+    which: Annotated[
+        int | None, Parameter(help="Of `show`: a process, or a local or remote port.")
+    ] = None,
+    /,
+    *,
+    set_: Annotated[
+        list[str] | None,
+        Parameter(
+            name="--set",
+            negative="",
+            help="OPTION=VALUE: an option of `bbr3-linux`, for every connection; may be repeated. "
+            "Times are in the kernel's units: microseconds or milliseconds.",
+        ),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Bring BBRv3 into the running kernel by eBPF, take it out, or watch it.
+
+    `load` registers the congestion control `paceline_bbr3`; any program may then choose it
+    (`iperf3 -C paceline_bbr3`, `ip route ... congctl`, the sysctl
+    `net.ipv4.tcp_congestion_control`). `unload` takes it out: no new connection can choose it, and
+    connections that use it keep it until they end. It needs root, and a stock kernel from 6.10.
+    """
+    if which is not None and action != "show":
+        raise Failure("usage", f"`kernel {action}` takes no process", hint="paceline kernel --help")
+    if set_ and action != "load":
+        raise Failure("usage", "only `kernel load` takes --set", hint="paceline kernel --help")
+    try:
+        match action:
+            case "load":
+                controller.load(_settings(set_ or []))
+                _say_loaded(json=json)
+            case "list":
+                _say_loaded(json=json)
+            case "unload":
+                _unload(json=json)
+            case "show":
+                _show(which, json=json)
+    except UnavailableError as error:
+        raise files.unavailable_failure(error, "kernel") from None
+    except ValueError as error:
+        hint = "paceline list controllers bbr3-linux"
+        raise Failure("usage", str(error), hint=hint) from None
+    except bpf.RefusedError as error:
+        lines = [line for line in error.log.splitlines() if line.strip()]
+        said = "; ".join(lines[-3:])
+        what = f"the kernel refused the controller: {error}" + (f" ({said})" if said else "")
+        hint = "`paceline doctor --quick` shows what this kernel lacks"
+        raise Failure("kernel-failed", what, hint=hint, code=Exit.RUN_FAILED) from None
+    except (RunError, OSError) as error:
+        raise Failure("kernel-failed", str(error), code=Exit.RUN_FAILED) from None
+    return Exit.OK
+
+
+def _settings(texts: list[str]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name or not value:
+            raise ValueError(f"--set takes OPTION=VALUE, not {text!r}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _say_loaded(*, json: bool) -> None:
+    loaded = controller.loaded()
+    if json:
+        entries: list[dict[str, Any]] = [
+            {
+                "name": controller.NAME,
+                "registered": one.registered,
+                "user": one.user,
+                "since_ns": int(one.since_s * 1e9),
+                "options": {option.name: option.show(option.default) for option in one.options},
+            }
+            for one in loaded
+        ]
+        console.say_json({"controllers": entries})
+        return
+    out = console.stdout()
+    if not loaded:
+        out.print("No controller of ours is in the kernel; `paceline kernel load` brings it in.")
+        return
+    table = console.table("Controller", "State", "Loaded by", "Since", left=4)
+    for one in loaded:
+        state = "registered" if one.registered else "unloaded, still in use"
+        since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.since_s))
+        table.add_row(controller.NAME, state, one.user, since)
+    out.print(table)
+
+
+def _unload(*, json: bool) -> None:
+    held = controller.unload()
+    if json:
+        console.say_json({"unloaded": controller.NAME, "held": held})
+        return
+    out = console.stdout()
+    out.print(f"{controller.NAME} is unloaded; nothing new can choose it.")
+    if held:
+        out.print("Connections still use it; the kernel frees it when the last of them ends.")
+
+
+def _show(which: int | None, *, json: bool) -> None:
+    if which is None:
+        hint = "paceline kernel show 5201"
+        raise Failure("usage", "`kernel show` needs a process or a port", hint=hint)
+    found = controller.connections(which)
+    if json:
+        entries = [{"pid": c.pid, "local": c.local, "remote": c.remote} | c.fields for c in found]
+        console.say_json({"connections": entries})
+        return
+    out = console.stdout()
+    if not found:
+        out.print(f"No connection of process or port {which} uses {controller.NAME}.")
+        return
+    table = console.table("Process", "Local", "Remote", *_SHOWN.values(), left=4)
+    for one in found:
+        cells = [
+            str(one.fields[name]) if name == "phase" else quantity(name, one.fields[name])
+            for name in _SHOWN
+        ]
+        table.add_row(str(one.pid), one.local, one.remote, *cells)
+    out.print(table)

@@ -1,0 +1,274 @@
+"""libbpf, by its C interface: iproute2 has it on nearly every machine, and clang is not needed."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from typing import Any
+
+from paceline.errors import RunError, UnavailableError
+from paceline.kernel.btf import Types
+
+MAP_SK_STORAGE, MAP_STRUCT_OPS, MAP_RINGBUF = 24, 26, 27
+PROG_STRUCT_OPS = 27
+
+
+class _OpenOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("object_name", ctypes.c_char_p)]
+
+
+class ProgramInfo(ctypes.Structure):
+    """``struct bpf_prog_info``, as far as it is used."""
+
+    _fields_ = [
+        ("type", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("tag", ctypes.c_uint8 * 8),
+        ("jited_len", ctypes.c_uint32),
+        ("translated_len", ctypes.c_uint32),
+        ("jited", ctypes.c_uint64),
+        ("translated", ctypes.c_uint64),
+        ("load_time_ns", ctypes.c_uint64),
+        ("uid", ctypes.c_uint32),
+        ("map_count", ctypes.c_uint32),
+        ("maps", ctypes.c_uint64),
+        ("name", ctypes.c_char * 16),
+    ]
+
+
+class MapInfo(ctypes.Structure):
+    """``struct bpf_map_info``, as far as it is used."""
+
+    _fields_ = [
+        ("type", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("key_size", ctypes.c_uint32),
+        ("value_size", ctypes.c_uint32),
+        ("max_entries", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("name", ctypes.c_char * 16),
+        ("interface", ctypes.c_uint32),
+        ("vmlinux_value_type", ctypes.c_uint32),
+        ("device", ctypes.c_uint64),
+        ("inode", ctypes.c_uint64),
+        ("btf_id", ctypes.c_uint32),
+    ]
+
+
+@cache
+def library() -> Any:
+    """Return libbpf."""
+    try:
+        lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
+    except OSError:
+        what = "libbpf (libbpf.so.1) is not installed"
+        hint = "on Debian and Ubuntu: apt install libbpf1; on Fedora: dnf install libbpf"
+        raise UnavailableError([what, hint]) from None
+    pointers = (
+        "bpf_object__open_mem",
+        "bpf_object__find_map_by_name",
+        "bpf_map__initial_value",
+        "bpf_map__attach_struct_ops",
+        "bpf_object__btf",
+        "btf__raw_data",
+        "btf__load_from_kernel_by_id",
+        "ring_buffer__new",
+    )
+    for name in pointers:
+        getattr(lib, name).restype = ctypes.c_void_p
+    lib.libbpf_set_print.restype = ctypes.c_void_p
+    return lib
+
+
+def _check(result: Any, what: str) -> Any:
+    """Return a result of libbpf, which is null or negative where it failed."""
+    if result is None or (isinstance(result, int) and result < 0):
+        number = ctypes.get_errno() or (-result if result else 0)
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+_PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+
+
+@contextmanager
+def _messages() -> Iterator[list[str]]:
+    """Collect libbpf's messages in place of stderr."""
+    said: list[str] = []
+    format_ = ctypes.CDLL(None).vsnprintf
+
+    def keep(_level: int, text: bytes, values: int) -> int:
+        buffer = ctypes.create_string_buffer(1 << 16)
+        format_(buffer, ctypes.c_size_t(len(buffer)), text, ctypes.c_void_p(values))
+        said.append(buffer.value.decode(errors="replace"))
+        return 0
+
+    callback = _PRINT(keep)
+    before = library().libbpf_set_print(callback)
+    try:
+        yield said
+    finally:
+        library().libbpf_set_print(ctypes.c_void_p(before))
+
+
+class Object:
+    """A BPF object that is not in the kernel yet."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._data = data
+        options = _OpenOptions(ctypes.sizeof(_OpenOptions), name.encode())
+        opened = library().bpf_object__open_mem(
+            data, ctypes.c_size_t(len(data)), ctypes.byref(options)
+        )
+        self._object = ctypes.c_void_p(_check(opened, "open the object"))
+
+    def types(self) -> Types:
+        """Return its types."""
+        return _types(ctypes.c_void_p(library().bpf_object__btf(self._object)))
+
+    def constants(self) -> ctypes.Array[ctypes.c_char]:
+        """Return the initial bytes of its constants, to read and to write."""
+        size = ctypes.c_size_t()
+        map_ = self._map(".rodata")
+        place = _check(library().bpf_map__initial_value(map_, ctypes.byref(size)), "constants")
+        return (ctypes.c_char * size.value).from_address(place)
+
+    def register(self, name: str) -> None:
+        """Bring it into the kernel and register a struct_ops of it, which outlives this process."""
+        with _messages() as said:
+            try:
+                _check(library().bpf_object__load(self._object), "load the programs")
+                link = library().bpf_map__attach_struct_ops(self._map(name))
+                link = ctypes.c_void_p(_check(link, f"register {name}"))
+            except OSError as error:
+                raise RefusedError(error, "".join(said)) from None
+        library().bpf_link__disconnect(link)
+        library().bpf_link__destroy(link)
+
+    def close(self) -> None:
+        """Forget it; what is registered stays."""
+        library().bpf_object__close(self._object)
+
+    def _map(self, name: str) -> ctypes.c_void_p:
+        found = library().bpf_object__find_map_by_name(self._object, name.encode())
+        return ctypes.c_void_p(_check(found, f"find {name}"))
+
+
+class RefusedError(RunError):
+    """The kernel refused an object; `log` is what libbpf and the verifier said."""
+
+    def __init__(self, error: OSError, log: str) -> None:
+        super().__init__(error.strerror)
+        self.errno = error.errno
+        self.log = log
+
+
+def _types(btf: ctypes.c_void_p) -> Types:
+    size = ctypes.c_uint32()
+    raw = _check(library().btf__raw_data(btf, ctypes.byref(size)), "types")
+    return Types(ctypes.string_at(raw, size.value))
+
+
+def types_of(info: MapInfo) -> Types:
+    """Return the types of a map in the kernel."""
+    btf = library().btf__load_from_kernel_by_id(info.btf_id)
+    btf = ctypes.c_void_p(_check(btf, "types of the kernel"))
+    try:
+        return _types(btf)
+    finally:
+        library().btf__free(btf)
+
+
+def _ids(next_id: Callable[..., int]) -> Iterator[int]:
+    number = ctypes.c_uint32(0)
+    while next_id(number, ctypes.byref(number)) == 0:
+        yield number.value
+    if ctypes.get_errno() not in (0, errno.ENOENT):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+@contextmanager
+def opened(fd: int) -> Iterator[int]:
+    """Hold a file descriptor."""
+    with closing(os.fdopen(fd, "rb", buffering=0)) as file:
+        yield file.fileno()
+
+
+def open_map(number: int) -> int:
+    """Return a file descriptor of a map."""
+    return int(_check(library().bpf_map_get_fd_by_id(number), "open a map"))
+
+
+def map_info(number: int) -> MapInfo:
+    """Return what the kernel says of a map."""
+    info = MapInfo()
+    with opened(open_map(number)) as fd:
+        _inform(fd, info)
+    return info
+
+
+def maps() -> Iterator[MapInfo]:
+    """Yield every map of the kernel."""
+    for number in _ids(library().bpf_map_get_next_id):
+        try:
+            yield map_info(number)
+        except FileNotFoundError:  # it ended in the meantime
+            continue
+
+
+def programs() -> Iterator[tuple[ProgramInfo, list[int]]]:
+    """Yield every program of the kernel, with its maps."""
+    for number in _ids(library().bpf_prog_get_next_id):
+        fd = library().bpf_prog_get_fd_by_id(number)
+        if fd < 0:
+            continue
+        with opened(fd):
+            held = (ctypes.c_uint32 * 64)()
+            info = ProgramInfo(map_count=64, maps=ctypes.addressof(held))
+            _inform(fd, info)
+        yield info, list(held[: info.map_count])
+
+
+def _inform(fd: int, info: ctypes.Structure) -> None:
+    size = ctypes.c_uint32(ctypes.sizeof(info))
+    got = library().bpf_obj_get_info_by_fd(fd, ctypes.byref(info), ctypes.byref(size))
+    _check(got, "ask the kernel")
+
+
+def unregister(number: int) -> None:
+    """Take a struct_ops map out of service."""
+    key = ctypes.c_uint32(0)
+    with opened(open_map(number)) as fd:
+        _check(library().bpf_map_delete_elem(fd, ctypes.byref(key)), "unregister")
+
+
+def lookup(fd: int, key: int, size: int) -> bytes | None:
+    """Return the value of a key of a map; none if it has none."""
+    value = ctypes.create_string_buffer(size)
+    found = library().bpf_map_lookup_elem(fd, ctypes.byref(ctypes.c_uint32(key)), value)
+    return value.raw if found == 0 else None
+
+
+_SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def drain(fd: int, take: Callable[[bytes], object], go_on: Callable[[], bool]) -> None:
+    """Give each entry of a ring buffer to `take`, while `go_on` says so."""
+
+    def entry(_context: int, data: int, size: int) -> int:
+        take(ctypes.string_at(data, size))
+        return 0
+
+    callback = _SAMPLE(entry)
+    ring = library().ring_buffer__new(fd, callback, None, None)
+    ring = ctypes.c_void_p(_check(ring, "read the ring buffer"))
+    try:
+        while go_on():
+            library().ring_buffer__poll(ring, 100)
+        library().ring_buffer__consume(ring)
+    finally:
+        library().ring_buffer__free(ring)

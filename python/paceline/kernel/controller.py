@@ -1,0 +1,339 @@
+"""The controller in the kernel: bring it in, take it out, and see what it does.
+
+The kernel holds all of its state. A process that is killed at any point of loading leaves either a
+registered controller or nothing: until the registration everything hangs on its file descriptors.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pwd
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from paceline import names
+from paceline.errors import RunError, UnavailableError
+from paceline.kernel import bpf
+from paceline.kernel.btf import Types
+
+#: The name that programs choose.
+NAME = "paceline_bbr3"
+_OBJECT = f"{NAME}.o"
+#: The program that every ACK runs, by the 15 letters that a kernel keeps.
+_MAIN = b"paceline_cong_control"[:15]
+#: How long the kernel may take to free what no connection holds, in seconds.
+_FREED_S = 3.0
+#: pidfd_getfd(2), the same number on every architecture.
+_PIDFD_GETFD = 438
+_UNSET = 0xFFFFFFFF
+_STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
+_PHASES = ("UP", "DOWN", "CRUISE", "REFILL")
+#: What it takes to load; CAP_SYS_ADMIN, to find what others loaded.
+_CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39}
+
+
+def lacking() -> list[tuple[str, str]]:
+    """Return what this machine or process lacks, each with how to fix it."""
+    if sys.platform != "linux":
+        return [("this is not Linux", "use Linux 6.10 or later")]
+    found: list[tuple[str, str]] = []
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < (6, 10):
+        found.append((f"Linux {os.uname().release} is older than 6.10", "use a newer kernel"))
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        hint = "use a kernel built with CONFIG_DEBUG_INFO_BTF, as those of distributions are"
+        found.append(("the kernel has no type information (/sys/kernel/btf/vmlinux)", hint))
+    with suppress(OSError):
+        if Path("/proc/sys/net/core/bpf_jit_enable").read_text().strip() == "0":
+            hint = "sysctl net.core.bpf_jit_enable=1"
+            found.append(("the kernel's BPF compiler is off", hint))
+    try:
+        bpf.library()
+    except UnavailableError as error:
+        found.append((str(error), error.hint or ""))
+    missing = [name for name, bit in _CAPABILITIES.items() if not _effective() >> bit & 1]
+    if missing:
+        what = f"this process lacks {', '.join(missing)}"
+        found.append((what, "run it as root: sudo paceline kernel ..."))
+    return found
+
+
+def _effective() -> int:
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("CapEff:"))
+    return int(line.split()[1], 16)
+
+
+def require() -> None:
+    """Refuse a machine that cannot."""
+    for what, hint in lacking():
+        raise UnavailableError([what, hint])
+
+
+def available() -> list[str]:
+    """Return the congestion controls of the kernel."""
+    try:
+        return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    except OSError:  # it has no TCP, or is no Linux
+        return []
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the controller, in the kernel's units."""
+
+    name: str
+    kind: str
+    place: int
+    default: int
+    least: int
+    most: int
+
+    def parse(self, text: str) -> int:
+        """Return a value in the kernel's units."""
+        scale = 256 if self.kind == "gain" else 1
+        words = {"false": "0", "true": "1"} if self.kind == "flag" else {}
+        try:
+            value = int(float(words.get(text, text)) * scale)
+        except (ValueError, OverflowError):
+            raise ValueError(f"{self.name} is {self._range()}, not {text!r}") from None
+        if not self.least <= value <= self.most:
+            raise ValueError(f"{self.name} is {self._range()}, not {text}")
+        return value
+
+    def show(self, value: int) -> str:
+        """Return a value as `parse` takes it."""
+        if self.kind == "flag":
+            return "true" if value else "false"
+        return f"{value / 256:g}" if self.kind == "gain" else str(value)
+
+    def _range(self) -> str:
+        unit = {"us": " microseconds", "ms": " milliseconds"}.get(self.kind, "")
+        return f"from {self.show(self.least)} to {self.show(self.most)}{unit}"
+
+
+def _options(types: Types, constants: bytes) -> list[Option]:
+    """Return the options that an object has, or that one in the kernel runs with."""
+    place, kind = types.variable(".rodata", "options")
+    low, high = (types.variable(".rodata", f"options_{end}")[0] for end in ("least", "most"))
+
+    def number(at: int) -> int:
+        return int.from_bytes(constants[at : at + 4], "little")
+
+    return [
+        Option(
+            name,
+            types.name(type_).removeprefix("option_"),
+            *(place + at, number(place + at), number(low + at), number(high + at)),
+        )
+        for name, at, type_ in types.members(kind)
+    ]
+
+
+def load(settings: Mapping[str, str]) -> None:
+    """Bring the controller in, with options other than its defaults."""
+    require()
+    data = (resources.files("paceline.kernel") / _OBJECT).read_bytes()
+    if NAME in available():
+        raise RunError(f"{NAME} is registered already; `paceline kernel unload` takes it out")
+    loading = bpf.Object(data, "paceline")
+    try:
+        constants = loading.constants()
+        options = {option.name: option for option in _options(loading.types(), constants.raw)}
+        for name, text in settings.items():
+            if name not in options:
+                near = names.nearest(name, options)
+                raise ValueError(
+                    f"there is no option {name!r}" + (f"; did you mean {near}?" if near else "")
+                )
+            option = options[name]
+            value = option.parse(text)
+            ctypes.memmove(
+                ctypes.addressof(constants) + option.place, value.to_bytes(4, "little"), 4
+            )
+        loading.register(NAME)
+    finally:
+        loading.close()
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A controller in the kernel."""
+
+    #: Whether it can be chosen; else it was unloaded and connections still use it.
+    registered: bool
+    uid: int
+    since_s: float
+    maps: dict[str, int]
+    types: Types
+    options: list[Option]
+
+    @property
+    def user(self) -> str:
+        """Return the name of who loaded it."""
+        try:
+            return pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            return str(self.uid)
+
+
+def loaded() -> list[Loaded]:
+    """Return the controllers in the kernel, the newest first."""
+    require()
+    ages = [(info, held) for info, held in bpf.programs() if info.name == _MAIN]
+    offset = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    found: list[Loaded] = []
+    for info, held in sorted(ages, key=lambda age: -age[0].load_time_ns):
+        infos = [bpf.map_info(number) for number in held]
+        named = {map_.name.decode().rpartition(".")[2]: map_ for map_ in infos}
+        types = bpf.types_of(named["flows"])
+        with bpf.opened(bpf.open_map(named["rodata"].id)) as fd:
+            constants = bpf.lookup(fd, 0, named["rodata"].value_size) or b""
+        found.append(
+            Loaded(
+                registered=not found and NAME in available(),
+                uid=info.uid,
+                since_s=offset + info.load_time_ns / 1e9,
+                maps={name: map_.id for name, map_ in named.items()},
+                types=types,
+                options=_options(types, constants),
+            )
+        )
+    return found
+
+
+def unload() -> bool:
+    """Take the controller out. Return whether connections still hold it."""
+    require()
+    if NAME not in available():
+        raise RunError(f"{NAME} is not registered")
+    ours = [m.id for m in bpf.maps() if m.type == bpf.MAP_STRUCT_OPS and m.name.decode() == NAME]
+    if not ours:
+        raise RunError(f"{NAME} is registered, but not by eBPF: `rmmod` may take it out")
+    parts = {number for one in loaded() for number in one.maps.values()} | set(ours)
+    for number in ours:
+        with suppress(OSError):  # an older one is out already, and held by connections
+            bpf.unregister(number)
+    if NAME in available():
+        raise RunError(f"the kernel did not unregister {NAME}")
+    # The kernel frees the programs and their maps once no processor is in them.
+    until = time.monotonic() + _FREED_S
+    while held := not parts.isdisjoint(m.id for m in bpf.maps()):
+        if time.monotonic() > until:
+            break
+        time.sleep(0.02)
+    return held
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A live connection that runs the controller."""
+
+    pid: int
+    local: str
+    remote: str
+    #: The fields of a sample, by the names of a record.
+    fields: dict[str, Any]
+
+
+def connections(which: int) -> list[Connection]:
+    """Return the connections of a process, or of a local or remote port."""
+    running = loaded()
+    if not running:
+        raise RunError(f"{NAME} is not loaded")
+    if Path(f"/proc/{which}").exists():
+        own = list(_of_process(running, which))
+        if own:
+            return own
+    everywhere = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+    found = [flow for pid in everywhere for flow in _of_process(running, pid)]
+    return [f for f in found if which in (_port(f.local), _port(f.remote))]
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
+    """Yield a process's connections: only who holds a socket may read its storage."""
+    try:
+        descriptors = [int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        process = os.pidfd_open(pid)
+    except OSError:  # it ended
+        return
+    with bpf.opened(process):
+        for number in descriptors:
+            if (held := _socket(process, number)) is None:
+                continue
+            with held:
+                states = (_state(one, held.fileno()) for one in running)
+                for state in filter(None, states):
+                    try:
+                        ends = _address(held.getsockname()), _address(held.getpeername())
+                    except OSError:  # it is connected no longer
+                        continue
+                    yield Connection(pid, *ends, state)
+
+
+def _socket(process: int, number: int) -> socket.socket | None:
+    """Return a copy of another process's descriptor, if it is a socket."""
+    copy = ctypes.CDLL(None).syscall(_PIDFD_GETFD, process, number, 0)
+    if copy < 0:
+        return None
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return None
+
+
+def _address(name: Any) -> str:
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _state(running: Loaded, descriptor: int) -> dict[str, Any] | None:
+    info = bpf.map_info(running.maps["flows"])
+    with bpf.opened(bpf.open_map(info.id)) as fd:
+        value = bpf.lookup(fd, descriptor, info.value_size)
+    if value is None:
+        return None
+    types, wanted = running.types, {"bbr", "connection"}
+    members = types.members(types.structure("flow"))
+    flow = {name: types.decode(kind, value, at) for name, at, kind in members if name in wanted}
+    return fields(flow["bbr"], flow["connection"])
+
+
+def fields(bbr: Mapping[str, Any], connection: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a sample, by the names of a record; what is not known is none."""
+    smss = connection["smss"]
+
+    def volume(packets: int) -> int | None:
+        return None if packets == _UNSET else packets * smss
+
+    def rate(bandwidth: int) -> int | None:
+        return None if bandwidth == _UNSET else bandwidth * smss * 8_000_000 >> 24
+
+    max_bw = max(bbr["max_bw"])
+    state = _STATES[bbr["state"]]
+    return {
+        "phase": f"{state}_{_PHASES[bbr['phase']]}" if state == "ProbeBW" else state,
+        "cwnd_bytes": connection["cwnd"] * smss,
+        "in_flight_bytes": connection["inflight"] * smss,
+        "pacing_bps": connection["pacing_rate"] * 8,
+        "bw_bps": rate(min(max_bw, bbr["bw_shortterm"])),
+        "max_bw_bps": rate(max_bw),
+        "min_rtt_ns": None if bbr["min_rtt_us"] == _UNSET else bbr["min_rtt_us"] * 1000,
+        "bw_shortterm_bps": rate(bbr["bw_shortterm"]),
+        "inflight_shortterm_bytes": volume(bbr["inflight_shortterm"]),
+        "inflight_longterm_bytes": volume(bbr["inflight_longterm"]),
+    }
