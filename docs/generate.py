@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import derived
 import sections
 import shapes
 
@@ -168,6 +169,7 @@ below. `paceline list columns TABLE` says the same.
 PAGES = {
     "docs/reference/controllers.md": controllers,
     "docs/reference/json.md": lambda: HEAD + shapes.page(table),
+    "docs/reference/kernel-inputs.md": lambda: HEAD + derived.page(table),
     "docs/reference/record.md": record,
     "docs/reference/scenario.md": scenario,
     "docs/reference/sections.md": sections.page,

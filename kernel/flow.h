@@ -2,27 +2,15 @@
 #ifndef PACELINE_FLOW_H
 #define PACELINE_FLOW_H
 
-/* ACKs that the history holds, a power of two. */
-#define HISTORY 2048
-
-/* The connection after an ACK: what every packet carries that is sent before the next one. */
-struct moment {
-    u32 delivered;
-    u32 lost;
-    u32 snd_nxt;
-    u32 inflight;
-};
-
 struct flow {
     struct bbr3 bbr;
     struct bbr3_connection connection;
     struct bbr3_sample sample;
     u32 number;
+    u32 lost_reported;   /* packets */
     u32 lost_end_seq;    /* up to here losses have been reported */
-    u32 newest;          /* moments so far, less one; the place in the history is that modulo HISTORY */
-    u32 search;
     bool started;
-    struct moment history[HISTORY];
+    struct history history;
 };
 
 struct {

@@ -6,27 +6,49 @@
 #ifndef PACELINE_HISTORY_H
 #define PACELINE_HISTORY_H
 
-static __always_inline struct moment moment_of(struct tcp_sock *tp)
+/* ACKs that the history holds, a power of two. */
+#define HISTORY 2048
+
+/* The connection after an ACK: what every packet carries that is sent before the next one. */
+struct moment {
+    u32 delivered;
+    u32 lost;
+    u32 snd_nxt;
+    u32 inflight;
+};
+
+struct history {
+    u32 newest;          /* moments so far, less one; the place of one is its number modulo HISTORY */
+    u32 search;
+    struct moment moments[HISTORY];
+};
+
+static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
+{
+    return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+}
+
+static __always_inline struct moment moment_of(const struct tcp_sock *tp)
 {
     struct moment moment = {
         .delivered = tp->delivered,
         .lost = tp->lost,
         .snd_nxt = tp->snd_nxt,
-        .inflight = tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out,
+        .inflight = packets_in_flight(tp),
     };
 
     return moment;
 }
 
 /* An ACK that delivers nothing begins no moment: packets sent after it carry the same `delivered`. */
-static __always_inline void remember(struct flow *flow, struct tcp_sock *tp)
+static __always_inline void remember(struct history *history, const struct tcp_sock *tp)
 {
     u32 delivered = tp->delivered;
 
-    if (flow->history[flow->newest & (HISTORY - 1)].delivered == delivered)
+    if (history->moments[history->newest & (HISTORY - 1)].delivered == delivered)
         return;
-    flow->newest++;
-    flow->history[flow->newest & (HISTORY - 1)] = moment_of(tp);
+    history->newest++;
+    history->moments[history->newest & (HISTORY - 1)] = moment_of(tp);
 }
 
 /*
@@ -34,20 +56,20 @@ static __always_inline void remember(struct flow *flow, struct tcp_sock *tp)
  * history: this looks for the latest that is not beyond it. The place is kept in the map, where the verifier forgets
  * it: else it would follow every path through the search.
  */
-static __noinline struct moment *moment_at(struct flow *flow, u32 delivered)
+static __noinline struct moment *moment_at(struct history *history, u32 delivered)
 {
-    volatile u32 *back = &flow->search;
-    u32 held = least(flow->newest, HISTORY - 1);
-    u32 oldest = flow->newest - held, step;
+    volatile u32 *back = &history->search;
+    u32 held = least(history->newest, HISTORY - 1);
+    u32 oldest = history->newest - held, step;
 
     *back = 0;
     for (step = HISTORY / 2; step > 0; step /= 2) {
         u32 to = *back + step;
 
-        if (to <= held && !comes_before(delivered, flow->history[(oldest + to) & (HISTORY - 1)].delivered))
+        if (to <= held && !comes_before(delivered, history->moments[(oldest + to) & (HISTORY - 1)].delivered))
             *back = to;
     }
-    return &flow->history[(oldest + *back) & (HISTORY - 1)];
+    return &history->moments[(oldest + *back) & (HISTORY - 1)];
 }
 
 /* A retransmission is counted as the first packet of its moment. */

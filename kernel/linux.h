@@ -22,8 +22,19 @@ struct sock_common {
     __be16 skc_dport;
 };
 
+struct rb_node {
+    unsigned long __rb_parent_color;
+    struct rb_node *rb_right;
+    struct rb_node *rb_left;
+};
+
+struct rb_root {
+    struct rb_node *rb_node;
+};
+
 struct sock {
     struct sock_common __sk_common;
+    struct rb_root tcp_rtx_queue;
     unsigned long sk_pacing_rate;
     unsigned long sk_max_pacing_rate;
     __u32 sk_pacing_status;
@@ -40,12 +51,6 @@ struct minmax_sample {
 
 struct minmax {
     struct minmax_sample s[3];
-};
-
-struct rb_node {
-    unsigned long __rb_parent_color;
-    struct rb_node *rb_right;
-    struct rb_node *rb_left;
 };
 
 struct sk_buff {

@@ -1,7 +1,7 @@
 /*
- * Tells of each packet marked lost, which a stock kernel does not: after an ACK that marks some, walks the queue of
- * retransmissions from the first to be sent again. Those that were retransmitted before, and lost again, are only
- * noted.
+ * Tells of each packet marked lost, which a stock kernel does not: at the first call after some were marked, walks the
+ * queue of retransmissions from the first to be sent again; after a timeout, all of it. Those that were retransmitted
+ * before, and lost again, are only noted.
  */
 #ifndef PACELINE_LOST_H
 #define PACELINE_LOST_H
@@ -56,7 +56,7 @@ static __always_inline void report(struct walk *walk)
         return;
     flow->lost_end_seq = end_seq;
     packet.count = least(most(BPF_CORE_READ(cb, tcp_gso_segs), 1), walk->left);
-    sent = moment_at(flow, BPF_CORE_READ(cb, tx.delivered));
+    sent = moment_at(&flow->history, BPF_CORE_READ(cb, tx.delivered));
     packet.tx_in_flight = in_flight_when_sent(sent, end_seq, flow->connection.smss, false);
     packet.tx_lost = sent->lost;
     packet.is_app_limited = BPF_CORE_READ_BITFIELD_PROBED(cb, tx.is_app_limited);
@@ -89,20 +89,27 @@ static long step(u64 index, struct walk *walk)
     return walk->left == 0 || !walk->node;
 }
 
-static __always_inline void report_lost(struct flow *flow, struct tcp_sock *tp, u32 losses)
+static __always_inline void report_lost(struct flow *flow, struct sock *sk)
 {
+    struct tcp_sock *tp = (struct tcp_sock *)sk;
     u64 first = (u64)tp->retransmit_skb_hint;
-    struct walk walk = { .flow = flow, .left = losses };
+    struct walk walk = { .flow = flow, .left = tp->lost - flow->lost_reported };
 
-    flow->connection.lost -= losses;
+    if (walk.left == 0)
+        return;
+    flow->connection.lost = flow->lost_reported;
+    flow->lost_reported = tp->lost;
     if (first) {
         /* What is left of the first is older: begin as though that side were done. */
         walk.node = first + bpf_core_field_offset(struct sk_buff, rbnode);
         walk.from = left_of(walk.node);
         walk.is_up = true;
-        bpf_loop(WALK, step, &walk, 0);
+    } else {
+        walk.node = (u64)sk->tcp_rtx_queue.rb_node;
     }
-    flow->connection.lost += walk.left;
+    if (walk.node)
+        bpf_loop(WALK, step, &walk, 0);
+    flow->connection.lost = tp->lost;
     if (walk.left)
         note_loss(&flow->bbr, &flow->connection);
 }

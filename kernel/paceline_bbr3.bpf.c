@@ -9,8 +9,8 @@
 #include <bpf/bpf_core_read.h>
 
 #include "bbr3/bbr3.h"
-#include "flow.h"
 #include "history.h"
+#include "flow.h"
 #include "lost.h"
 #include "trace.h"
 
@@ -26,11 +26,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 static __always_inline u32 random_below(u32 n)
 {
     return (u64)bpf_get_prandom_u32() * n >> 32;
-}
-
-static __always_inline u32 packets_in_flight(struct tcp_sock *tp)
-{
-    return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
 /* Takes in the connection's state. The rate is our own: the socket's is cut to its maximum. */
@@ -75,9 +70,10 @@ static __noinline struct flow *flow_of(struct sock *sk)
         __builtin_memset(&flow->bbr, 0, sizeof flow->bbr);
         flow->started = true;
         flow->number = __sync_fetch_and_add(&flows_started, 1);
-        flow->newest = 0;
+        flow->lost_reported = tp->lost;
         flow->lost_end_seq = tp->snd_una;
-        flow->history[0] = moment_of(tp);
+        flow->history.newest = 0;
+        flow->history.moments[0] = moment_of(tp);
         on_init(&flow->bbr, &flow->connection);
     }
     return flow;
@@ -141,15 +137,14 @@ void BPF_PROG(paceline_cong_control, struct sock *sk, u32 ack, int flag, const s
     sample->lost = 0;
     sample->tx_in_flight = 0;
     if (rs->interval_us > 0) {
-        sent = moment_at(flow, rs->prior_delivered);
+        sent = moment_at(&flow->history, rs->prior_delivered);
         sample->lost = tp->lost - sent->lost;
         sample->tx_in_flight = in_flight_when_sent(sent, rs->last_end_seq, flow->connection.smss, rs->is_retrans);
     }
-    if (rs->losses > 0)
-        report_lost(flow, tp, rs->losses);
+    report_lost(flow, sk);
     on_ack(&flow->bbr, &flow->connection, sample);
     give_connection(sk, tp, &flow->connection);
-    remember(flow, tp);
+    remember(&flow->history, tp);
     if (recording)
         trace(flow, sk);
 }
@@ -173,8 +168,10 @@ u32 BPF_PROG(paceline_ssthresh, struct sock *sk)
 {
     struct flow *flow = flow_of(sk);
 
-    if (flow)
+    if (flow) {
+        report_lost(flow, sk);
         on_enter_recovery(&flow->bbr, &flow->connection);
+    }
     return ((struct tcp_sock *)sk)->snd_ssthresh;
 }
 
@@ -186,6 +183,7 @@ void BPF_PROG(paceline_set_state, struct sock *sk, u8 state)
 
     if (!flow)
         return;
+    report_lost(flow, sk);
     /* The stack passes through CWR when a tail-loss probe has repaired a loss. */
     if (state == CA_CWR && tp->inet_conn.icsk_ca_priv[TLP_HIGH_SEQ]) {
         flow->connection.tlp_app_limited = flow->connection.app_limited != 0;

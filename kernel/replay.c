@@ -2,6 +2,9 @@
  * Replays golden traces of BBRv3 in Linux (see conformance/linux-bbr/README.md) through the algorithm compiled for
  * this machine: reads a trace, writes it again with this algorithm's states for the trace's. A trace that holds comes
  * out byte for byte.
+ *
+ * `replay stock` withholds what a stock kernel does not tell, and derives it as the controller does (history.h). It
+ * writes a `D` line for what it derived: for each ACK, and for each packet lost.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,20 +23,36 @@ typedef int64_t s64;
 
 #include "bbr3/bbr3.h"
 
-/* The draws that a trace has for an event, in its order. */
+/* The connection, as far as the history reads it. */
+struct tcp_sock {
+    u32 delivered, lost, snd_nxt, packets_out, sacked_out, lost_out, retrans_out;
+};
+
+#include "history.h"
+
+static bool is_stock;
+
+/* The draws that a trace has for an event, in its order; of `stock`, where they come at other times, all. */
 static struct {
     u32 below, drew;
-} draws[8];
-static int draws_left, draws_taken;
+    bool is_taken;
+} draws[4096];
+static int draws_left;
 
 static inline u32 random_below(u32 n)
 {
-    if (draws_taken == draws_left || draws[draws_taken].below != n) {
+    int number = 0;
+
+    while (number < draws_left && (draws[number].is_taken || draws[number].below != n))
+        number++;
+    if (number == draws_left) {
         printf("R below=%u drew=?\n", n);
         return 0;
     }
-    printf("R below=%u drew=%u\n", n, draws[draws_taken].drew);
-    return draws[draws_taken++].drew;
+    draws[number].is_taken = true;
+    if (!is_stock)
+        printf("R below=%u drew=%u\n", n, draws[number].drew);
+    return draws[number].drew;
 }
 
 /* The number of a key in a line; a trace has every key of its event. */
@@ -97,6 +116,67 @@ static void take_ack(struct bbr3_connection *c, struct bbr3_sample *rs, const ch
     };
 }
 
+/*
+ * The connection as a stock kernel knows it. A trace has no sequence numbers, so packets are numbered: its path keeps
+ * the order and repairs nothing, and what has been delivered or lost is taken to be what was sent first.
+ */
+static struct {
+    struct tcp_sock tp;
+    struct history history;
+    u32 lost_reported;
+    bool is_app_limited; /* of the packets lost: a stock kernel tells that */
+} stock;
+
+/* The moment at which a packet was sent. */
+static const struct moment *moment_of_packet(u32 seq)
+{
+    u32 number = stock.history.newest;
+    const struct moment *sent;
+
+    do {
+        sent = &stock.history.moments[number-- & (HISTORY - 1)];
+    } while (!comes_before(sent->snd_nxt, seq) && stock.history.newest - number < least(stock.history.newest, HISTORY));
+    return sent;
+}
+
+/* Reports losses at the first call after them, as report_lost() does. */
+static void report_stock_losses(struct bbr3 *b, struct bbr3_connection *c, u32 lost)
+{
+    for (c->lost = stock.lost_reported; c->lost != lost;) {
+        u32 seq = stock.tp.delivered + ++c->lost;
+        const struct moment *sent = moment_of_packet(seq);
+        struct bbr3_lost_packet packet = {
+            .count = 1,
+            .tx_in_flight = in_flight_when_sent(sent, seq, 1, false),
+            .tx_lost = sent->lost,
+            .is_app_limited = stock.is_app_limited,
+        };
+
+        printf("D lost=%u txif=%u txlost=%u\n", c->lost, packet.tx_in_flight, packet.tx_lost);
+        on_loss(b, c, &packet);
+    }
+    stock.lost_reported = lost;
+}
+
+/* Replaces what a stock kernel does not tell of an ACK. */
+static void derive(struct bbr3 *b, struct bbr3_connection *c, struct bbr3_sample *rs)
+{
+    const struct moment *sent = moment_at(&stock.history, rs->prior_delivered);
+
+    report_stock_losses(b, c, c->lost);
+    stock.tp.delivered = c->delivered;
+    stock.tp.lost = c->lost;
+    stock.tp.packets_out = c->inflight;
+    stock.tp.snd_nxt = c->delivered + c->lost + c->inflight;
+    rs->lost = 0;
+    rs->tx_in_flight = 0;
+    if (rs->interval_us > 0) {
+        rs->lost = c->lost - sent->lost;
+        rs->tx_in_flight = in_flight_when_sent(sent, c->delivered + c->lost, 1, false);
+    }
+    printf("D rs.lost=%d rs.txif=%u\n", rs->lost, rs->tx_in_flight);
+}
+
 /* Feeds the event of a line, and shows the state after it. */
 static void feed(struct bbr3 *b, struct bbr3_connection *c, const char *line)
 {
@@ -121,7 +201,11 @@ static void feed(struct bbr3 *b, struct bbr3_connection *c, const char *line)
         break;
     case 'A':
         take_ack(c, &rs, line);
+        if (is_stock)
+            derive(b, c, &rs);
         on_ack(b, c, &rs);
+        if (is_stock)
+            remember(&stock.history, &stock.tp);
         event = "ack";
         break;
     case 'L':
@@ -132,15 +216,21 @@ static void feed(struct bbr3 *b, struct bbr3_connection *c, const char *line)
         packet.tx_in_flight = number(line, "txif");
         packet.tx_lost = number(line, "txlost");
         packet.is_app_limited = number(line, "app");
-        on_loss(b, c, &packet);
+        stock.is_app_limited = packet.is_app_limited;
+        if (!is_stock)
+            on_loss(b, c, &packet);
         event = "lost";
         break;
     case 'H':
+        if (is_stock)
+            report_stock_losses(b, c, c->lost);
         on_enter_recovery(b, c);
         event = "ssthresh";
         break;
     case 'C':
         c->cwnd = number(line, "cwnd");
+        if (is_stock)
+            report_stock_losses(b, c, c->lost);
         on_recovery_change(b, c, number(line, "ca"));
         c->recovery = number(line, "ca");
         event = "castate";
@@ -167,20 +257,36 @@ static void feed(struct bbr3 *b, struct bbr3_connection *c, const char *line)
     show(b, c, event);
 }
 
-int main(void)
+static void take_draw(const char *line)
+{
+    if (line[0] != 'R' || draws_left == (int)(sizeof draws / sizeof *draws))
+        return;
+    draws[draws_left].below = number(line, "below");
+    draws[draws_left].drew = number(line, "drew");
+    draws[draws_left++].is_taken = false;
+}
+
+int main(int count, char **arguments)
 {
     static char line[4096], event[4096];
     struct bbr3 b;
     struct bbr3_connection c = { 0 };
 
+    is_stock = count > 1 && strcmp(arguments[1], "stock") == 0;
+    if (is_stock) {
+        while (fgets(line, sizeof line, stdin))
+            take_draw(line);
+        rewind(stdin);
+    }
     /* An event's draws follow it: it is fed when its state comes. */
     while (fgets(line, sizeof line, stdin)) {
-        if (line[0] == 'R' && draws_left < (int)(sizeof draws / sizeof *draws)) {
-            draws[draws_left].below = number(line, "below");
-            draws[draws_left++].drew = number(line, "drew");
+        if (line[0] == 'R') {
+            if (!is_stock)
+                take_draw(line);
         } else if (line[0] == 'S') {
             feed(&b, &c, event);
-            draws_left = draws_taken = 0;
+            if (!is_stock)
+                draws_left = 0;
         } else {
             fputs(line, stdout);
             strcpy(event, line);

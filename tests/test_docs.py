@@ -80,6 +80,13 @@ def test_snippets_run(page: Path, cli: Command, tmp_path: Path) -> None:
                 assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
 
 
+def test_what_a_stock_kernel_lacks_is_derived_within_two_packets() -> None:
+    paths = load("derived").measure()["paths"].inputs
+    assert paths["rs.txif"].count == 139239
+    assert paths["rs.txif"].most <= 2
+    assert paths["rs.lost"].equal == paths["rs.lost"].count
+
+
 def test_reference_is_of_today(generate: ModuleType) -> None:
     for page, write in generate.PAGES.items():
         assert (ROOT / page).read_text() == write(), f"{page} is stale: make reference"
