@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
+import socket
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -208,5 +211,156 @@ def test_the_page_fits_a_phone_and_the_keyboard_reaches_everything(page: browser
     ran(page)
     assert page.ask("document.documentElement.scrollWidth") <= 390
     unnamed = page.ask("""[...document.querySelectorAll('button, input, select, textarea')]
-      .filter((e) => e.tabIndex < 0 || !(e.textContent.trim() || e.labels?.length)).length""")
+      .filter((e) => !(e.textContent.trim() || e.ariaLabel || e.labels?.length)).length""")
     assert unnamed == 0
+
+
+TWO = """
+schema = 1
+[run]
+duration = "10 s"
+[path]
+rate = "20 Mbit/s"
+rtt = "40 ms"
+queue = { kind = "droptail", size = "1 bdp" }
+[[flows]]
+cc = { name = "mine", beta = 0.7 }
+[[flows]]
+cc = "bbr3"
+"""
+
+
+class Mine(paceline.Controller):
+    """The playground's template."""
+
+    phases = ("slow_start", "avoidance")
+
+    def __init__(self, config: paceline.Config, beta: float = 0.5) -> None:
+        self.mss = config.mss_bytes
+        self.beta = beta
+        self.phase = "slow_start"
+
+    def on_ack(self, ack: paceline.Ack) -> None:
+        if not ack.cwnd_limited or ack.ca_state != "Open":
+            return
+        if self.phase == "slow_start":
+            self.cwnd_bytes += ack.newly_acked_bytes
+        else:
+            self.cwnd_bytes += (ack.newly_acked_bytes * self.mss) / self.cwnd_bytes
+        if ack.srtt_ns:
+            self.pacing_bps = (1.2 * 8e9 * self.cwnd_bytes) / ack.srtt_ns
+
+    def on_recovery_enter(self, now_ns: int, in_flight_bytes: int) -> None:
+        self.phase = "avoidance"
+        self.cwnd_bytes = max(self.beta * self.cwnd_bytes, 2 * self.mss)
+
+    def on_timeout(self, now_ns: int, in_flight_bytes: int) -> None:
+        self.cwnd_bytes = self.mss
+
+    def state(self) -> dict[str, float | None]:
+        return {"half_bytes": self.cwnd_bytes / 2}
+
+
+OWN = "document.querySelector('#own')"
+
+
+def run_own(page: browser.Browser, code: str) -> str:
+    """Run a controller of the page and return the page's problems."""
+    code = textwrap.dedent(code).strip()
+    page.ask(f"{OWN}.value = {json.dumps(code)}; document.body.dataset.state = ''")
+    click(page, "#run")
+    page.wait("['done', 'failed', 'not'].includes(document.body.dataset.state)")
+    return str(page.ask("document.querySelector('#problems').textContent"))
+
+
+@needs_page
+def test_a_controller_in_javascript_decides_as_the_same_one_in_python(
+    page: browser.Browser,
+) -> None:
+    type_in(page, TWO)
+    assert run_own(page, page.ask(f"{OWN}.value")) == ""
+    native = paceline.run(TWO, controllers={"mine": Mine})
+    assert page.ask("document.body.dataset.digest") == native.digest
+
+
+@needs_page
+def test_what_is_wrong_with_a_controller_is_said_with_its_line(page: browser.Browser) -> None:
+    type_in(page, TWO)
+    for code, said in (
+        (
+            """
+            export default class {
+              on_ack(ack) {
+                this.estimate();
+              }
+            }""",
+            "this.estimate is not a function (line 3 of the controller)",
+        ),
+        ("export default class { on_ack() { this.cwnd_bytes = '1'; } }", 'cwnd_bytes is "1"'),
+        ("export default class { on_ack() { this.cwnd_bytes = -1; } }", "cwnd_bytes to -1"),
+        ("export default class { on_ack() { Math.random(); } }", "Math.random() makes runs differ"),
+        ("export default class { on_ack( }", "the controller cannot be loaded: SyntaxError"),
+        ("export const beta = 0.5;", "export default class"),
+    ):
+        assert said in run_own(page, code), code
+    # One that loops is stopped, and the page is as before.
+    page.ask(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
+    click(page, "#run")
+    page.wait("!document.querySelector('#stop').hidden")
+    click(page, "#stop")
+    page.wait("document.body.dataset.state === 'stopped'")
+    assert run_own(page, "export default class {}") == ""
+
+
+@needs_page
+def test_a_controller_reaches_no_network(page: browser.Browser) -> None:
+    type_in(page, TWO)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(1)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        code = f"""
+            fetch("http://{address}/").catch(() => undefined);
+            try {{ new WebSocket("ws://{address}/"); }} catch {{}}
+            try {{ importScripts("http://{address}/a.js"); }} catch {{}}
+            import("http://{address}/b.js").catch(() => undefined);
+            export default class {{}}"""
+        assert run_own(page, code) == ""
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@needs_page
+def test_code_of_a_link_runs_only_when_asked(page: browser.Browser) -> None:
+    type_in(page, TWO)
+    page.ask(f"{OWN}.value = 'export default class {{ on_ack() {{ for (;;); }} }}'")
+    click(page, "#share")
+    page.wait("location.hash.includes('controller=')")
+    link = page.ask("location.href")
+    page.open(link)
+    page.wait("document.body.dataset.ready")
+    page.wait(f"{OWN}.value.includes('for (;;)')")
+    # The worker answers, so the loop does not run: the check finds what is wrong.
+    type_in(page, TWO.replace("20 Mbit/s", "20 Mbit"))
+    page.wait("document.body.dataset.problems === '1'")
+    assert page.ask("document.body.dataset.state") is None
+
+
+@needs_page
+def test_zooming_one_plot_zooms_all_and_is_part_of_the_link(page: browser.Browser) -> None:
+    click(page, "#run")
+    ran(page)
+    page.ask("""(() => {
+      const over = document.querySelectorAll('.u-over')[1];
+      const { left, top, width } = over.getBoundingClientRect();
+      const send = (target, type, part) => target.dispatchEvent(new MouseEvent(type, {
+        bubbles: true, clientX: left + part * width, clientY: top + 9, movementX: 9 }));
+      send(over, 'mousemove', 0.2);
+      send(over, 'mousedown', 0.2);
+      send(over, 'mousemove', 0.4);
+      send(document, 'mouseup', 0.4);
+    })()""")
+    click(page, "#share")
+    page.wait("location.hash.includes('zoom=')")
+    low, high = page.ask("location.hash.split('zoom=')[1]").split("-")
+    assert float(low) == pytest.approx(1, abs=0.02)
+    assert float(high) == pytest.approx(2, abs=0.02)

@@ -54,7 +54,12 @@ def page(wasm: bytes) -> str:
     data = {
         "wasm": base64.b64encode(gzip.compress(wasm, 9, mtime=0)).decode(),
         "worker": (HERE / "worker.js").read_text("utf-8"),
-        "built": {"lessons": lessons(), "controllers": controllers(), "version": version[1]},
+        "built": {
+            "lessons": lessons(),
+            "controllers": controllers(),
+            "version": version[1],
+            "template": (HERE / "controller.js").read_text("utf-8"),
+        },
     }
     parts = {
         "style": (shipped / "uPlot.min.css").read_text("utf-8")

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 83a2d7f998aeab927ab849916c18e5c263ac4b44f1b7be890d34936b771df452
+// Built from web/ by `make web`. Sources: sha256 aa6e38a76dde7f78657c6c821b172d261e7f7c6348e62598924165f78d751849
 "use strict";
 (() => {
   // src/chart.ts
@@ -138,6 +138,7 @@
   // src/playground.ts
   var { wasm, worker: source, built } = window.paceline;
   var editor = byId("toml", HTMLTextAreaElement);
+  var own = byId("own", HTMLTextAreaElement);
   var problems = byId("problems", HTMLElement);
   var state = byId("state", HTMLOutputElement);
   var progress = byId("progress", HTMLProgressElement);
@@ -161,6 +162,7 @@
     return new Response(new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
   };
   var send = (order) => engine?.postMessage(order);
+  var controller = () => editor.value.includes('"mine"') ? own.value : "";
   var begin = () => {
     const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
     const made = new Worker(address);
@@ -195,7 +197,8 @@
       return;
     }
     if ("failed" in told) {
-      show([{ message: `the simulator failed: ${told.failed}`, hint: "make the scenario smaller, or run it on the command line" }]);
+      show([{ message: told.failed }]);
+      engine?.terminate();
       ready = begin();
       return idle("failed");
     }
@@ -226,7 +229,7 @@
     document.body.dataset["state"] = "running";
     try {
       await (ready ??= begin());
-      send({ run: running, columns: COLUMNS });
+      send({ run: running, controller: controller(), columns: COLUMNS });
     } catch (error) {
       show([{ message: String(error instanceof Error ? error.message : error) }]);
       idle("failed");
@@ -281,15 +284,16 @@
       const place = read(editor.value, simple) === null ? named : simple;
       const label = make("label", `flow${groups.length > 1 ? ` ${nth + 1}` : ""}`, box);
       const choice = make("select", void 0, label);
-      for (const name of built.controllers) make("option", name, choice);
+      for (const name of [...built.controllers, "mine"]) make("option", name, choice);
       choice.value = read(editor.value, place) ?? "";
       choice.addEventListener("change", () => edit(write(editor.value, place, choice.value)));
     }
   };
   var check = settled(() => {
-    if (!running) void (ready ??= begin()).then(() => send({ check: editor.value })).catch(() => void 0);
+    if (!running) void (ready ??= begin()).then(() => send({ check: editor.value, controller: controller() })).catch(() => void 0);
   }, 250);
   var edit = (text) => {
+    notice = [];
     editor.value = text;
     follow();
     check();
@@ -299,13 +303,17 @@
     input.addEventListener("input", () => edit(write(editor.value, slider.place, `${slider.steps[Number(input.value)] ?? 0} ${slider.unit}`)));
   }
   editor.addEventListener("input", () => {
+    notice = [];
     follow();
     check();
   });
-  editor.addEventListener("keydown", (event) => {
+  var runs = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
-  });
-  var show = (found2) => {
+  };
+  editor.addEventListener("keydown", runs);
+  var notice = [];
+  var show = (checked) => {
+    const found2 = [...notice, ...checked];
     problems.replaceChildren();
     problems.hidden = !found2.length;
     document.body.dataset["problems"] = String(found2.length);
@@ -382,6 +390,13 @@
     { title: "Bytes in flight", unit: "kB", lines: ({ columns: c }, end2) => envelopes(c["samples.flow"], c["samples.t_ns"], c["samples.in_flight_bytes"], end2, 1e-3) }
   ];
   var charts = [];
+  var view = null;
+  var zoomTo = (from, to, end2) => {
+    const whole = from <= 0 && to >= end2;
+    if (whole ? view === null : view?.[0] === from && view[1] === to) return;
+    view = whole ? null : [from, to];
+    for (const chart of charts) chart.setScale("x", { min: from, max: to });
+  };
   var ends = ({ tables }) => tables.columns["queue.t_ns"]?.reduce((most, at) => Math.max(most, at), 1) ?? 1;
   var draw = () => {
     charts.forEach((chart) => chart.destroy());
@@ -399,7 +414,7 @@
         const found2 = [...lines(result.tables, end2)].sort(([a], [b]) => a - b).slice(0, MANY);
         for (const [key, values] of found2) {
           const flow = result.summary.flows.find(({ flow: number }) => number === key);
-          const label = title.startsWith("Queue") ? "queue" : `${key} ${flow?.label ?? flow?.cc ?? ""}`;
+          const label = title.startsWith("Queue") ? "queue" : flow?.label ?? `flow ${key}`;
           series.push({
             label: old ? `previous: ${label}` : label,
             stroke: (COLOURS[key % COLOURS.length] ?? "#000") + (old ? "70" : ""),
@@ -418,11 +433,19 @@
         title,
         width: box.clientWidth,
         height: HEIGHT,
-        scales: { x: { time: false, range: [0, end2 / 1e9] }, y: { range: fromZero } },
+        scales: { x: { time: false, min: view?.[0] ?? 0, max: view?.[1] ?? end2 / 1e9 }, y: { range: fromZero } },
         axes: [timeAxis(), axis(unit, SIDE - 18)],
         series,
         cursor: cursor(),
-        legend: { show: series.length <= 13 }
+        legend: { show: series.length <= 13 },
+        hooks: {
+          setScale: [
+            (chart, scale) => {
+              const { min, max } = chart.scales["x"] ?? {};
+              if (scale === "x" && min != null && max != null && charts.includes(chart)) zoomTo(min, max, end2 / 1e9);
+            }
+          ]
+        }
       };
       charts.push(new uPlot(options, [times, ...data], box));
     }
@@ -482,6 +505,14 @@
     box.append(verdict);
     edit(chosen.toml);
   };
+  own.value = built.template;
+  own.addEventListener("input", () => check());
+  own.addEventListener("keydown", runs);
+  byId("use", HTMLButtonElement).addEventListener("click", () => {
+    const simple = { head: "[[flows]]", key: "cc" };
+    edit(write(editor.value, read(editor.value, simple) === null ? { ...simple, inside: "name" } : simple, "mine"));
+    state.textContent = "The first flow uses this controller. Press Run to start it.";
+  });
   var menu = byId("lessons", HTMLElement);
   built.lessons.forEach((one, nth) => {
     const button = make("button", `${nth + 1}. ${one.title}`, make("li", void 0, menu));
@@ -497,7 +528,10 @@
   });
   byId("share", HTMLButtonElement).addEventListener("click", () => {
     void (async () => {
-      history.replaceState(null, "", `#scenario=${await packed(editor.value)}`);
+      const parts = [`scenario=${await packed(editor.value)}`];
+      if (controller()) parts.push(`controller=${await packed(controller())}`);
+      if (view) parts.push(`zoom=${view.map((at) => at.toFixed(3)).join("-")}`);
+      history.replaceState(null, "", `#${parts.join("&")}`);
       const copied = await navigator.clipboard?.writeText(location.href).then(
         () => true,
         () => false
@@ -514,13 +548,21 @@
     state.textContent = "On the command line: paceline run scenario.toml --report";
   });
   var recall = async () => {
-    const said = /^#scenario=(.+)$/.exec(location.hash)?.[1];
-    if (!said) return;
+    const said = new URLSearchParams(location.hash.slice(1));
+    const scenario = said.get("scenario");
+    if (!scenario) return;
     try {
-      edit(await unpacked(said));
+      const text = await unpacked(scenario);
+      const code = said.get("controller");
+      own.value = code ? await unpacked(code) : built.template;
+      byId("code", HTMLDetailsElement).open = code !== null;
+      const zoom = /^(\d+\.\d+)-(\d+\.\d+)$/.exec(said.get("zoom") ?? "");
+      view = zoom ? [Number(zoom[1]), Number(zoom[2])] : null;
+      edit(text);
       state.textContent = "Scenario loaded from the link. Press Run to start it.";
     } catch (error) {
-      show([{ message: error instanceof Error ? error.message : String(error) }]);
+      notice = [{ message: error instanceof Error ? error.message : String(error) }];
+      show([]);
     }
   };
   addEventListener("hashchange", () => void recall());

@@ -35,7 +35,8 @@ export interface Tables {
   digest: string;
 }
 
-export type Order = { wasm: ArrayBuffer } | { check: string } | { run: string; columns: string[] };
+/** `controller` is the source of the page's own one, if the scenario names it; only a run executes it. */
+export type Order = { wasm: ArrayBuffer } | { check: string; controller: string } | { run: string; controller: string; columns: string[] };
 
 export type Told =
   | { ready: true }

@@ -28,6 +28,8 @@ interface Built {
   lessons: Lesson[];
   controllers: string[];
   version: string;
+  /** A controller to start from. */
+  template: string;
 }
 
 /** What a run leaves to be drawn. */
@@ -47,6 +49,7 @@ declare global {
 const { wasm, worker: source, built } = window.paceline;
 
 const editor = byId("toml", HTMLTextAreaElement);
+const own = byId("own", HTMLTextAreaElement);
 const problems = byId("problems", HTMLElement);
 const state = byId("state", HTMLOutputElement);
 const progress = byId("progress", HTMLProgressElement);
@@ -78,6 +81,9 @@ const inflated = async (): Promise<ArrayBuffer> => {
 };
 
 const send = (order: Order): void => engine?.postMessage(order);
+
+/** The controller of the page, if the scenario names it. */
+const controller = (): string => (editor.value.includes('"mine"') ? own.value : "");
 
 /** Starts a worker; it replaces one that was ended. */
 const begin = (): Promise<void> => {
@@ -116,7 +122,8 @@ const hear = (told: Told): void => {
     return;
   }
   if ("failed" in told) {
-    show([{ message: `the simulator failed: ${told.failed}`, hint: "make the scenario smaller, or run it on the command line" }]);
+    show([{ message: told.failed }]);
+    engine?.terminate();
     ready = begin();
     return idle("failed");
   }
@@ -151,7 +158,7 @@ const run = async (): Promise<void> => {
   document.body.dataset["state"] = "running";
   try {
     await (ready ??= begin());
-    send({ run: running, columns: COLUMNS });
+    send({ run: running, controller: controller(), columns: COLUMNS });
   } catch (error) {
     show([{ message: String(error instanceof Error ? error.message : error) }]);
     idle("failed");
@@ -223,17 +230,18 @@ const follow = (): void => {
     const place = read(editor.value, simple) === null ? named : simple;
     const label = make("label", `flow${groups.length > 1 ? ` ${nth + 1}` : ""}`, box);
     const choice = make("select", undefined, label);
-    for (const name of built.controllers) make("option", name, choice);
+    for (const name of [...built.controllers, "mine"]) make("option", name, choice);
     choice.value = read(editor.value, place) ?? "";
     choice.addEventListener("change", () => edit(write(editor.value, place, choice.value)));
   }
 };
 
 const check = settled(() => {
-  if (!running) void (ready ??= begin()).then(() => send({ check: editor.value })).catch(() => undefined);
+  if (!running) void (ready ??= begin()).then(() => send({ check: editor.value, controller: controller() })).catch(() => undefined);
 }, 250);
 
 const edit = (text: string): void => {
+  notice = [];
   editor.value = text;
   follow();
   check();
@@ -244,15 +252,21 @@ for (const [name, slider] of Object.entries(SLIDERS)) {
   input.addEventListener("input", () => edit(write(editor.value, slider.place, `${slider.steps[Number(input.value)] ?? 0} ${slider.unit}`)));
 }
 editor.addEventListener("input", () => {
+  notice = [];
   follow();
   check();
 });
-editor.addEventListener("keydown", (event) => {
+const runs = (event: KeyboardEvent): void => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
-});
+};
+editor.addEventListener("keydown", runs);
+
+/** What is wrong with the link, until the scenario is edited. */
+let notice: Problem[] = [];
 
 /** Shows problems; a click goes to the line. */
-const show = (found: Problem[]): void => {
+const show = (checked: Problem[]): void => {
+  const found = [...notice, ...checked];
   problems.replaceChildren();
   problems.hidden = !found.length;
   document.body.dataset["problems"] = String(found.length);
@@ -339,6 +353,15 @@ const QUANTITIES: { title: string; unit: string; lines: (tables: Tables, end: nu
 ];
 
 let charts: uPlotType[] = [];
+/** What is zoomed in to, in seconds, in all plots. */
+let view: [number, number] | null = null;
+
+const zoomTo = (from: number, to: number, end: number): void => {
+  const whole = from <= 0 && to >= end;
+  if (whole ? view === null : view?.[0] === from && view[1] === to) return;
+  view = whole ? null : [from, to];
+  for (const chart of charts) chart.setScale("x", { min: from, max: to });
+};
 
 const ends = ({ tables }: Result): number => tables.columns["queue.t_ns"]?.reduce((most, at) => Math.max(most, at), 1) ?? 1;
 
@@ -358,7 +381,7 @@ const draw = (): void => {
       const found = [...lines(result.tables, end)].sort(([a], [b]) => a - b).slice(0, MANY);
       for (const [key, values] of found) {
         const flow = result.summary.flows.find(({ flow: number }) => number === key);
-        const label = title.startsWith("Queue") ? "queue" : `${key} ${flow?.label ?? flow?.cc ?? ""}`;
+        const label = title.startsWith("Queue") ? "queue" : (flow?.label ?? `flow ${key}`);
         series.push({
           label: old ? `previous: ${label}` : label,
           stroke: (COLOURS[key % COLOURS.length] ?? "#000") + (old ? "70" : ""),
@@ -377,11 +400,19 @@ const draw = (): void => {
       title,
       width: box.clientWidth,
       height: HEIGHT,
-      scales: { x: { time: false, range: [0, end / 1e9] }, y: { range: fromZero } },
+      scales: { x: { time: false, min: view?.[0] ?? 0, max: view?.[1] ?? end / 1e9 }, y: { range: fromZero } },
       axes: [timeAxis(), axis(unit, SIDE - 18)],
       series,
       cursor: cursor(),
       legend: { show: series.length <= 13 },
+      hooks: {
+        setScale: [
+          (chart, scale) => {
+            const { min, max } = chart.scales["x"] ?? {};
+            if (scale === "x" && min != null && max != null && charts.includes(chart)) zoomTo(min, max, end / 1e9);
+          },
+        ],
+      },
     };
     charts.push(new uPlot(options, [times, ...data] as uPlotType.AlignedData, box));
   }
@@ -448,6 +479,19 @@ const lesson = (chosen: Lesson): void => {
   edit(chosen.toml);
 };
 
+// The page's own controller
+
+own.value = built.template;
+own.addEventListener("input", () => check());
+own.addEventListener("keydown", runs);
+byId("use", HTMLButtonElement).addEventListener("click", () => {
+  const simple: Place = { head: "[[flows]]", key: "cc" };
+  edit(write(editor.value, read(editor.value, simple) === null ? { ...simple, inside: "name" } : simple, "mine"));
+  state.textContent = "The first flow uses this controller. Press Run to start it.";
+});
+
+
+
 const menu = byId("lessons", HTMLElement);
 built.lessons.forEach((one, nth) => {
   const button = make("button", `${nth + 1}. ${one.title}`, make("li", undefined, menu));
@@ -466,7 +510,10 @@ built.lessons.forEach((one, nth) => {
 
 byId("share", HTMLButtonElement).addEventListener("click", () => {
   void (async () => {
-    history.replaceState(null, "", `#scenario=${await packed(editor.value)}`);
+    const parts = [`scenario=${await packed(editor.value)}`];
+    if (controller()) parts.push(`controller=${await packed(controller())}`);
+    if (view) parts.push(`zoom=${view.map((at) => at.toFixed(3)).join("-")}`);
+    history.replaceState(null, "", `#${parts.join("&")}`);
     const copied = await navigator.clipboard?.writeText(location.href).then(
       () => true,
       () => false,
@@ -485,13 +532,21 @@ byId("save", HTMLButtonElement).addEventListener("click", () => {
 
 /** Loads the scenario of the address without running it: a link may come from anyone. */
 const recall = async (): Promise<void> => {
-  const said = /^#scenario=(.+)$/.exec(location.hash)?.[1];
-  if (!said) return;
+  const said = new URLSearchParams(location.hash.slice(1));
+  const scenario = said.get("scenario");
+  if (!scenario) return;
   try {
-    edit(await unpacked(said));
+    const text = await unpacked(scenario);
+    const code = said.get("controller");
+    own.value = code ? await unpacked(code) : built.template;
+    byId("code", HTMLDetailsElement).open = code !== null;
+    const zoom = /^(\d+\.\d+)-(\d+\.\d+)$/.exec(said.get("zoom") ?? "");
+    view = zoom ? [Number(zoom[1]), Number(zoom[2])] : null;
+    edit(text);
     state.textContent = "Scenario loaded from the link. Press Run to start it.";
   } catch (error) {
-    show([{ message: error instanceof Error ? error.message : String(error) }]);
+    notice = [{ message: error instanceof Error ? error.message : String(error) }];
+    show([]);
   }
 };
 

@@ -3,13 +3,13 @@
 //! A scenario never says where code comes from: whoever runs it hands over [`Guests`], by the names that the
 //! scenario uses.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use paceline_congestion::{AnyController, Config, Controller, Recipe, Signals};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
-use paceline_units::{Bytes, Duration, Field, Rate};
+use paceline_units::{Bytes, Duration, Field, Instant, Quantity, Rate};
 
 /// What a scenario sets of a controller.
 pub type Options = BTreeMap<String, OptionInput>;
@@ -99,6 +99,47 @@ impl Guests {
     /// Their names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+}
+
+/// A name that lives as long as the process. There are as many as guests have names of fields and states.
+pub fn interned(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let leaked: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(leaked);
+    leaked
+}
+
+/// A field of a guest's state, whose name ends in its unit.
+pub fn guest_field(name: &str, is_flag: bool) -> Field {
+    let ends = |suffix| name.ends_with(suffix);
+    let quantity = match () {
+        () if ends("_bytes") => Quantity::Bytes,
+        () if ends("_bps") => Quantity::Rate,
+        () if ends("_ns") => Quantity::Duration,
+        () if ends("_packets") => Quantity::Packets,
+        () if is_flag => Quantity::Flag,
+        () => Quantity::Number,
+    };
+    Field {
+        name: interned(name),
+        quantity,
+    }
+}
+
+/// The connection of an instance that only shows what a guest is.
+pub fn guest_trial() -> Config {
+    Config {
+        mss: 1448,
+        initial_window: Bytes::new(14_480),
+        seed: 1,
+        now: Instant::ZERO,
+        srtt: Some(Duration::from_millis(40)),
+        has_selective_acks: true,
     }
 }
 

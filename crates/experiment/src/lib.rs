@@ -28,7 +28,7 @@ pub use controllers::{choices, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{
     Choice, Fault, FlowController, Guest, GuestController, Guests, Options, Prepared, Refused,
-    guest_quantum, used,
+    guest_field, guest_quantum, guest_trial, interned, used,
 };
 pub use memory::{Estimate, Memory, Part, estimate};
 pub use network::rate;

@@ -3,19 +3,74 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::laboratory::Laboratory;
+use crate::script::{self, Call, Page, Script, Slots};
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
     /// Virtual time that has passed and that of the whole run, in nanoseconds, and packets so far.
     safe fn heard(simulated_ns: f64, total_ns: f64, packets: f64);
+    /// Calls a method of an instance of the page's class, with numbers both ways and a text. 0, or 1 if it throws; what
+    /// it says then, and of its class when it is made, is the new input.
+    safe fn called(call: u32, instance: u32, slots: *mut f64, text: *const u8, bytes: usize)
+    -> u32;
 }
 
 thread_local! {
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static LABORATORY: RefCell<Laboratory> = RefCell::default();
+}
+
+/// The class of the page; before a run is asked for, none of its code runs.
+struct Tab {
+    asleep: bool,
+}
+
+impl Page for Tab {
+    fn call(
+        &self,
+        call: Call,
+        instance: u32,
+        slots: &mut Slots,
+        text: &str,
+    ) -> Result<String, String> {
+        if self.asleep {
+            return Ok(script::SILENT.into());
+        }
+        let thrown = called(
+            call as u32,
+            instance,
+            slots.as_mut_ptr(),
+            text.as_ptr(),
+            text.len(),
+        );
+        let said = || INPUT.with_borrow(|input| String::from_utf8_lossy(input).into_owned());
+        match (thrown, call) {
+            (0, Call::New) => Ok(said()),
+            (0, _) => Ok(String::new()),
+            _ => Err(said()),
+        }
+    }
+}
+
+/// Brings the page's own controller, by its source, which the page has; none if that is empty. `asleep` says whether only
+/// its name is known, for checks.
+#[unsafe(no_mangle)]
+pub extern "C" fn paceline_bring(asleep: bool) {
+    answer(|laboratory, source| {
+        let guest = (!source.is_empty()).then(|| Script::new(Tab { asleep }, source));
+        laboratory.bring(guest.map(|guest| Arc::new(guest) as _));
+        Vec::new()
+    });
+}
+
+/// The calls of the page's class: [`script::interface`].
+#[unsafe(no_mangle)]
+pub extern "C" fn paceline_interface() {
+    answer(|_, _| script::interface().to_string().into_bytes());
 }
 
 fn answer(act: impl FnOnce(&mut Laboratory, &str) -> Vec<u8>) {

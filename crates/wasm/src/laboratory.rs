@@ -1,15 +1,16 @@
 //! Scenarios checked and run, and the columns of the last run.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use paceline_experiment::{Choice, Guests};
+use paceline_experiment::{Choice, Guest, Guests};
 use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
 use paceline_record::arrow_array::{Array, ArrayRef};
 use paceline_record::arrow_schema::DataType;
 use paceline_record::{Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
-use paceline_simulator::{Progress, RunError};
+use paceline_simulator::{Progress, RunError, Stacks};
 use serde_json::{Value, json};
 
 /// What a tab may take: browsers end tabs of a few gigabytes, and 32-bit addresses end at four.
@@ -18,17 +19,23 @@ const MEMORY: u64 = 500_000_000;
 /// What errors call a scenario.
 const NAME: &str = "scenario.toml";
 
-/// The last run.
-#[derive(Debug, Default)]
+/// The last run, and the controller of the page's own.
+#[derive(Default)]
 pub struct Laboratory {
     run: Option<Run>,
+    guests: Guests,
 }
 
 impl Laboratory {
+    /// Scenarios may name this controller, and no other that is not of this program.
+    pub fn bring(&mut self, guest: Option<Arc<dyn Guest>>) {
+        self.guests = guest.map_or_else(Guests::none, |guest| Guests::none().with(guest));
+    }
+
     /// Checks a scenario. `problems` is empty if it can run; then there are `about`, `total_ns`, `toml` (as it is
     /// written with every default) and the `memory` that it takes, in bytes and at most.
     pub fn check(&self, text: &str) -> Value {
-        match affordable(text) {
+        match affordable(text, &self.guests) {
             Ok((scenario, most)) => json!({
                 "problems": [],
                 "about": scenario.about,
@@ -49,18 +56,24 @@ impl Laboratory {
         watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
     ) -> Value {
         self.run = None;
-        let scenario = match affordable(text) {
+        let scenario = match affordable(text, &self.guests) {
             Ok((scenario, _)) => scenario,
             Err(problems) => return json!({ "problems": problems }),
         };
         let mut full = None;
-        let ended = paceline_simulator::run(&scenario, scenario.run.seed, &mut |progress| {
-            if progress.memory.total() > MEMORY {
-                full = Some(progress.memory.total());
-                return ControlFlow::Break(());
-            }
-            watch(progress)
-        });
+        let ended = paceline_simulator::run_with(
+            &scenario,
+            scenario.run.seed,
+            &self.guests,
+            &Stacks::none(),
+            &mut |progress| {
+                if progress.memory.total() > MEMORY {
+                    full = Some(progress.memory.total());
+                    return ControlFlow::Break(());
+                }
+                watch(progress)
+            },
+        );
         match (ended, full) {
             (Ok((run, last)), _) => {
                 let summary = run.summary_json();
@@ -92,16 +105,16 @@ impl Laboratory {
 }
 
 /// A scenario that can run here, and the bytes that it takes at most.
-fn affordable(text: &str) -> Result<(Scenario, u64), Vec<Value>> {
+fn affordable(text: &str, guests: &Guests) -> Result<(Scenario, u64), Vec<Value>> {
     let in_json = |wrong: Vec<Diagnostic>| wrong.iter().map(problem).collect::<Vec<_>>();
     let mut scenario = paceline_experiment::parse(text, NAME, &[]).map_err(in_json)?;
     // One run is asked for.
     scenario.sweep = None;
-    let wrong = paceline_simulator::check(&scenario);
+    let wrong = paceline_simulator::check_with(&scenario, guests);
     if !wrong.is_empty() {
         return Err(in_json(wrong));
     }
-    let choices = paceline_experiment::choices(&scenario, &Guests::none()).map_err(in_json)?;
+    let choices = paceline_experiment::choices(&scenario, guests).map_err(in_json)?;
     let fields: Vec<_> = choices.iter().map(Choice::fields).collect();
     let estimate = paceline_experiment::estimate(&scenario, &fields).map_err(in_json)?;
     match estimate.least.total() > MEMORY {

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 83a2d7f998aeab927ab849916c18e5c263ac4b44f1b7be890d34936b771df452
+// Built from web/ by `make web`. Sources: sha256 aa6e38a76dde7f78657c6c821b172d261e7f7c6348e62598924165f78d751849
 "use strict";
 (() => {
   // src/chart.ts

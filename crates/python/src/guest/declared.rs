@@ -1,9 +1,7 @@
-//! Options of a guest, and the instance that tells whether it takes them.
+//! Options of a guest.
 
-use paceline_congestion::Config;
 use paceline_experiment::{Options, Refused, list, nearest};
 use paceline_scenario::OptionInput;
-use paceline_units::{Bytes, Duration, Instant};
 
 /// An option that a guest says it has.
 #[derive(Clone, Debug)]
@@ -62,16 +60,4 @@ pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<()
         }
     }
     Ok(())
-}
-
-/// A connection for an instance that only tells what it is.
-pub fn trial() -> Config {
-    Config {
-        mss: 1448,
-        initial_window: Bytes::new(14_480),
-        seed: 1,
-        now: Instant::ZERO,
-        srtt: Some(Duration::from_millis(40)),
-        has_selective_acks: true,
-    }
 }

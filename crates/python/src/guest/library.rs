@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use paceline_congestion::{Config, Field, Signals};
-use paceline_experiment::{Fault, Guest, GuestController, Options, Prepared, Refused};
+use paceline_experiment::{Fault, Guest, GuestController, Options, Prepared, Refused, guest_trial};
 use paceline_plugin::{Foreign, PluginError, Spec};
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 
-use super::declared::{Declared, check, trial};
+use super::declared::{Declared, check};
 
 /// A controller of a library.
 pub struct LibraryGuest {
@@ -46,7 +46,7 @@ impl Guest for LibraryGuest {
             options: written.collect(),
         };
         // It judges its options when an instance is made.
-        match prepared.instance(&trial(), Signals::ALL) {
+        match prepared.instance(&guest_trial(), Signals::ALL) {
             Ok(_) => Ok(Arc::new(prepared)),
             Err(error) => Err(Refused {
                 message: format!("`{}`: {error}", self.info.name),

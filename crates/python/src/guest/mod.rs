@@ -3,7 +3,6 @@
 mod declared;
 mod events;
 mod library;
-mod names;
 mod python;
 
 use std::path::PathBuf;

@@ -9,7 +9,8 @@ use paceline_congestion::{
     Signals, Value,
 };
 use paceline_experiment::{
-    Fault, Guest, GuestController, Options, Prepared, Refused, guest_quantum,
+    Fault, Guest, GuestController, Options, Prepared, Refused, guest_field, guest_quantum,
+    guest_trial, interned,
 };
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
@@ -19,9 +20,8 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyString};
 
-use super::declared::{Declared, check, trial};
+use super::declared::{Declared, check};
 use super::events;
-use super::names::interned;
 
 /// The largest window that can be meant.
 const MOST_WINDOW: f64 = MAX_QUEUE_BYTES as f64;
@@ -55,7 +55,7 @@ impl Guest for PythonGuest {
             };
             class.phases = class.read_phases(py).map_err(wrong)?;
             let probe = class
-                .instance(py, &trial(), &Fault::default())
+                .instance(py, &guest_trial(), &Fault::default())
                 .map_err(wrong)?;
             class.fields = probe.read_fields(py).map_err(wrong)?;
             Ok(Arc::new(class) as Arc<dyn Prepared>)
@@ -353,19 +353,7 @@ impl Bridge {
                 .iter()
                 .map(|(name, value)| {
                     let name: String = name.extract()?;
-                    let ends = |suffix| name.ends_with(suffix);
-                    let quantity = match () {
-                        () if ends("_bytes") => Quantity::Bytes,
-                        () if ends("_bps") => Quantity::Rate,
-                        () if ends("_ns") => Quantity::Duration,
-                        () if ends("_packets") => Quantity::Packets,
-                        () if value.is_instance_of::<PyBool>() => Quantity::Flag,
-                        () => Quantity::Number,
-                    };
-                    Ok(Field {
-                        name: interned(&name),
-                        quantity,
-                    })
+                    Ok(guest_field(&name, value.is_instance_of::<PyBool>()))
                 });
             fields.collect()
         };

@@ -43,7 +43,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("plugin", &["units", "congestion", "endpoint", "capi"]),
     ("python", BINDINGS),
     ("soak", SOAK),
-    ("wasm", &["experiment", "record", "scenario", "simulator"]),
+    (
+        "wasm",
+        &[
+            "congestion",
+            "experiment",
+            "record",
+            "scenario",
+            "simulator",
+            "units",
+        ],
+    ),
 ];
 const LIBRARIES: &[&str] = &[
     "quic",
