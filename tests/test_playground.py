@@ -147,6 +147,53 @@ def test_sliders_and_text_follow_each_other(page: browser.Browser) -> None:
 
 
 @needs_page
+def test_the_editor_completes_keys_and_words(page: browser.Browser) -> None:
+    def options(text: str) -> list[str]:
+        page.ask(f"{EDITOR}.value = {text!r}; {EDITOR}.focus()")
+        page.ask(f"{EDITOR}.setSelectionRange({len(text)}, {len(text)})")
+        page.ask(f"{EDITOR}.dispatchEvent(new Event('input'))")
+        found: list[str] = page.ask(
+            "[...document.querySelectorAll('#completions li b')].map((e) => e.textContent)"
+        )
+        return found
+
+    assert options("[pa") == ["path"]
+    assert options("[run.rec") == ["record"]
+    assert options("[path]\nrt") == ["rtt"]
+    assert options("[path]\nqueue = { ki") == ["kind"]
+    assert "codel" in options('[path]\nqueue = { kind = "c')
+    assert options('[[flows]]\ncc = "bbr2') == []
+    assert "bbr3-linux" in options('[[flows]]\ncc = "bbr3')
+    assert "mine" in options('[[flows]]\ncc = { name = "m')
+    assert options("# ra") == []
+    # Down, Enter.
+    first, second, *_ = options("[path]\nr")
+    assert first != second
+    for key in ("ArrowDown", "Enter"):
+        page.ask(f"{EDITOR}.dispatchEvent(new KeyboardEvent('keydown', {{ key: '{key}' }}))")
+    assert page.ask(f"{EDITOR}.value") == f"[path]\n{second}"
+    assert page.ask("document.querySelector('#completions').hidden")
+
+
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@needs_page
+@pytest.mark.skipif(not AXE.exists(), reason="needs axe-core: npm --prefix web ci")
+@pytest.mark.parametrize("width", [390, 1400])
+def test_axe_finds_nothing(page: browser.Browser, width: int) -> None:
+    page.resize(width, 900)
+    page.open(PAGE.as_uri())
+    page.wait("document.body.dataset.ready")
+    page.ask("document.querySelector('#code').open = true")
+    click(page, "#run")
+    ran(page)
+    page.ask(AXE.read_text("utf-8") + ";0")
+    found = page.ask("axe.run().then(({ violations }) => violations.map(({ id }) => id))")
+    assert found == []
+
+
+@needs_page
 def test_a_problem_is_shown_with_its_line_and_the_page_stays_alive(page: browser.Browser) -> None:
     good = page.ask(f"{EDITOR}.value")
     type_in(page, good.replace('cc = "bbr3"', 'cc = "bbr9"'))

@@ -58,6 +58,7 @@ def page(wasm: bytes) -> str:
             "lessons": lessons(),
             "controllers": controllers(),
             "version": version[1],
+            "schema": json.loads(paceline.schema()),
             "template": (HERE / "controller.js").read_text("utf-8"),
         },
     }

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 aa6e38a76dde7f78657c6c821b172d261e7f7c6348e62598924165f78d751849
+// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
 "use strict";
 (() => {
   // src/chart.ts
@@ -41,6 +41,114 @@
       clearTimeout(pending);
       pending = setTimeout(act, milliseconds);
     };
+  };
+
+  // src/complete.ts
+  var forms = (schema, root) => {
+    if (schema.$ref) return forms(root.$defs?.[schema.$ref.split("/").at(-1) ?? ""] ?? {}, root);
+    const inner = [...schema.anyOf ?? [], ...schema.oneOf ?? []];
+    return [schema, ...inner.flatMap((one) => forms(one, root))];
+  };
+  var below = (schemas, key, root) => schemas.flatMap((schema) => {
+    const found2 = schema.properties?.[key] ?? schema.items?.properties?.[key];
+    return found2 ? forms(found2, root) : [];
+  });
+  var each = (schemas, root) => schemas.flatMap((schema) => schema.items ? forms(schema.items, root) : [schema]);
+  var keys = (schemas) => schemas.flatMap((schema) => Object.entries(schema.properties ?? {}).map(([text, { description }]) => ({ text, about: description ?? "" })));
+  var words = (schemas) => schemas.flatMap((schema) => [...schema.enum ?? [], ...schema.const === void 0 ? [] : [schema.const]].map((word) => ({ text: word, about: schema.description ?? "" }))).filter((one) => typeof one.text === "string");
+  var complete = (text, at, root, controllers) => {
+    const before2 = text.slice(0, at);
+    const line = before2.slice(before2.lastIndexOf("\n") + 1);
+    if (line.includes("#")) return null;
+    const head = /^\s*\[\[?([\w.]*)$/.exec(line);
+    const top = forms(root, root);
+    const narrow = (written2, options) => {
+      const fitting = options.filter((option, nth) => option.text.startsWith(written2) && option.text !== written2 && options.findIndex(({ text: same }) => same === option.text) === nth);
+      return fitting.length ? { from: at - written2.length, options: fitting } : null;
+    };
+    if (head) {
+      const path = (head[1] ?? "").split(".");
+      const written2 = path.pop() ?? "";
+      const inside = path.reduce((schemas2, key2) => each(below(schemas2, key2, root), root), top);
+      return narrow(written2, keys(inside).filter(({ text: key2 }) => each(below(inside, key2, root), root).some(({ properties }) => properties)));
+    }
+    const section2 = [...before2.matchAll(/^\s*\[\[?([\w.]+)\]\]?/gm)].at(-1)?.[1];
+    let schemas = (section2?.split(".") ?? []).reduce((inner, key2) => each(below(inner, key2, root), root), top);
+    let rest = line;
+    let key = "";
+    for (; ; ) {
+      const opened = /^\s*(?:[^{]*,\s*)?([\w.]+)\s*=\s*\{/.exec(rest);
+      if (!opened) break;
+      key = opened[1] ?? "";
+      schemas = each(below(schemas, key, root), root);
+      rest = rest.slice(opened[0].length);
+    }
+    if (rest.includes("}")) return null;
+    const part = rest.split(",").at(-1) ?? "";
+    const value = /^\s*([\w.]+)\s*=\s*"([^"]*)$/.exec(part);
+    if (value) {
+      const [, of = "", written2 = ""] = value;
+      const named = of === "cc" || key === "cc" && of === "name";
+      return narrow(written2, named ? controllers.map((name) => ({ text: name, about: "" })) : words(below(schemas, of, root)));
+    }
+    const written = /^\s*(\w*)$/.exec(part)?.[1];
+    if (written === void 0 || !written && !key) return null;
+    return narrow(written, keys(schemas));
+  };
+  var MOST = 12;
+  var attach = (editor2, list, find) => {
+    let open = null;
+    let chosen = 0;
+    const mark = () => {
+      [...list.children].forEach((item, nth) => item.setAttribute("aria-selected", String(nth === chosen)));
+      list.hidden = open === null;
+      if (open) editor2.setAttribute("aria-activedescendant", `completion-${chosen}`);
+      else editor2.removeAttribute("aria-activedescendant");
+    };
+    const dismiss = () => {
+      open = null;
+      mark();
+    };
+    const take = (nth) => {
+      const option = open?.options[nth];
+      if (!open || !option) return;
+      editor2.setRangeText(option.text, open.from, editor2.selectionStart, "end");
+      editor2.dispatchEvent(new Event("input"));
+      dismiss();
+    };
+    const suggest2 = () => {
+      open = editor2.selectionStart === editor2.selectionEnd ? find() : null;
+      chosen = 0;
+      list.replaceChildren();
+      open?.options.slice(0, MOST).forEach(({ text, about }, nth) => {
+        const item = make("li", void 0, list);
+        item.id = `completion-${nth}`;
+        item.setAttribute("role", "option");
+        make("b", text, item);
+        item.append(` ${about}`);
+        item.addEventListener("pointerdown", (event) => {
+          event.preventDefault();
+          take(nth);
+        });
+      });
+      mark();
+    };
+    editor2.addEventListener("blur", dismiss);
+    editor2.addEventListener("click", dismiss);
+    editor2.addEventListener("keydown", (event) => {
+      const { key, ctrlKey, metaKey } = event;
+      if (key === " " && ctrlKey) suggest2();
+      else if (!open) return;
+      else if (key === "ArrowDown" || key === "ArrowUp") {
+        const count2 = list.children.length;
+        chosen = (chosen + (key === "ArrowDown" ? 1 : count2 - 1)) % count2;
+        mark();
+      } else if (key === "Enter" && !ctrlKey && !metaKey || key === "Tab") take(chosen);
+      else if (key === "Escape") dismiss();
+      else return;
+      event.preventDefault();
+    });
+    return suggest2;
   };
 
   // src/link.ts
@@ -304,9 +412,15 @@
   }
   editor.addEventListener("input", () => {
     notice = [];
+    suggest();
     follow();
     check();
   });
+  var suggest = attach(
+    editor,
+    byId("completions", HTMLElement),
+    () => complete(editor.value, editor.selectionStart, built.schema, [...built.controllers, "mine"])
+  );
   var runs = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
   };
@@ -334,7 +448,7 @@
       });
     }
   };
-  var envelopes = (keys, times, values, end2, scale) => {
+  var envelopes = (keys2, times, values, end2, scale) => {
     const lines = /* @__PURE__ */ new Map();
     const seen = /* @__PURE__ */ new Map();
     const flush = (key) => {
@@ -347,7 +461,7 @@
     for (let row = 0; row < values.length; row += 1) {
       const value = values[row];
       if (Number.isNaN(value)) continue;
-      const key = keys[row];
+      const key = keys2[row];
       const bucket = Math.min(Math.floor(times[row] / end2 * BUCKETS), BUCKETS - 1);
       if (!lines.has(key)) lines.set(key, Array(2 * BUCKETS).fill(null));
       const one = seen.get(key);
@@ -362,12 +476,12 @@
     for (const key of seen.keys()) flush(key);
     return lines;
   };
-  var rates = (keys, times, totals, end2) => {
+  var rates = (keys2, times, totals, end2) => {
     const bins = Math.min(BUCKETS, Math.max(Math.floor(end2 / 2e7), 1));
     const lines = /* @__PURE__ */ new Map();
     const done = /* @__PURE__ */ new Map();
     for (let row = 0; row < totals.length; row += 1) {
-      const [key, at, total] = [keys[row], times[row], totals[row]];
+      const [key, at, total] = [keys2[row], times[row], totals[row]];
       const bin = Math.floor(at / end2 * bins);
       if (!lines.has(key)) lines.set(key, Array(2 * BUCKETS).fill(null));
       const since = done.get(key) ?? { at: 0, total: 0, bin: 0 };
@@ -465,7 +579,7 @@
     const body = byId("numbers", HTMLTableElement);
     body.replaceChildren();
     const head = make("tr", void 0, body);
-    for (const title of ["", "this run", ...compared ? ["previous run"] : []]) make("th", title, head).scope = "col";
+    for (const title of ["metric", "this run", ...compared ? ["previous run"] : []]) make("th", title, head).scope = "col";
     for (const [name, label, unit, factor] of NUMBERS) {
       const values = [last, compared].filter((result) => result !== null).map(({ summary }) => summary.metrics[name]);
       if (values.every((value) => value == null)) continue;

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 aa6e38a76dde7f78657c6c821b172d261e7f7c6348e62598924165f78d751849
+// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
 "use strict";
 (() => {
   // src/controller.ts

@@ -3,6 +3,7 @@ import type uPlotType from "uplot";
 import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
 import { byId, make, settled } from "./dom";
 import type { Order, Problem, Ran, Summary, Tables, Told } from "./engine";
+import { attach, complete, type Schema } from "./complete";
 import { packed, unpacked } from "./link";
 import { seconds, shown } from "./quantity";
 import { count, read, write, type Place } from "./toml";
@@ -30,6 +31,7 @@ interface Built {
   version: string;
   /** A controller to start from. */
   template: string;
+  schema: Schema;
 }
 
 /** What a run leaves to be drawn. */
@@ -253,9 +255,14 @@ for (const [name, slider] of Object.entries(SLIDERS)) {
 }
 editor.addEventListener("input", () => {
   notice = [];
+  suggest();
   follow();
   check();
 });
+const suggest = attach(editor, byId("completions", HTMLElement), () =>
+  complete(editor.value, editor.selectionStart, built.schema, [...built.controllers, "mine"]),
+);
+
 const runs = (event: KeyboardEvent): void => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
 };
@@ -435,7 +442,7 @@ const numbers = (compared: Result | null): void => {
   const body = byId("numbers", HTMLTableElement);
   body.replaceChildren();
   const head = make("tr", undefined, body);
-  for (const title of ["", "this run", ...(compared ? ["previous run"] : [])]) make("th", title, head).scope = "col";
+  for (const title of ["metric", "this run", ...(compared ? ["previous run"] : [])]) make("th", title, head).scope = "col";
   for (const [name, label, unit, factor] of NUMBERS) {
     const values = [last, compared].filter((result) => result !== null).map(({ summary }) => summary.metrics[name]);
     if (values.every((value) => value == null)) continue;

@@ -32,7 +32,7 @@ pub type Slots = [f64; SLOTS];
 #[repr(u32)]
 #[allow(missing_docs, reason = "named as their methods")]
 pub enum Call {
-    /// Make an instance: its [`CONFIG`], and its options as JSON.
+    /// Make an instance: its configuration, and its options as JSON.
     New,
     OnAck,
     OnLoss,
@@ -543,7 +543,7 @@ impl<P: Page> Controller for Bridge<P> {
             self.rounds += 1;
         }
         let heard = Heard {
-            ack: ack.clone(),
+            ack: *ack,
             round_start,
             round_count: self.rounds,
         };
