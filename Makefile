@@ -113,10 +113,11 @@ playground: $(VENV)/.installed ## The simulator in a page, target/playground/ind
 	  cargo build --quiet --release --target wasm32-unknown-unknown --package paceline-wasm --target-dir target/playground-build
 	@$(BIN)/python web/playground/build.py $(WASM) target/playground
 
-playground-check: playground ## Compare it with the native simulator: shipped and random scenarios (needs Node.js)
+playground-check: playground ## Compare it with the native simulator: shipped and random scenarios (needs Node.js and Chromium)
 	@rm -rf target/playground/random
 	@cargo run --quiet --release --package paceline-soak -- --seed 1 --count 80 --keep --out target/playground/random
-	@$(BIN)/python web/playground/native.py $(WASM) $$(find scenarios target/playground/random -name '*.toml' | sort)
+	@for engine in $(WASM) target/playground/index.html; do \
+	  $(BIN)/python web/playground/native.py $$engine $$(find scenarios target/playground/random -name '*.toml' | sort) || exit; done
 
 miri: | tools ## Look for undefined behaviour where there is unsafe code (needs nightly Rust with Miri)
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \

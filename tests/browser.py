@@ -101,6 +101,20 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self._ask("Emulation.setDeviceMetricsOverride", **size)
 
+    def prefer(self, scheme: str) -> None:
+        """Show pages as whoever prefers ``light`` or ``dark`` sees them."""
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self._ask("Emulation.setEmulatedMedia", features=features)
+
+    def axe(self, script: Path) -> list[str]:
+        """Return what axe-core, whose script is given, finds in the page."""
+        self.ask(script.read_text("utf-8") + ";0")
+        found: list[str] = self.ask(
+            "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => "
+            "`${id}: ${nodes.slice(0, 3).map(({ html }) => html).join(' | ').slice(0, 400)}`))"
+        )
+        return found
+
     def ask(self, expression: str) -> Any:
         """Return the value of an expression in the page."""
         result = self._ask(

@@ -238,7 +238,7 @@ def test_beyond_the_bounds_the_record_is_kept_and_the_exit_code_says_so(
     assert said["backend"] == "emu"
     assert [b["figure"] for b in said["emulation"]["beyond"]] == ["lateness_p99_ns"]
     assert paceline.read(tmp_path / "kept").emulation == said["emulation"]
-    assert "Not to be trusted" in (tmp_path / "kept" / "report.html").read_text()
+    assert "Do not trust this run" in (tmp_path / "kept" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

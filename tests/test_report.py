@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import browser
 import paceline
 from conftest import SCENARIO, Command
 from paceline.quantities import quantity
+from paceline.show import path
 from paceline.show.joint import Joint, write_page
 from paceline.show.page import render
 from paceline.show.palette import flow_style
@@ -67,13 +70,16 @@ def test_the_page_needs_nothing_else(run: paceline.Run) -> None:
 def test_every_number_leads_to_its_definition(run: paceline.Run) -> None:
     page = Page()
     page.feed(render(run))
-    assert {f"run-{name}" for name in run.metrics} <= page.links & page.ids
+    defined = {f"run-{name}" for name, value in run.metrics.items() if value is not None}
+    assert defined <= page.ids
+    assert {link for link in page.links if link.startswith(("run-", "flow-"))} <= page.ids
+    assert len(defined & page.links) >= 6
 
 
 def test_the_tables_stand_without_scripts(run: paceline.Run) -> None:
     text = render(run).split("<script")[0]
-    for name in run.metrics:
-        assert name in text
+    for name, value in run.metrics.items():
+        assert (f"<code>{name}</code>" in text.partition("Of a flow")[0]) == (value is not None)
     assert "duration = " in text
 
 
@@ -85,7 +91,7 @@ def test_text_is_escaped() -> None:
 
 def test_the_data_is_what_was_recorded(run: paceline.Run) -> None:
     data = data_of(render(run))
-    throughput, rtt, queue = data["overview"]
+    throughput, rtt, queue, _ = data["overview"]
     assert throughput["unit"] == "Mbit/s"
     assert rtt["unit"] == "ms"
     assert (queue["unit"], queue["unitRight"]) == ("kB", "ms")
@@ -98,6 +104,131 @@ def test_the_data_is_what_was_recorded(run: paceline.Run) -> None:
         assert abs(got - delivered) < 0.001 * delivered
     peak = max(v for v in queue["series"][0]["values"] if v is not None)
     assert abs(peak * 1e3 - float(run.queue["peak_bytes"].max() or 0)) <= 0.001 * peak * 1e3  # type: ignore[arg-type]
+
+
+def test_lines_are_compared_with_what_the_path_can_do(run: paceline.Run) -> None:
+    throughput, rtt, queue, drops = Sketch(run).overview()
+    levels = {s.label: s.values for panel in (throughput, rtt, queue) for s in panel.references}
+    # 10 Mbit/s and 20 ms, a queue of one BDP: 25 kB, which take 20 ms.
+    assert levels["link rate"] == [10.0] * 20
+    # The second flow starts at 0.2 s.
+    assert levels["fair share"] == [10.0] * 2 + [5.0] * 18
+    assert set(levels["base RTT"]) == {20.0}
+    assert set(levels["base RTT and a full queue"]) == {40.0}
+    assert set(levels["queue limit"]) == {25.0}
+    # Each drop is in one bin.
+    (dropped,) = drops.series
+    assert sum(v or 0 for v in dropped.values) == run.queue["dropped_packets"].max()
+    window, _ = Sketch(run).detail(0).panels
+    assert [(s.label, set(s.values)) for s in window.references] == [("1 BDP", {25.0})]
+
+
+def test_a_change_of_the_path_is_marked_and_told(run: paceline.Run) -> None:
+    text = SCENARIO + '[[events]]\nwhen = "1 s"\npath.rate = "5 Mbit/s"\n'
+    slower = Sketch(paceline.run(text))
+    marks = [(mark.t, mark.flow, mark.text) for mark in slower.marks()]
+    assert marks == [(1.0, None, "rate 10.00 Mbit/s to 5.000 Mbit/s")]
+    capacity = slower.overview()[0].references[0].values
+    assert capacity == [10.0] * 10 + [5.0] * 10
+    told = [event.text for event in slower.happenings() if event.flow == 0]
+    assert told[0] == "start"
+    assert "state Startup to Drain" in told
+    assert "rate 10.00 Mbit/s to 5.000 Mbit/s" in {event.text for event in slower.happenings()}
+
+
+def test_what_limits_a_flow_is_told_without_gaps(run: paceline.Run) -> None:
+    limits = Sketch(run).detail(0).limits
+    for span, following in pairwise(limits):
+        assert span.end == following.start
+        assert span.state != following.state
+    assert {span.state for span in limits} >= {"pacing rate", "congestion window"}
+    idle = SCENARIO.replace('cc = "bbr3"', 'cc = "bbr3"\napp = { rate = "1 Mbit/s" }')
+    quiet = Sketch(paceline.run(idle)).detail(0).limits
+    longest = max(quiet, key=lambda span: span.end - span.start)
+    assert longest.state == "application"
+    lost = Sketch(run).detail(0).lost
+    assert lost == sorted(lost)
+    assert lost[-1] == run.samples.filter(flow=0)["lost_packets"].max()
+
+
+def test_expectations_are_judged_in_units() -> None:
+    text = SCENARIO + '[expect]\nutilisation_ratio = ">= 50 %"\nrtt_p95_ns = "< 1 ms"\n'
+    page = render(paceline.run(text))
+    assert "1 of 2 expectations failed" in page
+    assert re.search(r"<b>held</b> .*Link used</a> 9\d\.\d\d % <span>\(at least 50.00 %", page)
+    assert re.search(r"<b>failed</b> .*RTT, 95th.*ms <span>\(less than 1.000 ms expected", page)
+
+
+def test_the_path_is_drawn_from_sender_to_receiver() -> None:
+    links = (
+        '[[links]]\nname = "access"\nrate = "100 Mbit/s"\ndelay = "3 ms"\n'
+        'queue = { kind = "codel", size = "100 packets" }\nloss = "1 %"\n'
+    )
+    text = paceline.check(SCENARIO + links, overrides={"path.jitter": "2 ms"})
+    boxes = path.boxes(text)
+    assert [box.title for box in boxes] == ["2 senders", "bottleneck", "access", "2 receivers"]
+    assert boxes[0].lines == ["bbr3", "reno"]
+    assert {"10 Mbit/s", "jitter 2 ms"} <= set(boxes[1].lines)
+    assert {"100 Mbit/s", "delay 3 ms", "codel queue 100 packets", "loss 1 %"} <= set(
+        boxes[2].lines
+    )
+    assert path.boxes("not = [toml") == path.boxes("")
+
+
+needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+@pytest.fixture
+def shown(run: paceline.Run, tmp_path: Path) -> Iterator[browser.Browser]:
+    page = browser.Browser(tmp_path / "profile")
+    page.open(run.report(tmp_path / "report.html").as_uri())
+    page.wait("document.body.dataset.drawn")
+    yield page
+    page.close()
+    assert page.errors == []
+
+
+@needs_browser
+def test_a_click_says_what_limited_each_flow(shown: browser.Browser) -> None:
+    shown.ask("""(() => {
+      const over = document.querySelectorAll('.u-over')[1];
+      const box = over.getBoundingClientRect();
+      const at = { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + 9 };
+      for (const type of ['mousedown', 'mouseup', 'click'])
+        over.dispatchEvent(new MouseEvent(type, at));
+    })()""")
+    assert shown.ask("why.querySelector('h3').textContent") == "At 1.000 s"
+    rows = shown.ask("[...why.querySelectorAll('tbody tr')].map((row) => row.innerText)")
+    assert len(rows) == 2
+    assert all("pacing rate" in row or "congestion window" in row for row in rows)
+
+
+@needs_browser
+def test_keys_and_buttons_zoom_and_the_address_keeps_it(shown: browser.Browser) -> None:
+    press = "plots.dispatchEvent(new KeyboardEvent('keydown', {{ key: {!r}, bubbles: true }}))"
+    shown.ask(press.format("+"))
+    assert shown.ask("location.hash") == "#zoom=0.5000-1.5000"
+    shown.ask("document.getElementById('later').click()")
+    assert shown.ask("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
+    shown.open(shown.ask("location.href"))
+    shown.wait("document.body.dataset.drawn")
+    assert shown.ask("document.getElementById('window').textContent") == "0.750 s to 1.750 s"
+    shown.ask(press.format("0"))
+    assert shown.ask("location.hash") == ""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_fits_and_axe_finds_nothing(
+    shown: browser.Browser, width: int, scheme: str
+) -> None:
+    shown.prefer(scheme)
+    shown.resize(width, 900)
+    shown.wait(f"document.documentElement.scrollWidth <= {width}")
+    if AXE.exists():
+        assert shown.axe(AXE) == []
 
 
 def test_bands_cover_a_flow_without_gaps(run: paceline.Run) -> None:
@@ -194,7 +325,7 @@ def test_many_flows_are_drawn_as_the_largest_and_the_rest() -> None:
     changes = {"run.duration": "500 ms", "flows.0.count": 20}
     run = paceline.run(SCENARIO, overrides=changes)
     data = data_of(render(run))
-    throughput, rtt, _ = data["overview"]
+    throughput, rtt, *_ = data["overview"]
     assert len(data["details"]) == len(rtt["series"]) == 12
     assert throughput["series"][-1]["label"] == "9 other flows"
     total = sum(sum(series["values"]) for series in throughput["series"]) * 1e6 * 0.1 / 8

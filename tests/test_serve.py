@@ -26,7 +26,7 @@ import pytest
 import browser
 import paceline
 from conftest import SCENARIO, Command
-from paceline import _paceline, memory
+from paceline import _paceline, memory, store
 from paceline.cli.verbs.serve import leading_to
 from paceline.errors import StoreError
 from paceline.serve import limits
@@ -78,6 +78,11 @@ def ask(
     return answer.status, json.loads(data) if kind == "application/json" else data
 
 
+def order(settings: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    """Return a request for a run of the scenario with these settings."""
+    return {"scenario": paceline.check(SCENARIO, overrides=settings or {}), **more}
+
+
 def cookie(server: Server) -> dict[str, str]:
     return {"Cookie": f"{server.cookie}={server.token}"}
 
@@ -113,6 +118,18 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
     ("path", "status"),
     [
         ("/nothing", 404),
+        ("/api/scenario?id=nothing", 404),
+        ("/api/scenario?id=" + quote("../secret"), 404),
+        ("/api/scenario?id=grid-sweep", 404),
+        ("/api/scenario?shipped=nothing", 404),
+        ("/api/scenario?shipped=" + quote("../../pyproject"), 404),
+        ("/api/scenario", 400),
+        ("/api/compare?old=one-3", 400),
+        ("/api/compare?old=one-3&new=nothing", 404),
+        ("/api/compare?old=one-3&new=" + quote("../secret"), 404),
+        ("/api/compare?old=one-3&new=grid-sweep", 404),
+        ("/api/check", 405),
+        ("/api/delete", 405),
         ("/report?id=nothing", 404),
         ("/report?id=..", 404),
         ("/report?id=.", 404),
@@ -168,23 +185,30 @@ def test_a_damaged_run_says_so_and_what_is_not_finished_is_not_there(tmp_path: P
 def test_it_answers_this_machine_and_its_own_page_only(server: Server) -> None:
     # A name of somebody else's that points here.
     assert ask(server, "/api/runs", headers={"Host": "evil.example"})[0] == 403
-    order = {"id": "one-3", "set": [["run.duration", "1 s"]]}
-    assert ask(server, "/api/run", order, {"Origin": "http://evil.example"})[0] == 403
-    assert ask(server, "/api/run", order, {"Origin": "null"})[0] == 403
+    wish = order({"run.duration": "1 s"})
+    for path in ("/api/run", "/api/check", "/api/delete"):
+        assert ask(server, path, wish, {"Origin": "http://evil.example"})[0] == 403
+        assert ask(server, path, wish, {"Origin": "null"})[0] == 403
     assert ask(server, "/api/runs", headers={"Origin": "http://evil.example"})[0] == 403
     for site in ("cross-site", "same-site"):
         assert ask(server, "/api/runs", headers={"Sec-Fetch-Site": site})[0] == 403
-    assert ask(server, "/api/run", order, {"Content-Type": "text/plain"})[0] == 400
+    assert ask(server, "/api/run", wish, {"Content-Type": "text/plain"})[0] == 400
     assert ask(server, "/api/run", {"id": "one-3"})[0] == 400
-    status, value = ask(server, "/api/run", order | {"set": [["path.rat", "1 Mbit/s"]]})
+    wrong = wish["scenario"].replace("\nrate =", "\nrat =", 1)
+    status, value = ask(server, "/api/run", {"scenario": wrong})
     assert status == 400
     assert "did you mean `rate`?" in value["error"]
+    problems = ask(server, "/api/check", {"scenario": wrong})[1]["problems"]
+    line = wrong.splitlines().index(next(li for li in wrong.splitlines() if li.startswith("rat ")))
+    assert problems[0]["line"] == line + 1
+    assert problems[0]["hint"].startswith("did you mean `rate`?")
+    assert ask(server, "/api/check", wish)[1] == {"problems": []}
 
 
 def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> None:
     origin = {"Origin": server.origin}
-    order = {"id": "one-3", "set": [["path.rate", "5 Mbit/s"]], "seed": 9}
-    status, job = ask(server, "/api/run", order, origin)
+    wish = order({"path.rate": "5 Mbit/s"}, seed=9)
+    status, job = ask(server, "/api/run", wish, origin)
     assert status == 200
     text = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
     messages = [json.loads(line.removeprefix("data: ")) for line in text.split("\n\n") if line]
@@ -201,6 +225,51 @@ def test_a_changed_run_fills_in_and_is_kept(server: Server, folder: Path) -> Non
     assert kept.metrics == same.metrics
 
 
+def test_scenarios_to_start_from(server: Server) -> None:
+    basis = ask(server, "/api/basis")[1]
+    assert {"bbr3", "cubic"} <= set(basis["controllers"])
+    assert "path" in basis["schema"]["properties"]
+    names = [scenario["name"] for scenario in basis["scenarios"]]
+    assert "bbr3/four-flows-50M-40ms-1bdp" in names
+    first = ask(server, "/api/scenario?shipped=" + quote(names[0]))[1]
+    assert (first["seed"], first["backend"]) == (None, "sim")
+    assert ask(server, "/api/check", {"scenario": first["text"]})[1] == {"problems": []}
+    template = ask(server, "/api/scenario?shipped=")[1]["text"]
+    assert ask(server, "/api/check", {"scenario": template})[1] == {"problems": []}
+
+
+def test_two_runs_are_compared_by_name(server: Server) -> None:
+    between = ask(server, "/api/compare?old=one-3&new=" + quote("group/two-3"))[1]
+    assert [each["key"] for each in between["settings"]] == ["flows.cc"]
+    named = {each["name"]: each for each in between["metrics"]}
+    assert named["goodput_bps"]["old"].endswith("Mbit/s")
+    same = ask(server, "/api/compare?old=one-3&new=one-3")[1]
+    assert same["settings"] == []
+    assert {each["change_ratio"] for each in same["metrics"]} <= {0.0, None}
+
+
+def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
+    run = paceline.run(SCENARIO)
+    for name in ("ours", "with-notes", "changed"):
+        store.keep(tmp_path / name, run.inner.write)
+    run.write(tmp_path / "by-hand")
+    (tmp_path / "by-hand" / "paceline.json").unlink()
+    (tmp_path / "with-notes" / "notes.txt").write_text("mine")
+    (tmp_path / "changed" / "scenario.toml").write_text("# mine")
+    (tmp_path / "link").symlink_to(tmp_path / "ours")
+    with serving(tmp_path) as server:
+        for name in ("with-notes", "changed", "by-hand"):
+            status, answer = ask(server, "/api/delete", {"id": name})
+            assert (status, "left unchanged" in answer["error"]) == (400, True), answer
+            assert str(tmp_path) not in answer["error"]
+        for name in ("link", "..", "nothing", "ours/../ours"):
+            assert ask(server, "/api/delete", {"id": name})[0] == 404
+        assert ask(server, "/api/delete", {"id": "ours"})[0] == 200
+        left = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
+    assert left == {"with-notes", "changed", "by-hand"}
+    assert {path.name for path in tmp_path.iterdir()} == left | {"link"}
+
+
 def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
     report = json.loads(_paceline.doctor(True, lambda _: None))
     missing = [check["found"] for check in report["checks"] if check["state"] == "missing"]
@@ -211,12 +280,15 @@ def test_what_was_emulated_is_emulated_again(tmp_path: Path) -> None:
     paceline.run(text, backend="emu").write(tmp_path / "emulated")
     with serving(tmp_path) as server:
         # What only the simulator does is said to be so.
-        order = {"id": "emulated", "set": [["flows.0.cc", "bbr3"]]}
-        status, value = ask(server, "/api/run", order)
+        found = ask(server, "/api/scenario?id=emulated")[1]
+        assert (found["seed"], found["backend"]) == (3, "emu")
+        wish = {"scenario": found["text"].replace('"cubic"', '"bbr3"'), "backend": "emu"}
+        status, value = ask(server, "/api/run", wish)
         assert status == 400
         assert "bbr3" in value["error"]
-        order = {"id": "emulated", "set": [["path.rate", "5 Mbit/s"], ["run.duration", "1 s"]]}
-        status, job = ask(server, "/api/run", order)
+        settings = {"path.rate": "5 Mbit/s", "run.duration": "1 s"}
+        slow = {"scenario": paceline.check(found["text"], overrides=settings), "backend": "emu"}
+        status, job = ask(server, "/api/run", slow)
         assert (status, job["backend"]) == (200, "emu")
         text = ask(server, f"/api/jobs/{job['job']}/events")[1].decode()
         last = json.loads(text.strip().split("\n\n")[-1].removeprefix("data: "))
@@ -312,9 +384,9 @@ def test_the_command_serves_until_it_is_ended(folder: Path, number: str, code: i
         assert (address.hostname, address.path) == ("127.0.0.1", "/")
         token = address.query.partition("=")[2]
         headers = {"Cookie": f"paceline-{address.port}={token}", "Content-Type": "application/json"}
-        order = {"id": "one-3", "set": [["run.duration", "100000 s"]]}
+        wish = order({"run.duration": "100000 s"})
         connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=60)
-        connection.request("POST", "/api/run", json.dumps(order), headers)
+        connection.request("POST", "/api/run", json.dumps(wish), headers)
         # A run is at work, and someone listens to it.
         assert connection.getresponse().read().startswith(b'{"job":1')
         connection.request("GET", "/api/jobs/1/events", headers=headers)
@@ -367,9 +439,9 @@ def test_nothing_is_answered_without_the_token(server: Server, path: str) -> Non
     assert said == {b'{"error": "open the address that `paceline serve` printed"}'}
     for headers in ({}, wrong(server)):
         assert call(server, path, headers=headers)[0].status == 403
-    order = {"id": "one-3", "set": []}
-    for way in ("/api/run", "/api/jobs/1/stop"):
-        assert call(server, way, order, wrong(server))[0].status == 403
+    wish = order()
+    for way in ("/api/run", "/api/check", "/api/delete", "/api/jobs/1/stop"):
+        assert call(server, way, wish, wrong(server))[0].status == 403
 
 
 def wrong(server: Server) -> dict[str, str]:
@@ -492,41 +564,39 @@ def test_connections_and_threads_are_bounded(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "order",
+    "body",
     [
         b"[" * 400_000,
-        b'{"id": "one-3", "set": []' + b" " * 300_000 + b"}",
-        b'{"id": "one-3", "set": [], "x": ' + b"[" * 16 + b"]" * 16 + b"}",
+        b'{"scenario": ""' + b" " * 300_000 + b"}",
+        b'{"scenario": "", "x": ' + b"[" * 16 + b"]" * 16 + b"}",
         b"[" * 1000,
-        b'{"id": "one-3", "set": [], "seed": ' + b"[" * 1000 + b"]" * 1000 + b"}",
+        b'{"scenario": "", "seed": ' + b"[" * 1000 + b"]" * 1000 + b"}",
         b"{",
         b"\xff",
         b"null",
         b"[]",
-        b'{"id": "one-3", "set": 1}',
-        b'{"id": ["one-3"], "set": []}',
-        b'{"id": "one-3", "set": [["a"]]}',
-        b'{"id": "one-3", "set": [["a", 1]]}',
-        b'{"id": "one-3", "set": [["run.seed", "' + b"9" * 20_000 + b'"]]}',
-        b'{"id": "one-3", "set": [' + b",".join([b'["a", "1"]'] * 101) + b"]}",
-        b'{"id": "one-3", "set": [], "seed": -1}',
-        b'{"id": "one-3", "set": [], "seed": 1.5}',
-        b'{"id": "one-3", "set": [], "seed": true}',
-        b'{"id": "one-3", "set": [], "seed": 9223372036854775808}',
-        b'{"id": "one-3", "set": [], "seed": 1e999}',
-        b'{"id": "one-3", "set": [["run.duration", "-1 s"]]}',
-        b'{"id": "one-3", "set": [["run.duration", "\\ud800"]]}',
-        b'{"id": "\\ud800", "set": []}',
-        b'{"id": "../secret", "set": []}',
-        b'{"id": "grid-sweep", "set": []}',
+        b"{}",
+        b'{"scenario": 1}',
+        b'{"scenario": ["one-3"]}',
+        b'{"scenario": "[run"}',
+        b'{"scenario": "\\ud800"}',
+        b'{"scenario": "a = ' + b"9" * 20_000 + b'"}',
+        b'{"scenario": "schema = 1", "seed": -1}',
+        b'{"scenario": "schema = 1", "seed": 1.5}',
+        b'{"scenario": "schema = 1", "seed": true}',
+        b'{"scenario": "schema = 1", "seed": 9223372036854775808}',
+        b'{"scenario": "schema = 1", "seed": 1e999}',
+        b'{"scenario": "schema = 1", "backend": "root"}',
+        b'{"scenario": "schema = 1", "backend": ["sim"]}',
+        b'{"scenario": "schema = 1", "backend": {}}',
     ],
 )
-def test_orders_that_are_none(server: Server, order: bytes) -> None:
+def test_orders_that_are_none(server: Server, body: bytes) -> None:
     try:
-        status = ask(server, "/api/run", order)[0]
+        status = ask(server, "/api/run", body)[0]
     except ConnectionError:
         # What is too long may be refused before all of it is sent.
-        assert len(order) > limits.BODY_BYTES
+        assert len(body) > limits.BODY_BYTES
     else:
         assert status in (400, 404), status
     assert server.jobs.running() == 0
@@ -544,21 +614,13 @@ def test_a_page_cannot_name_a_file(tmp_path: Path) -> None:
     traced, count = re.subn(r"(?m)^rate = .*$", f"rate = {{ trace = '{secret}' }}", text, count=1)
     assert count == 1
     (root / "traced" / "scenario.toml").write_text(traced)
-    given = [
-        ("traced", []),
-        ("plain", [["path.rate", f"{{ trace = '{secret}' }}"]]),
-        ("plain", [["path.rate", "{ trace = '/dev/zero' }"]]),
-        ("plain", [["path.rate.trace", str(secret)]]),
-    ]
     with serving(root) as server:
-        for name, settings in given:
-            status, answer = ask(server, "/api/run", {"id": name, "set": settings})
-            assert status == 400, answer
-            assert "20228" not in json.dumps(answer)
-        assert (
-            "files are not read here"
-            in ask(server, "/api/run", {"id": "traced", "set": []})[1]["error"]
-        )
+        for text in (traced, traced.replace(str(secret), "/dev/zero")):
+            for way in ("/api/run", "/api/check"):
+                status, answer = ask(server, way, {"scenario": text})
+                assert status == (400 if way == "/api/run" else 200), answer
+                assert "20228" not in json.dumps(answer)
+                assert "files are not read here" in json.dumps(answer)
         assert server.jobs.running() == 0
 
 
@@ -594,7 +656,7 @@ def test_links_and_fifos_are_not_followed(tmp_path: Path) -> None:
         for name in ("link-samples.parquet", "fifo-flows.parquet"):
             assert ask(server, f"/api/series?quantity=rtt_ns&id={name}")[0] == 404
         for name in ("link-scenario.toml", "fifo-scenario.toml", "link"):
-            assert ask(server, "/api/run", {"id": name, "set": []})[0] == 404
+            assert ask(server, f"/api/scenario?id={name}")[0] == 404
         assert ask(server, "/report?id=good")[0] == 200
 
 
@@ -677,7 +739,7 @@ def test_a_table_of_other_columns_or_too_many_rows_is_refused(
 def test_a_job_that_takes_too_long_ends(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "JOB_S", 0.2)
     before = set(folder.iterdir())
-    long = {"id": "one-3", "set": [["run.duration", "100000 s"]], "seed": 4}
+    long = order({"run.duration": "100000 s"}, seed=4)
     with serving(folder) as server:
         number = ask(server, "/api/run", long)[1]["job"]
         text = ask(server, f"/api/jobs/{number}/events")[1].decode()
@@ -693,7 +755,7 @@ def test_jobs_are_bounded_and_can_be_given_up(
     monkeypatch.setattr(limits, "JOBS", 2)
     monkeypatch.setattr(limits, "ENDED", 1)
     before = set(folder.iterdir())
-    long = {"id": "one-3", "set": [["run.duration", "100000 s"]], "seed": 4}
+    long = order({"run.duration": "100000 s"}, seed=4)
     with serving(folder) as server:
         running, waiting = (ask(server, "/api/run", long)[1]["job"] for _ in range(2))
         status, answer = ask(server, "/api/run", long)
@@ -722,7 +784,7 @@ def test_a_run_that_cannot_be_kept_names_no_place(
 
     monkeypatch.setattr("paceline.serve.jobs.store.keep_anew", refuse)
     with serving(folder) as server:
-        job = ask(server, "/api/run", {"id": "one-3", "set": [["run.duration", "0.5 s"]]})[1]["job"]
+        job = ask(server, "/api/run", order({"run.duration": "0.5 s"}))[1]["job"]
         text = ask(server, f"/api/jobs/{job}/events")[1].decode()
     last = json.loads(text.strip().rpartition("data: ")[2])
     assert (last["state"], last["message"]) == (
@@ -760,6 +822,13 @@ needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromi
 #: What the page has asked for of its lines so far.
 ASKED = """performance.getEntriesByType('resource').map((r) => r.name)
     .filter((name) => name.includes('/api/series'))"""
+
+
+def pick(page: browser.Browser, name: str) -> None:
+    """Choose a run of the list."""
+    page.ask(
+        f"[...document.querySelectorAll('#runs b')].find((b) => b.textContent === {name!r}).click()"
+    )
 
 
 @needs_browser
@@ -824,10 +893,14 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     left = page.ask("[...document.querySelectorAll('#runs b')].map((b) => b.textContent)")
     assert left == ["group/two-3"]
     page.ask("filter.value = ''; filter.dispatchEvent(new Event('input'))")
-    for name in ("one-3", "group/two-3"):
-        page.ask(f"document.querySelector('[aria-label=\"lay over: {name}\"]').click()")
+    # What is there already is shown.
+    assert len(page.ask("[...document.querySelectorAll('#runs .chosen b')]")) == 1
+    pick(page, "one-3")
+    page.ask("document.querySelector('[aria-label=\"lay over: group/two-3\"]').click()")
+    # The focus stays where it was.
     titles = "[...document.querySelectorAll('.u-title')].map((t) => t.textContent)"
-    page.wait(f"{titles}.length === 3 && document.querySelectorAll('#table th').length === 3")
+    columns = "document.querySelectorAll('#table tr:first-child th').length"
+    page.wait(f"{titles}.length === 3 && {columns} === 3")
     assert page.ask(titles)[:2] == ["Throughput", "Round-trip time"]
     # The plots hold ink of both runs' colours.
     ink = """(() => {
@@ -844,15 +917,33 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     assert min(page.ask(ink)) > 100
     page.screenshot(tmp_path / "laid-over.png")
 
-    page.ask("document.getElementById('set').value = 'run.duration = 20 s'")
-    page.ask("document.getElementById('start').click()")
+    # What differs is named.
+    page.wait("!differences.hidden")
+    assert "flows.cc: bbr3, reno to cubic, reno" in page.ask("differences.innerText")
+
+    # One run is changed and run again; what is wrong is said at its line.
+    pick(page, "one-3")
+    page.wait("!document.getElementById('manage').hidden")
+    page.ask("document.getElementById('change').click()")
+    page.wait("toml.value.includes('share a small')")
+    type_ = "toml.value = toml.value.replace(/{}/, '{}'); toml.dispatchEvent(new Event('input'))"
+    page.ask(type_.format(r"\nrate = ", r"\nrat = "))
+    page.wait("!problems.hidden")
+    assert "did you mean `rate`?" in page.ask("problems.innerText")
+    page.ask("document.getElementById('run').click()")
+    page.wait("document.body.dataset.job === 'failed'")
+    page.ask(type_.format(r"\nrat = ", r"\nrate = "))
+    page.wait("problems.hidden")
+    page.ask(type_.format('duration = "[^"]*"', 'duration = "20 s"'))
+    page.ask("document.getElementById('run').click()")
     page.wait("document.body.dataset.job === 'done'")
-    page.wait("document.querySelectorAll('#table th').length === 4")
     assert page.ask("document.querySelectorAll('#runs li').length") == count + 1
-    page.ask("document.getElementById('set').value = 'path.rat = 5'")
-    page.ask("document.getElementById('start').click()")
-    page.wait("!document.getElementById('failed').hidden")
-    assert "did you mean `rate`?" in page.ask("document.getElementById('failed').textContent")
+    page.wait(f"{columns} === 3")
+    # It is deleted when that is asked for, and nothing else is.
+    pick(page, page.ask("state.textContent").removeprefix("done: "))
+    page.wait("!document.getElementById('manage').hidden")
+    page.ask("window.confirm = () => true; document.getElementById('delete').click()")
+    page.wait(f"document.querySelectorAll('#runs li').length === {count}")
 
     page.open(f"{server.address}#run=grid-sweep")
     loaded = "[...document.querySelectorAll('#pictures img')].map((i) => i.naturalWidth > 0)"
@@ -871,7 +962,7 @@ def test_what_the_command_opens_leads_to_the_page_and_its_report(
         page.wait("document.body.dataset.ready === 'yes'")
     assert server.token not in page.ask("location.href")
     assert page.ask("document.cookie") == ""
-    page.ask("document.querySelector('#runs button').click()")
+    pick(page, "one-3")
     page.wait("document.querySelectorAll('.u-title').length === 3")
     narrow = "document.documentElement.scrollWidth <= 390"
     assert page.ask(narrow)

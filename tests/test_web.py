@@ -78,10 +78,10 @@ def test_the_page_is_told_what_is_described(run: paceline.Run, tmp_path: Path) -
     run.write(tmp_path / "run")
     over = '[sweep.over]\npath.rtt = ["10 ms", "20 ms"]\n'
     execute(Plan.read(SCENARIO + over, "grid.toml"), tmp_path / "sweep")
-    listing = {"runs": Catalogue(tmp_path).entries(), "quantities": QUANTITIES}
+    listing = {"runs": Catalogue(tmp_path).entries(), "quantities": QUANTITIES, "labels": {}}
     assert len(listing["runs"]) == 2
     assert wrong(listing, answers.Listing) == []
     assert wrong(series({"r": InMemory(run)}, "rtt_ns"), answers.Series) == []
-    assert wrong(Job(1, "", [], 1, "sim").as_json(), answers.JobState) == []
+    assert wrong(Job(1, "", 1, "sim").as_json(), answers.JobState) == []
     sketch = Sketch(run)
     assert wrong(drawn(sketch, [sketch.detail(0)]), answers.Drawn) == []

@@ -40,6 +40,7 @@ class TableDefinition(TypedDict):
 
 class MetricDefinition(TypedDict):
     name: str
+    label: str
     scope: str
     better: str
     formula: str
@@ -90,6 +91,8 @@ class Table:
 
 class Run:
     scenario_toml: str
+    def outcomes(self) -> list[Outcome]: ...
+    def links(self) -> list[tuple[str, int, int | None]]: ...
     def table(self, name: str) -> Table | None: ...
     def summary_json(self) -> str: ...
     def digest(self) -> str: ...

@@ -582,6 +582,68 @@ class Listing(TypedDict):
 
     runs: list[RunEntry | SweepEntry]
     quantities: Annotated[dict[str, str], "Titles by column, in the order of the plots."]
+    labels: Annotated[dict[str, str], "What people call each metric."]
+
+
+class Shipped(TypedDict):
+    """A scenario that comes with the package."""
+
+    name: str
+    about: str
+
+
+class Basis(TypedDict):
+    """What a new scenario is made from."""
+
+    scenarios: list[Shipped]
+    controllers: list[str]
+    schema: Annotated[dict[str, Any], "The JSON Schema of scenarios."]
+
+
+class Scenario(TypedDict):
+    """A scenario to edit."""
+
+    text: str
+    seed: Annotated[int | None, "That of the run that it is of."]
+    backend: Backend
+
+
+class Trouble(TypedDict):
+    """A problem of a scenario."""
+
+    message: str
+    line: int | None
+    hint: str | None
+
+
+class Problems(TypedDict):
+    """What is wrong with a scenario; nothing if it can run."""
+
+    problems: list[Trouble]
+
+
+class Differing(TypedDict):
+    """A setting in which two scenarios differ."""
+
+    key: str
+    old: str
+    new: str
+
+
+class Change(TypedDict):
+    """A metric of two runs, for people."""
+
+    name: str
+    old: str
+    new: str
+    change_ratio: Annotated[float | None, "The change over the old value."]
+
+
+class Between(TypedDict):
+    """Two runs beside each other."""
+
+    settings: list[Differing]
+    metrics: list[Change]
 
 
 class Line(TypedDict):
@@ -636,10 +698,11 @@ class Panel(TypedDict):
     stacked: bool
     times: list[float]
     series: list[Shape]
+    references: Annotated[list[Shape], "What the lines are compared with, such as the link rate."]
 
 
 class Band(TypedDict):
-    """A span, in seconds, in which a controller was in one state."""
+    """A span, in seconds, in which a flow was in one state."""
 
     start: float
     end: float
@@ -650,8 +713,20 @@ class Detail(TypedDict):
     """What is drawn of one flow."""
 
     flow: int
+    label: str
     panels: list[Panel]
-    bands: list[Band]
+    bands: Annotated[list[Band], "The states of the controller."]
+    limits: Annotated[list[Band], "What bounded the sender."]
+    lost: Annotated[list[int], "Packets declared lost up to each time of the panels."]
+
+
+class Happening(TypedDict):
+    """Something that happened, in words."""
+
+    t: Annotated[float, "In seconds."]
+    flow: Annotated[int | None, "To which flow; none for the path."]
+    kind: str
+    text: str
 
 
 class Drawn(TypedDict):
@@ -661,6 +736,8 @@ class Drawn(TypedDict):
     overview: list[Panel]
     details: list[Detail]
     tints: Annotated[dict[str, str], "The colour of each state."]
+    marks: Annotated[list[Happening], "What the scenario changed, and convergence."]
+    happenings: list[Happening]
 
 
 #: What pages are told.
@@ -668,6 +745,14 @@ PAGES: tuple[type, ...] = (
     RunEntry,
     SweepEntry,
     Listing,
+    Shipped,
+    Basis,
+    Scenario,
+    Trouble,
+    Problems,
+    Differing,
+    Change,
+    Between,
     Line,
     Series,
     JobState,
@@ -675,5 +760,6 @@ PAGES: tuple[type, ...] = (
     Panel,
     Band,
     Detail,
+    Happening,
     Drawn,
 )

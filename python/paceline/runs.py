@@ -137,6 +137,16 @@ class Run:
         """The scenario with every default written."""
         return self.inner.scenario_toml
 
+    @cached_property
+    def outcomes(self) -> list[_paceline.Outcome]:
+        """What became of the scenario's ``[expect]``."""
+        return self.inner.outcomes()
+
+    @cached_property
+    def links(self) -> list[tuple[str, int, int | None]]:
+        """Each link's name, its capacity at the start in bit/s and its queue's limit in bytes."""
+        return self.inner.links()
+
     @property
     def seed(self) -> int:
         """Seed of all randomness."""

@@ -436,6 +436,28 @@ def _below(folder: Path, name: str, manifest: Manifest) -> list[str]:
     return [known for known in there if os.path.lexists(folder / known)]
 
 
+def delete(folder: Path) -> None:
+    """Delete a run's folder; `StoreError` if there is anything in it that we did not write."""
+    manifest = Manifest.of(folder)
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
+    others = [name for name in names if name != MANIFEST and not (folder / name).is_dir()]
+    if manifest is None or manifest.kind != "run":
+        others = others or [folder.name]
+    else:
+        others = [name for name in others if not manifest.owns(folder, name)]
+    if others:
+        what = "is not a run that a command wrote" if manifest is None else f"holds {others[0]}"
+        raise StoreError(
+            "exists",
+            f"{folder.name} {what}, and is left unchanged",
+            hint="delete the folder yourself",
+            file=str(folder),
+        )
+    # Out of sight first: what is half deleted is never taken for a run.
+    with errors(folder), _beside(folder, "deleted") as draft:
+        folder.rename(draft)
+
+
 @contextmanager
 def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a path to write a file or a folder of files to; it becomes `place` when complete.

@@ -64,7 +64,8 @@ def page(wasm: bytes) -> str:
     }
     parts = {
         "style": (shipped / "uPlot.min.css").read_text("utf-8")
-        + (HERE / "style.css").read_text("utf-8"),
+        + (HERE / "style.css").read_text("utf-8")
+        + (shipped / "editor.css").read_text("utf-8"),
         "uplot": (shipped / "uPlot.iife.min.js").read_text("utf-8"),
         # What ends a script must not be in one.
         "data": json.dumps(data).replace("</", "<\\/"),

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 
 const [wasm, ...files] = process.argv.slice(2);
-const { instance } = await WebAssembly.instantiate(await readFile(wasm), { page: { heard: () => undefined, called: () => 1 } });
+const { instance } = await WebAssembly.instantiate(await readFile(wasm), { page: { heard: () => undefined, grown: () => undefined, called: () => 1 } });
 const engine = instance.exports;
 
 const call = (act, text) => {

@@ -1,28 +1,6 @@
-// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
+// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
 "use strict";
 (() => {
-  // src/chart.ts
-  var SIDE = 64;
-  var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
-  var axis = (label, size, more = {}) => ({
-    stroke: "#333",
-    grid: { stroke: "#e8e8e8", width: 1 },
-    ticks: { stroke: "#bbb", width: 1, size: 5 },
-    font: FONT,
-    labelFont: FONT,
-    labelSize: 18,
-    label,
-    size,
-    ...more
-  });
-  var timeAxis = () => axis("time (s)", 34);
-  var fromZero = (_, __, high) => [0, high > 0 ? high * 1.08 : 1];
-  var cursor = () => ({
-    drag: { x: true, y: false },
-    sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
-  });
-  var dashed = (dash) => dash.map((length) => length * 1.5);
-
   // src/dom.ts
   var byId = (id, kind) => {
     const found2 = document.getElementById(id);
@@ -57,8 +35,8 @@
   var keys = (schemas) => schemas.flatMap((schema) => Object.entries(schema.properties ?? {}).map(([text, { description }]) => ({ text, about: description ?? "" })));
   var words = (schemas) => schemas.flatMap((schema) => [...schema.enum ?? [], ...schema.const === void 0 ? [] : [schema.const]].map((word) => ({ text: word, about: schema.description ?? "" }))).filter((one) => typeof one.text === "string");
   var complete = (text, at, root, controllers) => {
-    const before2 = text.slice(0, at);
-    const line = before2.slice(before2.lastIndexOf("\n") + 1);
+    const before = text.slice(0, at);
+    const line = before.slice(before.lastIndexOf("\n") + 1);
     if (line.includes("#")) return null;
     const head = /^\s*\[\[?([\w.]*)$/.exec(line);
     const top = forms(root, root);
@@ -72,7 +50,7 @@
       const inside = path.reduce((schemas2, key2) => each(below(schemas2, key2, root), root), top);
       return narrow(written2, keys(inside).filter(({ text: key2 }) => each(below(inside, key2, root), root).some(({ properties }) => properties)));
     }
-    const section2 = [...before2.matchAll(/^\s*\[\[?([\w.]+)\]\]?/gm)].at(-1)?.[1];
+    const section2 = [...before.matchAll(/^\s*\[\[?([\w.]+)\]\]?/gm)].at(-1)?.[1];
     let schemas = (section2?.split(".") ?? []).reduce((inner, key2) => each(below(inner, key2, root), root), top);
     let rest = line;
     let key = "";
@@ -116,7 +94,7 @@
       editor2.dispatchEvent(new Event("input"));
       dismiss();
     };
-    const suggest2 = () => {
+    const suggest = () => {
       open = editor2.selectionStart === editor2.selectionEnd ? find() : null;
       chosen = 0;
       list.replaceChildren();
@@ -137,7 +115,7 @@
     editor2.addEventListener("click", dismiss);
     editor2.addEventListener("keydown", (event) => {
       const { key, ctrlKey, metaKey } = event;
-      if (key === " " && ctrlKey) suggest2();
+      if (key === " " && ctrlKey) suggest();
       else if (!open) return;
       else if (key === "ArrowDown" || key === "ArrowUp") {
         const count2 = list.children.length;
@@ -148,60 +126,31 @@
       else return;
       event.preventDefault();
     });
-    return suggest2;
-  };
-
-  // src/link.ts
-  var LONGEST = 2e5;
-  var through = async (octets, change, most) => {
-    const stream = new Blob([octets]).stream().pipeThrough(change);
-    const parts = [];
-    let size = 0;
-    const reader = stream.getReader();
-    for (; ; ) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      size += value.length;
-      if (size > most) throw new Error("the link is larger than a scenario can be");
-      parts.push(value);
-    }
-    const all = new Uint8Array(size);
-    let at = 0;
-    for (const part of parts) {
-      all.set(part, at);
-      at += part.length;
-    }
-    return all;
-  };
-  var packed = async (text) => {
-    const octets = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"), Infinity);
-    const binary2 = Array.from(octets, (octet) => String.fromCharCode(octet)).join("");
-    return btoa(binary2).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-  };
-  var unpacked = async (said) => {
-    try {
-      const binary2 = atob(said.replaceAll("-", "+").replaceAll("_", "/"));
-      const octets = Uint8Array.from(binary2, (letter) => letter.charCodeAt(0));
-      const text = await through(octets, new DecompressionStream("deflate-raw"), LONGEST);
-      return new TextDecoder("utf-8", { fatal: true }).decode(text);
-    } catch (error) {
-      const why = error instanceof Error && error.message.startsWith("the link") ? error.message : "it is truncated or damaged";
-      throw new Error(`The link cannot be read: ${why}. Copy it again, or start with a lesson.`);
-    }
+    return suggest;
   };
 
   // src/quantity.ts
   var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
   var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
+  var PREFIXES = {
+    _bps: [["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3], ["bit/s", 1]],
+    _ns: [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]],
+    _bytes: [["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]]
+  };
+  var scaleOf = (suffix, most) => {
+    const units = PREFIXES[suffix] ?? [["", 1]];
+    const [unit, size] = units.find(([, size2]) => most >= size2) ?? units.at(-1) ?? ["", 1];
+    return { unit, size };
+  };
 
   // src/toml.ts
   var section = (lines, head, nth) => {
     let seen = -1;
     for (let at = 0; at < lines.length; at += 1) {
       if (lines[at]?.trim() !== head || ++seen !== nth) continue;
-      let end2 = at + 1;
-      while (end2 < lines.length && !lines[end2]?.trimStart().startsWith("[")) end2 += 1;
-      return [at + 1, end2];
+      let end = at + 1;
+      while (end < lines.length && !lines[end]?.trimStart().startsWith("[")) end += 1;
+      return [at + 1, end];
     }
     return null;
   };
@@ -233,7 +182,7 @@
       const line = lines[there.at] ?? "";
       const inside = place.inside === void 0 || !there.value.startsWith("{") ? null : INLINE(place.inside);
       if (inside && !inside.test(line)) return text;
-      lines[there.at] = inside ? line.replace(inside, (_, before2) => before2 + said) : line.replace(LINE(place.key), (_, before2, __, after) => before2 + said + after);
+      lines[there.at] = inside ? line.replace(inside, (_, before) => before + said) : line.replace(LINE(place.key), (_, before, __, after) => before + said + after);
       return lines.join("\n");
     }
     const where = section(lines, place.head, place.nth ?? 0);
@@ -243,112 +192,7 @@
   };
   var count = (text, head) => text.split("\n").filter((line) => line.trim() === head).length;
 
-  // src/playground.ts
-  var { wasm, worker: source, built } = window.paceline;
-  var editor = byId("toml", HTMLTextAreaElement);
-  var own = byId("own", HTMLTextAreaElement);
-  var problems = byId("problems", HTMLElement);
-  var state = byId("state", HTMLOutputElement);
-  var progress = byId("progress", HTMLProgressElement);
-  var start = byId("run", HTMLButtonElement);
-  var stop = byId("stop", HTMLButtonElement);
-  var plots = byId("plots", HTMLElement);
-  var COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"];
-  var DASHES = [[], [8, 3], [2, 2], [8, 3, 2, 3]];
-  var COLUMNS = ["samples.flow", "samples.t_ns", "samples.goodput_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
-  var BUCKETS = 500;
-  var MANY = 20;
-  var HEIGHT = 220;
-  var engine = null;
-  var binary = null;
-  var ready = null;
-  var running = "";
-  var last = null;
-  var before = null;
-  var inflated = async () => {
-    const octets = Uint8Array.from(atob(wasm), (letter) => letter.charCodeAt(0));
-    return new Response(new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
-  };
-  var send = (order) => engine?.postMessage(order);
-  var controller = () => editor.value.includes('"mine"') ? own.value : "";
-  var begin = () => {
-    const address = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
-    const made = new Worker(address);
-    engine = made;
-    return new Promise((resolve, reject) => {
-      made.addEventListener("message", ({ data }) => {
-        if ("ready" in data) resolve();
-        else hear(data);
-      });
-      made.addEventListener("error", () => {
-        reject(new Error("the simulator cannot start: this browser must support WebAssembly"));
-        idle("failed");
-      });
-      void (async () => {
-        binary ??= await inflated();
-        send({ wasm: binary });
-      })().catch(reject);
-    });
-  };
-  var idle = (said) => {
-    start.disabled = false;
-    stop.hidden = progress.hidden = true;
-    state.textContent = said;
-    running = "";
-    document.body.dataset["state"] = said.split(" ")[0] ?? "";
-  };
-  var hear = (told) => {
-    if ("checked" in told) return show(told.checked.problems);
-    if ("simulated_ns" in told) {
-      progress.value = told.simulated_ns / told.total_ns;
-      state.textContent = `${(told.simulated_ns / 1e9).toFixed(1)} of ${told.total_ns / 1e9} s`;
-      return;
-    }
-    if ("failed" in told) {
-      show([{ message: told.failed }]);
-      engine?.terminate();
-      ready = begin();
-      return idle("failed");
-    }
-    if ("ran" in told) end(told.ran, told.tables, told.took_ms);
-  };
-  var compare = (text, digest) => {
-    const native = built.lessons.flatMap(({ toml, changed, digests }) => [[toml, digests[0]], [changed, digests[1]]]).find(([of]) => of === text)?.[1];
-    document.body.dataset["native"] = native === void 0 ? "unknown" : native === digest ? "equal" : "different";
-    if (native !== void 0 && native !== digest) show([{ message: "this browser's results differ from the native simulator's", hint: "do not rely on them, and report the browser and its version" }]);
-  };
-  var end = (ran, tables, took) => {
-    const text = running;
-    show(ran.problems);
-    if (!ran.summary || !tables) return idle("not run");
-    before = last;
-    last = { text, summary: ran.summary, tables };
-    idle(`done in ${(took / 1e3).toFixed(2)} s: ${(ran.packets ?? 0).toLocaleString("en")} packets`);
-    document.body.dataset["digest"] = tables.digest;
-    compare(text, tables.digest);
-    draw();
-  };
-  var run = async () => {
-    running = editor.value;
-    start.disabled = true;
-    stop.hidden = progress.hidden = false;
-    progress.value = 0;
-    state.textContent = "starting";
-    document.body.dataset["state"] = "running";
-    try {
-      await (ready ??= begin());
-      send({ run: running, controller: controller(), columns: COLUMNS });
-    } catch (error) {
-      show([{ message: String(error instanceof Error ? error.message : error) }]);
-      idle("failed");
-    }
-  };
-  start.addEventListener("click", () => void run());
-  stop.addEventListener("click", () => {
-    engine?.terminate();
-    ready = begin();
-    idle("stopped");
-  });
+  // src/editor.ts
   var PLACES = {
     rate: { head: "[path]", key: "rate" },
     rtt: { head: "[path]", key: "rtt" },
@@ -361,109 +205,417 @@
     buffer: { place: PLACES["buffer"], steps: [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 100], unit: "bdp", factors: { bdp: 1 } },
     loss: { place: PLACES["loss"], steps: [0, 0.01, 0.1, 0.5, 1, 2, 5, 10], unit: "%", factors: { "%": 1 } }
   };
-  var valueOf = (slider) => {
-    const said = read(editor.value, slider.place);
-    if (said === null) return slider.unit === "%" ? 0 : null;
-    const parts = /^([\d.]+)\s*(\S*)$/.exec(said);
-    const factor = slider.factors[parts?.[2] ?? ""];
-    return parts && factor !== void 0 ? Number(parts[1]) * factor : null;
-  };
+  var GROUPS = 6;
+  var PROBLEMS = 20;
   var nearest = (steps, value) => {
     const far = steps.map((step) => Math.abs(Math.log((step + 1e-3) / (value + 1e-3))));
     return far.indexOf(Math.min(...far));
   };
-  var follow = () => {
-    for (const [name, slider] of Object.entries(SLIDERS)) {
-      const input = byId(`slide-${name}`, HTMLInputElement);
-      const label = byId(`value-${name}`, HTMLOutputElement);
-      const value = valueOf(slider);
-      input.disabled = value === null;
-      input.max = String(slider.steps.length - 1);
-      if (value !== null) input.value = String(nearest(slider.steps, value));
-      label.textContent = value === null ? read(editor.value, slider.place) ?? "see the text" : `${shown(value)} ${slider.unit}`;
-      input.setAttribute("aria-valuetext", label.textContent);
-    }
-    const box = byId("controllers", HTMLElement);
-    const groups = Array.from({ length: Math.min(count(editor.value, "[[flows]]"), 6) }, (_, nth) => nth);
-    box.replaceChildren();
-    for (const nth of groups) {
-      const simple = { head: "[[flows]]", nth, key: "cc" };
-      const named = { ...simple, inside: "name" };
-      const place = read(editor.value, simple) === null ? named : simple;
-      const label = make("label", `flow${groups.length > 1 ? ` ${nth + 1}` : ""}`, box);
-      const choice = make("select", void 0, label);
-      for (const name of [...built.controllers, "mine"]) make("option", name, choice);
-      choice.value = read(editor.value, place) ?? "";
-      choice.addEventListener("change", () => edit(write(editor.value, place, choice.value)));
-    }
+  var controllerOf = (text, nth = 0) => {
+    const simple = { head: "[[flows]]", nth, key: "cc" };
+    return read(text, simple) === null ? { ...simple, inside: "name" } : simple;
   };
-  var check = settled(() => {
-    if (!running) void (ready ??= begin()).then(() => send({ check: editor.value, controller: controller() })).catch(() => void 0);
-  }, 250);
-  var edit = (text) => {
-    notice = [];
-    editor.value = text;
-    follow();
-    check();
-  };
-  for (const [name, slider] of Object.entries(SLIDERS)) {
-    const input = byId(`slide-${name}`, HTMLInputElement);
-    input.addEventListener("input", () => edit(write(editor.value, slider.place, `${slider.steps[Number(input.value)] ?? 0} ${slider.unit}`)));
-  }
-  editor.addEventListener("input", () => {
-    notice = [];
-    suggest();
-    follow();
-    check();
-  });
-  var suggest = attach(
-    editor,
-    byId("completions", HTMLElement),
-    () => complete(editor.value, editor.selectionStart, built.schema, [...built.controllers, "mine"])
-  );
-  var runs = (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
-  };
-  editor.addEventListener("keydown", runs);
-  var notice = [];
-  var show = (checked) => {
-    const found2 = [...notice, ...checked];
-    problems.replaceChildren();
-    problems.hidden = !found2.length;
-    document.body.dataset["problems"] = String(found2.length);
-    for (const { message, line, hint } of found2.slice(0, 20)) {
-      const item = make("li", void 0, problems);
-      const told = `${line ? `line ${line}: ` : ""}${message}${hint ? `. Help: ${hint}` : ""}`;
-      if (!line) {
-        item.textContent = told;
-        continue;
+  var Editor = class {
+    #text = byId("toml", HTMLTextAreaElement);
+    #problems = byId("problems", HTMLElement);
+    #hands;
+    #suggest;
+    /** What is wrong beside the text, until it is edited. */
+    #notice = [];
+    #checked = 0;
+    /** Whether a run has said what is wrong with the text. */
+    #judged = false;
+    constructor(hands) {
+      this.#hands = hands;
+      for (const [name, slider] of Object.entries(SLIDERS)) {
+        const input = byId(`slide-${name}`, HTMLInputElement);
+        input.addEventListener("input", () => this.edit(write(this.text, slider.place, `${slider.steps[Number(input.value)] ?? 0} ${slider.unit}`)));
       }
-      const button = make("button", told, item);
-      button.type = "button";
-      button.addEventListener("click", () => {
-        const lines = editor.value.split("\n");
-        const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
-        editor.focus();
-        editor.setSelectionRange(at, at + (lines[line - 1]?.length ?? 0));
+      this.#text.addEventListener("input", () => {
+        this.#notice = [];
+        this.#suggest();
+        this.#follow();
+        this.check();
       });
+      this.#text.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) hands.run();
+      });
+      this.#suggest = attach(this.#text, byId("completions", HTMLElement), () => complete(this.text, this.#text.selectionStart, hands.schema, hands.controllers));
+    }
+    get text() {
+      return this.#text.value;
+    }
+    /** Puts another text in its place. */
+    edit(text) {
+      this.#notice = [];
+      this.#text.value = text;
+      this.#follow();
+      this.check();
+    }
+    /** Looks for problems, when typing has stopped. */
+    check() {
+      this.#judged = false;
+      this.#look();
+    }
+    #look = settled(() => {
+      if (this.#judged) return;
+      const turn = ++this.#checked;
+      void this.#hands.check(this.text).then((found2) => {
+        if (turn === this.#checked) this.#put(found2);
+      }).catch(() => void 0);
+    }, 250);
+    /** Says something that is not about the text. */
+    warn(message) {
+      this.#notice = [{ message }];
+      this.show([]);
+    }
+    /** Shows problems of a run, in the place of what a check may still find. */
+    show(found2) {
+      this.#checked += 1;
+      this.#judged = true;
+      this.#put(found2);
+    }
+    /** A click on a problem goes to its line. */
+    #put(checked) {
+      const found2 = [...this.#notice, ...checked];
+      this.#problems.replaceChildren();
+      this.#problems.hidden = !found2.length;
+      document.body.dataset["problems"] = String(found2.length);
+      for (const { message, line, hint } of found2.slice(0, PROBLEMS)) {
+        const item = make("li", void 0, this.#problems);
+        const told = `${line ? `line ${line}: ` : ""}${message}${hint ? `. Help: ${hint}` : ""}`;
+        if (!line) {
+          item.textContent = told;
+          continue;
+        }
+        const button = make("button", told, item);
+        button.type = "button";
+        button.addEventListener("click", () => this.#select(line));
+      }
+    }
+    #select(line) {
+      const lines = this.text.split("\n");
+      const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+      this.#text.focus();
+      this.#text.setSelectionRange(at, at + (lines[line - 1]?.length ?? 0));
+    }
+    /** Shows the values of the text in sliders and menus. */
+    #follow() {
+      for (const [name, slider] of Object.entries(SLIDERS)) {
+        const input = byId(`slide-${name}`, HTMLInputElement);
+        const label = byId(`value-${name}`, HTMLOutputElement);
+        const value = this.#value(slider);
+        input.disabled = value === null;
+        input.max = String(slider.steps.length - 1);
+        if (value !== null) input.value = String(nearest(slider.steps, value));
+        label.textContent = value === null ? read(this.text, slider.place) ?? "see the text" : `${shown(value)} ${slider.unit}`;
+        input.setAttribute("aria-valuetext", label.textContent);
+      }
+      const box = byId("controllers", HTMLElement);
+      const groups = Array.from({ length: Math.min(count(this.text, "[[flows]]"), GROUPS) }, (_, nth) => nth);
+      box.replaceChildren();
+      for (const nth of groups) {
+        const place = controllerOf(this.text, nth);
+        const label = make("label", `flow${groups.length > 1 ? ` ${nth + 1}` : ""}`, box);
+        const choice = make("select", void 0, label);
+        for (const name of this.#hands.controllers) make("option", name, choice);
+        choice.value = read(this.text, place) ?? "";
+        choice.addEventListener("change", () => this.edit(write(this.text, place, choice.value)));
+      }
+    }
+    #value(slider) {
+      const said = read(this.text, slider.place);
+      if (said === null) return slider.unit === "%" ? 0 : null;
+      const parts = /^([\d.]+)\s*(\S*)$/.exec(said);
+      const factor = slider.factors[parts?.[2] ?? ""];
+      return parts && factor !== void 0 ? Number(parts[1]) * factor : null;
     }
   };
-  var envelopes = (keys2, times, values, end2, scale) => {
+
+  // src/engine.ts
+  var Refused = class extends Error {
+    constructor(problems) {
+      super(problems[0]?.message ?? "the scenario cannot run");
+      this.problems = problems;
+    }
+    problems;
+  };
+  var Stopped = class extends Error {
+  };
+
+  // src/link.ts
+  var LONGEST = 2e5;
+  var through = async (octets, change, most) => {
+    const stream = new Blob([octets]).stream().pipeThrough(change);
+    const parts = [];
+    let size = 0;
+    const reader = stream.getReader();
+    for (; ; ) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      size += value.length;
+      if (size > most) throw new Error("the link is larger than a scenario can be");
+      parts.push(value);
+    }
+    const all = new Uint8Array(size);
+    let at = 0;
+    for (const part of parts) {
+      all.set(part, at);
+      at += part.length;
+    }
+    return all;
+  };
+  var packed = async (text) => {
+    const octets = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"), Infinity);
+    const binary = Array.from(octets, (octet) => String.fromCharCode(octet)).join("");
+    return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  };
+  var unpacked = async (said) => {
+    try {
+      const binary = atob(said.replaceAll("-", "+").replaceAll("_", "/"));
+      const octets = Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+      const text = await through(octets, new DecompressionStream("deflate-raw"), LONGEST);
+      return new TextDecoder("utf-8", { fatal: true }).decode(text);
+    } catch (error) {
+      const why = error instanceof Error && error.message.startsWith("the link") ? error.message : "it is truncated or damaged";
+      throw new Error(`The link cannot be read: ${why}. Copy it again, or start with a lesson.`);
+    }
+  };
+
+  // src/chart.ts
+  var SIDE = 64;
+  var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var onTone = (act) => dark.addEventListener("change", act);
+  var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
+  var tone = (colour) => () => {
+    if (!dark.matches) return colour;
+    return colour.replace("#000000", "#ffffff").replace("#666666", "#a8a8a8");
+  };
+  var axis = (label, size, more = {}) => ({
+    stroke: () => styled("--ink", "#333"),
+    grid: { stroke: () => styled("--grid", "#e8e8e8"), width: 1 },
+    ticks: { stroke: () => styled("--tick", "#bbb"), width: 1, size: 5 },
+    font: FONT,
+    labelFont: FONT,
+    labelSize: 18,
+    label,
+    size,
+    ...more
+  });
+  var timeAxis = () => axis("time (s)", 34);
+  var fromZero = (_, __, high) => [0, high > 0 ? high * 1.08 : 1];
+  var cursor = () => ({
+    drag: { x: true, y: false },
+    sync: { key: "time", setSeries: false, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } }
+  });
+  var dashed = (dash) => dash.map((length) => length * 1.5);
+
+  // src/plots.ts
+  var HEIGHT = 250;
+  var MANY = 20;
+  var LEGEND = 40;
+  var Plots = class {
+    #drawn = /* @__PURE__ */ new Map();
+    #box = byId("drawn", HTMLElement);
+    #order;
+    #engine;
+    #tell;
+    #runs = [];
+    #names = [];
+    /** What is shown; all of the time if nothing is said. */
+    #view = null;
+    /** What there is data for at the fineness of the view. */
+    #loaded = null;
+    #end = 1;
+    #turn = 0;
+    #loading = false;
+    constructor(order, engine2, tell2) {
+      this.#order = order;
+      this.#engine = engine2;
+      this.#tell = tell2;
+      onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
+      addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
+    }
+    /** Draws quantities of runs; of other runs than before, all of the time. */
+    show(runs, names, again = false) {
+      if (!again) this.#view = null;
+      this.#runs = runs;
+      this.#names = runs.length ? names : [];
+      for (const [name, plot] of this.#drawn) {
+        if (this.#names.includes(name)) continue;
+        plot.chart.destroy();
+        plot.box.remove();
+        this.#drawn.delete(name);
+      }
+      return this.#load();
+    }
+    /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+    get view() {
+      return this.#view;
+    }
+    set view(view) {
+      this.#view = view;
+    }
+    /** Fetches the view with half of it more on both sides, so that moving shows no gap at once. */
+    async #load() {
+      const turn = ++this.#turn;
+      this.#loaded = null;
+      if (this.#view) {
+        const [min, max] = this.#view;
+        const more = (max - min) / 2;
+        this.#loaded = [Math.max(min - more, 0), Math.min(max + more, this.#end)];
+      }
+      await Promise.all(
+        this.#names.map(async (name) => {
+          const data = await this.#engine.series(name, this.#runs, this.#loaded);
+          if (turn === this.#turn) this.#put(name, data);
+        })
+      );
+      document.body.dataset["drawn"] = String(turn);
+    }
+    /** Fetches until there is data for what is shown by then. */
+    async #refine() {
+      if (this.#loading) return;
+      this.#loading = true;
+      try {
+        while (this.#wanting()) await this.#load();
+      } catch (error) {
+        this.#tell(error);
+      }
+      this.#loading = false;
+    }
+    #wanting() {
+      if (!this.#view) return this.#loaded !== null;
+      const [min, max] = this.#view;
+      const [from, to] = this.#loaded ?? [0, this.#end];
+      const near = (max - min) / 4;
+      const short = from > 0 && min - from < near || to < this.#end && to - max < near;
+      return short || to - from > 3 * (max - min) || this.#loaded === null && (min > 0 || max < this.#end);
+    }
+    #span() {
+      return this.#view ?? [0, this.#end];
+    }
+    #move(min, max) {
+      this.#view = min <= 0 && max >= this.#end ? null : [min, max];
+      for (const { chart } of this.#drawn.values()) chart.setScale("x", { min, max });
+      void this.#refine();
+    }
+    #put(name, data) {
+      this.#end = data.end;
+      const columns = [data.times, ...data.lines.map(({ values }) => values)];
+      const key = JSON.stringify([data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
+      const known = this.#drawn.get(name);
+      const [min, max] = this.#span();
+      if (known?.key === key) {
+        known.chart.setData(columns, false);
+        known.chart.setScale("x", { min, max });
+        return;
+      }
+      known?.chart.destroy();
+      const box = known?.box ?? this.#place(name);
+      box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
+      const chart = new uPlot(this.#options(data), void 0, box);
+      this.#drawn.set(name, { chart, box, key });
+      chart.setData(columns, false);
+      chart.setScale("x", { min, max });
+      this.#listen(chart);
+    }
+    /** Plots stand in the order of their quantities. */
+    #place(name) {
+      const box = make("figure");
+      box.className = "plot";
+      const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
+      this.#box.insertBefore(box, after && this.#drawn.get(after)?.box || null);
+      return box;
+    }
+    #options(data) {
+      const several = new Set(data.lines.map(({ run: run2 }) => run2)).size > 1;
+      const many = data.lines.length > MANY;
+      const lines = data.lines.map(
+        ({ run: run2, label, colour, dash }) => ({
+          label: several ? `${run2}: ${label}` : label,
+          stroke: tone(colour),
+          ...many ? {} : { dash: dashed(dash) },
+          width: many ? 1 / devicePixelRatio : 1.25,
+          points: { show: false },
+          spanGaps: true,
+          value: (_, value) => value == null ? "" : shown(value)
+        })
+      );
+      return {
+        title: data.title,
+        width: this.#box.clientWidth,
+        height: HEIGHT,
+        scales: { x: { time: false }, y: { range: fromZero } },
+        axes: [timeAxis(), axis(data.unit, SIDE - 18)],
+        series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
+        legend: { show: data.lines.length <= LEGEND },
+        cursor: cursor(),
+        hooks: {
+          setScale: [
+            (chart, scale) => {
+              const { min, max } = chart.scales["x"] ?? {};
+              const [from, to] = this.#span();
+              if (scale === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);
+            }
+          ]
+        }
+      };
+    }
+    #listen(chart) {
+      chart.over.addEventListener(
+        "wheel",
+        (event) => {
+          event.preventDefault();
+          const at = chart.posToVal(event.offsetX, "x");
+          const [min, max] = this.#span();
+          const factor = event.deltaY < 0 ? 0.8 : 1.25;
+          this.#move(Math.max(at - (at - min) * factor, 0), Math.min(at + (max - at) * factor, this.#end));
+        },
+        { passive: false }
+      );
+      chart.over.addEventListener(
+        "mousedown",
+        (event) => {
+          if (!event.shiftKey) return;
+          event.stopImmediatePropagation();
+          const [min, max] = this.#span();
+          const each2 = (max - min) / chart.over.clientWidth;
+          const drag = (moved) => {
+            const by = Math.min(Math.max((event.clientX - moved.clientX) * each2, -min), Math.max(this.#end - max, 0));
+            this.#move(min + by, max + by);
+          };
+          const done = () => {
+            removeEventListener("mousemove", drag);
+            removeEventListener("mouseup", done);
+          };
+          addEventListener("mousemove", drag);
+          addEventListener("mouseup", done);
+        },
+        { capture: true }
+      );
+      chart.over.addEventListener("dblclick", () => this.#move(0, this.#end));
+    }
+  };
+
+  // src/lines.ts
+  var envelopes = (keys2, times, values, { from, to, buckets }) => {
     const lines = /* @__PURE__ */ new Map();
     const seen = /* @__PURE__ */ new Map();
     const flush = (key) => {
       const one = seen.get(key);
       const line = lines.get(key);
       if (!one || !line) return;
-      line[2 * one.bucket] = (one.rising ? one.low : one.high) * scale;
-      line[2 * one.bucket + 1] = (one.rising ? one.high : one.low) * scale;
+      line[2 * one.bucket] = one.rising ? one.low : one.high;
+      line[2 * one.bucket + 1] = one.rising ? one.high : one.low;
     };
     for (let row = 0; row < values.length; row += 1) {
-      const value = values[row];
-      if (Number.isNaN(value)) continue;
+      const [value, at] = [values[row], times[row]];
+      if (Number.isNaN(value) || at < from || at > to) continue;
       const key = keys2[row];
-      const bucket = Math.min(Math.floor(times[row] / end2 * BUCKETS), BUCKETS - 1);
-      if (!lines.has(key)) lines.set(key, Array(2 * BUCKETS).fill(null));
+      const bucket = Math.min(Math.floor((at - from) / (to - from) * buckets), buckets - 1);
+      if (!lines.has(key)) lines.set(key, Array(2 * buckets).fill(null));
       const one = seen.get(key);
       if (one?.bucket === bucket) {
         if (value < one.low) [one.low, one.rising] = [value, false];
@@ -476,112 +628,292 @@
     for (const key of seen.keys()) flush(key);
     return lines;
   };
-  var rates = (keys2, times, totals, end2) => {
-    const bins = Math.min(BUCKETS, Math.max(Math.floor(end2 / 2e7), 1));
+  var rates = (keys2, times, totals, { from, to, buckets }, least) => {
+    const bins = Math.min(buckets, Math.max(Math.floor((to - from) / least), 1));
     const lines = /* @__PURE__ */ new Map();
     const done = /* @__PURE__ */ new Map();
     for (let row = 0; row < totals.length; row += 1) {
       const [key, at, total] = [keys2[row], times[row], totals[row]];
-      const bin = Math.floor(at / end2 * bins);
-      if (!lines.has(key)) lines.set(key, Array(2 * BUCKETS).fill(null));
-      const since = done.get(key) ?? { at: 0, total: 0, bin: 0 };
+      const bin = at < from ? -1 : Math.floor((at - from) / (to - from) * bins);
+      if (!lines.has(key)) lines.set(key, Array(2 * buckets).fill(null));
+      const since = done.get(key) ?? { at: 0, total: 0, bin: Math.min(bin, 0) };
       if (bin > since.bin || !done.has(key)) {
-        if (at > since.at) {
-          const rate = (total - since.total) * 8e3 / (at - since.at);
+        if (at > since.at && since.bin >= 0 && since.bin < bins) {
           const line = lines.get(key) ?? [];
-          const [from, to] = [since.bin * 2 * BUCKETS / bins, Math.min(bin, bins) * 2 * BUCKETS / bins];
-          for (let slot = Math.floor(from); slot < to; slot += 1) line[slot] = rate;
+          const [first, last] = [since.bin * 2 * buckets / bins, Math.min(bin, bins) * 2 * buckets / bins];
+          for (let slot = Math.floor(first); slot < last; slot += 1) line[slot] = (total - since.total) * 8e9 / (at - since.at);
         }
         done.set(key, { at, total, bin });
-      }
+      } else if (bin < 0) done.set(key, { at, total, bin });
     }
     return lines;
   };
-  var QUANTITIES = [
-    { title: "Goodput", unit: "Mbit/s", lines: ({ columns: c }, end2) => rates(c["samples.flow"], c["samples.t_ns"], c["samples.goodput_bytes"], end2) },
-    { title: "Round-trip time", unit: "ms", lines: ({ columns: c }, end2) => envelopes(c["samples.flow"], c["samples.t_ns"], c["samples.rtt_ns"], end2, 1e-6) },
-    { title: "Queue delay", unit: "ms", lines: ({ columns: c }, end2) => envelopes(c["queue.link"], c["queue.t_ns"], c["queue.delay_ns"], end2, 1e-6) },
-    { title: "Bytes in flight", unit: "kB", lines: ({ columns: c }, end2) => envelopes(c["samples.flow"], c["samples.t_ns"], c["samples.in_flight_bytes"], end2, 1e-3) }
-  ];
-  var charts = [];
-  var view = null;
-  var zoomTo = (from, to, end2) => {
-    const whole = from <= 0 && to >= end2;
-    if (whole ? view === null : view?.[0] === from && view[1] === to) return;
-    view = whole ? null : [from, to];
-    for (const chart of charts) chart.setScale("x", { min: from, max: to });
+
+  // src/wasm.ts
+  var NOW = "this run";
+  var BEFORE = "previous run";
+  var COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"];
+  var DASHES = [[], [8, 3], [2, 2], [8, 3, 2, 3]];
+  var COLUMNS = ["samples.flow", "samples.t_ns", "samples.goodput_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
+  var BUCKETS = 500;
+  var LEAST_BIN = 2e7;
+  var MANY2 = 20;
+  var QUANTITIES = {
+    goodput_bps: { title: "Goodput", table: "samples", of: "goodput_bytes", suffix: "_bps" },
+    rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", suffix: "_ns" },
+    queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", suffix: "_ns" },
+    in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", suffix: "_bytes" }
   };
-  var ends = ({ tables }) => tables.columns["queue.t_ns"]?.reduce((most, at) => Math.max(most, at), 1) ?? 1;
-  var draw = () => {
-    charts.forEach((chart) => chart.destroy());
-    charts = [];
-    plots.replaceChildren();
-    if (!last) return;
-    const compared = byId("compare", HTMLInputElement).checked ? before : null;
-    const end2 = Math.max(ends(last), compared ? ends(compared) : 0);
-    const times = Array.from({ length: 2 * BUCKETS }, (_, nth) => (nth + 0.5) * end2 / (2 * BUCKETS) / 1e9);
-    for (const { title, unit, lines } of QUANTITIES) {
-      const series = [{ label: "time", value: (_, value) => seconds(value) }];
-      const data = [];
-      for (const [result, old] of [[compared, true], [last, false]]) {
-        if (!result) continue;
-        const found2 = [...lines(result.tables, end2)].sort(([a], [b]) => a - b).slice(0, MANY);
-        for (const [key, values] of found2) {
-          const flow = result.summary.flows.find(({ flow: number }) => number === key);
-          const label = title.startsWith("Queue") ? "queue" : flow?.label ?? `flow ${key}`;
-          series.push({
-            label: old ? `previous: ${label}` : label,
-            stroke: (COLOURS[key % COLOURS.length] ?? "#000") + (old ? "70" : ""),
-            dash: dashed(old ? [3, 4] : DASHES[key % DASHES.length] ?? []),
-            width: old ? 1 : 1.5,
-            points: { show: false },
-            spanGaps: true,
-            value: (_, value) => shown(value)
-          });
-          data.push(values);
-        }
-      }
-      const box = make("figure", void 0, plots);
-      box.setAttribute("aria-label", `${title} over time, in ${unit}`);
-      const options = {
-        title,
-        width: box.clientWidth,
-        height: HEIGHT,
-        scales: { x: { time: false, min: view?.[0] ?? 0, max: view?.[1] ?? end2 / 1e9 }, y: { range: fromZero } },
-        axes: [timeAxis(), axis(unit, SIDE - 18)],
-        series,
-        cursor: cursor(),
-        legend: { show: series.length <= 13 },
-        hooks: {
-          setScale: [
-            (chart, scale) => {
-              const { min, max } = chart.scales["x"] ?? {};
-              if (scale === "x" && min != null && max != null && charts.includes(chart)) zoomTo(min, max, end2 / 1e9);
-            }
-          ]
-        }
-      };
-      charts.push(new uPlot(options, [times, ...data], box));
+  var inflated = async (wasm2) => {
+    const octets = Uint8Array.from(atob(wasm2), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([octets]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  };
+  var Wasm = class {
+    #source;
+    #binary;
+    /** The page's own controller, for a scenario that names it. */
+    #controller;
+    #worker = null;
+    #ready = null;
+    #waiting = null;
+    #checks = [];
+    #growing = {};
+    #total = 0;
+    last = null;
+    before = null;
+    constructor(wasm2, source, controller2) {
+      this.#source = source;
+      this.#binary = inflated(wasm2);
+      this.#controller = controller2;
     }
-    numbers(compared);
+    /** Starts the worker, if none is there. */
+    start() {
+      return this.#ready ??= this.#begin();
+    }
+    async check(text) {
+      if (this.#waiting) return [];
+      await this.start();
+      return new Promise((resolve) => {
+        this.#checks.push(resolve);
+        this.#send({ check: text, controller: this.#controller(text) });
+      });
+    }
+    run(text, watch) {
+      this.#growing = {};
+      return new Promise((resolve, reject) => {
+        const waiting = { watch, text, resolve, reject };
+        this.#waiting = waiting;
+        this.start().then(
+          () => {
+            if (this.#waiting === waiting) this.#send({ run: text, controller: this.#controller(text), columns: COLUMNS });
+          },
+          (error) => this.#settle()?.reject(error)
+        );
+      });
+    }
+    stop() {
+      this.#renew();
+      this.#settle()?.reject(new Stopped("stopped"));
+    }
+    /** Gives up the results so far. */
+    forget() {
+      this.last = this.before = null;
+    }
+    async series(name, runs, span) {
+      const quantity = QUANTITIES[name];
+      if (!quantity) throw new Error(`there is no quantity ${name}`);
+      const results = [BEFORE, NOW].filter((run2) => runs.includes(run2)).map((run2) => [run2, this.#result(run2)]);
+      const end = results.reduce((most2, [, result]) => Math.max(most2, result?.end_ns ?? 1), 1);
+      const [from, to] = span ? [span[0] * 1e9, span[1] * 1e9] : [0, end];
+      const cut = { from, to, buckets: span ? 2 * BUCKETS : BUCKETS };
+      const drawn = results.flatMap(([run2, result]) => result ? this.#lines(quantity, run2, result, cut) : []);
+      const most = drawn.reduce((top, { values }) => values.reduce((high, value) => Math.max(high, value ?? 0), top), 0);
+      const { unit, size } = scaleOf(quantity.suffix, most);
+      return {
+        title: quantity.title,
+        unit,
+        end: end / 1e9,
+        times: Array.from({ length: 2 * cut.buckets }, (_, nth) => (from + (nth + 0.5) * (to - from) / (2 * cut.buckets)) / 1e9),
+        lines: drawn.map((line) => ({ ...line, values: line.values.map((value) => value === null ? null : value / size) }))
+      };
+    }
+    #result(run2) {
+      if (run2 === BEFORE) return this.#waiting ? this.last : this.before;
+      if (!this.#waiting) return this.last;
+      const columns = Object.fromEntries(COLUMNS.map((name) => [name, Float64Array.from(this.#growing[name] ?? [])]));
+      return { text: this.#waiting.text, digest: "", columns, end_ns: this.#total };
+    }
+    #lines({ table, of, suffix }, run2, { columns, summary }, cut) {
+      const key = columns[table === "queue" ? "queue.link" : "samples.flow"];
+      const [times, values] = [columns[`${table}.t_ns`], columns[`${table}.${of}`]];
+      if (!key || !times || !values) return [];
+      const found2 = suffix === "_bps" ? rates(key, times, values, cut, LEAST_BIN) : envelopes(key, times, values, cut);
+      const old = run2 === BEFORE;
+      const sorted = [...found2].sort(([a], [b]) => a - b).slice(0, MANY2);
+      return sorted.map(([number, line]) => ({
+        run: run2,
+        label: table === "queue" ? number ? `link ${number}` : "bottleneck" : summary?.flows.find(({ flow }) => flow === number)?.label ?? `flow ${number}`,
+        colour: (COLOURS[number % COLOURS.length] ?? "#000000") + (old ? "80" : ""),
+        dash: old ? [3, 4] : DASHES[number % DASHES.length] ?? [],
+        values: line
+      }));
+    }
+    #send(order) {
+      this.#worker?.postMessage(order);
+    }
+    #begin() {
+      const made = new Worker(URL.createObjectURL(new Blob([this.#source], { type: "text/javascript" })));
+      this.#worker = made;
+      return new Promise((resolve, reject) => {
+        made.addEventListener("message", ({ data }) => {
+          if ("ready" in data) resolve();
+          else this.#hear(data);
+        });
+        made.addEventListener("error", () => {
+          const error = new Error("the simulator cannot start: this browser must support WebAssembly");
+          reject(error);
+          this.#settle()?.reject(error);
+        });
+        this.#binary.then((binary) => this.#send({ wasm: binary })).catch(reject);
+      });
+    }
+    /** Replaces a worker that may be busy for ever. */
+    #renew() {
+      this.#worker?.terminate();
+      this.#checks.length = 0;
+      this.#ready = this.#begin();
+    }
+    #settle() {
+      const waiting = this.#waiting;
+      this.#waiting = null;
+      return waiting;
+    }
+    #hear(told) {
+      if ("checked" in told) this.#checks.shift()?.(told.checked.problems);
+      else if ("simulated_ns" in told) {
+        for (const [name, rows] of Object.entries(told.grown)) {
+          const column = this.#growing[name] ??= [];
+          for (const row of rows) column.push(row);
+        }
+        this.#total = told.total_ns;
+        this.#waiting?.watch.progress(told);
+        this.#waiting?.watch.more(NOW);
+      } else if ("failed" in told) {
+        this.#renew();
+        this.#settle()?.reject(new Refused([{ message: told.failed }]));
+      } else if ("ran" in told) {
+        const { ran, columns, digest, took_ms } = told;
+        const waiting = this.#settle();
+        if (!waiting) return;
+        if (!ran.summary) return waiting.reject(new Refused(ran.problems));
+        this.before = this.last;
+        const end_ns = (columns["queue.t_ns"] ?? new Float64Array()).reduce((most, at) => Math.max(most, at), 1);
+        this.last = { text: waiting.text, summary: ran.summary, digest, columns, end_ns };
+        waiting.resolve({ run: NOW, said: `done in ${(took_ms / 1e3).toFixed(2)} s: ${(ran.packets ?? 0).toLocaleString("en")} packets` });
+      }
+    }
   };
-  byId("compare", HTMLInputElement).addEventListener("change", draw);
-  addEventListener("resize", settled(() => charts.forEach((chart) => chart.setSize({ width: plots.clientWidth, height: HEIGHT })), 100));
+
+  // src/playground.ts
+  var { wasm, worker, built } = window.paceline;
+  var own = byId("own", HTMLTextAreaElement);
+  var state = byId("state", HTMLOutputElement);
+  var progress = byId("progress", HTMLProgressElement);
+  var start = byId("run", HTMLButtonElement);
+  var stop = byId("stop", HTMLButtonElement);
+  var compared = byId("compare", HTMLInputElement);
+  var controller = (text) => text.includes('"mine"') ? own.value : "";
+  var engine = new Wasm(wasm, worker, controller);
+  var editor = new Editor({
+    schema: built.schema,
+    controllers: [...built.controllers, "mine"],
+    check: (text) => engine.check(text),
+    run: () => {
+      if (!start.disabled) void run();
+    }
+  });
+  var tell = (error) => editor.warn(error instanceof Error ? error.message : String(error));
+  var plots = new Plots(Object.keys(QUANTITIES), engine, tell);
+  var busy = (now) => {
+    start.disabled = now;
+    stop.hidden = progress.hidden = !now;
+  };
+  var say = (said) => {
+    state.textContent = said;
+    document.body.dataset["state"] = said.split(" ")[0] ?? "";
+  };
+  var draw = () => {
+    const shows = compared.checked ? [BEFORE, NOW] : [NOW];
+    return plots.show(engine.last || start.disabled ? shows : [], Object.keys(QUANTITIES), true);
+  };
+  var next = 0;
+  var grow = async () => {
+    const began = performance.now();
+    if (began < next) return;
+    next = Infinity;
+    await draw();
+    const ended = performance.now();
+    next = ended + Math.max(80, 3 * (ended - began));
+    document.body.dataset["grown"] = String(Number(document.body.dataset["grown"] ?? 0) + 1);
+  };
+  var compare = (text, digest) => {
+    const native = built.lessons.flatMap(({ toml, changed, digests }) => [[toml, digests[0]], [changed, digests[1]]]).find(([of]) => of === text)?.[1];
+    document.body.dataset["native"] = native === void 0 ? "unknown" : native === digest ? "equal" : "different";
+    if (native !== void 0 && native !== digest) editor.warn("this browser's results differ from the native simulator's. Do not rely on them, and report the browser and its version");
+  };
+  var run = async () => {
+    const text = editor.text;
+    busy(true);
+    progress.value = 0;
+    next = 0;
+    say("running");
+    state.textContent = "starting";
+    try {
+      const { said } = await engine.run(text, {
+        progress: ({ simulated_ns, total_ns }) => {
+          progress.value = simulated_ns / total_ns;
+          state.textContent = `${(simulated_ns / 1e9).toFixed(1)} of ${total_ns / 1e9} s`;
+        },
+        more: () => void grow().catch(tell)
+      });
+      editor.show([]);
+      busy(false);
+      const digest = engine.last?.digest ?? "";
+      document.body.dataset["digest"] = digest;
+      compare(text, digest);
+      await draw();
+      numbers();
+      say(said);
+    } catch (error) {
+      busy(false);
+      if (error instanceof Stopped) return say("stopped");
+      editor.show(error instanceof Refused ? error.problems : [{ message: error instanceof Error ? error.message : String(error) }]);
+      say("failed");
+    }
+  };
+  start.addEventListener("click", () => void run());
+  stop.addEventListener("click", () => engine.stop());
+  compared.addEventListener("change", () => {
+    numbers();
+    draw().catch(tell);
+  });
   var NUMBERS = [
     ["goodput_bps", "Goodput", "Mbit/s", 1e-6],
     ["utilisation_ratio", "Link used", "%", 100],
     ["rtt_p50_ns", "Median RTT", "ms", 1e-6],
-    ["queue_p95_ns", "Queue, 95th percentile", "ms", 1e-6],
+    ["queue_p95_ns", "Queue delay, 95th percentile", "ms", 1e-6],
     ["retransmit_ratio", "Retransmitted", "%", 100],
     ["jain_last_half_ratio", "Jain's index, second half", "", 1]
   ];
-  var numbers = (compared) => {
+  var numbers = () => {
     const body = byId("numbers", HTMLTableElement);
     body.replaceChildren();
+    const results = [engine.last, compared.checked ? engine.before : null].flatMap((result) => result?.summary ?? []);
+    if (!results.length) return;
     const head = make("tr", void 0, body);
-    for (const title of ["metric", "this run", ...compared ? ["previous run"] : []]) make("th", title, head).scope = "col";
+    for (const title of ["metric", NOW, BEFORE].slice(0, results.length + 1)) make("th", title, head).scope = "col";
     for (const [name, label, unit, factor] of NUMBERS) {
-      const values = [last, compared].filter((result) => result !== null).map(({ summary }) => summary.metrics[name]);
+      const values = results.map(({ metrics }) => metrics[name]);
       if (values.every((value) => value == null)) continue;
       const row = make("tr", void 0, body);
       make("th", label, row).scope = "row";
@@ -595,38 +927,27 @@
     make("h2", chosen.title, box);
     make("p", chosen.text, box);
     const steps = make("ol", void 0, box);
-    const first = make("li", "Run the scenario. ", steps);
-    const one = make("button", "Run it", first);
-    one.addEventListener("click", () => {
-      edit(chosen.toml);
-      void run();
-    });
-    const second = make("li", `${chosen.question} `, steps);
-    const verdict = make("p", void 0, box);
+    const ask = (text, label, toml) => {
+      const button = make("button", label, make("li", `${text} `, steps));
+      button.addEventListener("click", () => {
+        editor.edit(toml);
+        void run();
+      });
+    };
+    ask("Run the scenario.", "Run it", chosen.toml);
+    const question = make("li", `${chosen.question} `, steps);
+    const verdict = make("p");
     verdict.setAttribute("role", "status");
     chosen.answers.forEach((answer, nth) => {
-      const button = make("button", answer, second);
+      const button = make("button", answer, question);
       button.addEventListener("click", () => {
         verdict.textContent = `${nth === chosen.right ? "Right." : `No: ${chosen.answers[chosen.right] ?? ""}.`} ${chosen.why} Run the change to see it.`;
       });
     });
-    const third = make("li", `${chosen.do} `, steps);
-    const two = make("button", "Change it and run", third);
-    two.addEventListener("click", () => {
-      edit(chosen.changed);
-      void run();
-    });
+    ask(chosen.do, "Change it and run", chosen.changed);
     box.append(verdict);
-    edit(chosen.toml);
+    editor.edit(chosen.toml);
   };
-  own.value = built.template;
-  own.addEventListener("input", () => check());
-  own.addEventListener("keydown", runs);
-  byId("use", HTMLButtonElement).addEventListener("click", () => {
-    const simple = { head: "[[flows]]", key: "cc" };
-    edit(write(editor.value, read(editor.value, simple) === null ? { ...simple, inside: "name" } : simple, "mine"));
-    state.textContent = "The first flow uses this controller. Press Run to start it.";
-  });
   var menu = byId("lessons", HTMLElement);
   built.lessons.forEach((one, nth) => {
     const button = make("button", `${nth + 1}. ${one.title}`, make("li", void 0, menu));
@@ -634,17 +955,28 @@
     button.addEventListener("click", () => {
       for (const other of menu.querySelectorAll("button")) other.removeAttribute("aria-current");
       button.setAttribute("aria-current", "true");
-      [last, before] = [null, null];
-      draw();
-      byId("numbers", HTMLTableElement).replaceChildren();
+      if (!start.disabled) engine.forget();
+      plots.view = null;
+      draw().catch(tell);
+      numbers();
       lesson(one);
     });
   });
+  own.value = built.template;
+  own.addEventListener("input", () => editor.check());
+  own.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !start.disabled) void run();
+  });
+  byId("use", HTMLButtonElement).addEventListener("click", () => {
+    editor.edit(write(editor.text, controllerOf(editor.text), "mine"));
+    state.textContent = "The first flow uses this controller. Press Run to start it.";
+  });
   byId("share", HTMLButtonElement).addEventListener("click", () => {
     void (async () => {
-      const parts = [`scenario=${await packed(editor.value)}`];
-      if (controller()) parts.push(`controller=${await packed(controller())}`);
-      if (view) parts.push(`zoom=${view.map((at) => at.toFixed(3)).join("-")}`);
+      const parts = [`scenario=${await packed(editor.text)}`];
+      const code = controller(editor.text);
+      if (code) parts.push(`controller=${await packed(code)}`);
+      if (plots.view) parts.push(`zoom=${plots.view.map((at) => at.toFixed(3)).join("-")}`);
       history.replaceState(null, "", `#${parts.join("&")}`);
       const copied = await navigator.clipboard?.writeText(location.href).then(
         () => true,
@@ -655,7 +987,7 @@
   });
   byId("save", HTMLButtonElement).addEventListener("click", () => {
     const link = make("a");
-    link.href = URL.createObjectURL(new Blob([editor.value], { type: "application/toml" }));
+    link.href = URL.createObjectURL(new Blob([editor.text], { type: "application/toml" }));
     link.download = "scenario.toml";
     link.click();
     URL.revokeObjectURL(link.href);
@@ -671,17 +1003,15 @@
       own.value = code ? await unpacked(code) : built.template;
       byId("code", HTMLDetailsElement).open = code !== null;
       const zoom = /^(\d+\.\d+)-(\d+\.\d+)$/.exec(said.get("zoom") ?? "");
-      view = zoom ? [Number(zoom[1]), Number(zoom[2])] : null;
-      edit(text);
+      plots.view = zoom ? [Number(zoom[1]), Number(zoom[2])] : null;
+      editor.edit(text);
       state.textContent = "Scenario loaded from the link. Press Run to start it.";
     } catch (error) {
-      notice = [{ message: error instanceof Error ? error.message : String(error) }];
-      show([]);
+      tell(error);
     }
   };
   addEventListener("hashchange", () => void recall());
   menu.querySelector("button")?.click();
   void recall();
-  ready = begin();
-  void ready.then(() => document.body.dataset["ready"] = "true").catch((error) => show([{ message: error instanceof Error ? error.message : String(error) }]));
+  engine.start().then(() => document.body.dataset["ready"] = "true").catch(tell);
 })();

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
+// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
 "use strict";
 (() => {
   // src/controller.ts
@@ -118,19 +118,19 @@
     input(source);
     loaded().paceline_bring(Number(asleep));
   };
+  var followed = [];
+  var rows = {};
   var clock = performance.now.bind(performance);
   var run = async (text, controller, columns) => {
     if (controller) await load(controller);
     bring(controller, false);
+    followed = columns;
+    call2("paceline_follow", columns.join("\n"));
     const began = clock();
     const ran = JSON.parse(words2(call2("paceline_run", text)));
     const took_ms = clock() - began;
-    let tables = null;
-    if (!ran.problems.length) {
-      const read2 = columns.map((name) => [name, new Float64Array(call2("paceline_column", name).buffer)]);
-      tables = { columns: Object.fromEntries(read2), digest: words2(call2("paceline_digest", "")) };
-    }
-    tell({ ran, tables, took_ms });
+    const read2 = columns.map((name) => [name, new Float64Array(call2("paceline_column", name).buffer)]);
+    tell({ ran, columns: Object.fromEntries(read2), digest: words2(call2("paceline_digest", "")), took_ms });
   };
   var called = (nth, instance, slots, text, bytes) => {
     const { memory } = loaded();
@@ -145,8 +145,14 @@
   };
   var obey = async (order) => {
     if ("wasm" in order) {
-      const heard = (simulated_ns, total_ns, packets) => tell({ simulated_ns, total_ns, packets });
-      const { instance } = await WebAssembly.instantiate(order.wasm, { page: { heard, called } });
+      const grown = (column, at, count) => {
+        rows[followed[column] ?? ""] = new Float64Array(loaded().memory.buffer, at, count).slice();
+      };
+      const heard = (simulated_ns, total_ns, packets) => {
+        tell({ simulated_ns, total_ns, packets, grown: rows });
+        rows = {};
+      };
+      const { instance } = await WebAssembly.instantiate(order.wasm, { page: { heard, grown, called } });
       engine = instance.exports;
       adopt(JSON.parse(words2(call2("paceline_interface", ""))));
       tell({ ready: true });

@@ -32,6 +32,64 @@ export interface Listing {
   runs: (RunEntry | SweepEntry)[];
   /** Titles by column, in the order of the plots. */
   quantities: Record<string, string>;
+  /** What people call each metric. */
+  labels: Record<string, string>;
+}
+
+/** A scenario that comes with the package. */
+export interface Shipped {
+  name: string;
+  about: string;
+}
+
+/** What a new scenario is made from. */
+export interface Basis {
+  scenarios: Shipped[];
+  controllers: string[];
+  /** The JSON Schema of scenarios. */
+  schema: Record<string, unknown>;
+}
+
+/** A scenario to edit. */
+export interface Scenario {
+  text: string;
+  /** That of the run that it is of. */
+  seed: number | null;
+  backend: "sim" | "emu" | "vm";
+}
+
+/** A problem of a scenario. */
+export interface Trouble {
+  message: string;
+  line: number | null;
+  hint: string | null;
+}
+
+/** What is wrong with a scenario; nothing if it can run. */
+export interface Problems {
+  problems: Trouble[];
+}
+
+/** A setting in which two scenarios differ. */
+export interface Differing {
+  key: string;
+  old: string;
+  new: string;
+}
+
+/** A metric of two runs, for people. */
+export interface Change {
+  name: string;
+  old: string;
+  new: string;
+  /** The change over the old value. */
+  change_ratio: number | null;
+}
+
+/** Two runs beside each other. */
+export interface Between {
+  settings: Differing[];
+  metrics: Change[];
 }
 
 /** A line of a plot. */
@@ -85,9 +143,11 @@ export interface Panel {
   stacked: boolean;
   times: number[];
   series: Shape[];
+  /** What the lines are compared with, such as the link rate. */
+  references: Shape[];
 }
 
-/** A span, in seconds, in which a controller was in one state. */
+/** A span, in seconds, in which a flow was in one state. */
 export interface Band {
   start: number;
   end: number;
@@ -97,8 +157,24 @@ export interface Band {
 /** What is drawn of one flow. */
 export interface Detail {
   flow: number;
+  label: string;
   panels: Panel[];
+  /** The states of the controller. */
   bands: Band[];
+  /** What bounded the sender. */
+  limits: Band[];
+  /** Packets declared lost up to each time of the panels. */
+  lost: number[];
+}
+
+/** Something that happened, in words. */
+export interface Happening {
+  /** In seconds. */
+  t: number;
+  /** To which flow; none for the path. */
+  flow: number | null;
+  kind: string;
+  text: string;
 }
 
 /** What a report draws. */
@@ -108,4 +184,7 @@ export interface Drawn {
   details: Detail[];
   /** The colour of each state. */
   tints: Record<string, string>;
+  /** What the scenario changed, and convergence. */
+  marks: Happening[];
+  happenings: Happening[];
 }

@@ -4,12 +4,28 @@ import type uPlotType from "uplot";
 /** Width of a vertical axis with its label. */
 export const SIDE = 64;
 
-const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+export const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+export const isDark = (): boolean => dark.matches;
+
+/** Calls `act` when the page turns dark or light. */
+export const onTone = (act: () => void): void => dark.addEventListener("change", act);
+
+/** A colour of the page's style; what is not defined there is for a light page. */
+export const styled = (name: string, light: string): string => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
+
+/** A line's colour where it can be seen: black on dark is white. */
+export const tone = (colour: string) => (): string => {
+  if (!dark.matches) return colour;
+  return colour.replace("#000000", "#ffffff").replace("#666666", "#a8a8a8");
+};
 
 export const axis = (label: string, size: number, more: uPlotType.Axis = {}): uPlotType.Axis => ({
-  stroke: "#333",
-  grid: { stroke: "#e8e8e8", width: 1 },
-  ticks: { stroke: "#bbb", width: 1, size: 5 },
+  stroke: () => styled("--ink", "#333"),
+  grid: { stroke: () => styled("--grid", "#e8e8e8"), width: 1 },
+  ticks: { stroke: () => styled("--tick", "#bbb"), width: 1, size: 5 },
   font: FONT,
   labelFont: FONT,
   labelSize: 18,

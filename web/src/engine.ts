@@ -1,4 +1,5 @@
-/** The messages between the page and the simulator's worker. */
+/** What a page asks of an engine: a server's (`http.ts`) or the simulator in a worker (`wasm.ts`). */
+import type { Series } from "./api";
 
 /** A problem of a scenario, with its place. */
 export interface Problem {
@@ -8,39 +9,41 @@ export interface Problem {
   hint?: string | null;
 }
 
-export interface Checked {
-  problems: Problem[];
-  about?: string | null;
-  total_ns?: number;
-  flows?: number;
-  memory?: number;
+/** How far a run has come. */
+export interface Progress {
+  simulated_ns: number;
+  total_ns: number;
 }
 
-/** The metrics that `paceline run --json` prints. */
-export interface Summary {
-  metrics: Record<string, number | null>;
-  flows: ({ flow: number; cc: string; label: string } & Record<string, unknown>)[];
+/** What a page wants to hear of a run. */
+export interface Watch {
+  progress(at: Progress): void;
+  /** There is more to draw. */
+  more(run: string): void;
 }
 
-export interface Ran {
-  problems: Problem[];
-  summary?: Summary;
-  packets?: number;
-  events?: number;
+/** How a run ended: the name under which its lines are found. */
+export interface Ended {
+  run: string;
+  said: string;
 }
 
-/** Columns of tables, `TABLE.COLUMN`, and the digest of all of them. */
-export interface Tables {
-  columns: Record<string, Float64Array>;
-  digest: string;
+export interface Engine {
+  /** What is wrong with a scenario. */
+  check(text: string): Promise<Problem[]>;
+  /** Runs a scenario to its end. Rejects with [`Refused`] if it cannot run, with [`Stopped`] if it was stopped. */
+  run(text: string, watch: Watch): Promise<Ended>;
+  stop(): void;
+  /** Lines of a quantity of some runs; of all of the time unless there is a span, in seconds. */
+  series(quantity: string, runs: string[], span: [from: number, to: number] | null): Promise<Series>;
 }
 
-/** `controller` is the source of the page's own one, if the scenario names it; only a run executes it. */
-export type Order = { wasm: ArrayBuffer } | { check: string; controller: string } | { run: string; controller: string; columns: string[] };
+/** A scenario cannot run. */
+export class Refused extends Error {
+  constructor(readonly problems: Problem[]) {
+    super(problems[0]?.message ?? "the scenario cannot run");
+  }
+}
 
-export type Told =
-  | { ready: true }
-  | { checked: Checked }
-  | { simulated_ns: number; total_ns: number; packets: number }
-  | { ran: Ran; tables: Tables | null; took_ms: number }
-  | { failed: string };
+/** The run was stopped. */
+export class Stopped extends Error {}

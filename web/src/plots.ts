@@ -1,9 +1,9 @@
-/** The plots of the served page: one window of time for all, and data as fine as it needs. */
+/** The plots of runs: one window of time for all, and data as fine as it needs. */
 import type uPlotType from "uplot";
 import type { Series } from "./api";
-import { ask } from "./ask";
-import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
+import { SIDE, axis, cursor, dashed, fromZero, onTone, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
+import type { Engine } from "./engine";
 import { seconds, shown } from "./quantity";
 
 const HEIGHT = 250;
@@ -11,7 +11,7 @@ const HEIGHT = 250;
 const MANY = 20;
 const LEGEND = 40;
 
-type Span = [from: number, to: number];
+export type Span = [from: number, to: number];
 
 interface Plot {
   chart: uPlotType;
@@ -24,6 +24,7 @@ export class Plots {
   readonly #drawn = new Map<string, Plot>();
   readonly #box = byId("drawn", HTMLElement);
   readonly #order: string[];
+  readonly #engine: Engine;
   readonly #tell: (error: unknown) => void;
   #runs: string[] = [];
   #names: string[] = [];
@@ -35,9 +36,11 @@ export class Plots {
   #turn = 0;
   #loading = false;
 
-  constructor(order: string[], tell: (error: unknown) => void) {
+  constructor(order: string[], engine: Engine, tell: (error: unknown) => void) {
     this.#order = order;
+    this.#engine = engine;
     this.#tell = tell;
+    onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
     addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
   }
 
@@ -55,6 +58,15 @@ export class Plots {
     return this.#load();
   }
 
+  /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+  get view(): Span | null {
+    return this.#view;
+  }
+
+  set view(view: Span | null) {
+    this.#view = view;
+  }
+
   /** Fetches the view with half of it more on both sides, so that moving shows no gap at once. */
   async #load(): Promise<void> {
     const turn = ++this.#turn;
@@ -64,11 +76,9 @@ export class Plots {
       const more = (max - min) / 2;
       this.#loaded = [Math.max(min - more, 0), Math.min(max + more, this.#end)];
     }
-    const which = this.#runs.map((id) => `id=${encodeURIComponent(id)}`);
-    if (this.#loaded) which.push(`from=${this.#loaded[0]}`, `to=${this.#loaded[1]}`);
     await Promise.all(
       this.#names.map(async (name) => {
-        const data = await ask<Series>(`/api/series?quantity=${name}&${which.join("&")}`);
+        const data = await this.#engine.series(name, this.#runs, this.#loaded);
         // An answer to what was asked before is no news.
         if (turn === this.#turn) this.#put(name, data);
       }),
@@ -120,6 +130,7 @@ export class Plots {
     }
     known?.chart.destroy();
     const box = known?.box ?? this.#place(name);
+    box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
     const chart = new uPlot(this.#options(data), undefined, box);
     this.#drawn.set(name, { chart, box, key });
     chart.setData(columns, false);
@@ -129,7 +140,7 @@ export class Plots {
 
   /** Plots stand in the order of their quantities. */
   #place(name: string): HTMLElement {
-    const box = make("div");
+    const box = make("figure");
     box.className = "plot";
     const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
     this.#box.insertBefore(box, (after && this.#drawn.get(after)?.box) || null);
@@ -142,11 +153,12 @@ export class Plots {
     const lines = data.lines.map(
       ({ run, label, colour, dash }): uPlotType.Series => ({
         label: several ? `${run}: ${label}` : label,
-        stroke: colour,
+        stroke: tone(colour),
         ...(many ? {} : { dash: dashed(dash) }),
         width: many ? 1 / devicePixelRatio : 1.25,
         points: { show: false },
-        value: (_, value) => shown(value),
+        spanGaps: true,
+        value: (_, value) => (value == null ? "" : shown(value)),
       }),
     );
     return {
@@ -155,7 +167,7 @@ export class Plots {
       height: HEIGHT,
       scales: { x: { time: false }, y: { range: fromZero } },
       axes: [timeAxis(), axis(data.unit, SIDE - 18)],
-      series: [{ label: "time", value: (_, value) => seconds(value) }, ...lines],
+      series: [{ label: "time", value: (_, value) => (value == null ? "" : seconds(value)) }, ...lines],
       legend: { show: data.lines.length <= LEGEND },
       cursor: cursor(),
       hooks: {

@@ -1,12 +1,20 @@
 /** The plots of a report: all data is in the page. */
 import type uPlotType from "uplot";
-import type { Band, Drawn, Panel, Shape } from "./api";
-import { SIDE, axis, cursor, dashed, fromZero, timeAxis } from "./chart";
+import type { Band, Drawn, Happening, Panel, Shape } from "./api";
+import { FONT, SIDE, axis, cursor, dashed, fromZero, isDark, onTone, styled, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
 import { seconds, shown } from "./quantity";
+import { strips } from "./strips";
+import { explain } from "./why";
+import { Zoom } from "./zoom";
 
 const HEIGHT = 230;
-const plots: uPlotType[] = [];
+const SMALL = 110;
+const FAIR = "fair share";
+/** Marks of more changes have no words. */
+const MARKED = 12;
+
+type Hook = (u: uPlotType) => void;
 
 const unpack = async (): Promise<Drawn> => {
   const packed = atob(byId("data", HTMLScriptElement).text.trim());
@@ -17,6 +25,9 @@ const unpack = async (): Promise<Drawn> => {
 
 const width = (): number => byId("plots", HTMLElement).clientWidth;
 
+/** On the right of a plot without an axis there: on a phone there is no room for that. */
+const margin = (): number => (width() < 560 ? 8 : SIDE);
+
 /** What is drawn: a stack's line is the sum of the flows up to it. */
 const columns = (panel: Panel): (number | null)[][] => {
   if (!panel.stacked) return panel.series.map((shape) => shape.values);
@@ -24,117 +35,229 @@ const columns = (panel: Panel): (number | null)[][] => {
   return panel.series.map((shape) => (below = below.map((value, i) => value + (shape.values[i] ?? 0))));
 };
 
-/** The states of the controller behind the lines, named where there is room. */
-const background = (bands: Band[], tints: Record<string, string>) => (u: uPlotType) => {
+/** Draws inside a plot's area. */
+const inside = (u: uPlotType, act: (ctx: CanvasRenderingContext2D, box: uPlotType.BBox, ratio: number) => void): void => {
   const { ctx, bbox } = u;
-  const ratio = devicePixelRatio || 1;
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
-  ctx.font = `${10 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
-  ctx.textBaseline = "top";
-  ctx.textAlign = "left";
-  for (const { start, end, state } of bands) {
-    const left = Math.max(u.valToPos(start, "x", true), bbox.left);
-    const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
-    if (right <= left) continue;
-    ctx.fillStyle = tints[state] ?? "#fff";
-    ctx.fillRect(left, bbox.top, right - left, bbox.height);
-    if (ctx.measureText(state).width + 8 * ratio < right - left) {
-      ctx.fillStyle = "#444";
-      ctx.fillText(state, left + 4 * ratio, bbox.top + 3 * ratio);
-    }
-  }
+  act(ctx, bbox, devicePixelRatio || 1);
   ctx.restore();
 };
 
-let busy = false;
-const follow = (from: uPlotType, key: string): void => {
-  if (key !== "x" || busy) return;
-  busy = true;
-  const { min, max } = from.scales["x"] ?? {};
-  if (min !== undefined && max !== undefined) {
-    for (const plot of plots) if (plot !== from) plot.setScale("x", { min, max });
-  }
-  busy = false;
-};
+/** The states of the controller, pale behind the lines. */
+const behind = (bands: Band[], tints: Record<string, string>): Hook => (u) =>
+  inside(u, (ctx, box) => {
+    ctx.globalAlpha = isDark() ? 0.16 : 0.3;
+    for (const { start, end, state } of bands) {
+      const left = Math.max(u.valToPos(start, "x", true), box.left);
+      const right = Math.min(u.valToPos(end, "x", true), box.left + box.width);
+      ctx.fillStyle = tints[state] ?? "#fff";
+      if (right > left) ctx.fillRect(left, box.top, right - left, box.height);
+    }
+  });
+
+/** What the scenario changed, as vertical lines; `named` says whether with words. */
+const marked = (marks: Happening[], named: boolean): Hook => (u) =>
+  inside(u, (ctx, box, ratio) => {
+    ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");
+    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.textBaseline = "top";
+    ctx.setLineDash([3 * ratio, 3 * ratio]);
+    const { min, max } = u.scales["x"] ?? {};
+    const visible = marks.filter(({ t }) => t >= (min ?? 0) && t <= (max ?? Infinity));
+    let free = [0, 0, 0];
+    for (const { t, text } of visible) {
+      const at = Math.round(u.valToPos(t, "x", true));
+      ctx.beginPath();
+      ctx.moveTo(at, box.top);
+      ctx.lineTo(at, box.top + box.height);
+      ctx.stroke();
+      if (!named || visible.length > MARKED) continue;
+      const long = ctx.measureText(text).width + 8 * ratio;
+      const row = free.findIndex((end) => end <= at);
+      if (row < 0) continue;
+      // At the right edge the words are on the left of the line.
+      const turned = at + long > box.left + box.width;
+      ctx.textAlign = turned ? "right" : "left";
+      ctx.fillText(text, at + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
+      free = free.map((end, nth) => (nth === row ? at + (turned ? 0 : long) : end));
+    }
+  });
 
 const line = (panel: Panel, shape: Shape): uPlotType.Series => ({
   label: shape.label,
   scale: shape.right ? "right" : "y",
-  stroke: panel.stacked ? "#fff" : shape.colour,
-  ...(panel.stacked ? { fill: shape.colour } : { dash: dashed(shape.dash) }),
+  stroke: panel.stacked ? () => styled("--page", "#fff") : tone(shape.colour),
+  ...(panel.stacked ? { fill: tone(shape.colour) } : { dash: dashed(shape.dash) }),
   width: panel.stacked ? 0.5 : 1.25,
   points: { show: false },
   spanGaps: false,
-  value: (_, __, ___, at) => (at == null ? "–" : shown(shape.values[at])),
+  value: (_, __, ___, at) => (at == null ? "" : shown(shape.values[at])),
 });
 
-const draw = (panel: Panel, into: HTMLElement, end: number, behind?: (u: uPlotType) => void): void => {
-  const drawn = panel.series.map((shape, i) => ({ series: line(panel, shape), values: columns(panel)[i] ?? [] }));
-  // The whole stack first, then what stands before it.
-  if (panel.stacked) drawn.reverse();
-  const axes = [timeAxis(), axis(panel.unit, SIDE - 18)];
-  if (panel.unitRight) axes.push(axis(panel.unitRight, SIDE - 18, { scale: "right", side: 1, grid: { show: false } }));
-  const box = make("div", undefined, into);
-  box.className = "plot";
-  const plot = new uPlot(
-    {
-      title: panel.title,
-      width: width(),
-      height: HEIGHT,
-      // Room for the right axis everywhere, so that times stand above one another.
-      padding: [null, panel.unitRight ? 0 : SIDE, null, 0],
-      scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
-      axes,
-      series: [{ label: "time", value: (_, value) => seconds(value) }, ...drawn.map(({ series }) => series)],
-      cursor: cursor(),
-      hooks: { setScale: [follow], drawClear: behind ? [behind] : [] },
-    },
-    [panel.times, ...drawn.map(({ values }) => values)],
-    box,
-  );
-  // A double click shows the whole run, not only where this plot has data.
-  plot.over.addEventListener("dblclick", () => plot.setScale("x", { min: 0, max: end }));
-  const now = plots[0]?.scales["x"];
-  plots.push(plot);
-  plot.setScale("x", { min: now?.min ?? 0, max: now?.max ?? end });
-};
+const reference = (shape: Shape): uPlotType.Series => ({
+  label: shape.label,
+  stroke: tone(shape.colour),
+  dash: dashed(shape.dash),
+  width: 1,
+  points: { show: false },
+  spanGaps: true,
+  value: (_, __, ___, at) => (at == null ? "" : shown(shape.values[at])),
+});
 
-const start = async (): Promise<void> => {
-  const data = await unpack();
-  for (const panel of data.overview) draw(panel, byId("overview", HTMLElement), data.end);
-  addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
-  if (data.details.length) details(data);
-};
+class Page {
+  readonly #data: Drawn;
+  readonly #zoom: Zoom;
+  /** Those of the flow in detail. */
+  #own: uPlotType[] = [];
+  readonly #wide = new Set<uPlotType>();
 
-const details = (data: Drawn): void => {
-  const detail = byId("detail", HTMLElement);
-  const states = byId("states", HTMLElement);
-  const choice = byId("flow", HTMLSelectElement);
-  const show = (): void => {
-    const chosen = data.details[choice.selectedIndex];
-    if (!chosen) return;
-    for (const plot of plots.splice(data.overview.length)) plot.destroy();
-    detail.replaceChildren();
-    states.replaceChildren();
-    const seen = new Set(chosen.bands.map(({ state }) => state));
-    for (const [state, tint] of Object.entries(data.tints)) {
-      if (!seen.has(state)) continue;
-      const entry = make("span", undefined, states);
+  constructor(data: Drawn) {
+    this.#data = data;
+    const shows = byId("window", HTMLOutputElement);
+    this.#zoom = new Zoom(data.end, ([from, to]) => {
+      shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+    });
+    const [from, to] = this.#zoom.view;
+    shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+  }
+
+  start(): void {
+    const { overview, details, tints, marks } = this.#data;
+    overview.forEach((panel, nth) => this.#draw(panel, byId("overview", HTMLElement), [], marked(marks, nth === 0)));
+    const zoom = this.#zoom;
+    const acts = { "zoom-in": () => zoom.by(0.5), "zoom-out": () => zoom.by(2), earlier: () => zoom.shift(-0.25), later: () => zoom.shift(0.25), whole: () => zoom.whole() };
+    for (const [id, act] of Object.entries(acts)) byId(id, HTMLButtonElement).addEventListener("click", act);
+    zoom.keys(byId("plots", HTMLElement));
+    onTone(() => zoom.redraw());
+    addEventListener(
+      "resize",
+      settled(() => zoom.resize((plot) => (this.#wide.has(plot) ? width() : (plot.root.parentElement?.clientWidth ?? 280))), 100),
+    );
+    if (!details.length) return;
+    this.#states();
+    if (details.some(({ bands }) => bands.length)) {
+      const box = make("div", undefined, byId("strips", HTMLElement));
+      box.className = "plot";
+      this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
+    }
+    this.#each();
+    const choice = byId("flow", HTMLSelectElement);
+    choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
+    this.#detail(0);
+  }
+
+  #take(plot: uPlotType, wide: boolean): uPlotType {
+    if (wide) this.#wide.add(plot);
+    this.#zoom.add(plot);
+    let down = 0;
+    plot.over.addEventListener("mousedown", ({ clientX }) => (down = clientX));
+    plot.over.addEventListener("click", ({ clientX, offsetX }) => {
+      // The end of a drag is no click.
+      if (Math.abs(clientX - down) < 4 && this.#data.details.length) this.#explain(plot.posToVal(offsetX, "x"));
+    });
+    return plot;
+  }
+
+  #explain(t: number): void {
+    explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+  }
+
+  /** The key to the colours of states. */
+  #states(): void {
+    for (const [state, tint] of Object.entries(this.#data.tints)) {
+      const entry = make("span", undefined, byId("states", HTMLElement));
       make("i", undefined, entry).style.background = tint;
       entry.append(state);
     }
-    const behind = background(chosen.bands, data.tints);
-    for (const panel of chosen.panels) draw(panel, detail, data.end, behind);
-  };
-  choice.addEventListener("change", show);
-  show();
+  }
+
+  #draw(panel: Panel, into: HTMLElement, below: Hook[], above: Hook): uPlotType {
+    const drawn = panel.series.map((shape, i) => ({ series: line(panel, shape), values: columns(panel)[i] ?? [] }));
+    // The whole stack first, then what stands before it.
+    if (panel.stacked) drawn.reverse();
+    // A share is of one flow, and the stack is of all.
+    const references = panel.references.filter(({ label }) => !panel.stacked || label !== FAIR);
+    drawn.push(...references.map((shape) => ({ series: reference(shape), values: shape.values })));
+    const axes = [timeAxis(), axis(panel.unit, SIDE - 18)];
+    if (panel.unitRight) axes.push(axis(panel.unitRight, SIDE - 18, { scale: "right", side: 1, grid: { show: false } }));
+    const box = make("div", undefined, into);
+    box.className = "plot";
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", `${panel.title}, in ${panel.unit}, over time`);
+    const plot = new uPlot(
+      {
+        title: panel.title,
+        width: width(),
+        height: HEIGHT,
+        // Room for the right axis everywhere, so that times stand above one another.
+        padding: [null, panel.unitRight ? 0 : margin(), null, 0],
+        scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
+        axes,
+        series: [{ label: "time", value: (_, at) => (at == null ? "" : seconds(at)) }, ...drawn.map(({ series }) => series)],
+        cursor: cursor(),
+        hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] },
+      },
+      [panel.times, ...drawn.map(({ values }) => values)],
+      box,
+    );
+    return this.#take(plot, true);
+  }
+
+  /** Throughput of each flow beside its fair share: where flows hide each other. */
+  #each(): void {
+    const [throughput] = this.#data.overview;
+    const { details } = this.#data;
+    if (details.length < 2 || !throughput?.stacked) return;
+    const into = byId("each", HTMLElement);
+    const fair = throughput.references.find(({ label }) => label === FAIR);
+    const most = throughput.series.reduce((top, { values }) => values.reduce<number>((high, value) => Math.max(high, value ?? 0), top), 0);
+    for (const shape of throughput.series) {
+      const box = make("div", undefined, into);
+      box.setAttribute("role", "img");
+      box.setAttribute("aria-label", `Throughput of ${shape.label} and its fair share over time`);
+      const series: uPlotType.Series[] = [{ label: "time" }, { stroke: tone(shape.colour), width: 1.25, points: { show: false } }];
+      if (fair) series.push(reference(fair));
+      const plot = new uPlot(
+        {
+          title: `${shape.label}, ${throughput.unit}`,
+          width: box.clientWidth,
+          height: SMALL,
+          padding: [null, 8, null, 0],
+          scales: { x: { time: false }, y: { range: [0, most * 1.05 || 1] } },
+          axes: [{ ...timeAxis(), label: "", labelSize: 0, size: 22, space: 60 }, { ...axis("", 44), labelSize: 0, space: 26 }],
+          series,
+          cursor: cursor(),
+          legend: { show: false },
+          hooks: { setScale: [this.#zoom.follow] },
+        },
+        [throughput.times, shape.values, ...(fair ? [fair.values] : [])],
+        box,
+      );
+      this.#take(plot, false);
+    }
+  }
+
+  #detail(nth: number): void {
+    const chosen = this.#data.details[nth];
+    if (!chosen) return;
+    for (const plot of this.#own) this.#zoom.drop(plot);
+    const box = byId("detail", HTMLElement);
+    box.replaceChildren();
+    const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
+    this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+  }
+}
+
+const start = async (): Promise<void> => {
+  new Page(await unpack()).start();
+  document.body.dataset["drawn"] = "yes";
 };
 
 start().catch((error: unknown) => {
   const failed = byId("failed", HTMLElement);
   failed.hidden = false;
-  failed.textContent = `The plots could not be drawn (${error}). The tables hold without them.`;
+  failed.textContent = `The plots could not be drawn (${error}). The tables do not need them.`;
 });

@@ -1,37 +1,55 @@
-/** The page over a folder of runs. */
-import type { JobState, Listing, RunEntry } from "./api";
+/** The page over a folder of runs: new ones, and those that are there. */
+import type { Basis, Between, Listing, RunEntry, Scenario } from "./api";
 import { ask } from "./ask";
 import { byId, make } from "./dom";
-import { follow } from "./job";
+import { Editor } from "./editor";
+import { Refused, Stopped } from "./engine";
+import { Http } from "./http";
 import { Plots } from "./plots";
+import { shown } from "./quantity";
 
 const filter = byId("filter", HTMLInputElement);
-const base = byId("base", HTMLSelectElement);
 const failed = byId("failed", HTMLElement);
+const seed = byId("seed", HTMLInputElement);
+const backend = byId("backend", HTMLSelectElement);
+const basis = byId("basis", HTMLSelectElement);
+const progress = byId("progress", HTMLProgressElement);
+const startButton = byId("run", HTMLButtonElement);
+const stopButton = byId("stop", HTMLButtonElement);
+const state = byId("state", HTMLOutputElement);
+const edit = byId("edit", HTMLDetailsElement);
 
 type Entry = Listing["runs"][number];
 
+const SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
+/** A change that is smaller is not named. */
+const SMALL = 0.005;
+
 let entries: Entry[] = [];
 let quantities: Record<string, string> = {};
+let labels: Record<string, string> = {};
 let chosen: string[] = [];
-let drawn = new Set(["throughput_bps", "rtt_ns", "queue_delay_ns"]);
-let plots: Plots;
+let drawn = new Set(SHOWN);
 
 const tell = (error?: unknown): void => {
   failed.hidden = !error;
   failed.textContent = error instanceof Error ? error.message : String(error ?? "");
 };
 
+const engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
+let plots: Plots;
+let editor: Editor;
+
 const entry = (id: string): Entry | undefined => entries.find((found) => found.id === id);
 const isJob = (id: string): boolean => id.startsWith("job:");
 /** The chosen runs that are in the folder. */
 const kept = (): RunEntry[] => chosen.map(entry).filter((found) => found?.kind === "run");
-const shown = (): string[] => [...drawn];
+const wanted = (): string[] => [...drawn];
 
 // What is chosen stands in the address, so that a page can be gone back to and passed on.
 const remember = (): void => {
   const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
-  parts.push(...shown().map((name) => `show=${name}`));
+  parts.push(...wanted().map((name) => `show=${name}`));
   history.replaceState(null, "", `#${parts.join("&")}`);
 };
 const recall = (): void => {
@@ -49,7 +67,7 @@ const warning = (found: RunEntry, inside: Element): void => {
 
 const about = (found: Entry): string =>
   found.kind === "run"
-    ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}${found.backend === "emu" ? " · emulated" : ""}`
+    ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}${found.backend === "emu" ? " · emulated" : found.backend === "vm" ? " · Linux in virtual time" : ""}`
     : `sweep of ${found.runs} runs over ${found.axes.join(" and ")}`;
 
 const row = (found: Entry): HTMLElement => {
@@ -61,6 +79,7 @@ const row = (found: Entry): HTMLElement => {
   tick.setAttribute("aria-label", `lay over: ${found.id}`);
   tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found.id] : chosen.filter((id) => id !== found.id)));
   const button = make("button", undefined, item);
+  if (chosen.includes(found.id)) button.setAttribute("aria-current", "true");
   make("b", found.id, button);
   make("span", about(found), button);
   if (found.kind === "run") warning(found, button);
@@ -68,6 +87,7 @@ const row = (found: Entry): HTMLElement => {
   return item;
 };
 
+/** Writes the list anew; what had the focus has it again. */
 const list = (): void => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   const left = entries.filter((found) => {
@@ -75,8 +95,12 @@ const list = (): void => {
     const text = [found.id, found.scenario, found.kind, ...own].join(" ").toLowerCase();
     return words.every((word) => text.includes(word));
   });
-  byId("count", HTMLElement).textContent = `${left.length} of ${entries.length}`;
-  byId("runs", HTMLElement).replaceChildren(...left.map(row));
+  byId("count", HTMLElement).textContent = entries.length ? `${left.length} of ${entries.length}` : "";
+  const box = byId("runs", HTMLElement);
+  const all = (): HTMLElement[] => [...box.querySelectorAll<HTMLElement>("input, button")];
+  const focus = all().indexOf(document.activeElement as HTMLElement);
+  box.replaceChildren(...left.map(row));
+  if (focus >= 0) all()[focus]?.focus();
 };
 
 const table = (): void => {
@@ -87,9 +111,10 @@ const table = (): void => {
   banner.hidden = !untrusted.length;
   banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
   const head = make("tr");
-  make("th", "metric", head);
+  make("th", "Metric", head).scope = "col";
   for (const found of told) {
     const cell = make("th", undefined, head);
+    cell.scope = "col";
     const link = make("a", found.id, cell);
     link.href = `/report?id=${encodeURIComponent(found.id)}`;
     link.title = "open the report";
@@ -99,11 +124,40 @@ const table = (): void => {
   const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
   const rows = [...names].map((name) => {
     const line = make("tr");
-    make("td", name, line);
+    const title = make("th", labels[name] ?? name, line);
+    title.scope = "row";
+    title.title = name;
     for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
     return line;
   });
   byId("table", HTMLElement).replaceChildren(head, ...rows);
+  const box = byId("manage", HTMLElement);
+  box.hidden = told.length !== 1;
+};
+
+/** Names what differs between two runs. */
+const differences = async (): Promise<void> => {
+  const box = byId("differences", HTMLElement);
+  const [old, now, ...more] = kept();
+  box.hidden = !old || !now || more.length > 0;
+  if (box.hidden || !old || !now) return;
+  const between = await ask<Between>(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+  box.replaceChildren();
+  make("h2", `From ${old.id} to ${now.id}`, box);
+  const settings = between.settings.map(({ key, old, new: now }) => `${key}: ${old || "not set"} to ${now || "not set"}`);
+  if (old.seed !== now.seed) settings.push(`seed: ${old.seed} to ${now.seed}`);
+  make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
+  const list = make("ul", undefined, box);
+  for (const setting of settings) make("li", setting, list);
+  const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
+  changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
+  make("p", changed.length ? "Metrics that differ, one run of each: repeats say how sure a difference is (paceline compare)." : "No metric differs by 0.5 % or more.", box);
+  const rows = make("table", undefined, box);
+  for (const { name, old, new: now, change_ratio } of changed) {
+    const line = make("tr", undefined, rows);
+    make("th", labels[name] ?? name, line).scope = "row";
+    for (const text of [old, now, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`]) make("td", text, line);
+  }
 };
 
 const pictures = (): void => {
@@ -124,64 +178,93 @@ const pictures = (): void => {
 const draw = (again = false): Promise<void> => {
   const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
   byId("plots", HTMLElement).hidden = !runs.length;
-  return plots.show(runs, shown(), again);
-};
-
-const form = (): void => {
-  const told = kept();
-  byId("change", HTMLElement).hidden = !told.length;
-  const before = base.value;
-  base.replaceChildren(...told.map(({ id }) => make("option", id)));
-  if (told.some(({ id }) => id === before)) base.value = before;
+  return plots.show(runs, wanted(), again);
 };
 
 const choose = (ids: string[]): Promise<void> => {
   chosen = [...new Set(ids)];
-  byId("hint", HTMLElement).hidden = chosen.length > 0;
   tell();
   remember();
   list();
-  form();
   pictures();
   table();
-  return draw().catch(tell);
+  return Promise.all([draw(), differences()]).then(
+    () => undefined,
+    (error: unknown) => tell(error),
+  );
 };
 
 const refresh = async (): Promise<void> => {
   const found = await ask<Listing>("/api/runs");
   entries = found.runs;
   quantities = found.quantities;
+  labels = found.labels;
 };
 
-const again = async (): Promise<void> => {
-  const set = byId("set", HTMLTextAreaElement)
-    .value.split("\n")
-    .filter((line) => line.trim())
-    .map((line) => {
-      const at = line.indexOf("=");
-      if (at < 1) throw new Error(`KEY = VALUE, not: ${line}`);
-      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-    });
-  const said = byId("seed", HTMLInputElement).value;
-  const job = await ask<JobState>("/api/run", { id: base.value, set, seed: said === "" ? null : Number(said) });
+// New runs
+
+/** Puts a scenario into the editor. */
+const load = async (from: string): Promise<void> => {
+  const found = await ask<Scenario>(`/api/scenario?${from}`);
+  seed.value = found.seed === null ? "" : String(found.seed);
+  backend.value = found.backend;
+  editor.edit(found.text);
+};
+
+const busy = (now: boolean): void => {
+  startButton.disabled = now;
+  progress.hidden = stopButton.hidden = !now;
+};
+
+const run = async (): Promise<void> => {
   const before = chosen.filter((id) => !isJob(id));
-  follow(job, {
-    tell,
-    more: (run) => {
-      chosen = [...before, run];
-      return draw(true);
-    },
-    done: async (run) => {
-      await refresh();
-      await choose([...before, run]);
-    },
-  });
+  tell();
+  busy(true);
+  document.body.dataset["job"] = "running";
+  // One after the other: what is fetched of a part must not be drawn over the whole.
+  let drawing = Promise.resolve();
+  const ended = (said: string): void => {
+    busy(false);
+    state.textContent = said;
+    document.body.dataset["job"] = said.split(":")[0] ?? "";
+  };
+  try {
+    const { run: id } = await engine.run(editor.text, {
+      progress: ({ simulated_ns, total_ns }) => {
+        progress.value = simulated_ns / total_ns;
+        const far = `${(simulated_ns / 1e9).toFixed(1)} of ${total_ns / 1e9} s`;
+        state.textContent = backend.value === "sim" ? far : `${far}; plots come at its end`;
+      },
+      more: (job) => {
+        chosen = [...before, job];
+        drawing = drawing.then(() => draw(true)).catch(tell);
+      },
+    });
+    await drawing;
+    await refresh();
+    await choose([...before, id]);
+    ended(`done: ${id}`);
+  } catch (error) {
+    chosen = before;
+    if (error instanceof Refused) editor.show(error.problems);
+    else if (!(error instanceof Stopped)) tell(error);
+    ended(error instanceof Stopped ? "stopped" : "failed");
+  }
 };
 
 const start = async (): Promise<void> => {
-  await refresh();
+  const [given] = await Promise.all([ask<Basis>("/api/basis"), refresh()]);
   recall();
-  plots = new Plots(Object.keys(quantities), tell);
+  plots = new Plots(Object.keys(quantities), engine, tell);
+  editor = new Editor({
+    schema: given.schema,
+    controllers: given.controllers,
+    check: (text) => engine.check(text),
+    run: () => {
+      if (!startButton.disabled) void run();
+    },
+  });
+  for (const { name, about } of given.scenarios) make("option", name, basis).title = about;
   for (const [name, title] of Object.entries(quantities)) {
     const label = make("label", undefined, byId("quantities", HTMLElement));
     const tick = make("input", undefined, label);
@@ -194,15 +277,35 @@ const start = async (): Promise<void> => {
       draw(true).catch(tell);
     });
   }
-  if (!entries.length) byId("hint", HTMLElement).textContent = "There are no runs here yet: `paceline run FILE` makes one.";
-  await choose(chosen);
+  await load("shipped=");
+  const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
+  // The first thing to see is a result, or where there is none, what makes one.
+  edit.open = !latest;
+  await choose(chosen.length || !latest ? chosen : [latest.id]);
   document.body.dataset["ready"] = "yes";
 };
 
-byId("again", HTMLFormElement).addEventListener("submit", (event) => {
-  event.preventDefault();
-  tell();
-  again().catch(tell);
+startButton.addEventListener("click", () => void run());
+stopButton.addEventListener("click", () => engine.stop());
+basis.addEventListener("change", () => void load(`shipped=${encodeURIComponent(basis.value)}`).catch(tell));
+byId("change", HTMLButtonElement).addEventListener("click", () => {
+  const [only] = kept();
+  if (!only) return;
+  edit.open = true;
+  edit.scrollIntoView();
+  load(`id=${encodeURIComponent(only.id)}`).catch(tell);
+});
+byId("delete", HTMLButtonElement).addEventListener("click", () => {
+  const [only] = kept();
+  if (!only || !confirm(`Delete the run ${only.id} and its folder?`)) return;
+  ask("/api/delete", { id: only.id })
+    .then(refresh)
+    .then(() => choose([]))
+    .catch(tell);
+});
+byId("new", HTMLButtonElement).addEventListener("click", () => {
+  edit.open = true;
+  byId("toml", HTMLTextAreaElement).focus();
 });
 filter.addEventListener("input", list);
 start().catch(tell);

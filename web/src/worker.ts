@@ -1,6 +1,6 @@
 /** The simulator in a worker, so that the page stays responsive. Stop ends the worker. */
 import { type Interface, adopt, call as callOwn, load } from "./controller";
-import type { Checked, Order, Ran, Tables, Told } from "./engine";
+import type { Checked, Columns, Order, Ran, Told } from "./orders";
 
 interface Exports {
   memory: WebAssembly.Memory;
@@ -8,6 +8,7 @@ interface Exports {
   paceline_output(): number;
   paceline_output_len(): number;
   paceline_check(): void;
+  paceline_follow(): void;
   paceline_run(): void;
   paceline_column(): void;
   paceline_digest(): void;
@@ -15,7 +16,7 @@ interface Exports {
   paceline_bring(asleep: number): void;
 }
 
-type Act = "paceline_check" | "paceline_run" | "paceline_column" | "paceline_digest" | "paceline_interface";
+type Act = "paceline_check" | "paceline_follow" | "paceline_run" | "paceline_column" | "paceline_digest" | "paceline_interface";
 
 const tell = (told: Told): void => postMessage(told);
 
@@ -49,20 +50,22 @@ const bring = (source: string, asleep: boolean): void => {
   loaded().paceline_bring(Number(asleep));
 };
 
+/** The columns of the run, and their rows that the page does not have yet. */
+let followed: string[] = [];
+let rows: Record<string, Float64Array> = {};
+
 const clock = performance.now.bind(performance);
 
 const run = async (text: string, controller: string, columns: string[]): Promise<void> => {
   if (controller) await load(controller);
   bring(controller, false);
+  followed = columns;
+  call("paceline_follow", columns.join("\n"));
   const began = clock();
   const ran = JSON.parse(words(call("paceline_run", text))) as Ran;
   const took_ms = clock() - began;
-  let tables: Tables | null = null;
-  if (!ran.problems.length) {
-    const read = columns.map((name) => [name, new Float64Array(call("paceline_column", name).buffer)]);
-    tables = { columns: Object.fromEntries(read), digest: words(call("paceline_digest", "")) };
-  }
-  tell({ ran, tables, took_ms });
+  const read = columns.map((name) => [name, new Float64Array(call("paceline_column", name).buffer)]);
+  tell({ ran, columns: Object.fromEntries(read) as Columns, digest: words(call("paceline_digest", "")), took_ms });
 };
 
 /** The engine's call of a method of the page's own controller. */
@@ -80,8 +83,14 @@ const called = (nth: number, instance: number, slots: number, text: number, byte
 
 const obey = async (order: Order): Promise<void> => {
   if ("wasm" in order) {
-    const heard = (simulated_ns: number, total_ns: number, packets: number): void => tell({ simulated_ns, total_ns, packets });
-    const { instance } = await WebAssembly.instantiate(order.wasm, { page: { heard, called } });
+    const grown = (column: number, at: number, count: number): void => {
+      rows[followed[column] ?? ""] = new Float64Array(loaded().memory.buffer, at, count).slice();
+    };
+    const heard = (simulated_ns: number, total_ns: number, packets: number): void => {
+      tell({ simulated_ns, total_ns, packets, grown: rows });
+      rows = {};
+    };
+    const { instance } = await WebAssembly.instantiate(order.wasm, { page: { heard, grown, called } });
     engine = instance.exports as unknown as Exports;
     adopt(JSON.parse(words(call("paceline_interface", ""))) as Interface);
     tell({ ready: true });

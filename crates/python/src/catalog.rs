@@ -52,6 +52,7 @@ fn definition<'py, F>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("name", definition.name)?;
+    dict.set_item("label", definition.label)?;
     dict.set_item("scope", scope)?;
     let better = match definition.better {
         Better::Higher => "higher",

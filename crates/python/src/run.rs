@@ -8,6 +8,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::error;
 use crate::heard::heard;
+use crate::scenario::outcomes;
 use crate::table::Table;
 
 /// What a run left: its tables and its metrics.
@@ -71,6 +72,27 @@ impl Run {
     #[getter]
     fn scenario_toml(&self) -> &str {
         &self.inner.info().scenario_toml
+    }
+
+    /// What became of the scenario's `[expect]`: [{`metric`, `bound`, `value`, `held`}]. Empty if the scenario is
+    /// of a version that this one does not read.
+    fn outcomes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        match paceline_experiment::parse(self.scenario_toml(), "scenario.toml", &[]) {
+            Ok(scenario) => outcomes(py, &scenario, self.inner.metrics()),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The links, the first of them the bottleneck: [(`name`, capacity at the start in bit/s, the most that the queue
+    /// holds in bytes or none)].
+    fn links(&self) -> Vec<(String, u64, Option<u64>)> {
+        let links = &self.inner.info().links;
+        let each = links.iter().map(|link| {
+            let limit = link.limit.get();
+            let most = (limit != u64::MAX).then_some(limit);
+            (link.name.clone(), link.capacity.bps(), most)
+        });
+        each.collect()
     }
 
     /// The run without its tables and its scenario: what was measured.

@@ -167,32 +167,32 @@ impl CheckedScenario {
                 })
             })
             .collect();
-        record::evaluate(&metrics, &self.expectations())
-            .into_iter()
-            .map(|outcome| {
-                let dict = PyDict::new(py);
-                dict.set_item("metric", outcome.metric)?;
-                dict.set_item("bound", outcome.bound)?;
-                dict.set_item("value", outcome.value)?;
-                dict.set_item("held", outcome.held)?;
-                Ok(dict)
-            })
-            .collect()
+        outcomes(py, &self.scenario, &metrics)
     }
 }
 
-impl CheckedScenario {
-    fn expectations(&self) -> Vec<Expectation> {
-        self.scenario
-            .expect
-            .iter()
-            .map(|(metric, bound)| Expectation {
-                metric: metric.clone(),
-                op: bound.op,
-                bound: bound.value,
-            })
-            .collect()
-    }
+/// Holds `[expect]` of a scenario against metrics.
+pub fn outcomes<'py>(
+    py: Python<'py>,
+    scenario: &Scenario,
+    metrics: &[record::Metric],
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let expectation = |(metric, bound): (&String, &paceline_scenario::Bound)| Expectation {
+        metric: metric.clone(),
+        op: bound.op,
+        bound: bound.value,
+    };
+    let expected: Vec<_> = scenario.expect.iter().map(expectation).collect();
+    let dict = |outcome: record::Outcome| {
+        let dict = PyDict::new(py);
+        dict.set_item("metric", outcome.metric)?;
+        dict.set_item("bound", outcome.bound)?;
+        dict.set_item("value", outcome.value)?;
+        dict.set_item("held", outcome.held)?;
+        Ok(dict)
+    };
+    let outcomes = record::evaluate(metrics, &expected);
+    outcomes.into_iter().map(dict).collect()
 }
 
 /// Checks a scenario, the points of its sweep included unless `sweep` is false; unless `files`, it may

@@ -138,6 +138,37 @@ pub(crate) trait Cell {
 /// A column that grows.
 pub(crate) trait Cells: Default {
     fn finish(self) -> ArrayRef;
+
+    /// The cells from this row on, NaN for null; none of text.
+    fn numbers(&self, _from: usize) -> Option<Vec<f64>> {
+        None
+    }
+}
+
+/// A cell as a number that a plot takes.
+pub(crate) trait Drawn: Copy {
+    fn drawn(self) -> f64;
+}
+
+/// How each type of cell is drawn.
+macro_rules! drawn {
+    ($($type:ty, $number:expr;)*) => {$(
+        impl Drawn for $type {
+            fn drawn(self) -> f64 {
+                $number(self)
+            }
+        }
+    )*};
+}
+drawn! {
+    i64, |value| value as f64;
+    u32, f64::from;
+    f64, |value| value;
+    bool, |value| f64::from(u8::from(value));
+}
+
+fn drawn<T: Drawn>(values: &[T]) -> impl Iterator<Item = f64> {
+    values.iter().map(|value| value.drawn())
 }
 
 /// The Arrow type of plain values.
@@ -157,15 +188,23 @@ impl Plain for f64 {
     type Arrow = Float64Type;
 }
 
-impl<T: Plain> Cells for Vec<T> {
+impl<T: Plain + Drawn> Cells for Vec<T> {
     fn finish(self) -> ArrayRef {
         Arc::new(PrimitiveArray::<T::Arrow>::from_iter_values(self))
+    }
+
+    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
+        Some(drawn(self.get(from..).unwrap_or_default()).collect())
     }
 }
 
 impl Cells for Vec<bool> {
     fn finish(self) -> ArrayRef {
         Arc::new(BooleanArray::from(self))
+    }
+
+    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
+        Some(drawn(self.get(from..).unwrap_or_default()).collect())
     }
 }
 
@@ -214,7 +253,24 @@ impl<T> Nullable<T> {
     }
 }
 
-impl<T: Plain> Cells for Nullable<T> {
+impl<T: Drawn> Nullable<T> {
+    fn drawn(&self, from: usize) -> Vec<f64> {
+        let (mut skip, mut cells) = (from, Vec::new());
+        self.each_run(|run| match run {
+            Cut::Values(values) => {
+                cells.extend(drawn(values.get(skip..).unwrap_or_default()));
+                skip = skip.saturating_sub(values.len());
+            }
+            Cut::Nulls(count) => {
+                cells.extend(std::iter::repeat_n(f64::NAN, count.saturating_sub(skip)));
+                skip = skip.saturating_sub(count);
+            }
+        });
+        cells
+    }
+}
+
+impl<T: Plain + Drawn> Cells for Nullable<T> {
     fn finish(self) -> ArrayRef {
         let mut cells = PrimitiveBuilder::<T::Arrow>::new();
         self.each_run(|run| match run {
@@ -222,6 +278,10 @@ impl<T: Plain> Cells for Nullable<T> {
             Cut::Nulls(count) => cells.append_nulls(count),
         });
         Arc::new(cells.finish())
+    }
+
+    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
+        Some(self.drawn(from))
     }
 }
 
@@ -233,6 +293,10 @@ impl Cells for Nullable<bool> {
             Cut::Nulls(count) => cells.append_nulls(count),
         });
         Arc::new(cells.finish())
+    }
+
+    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
+        Some(self.drawn(from))
     }
 }
 

@@ -64,6 +64,8 @@ pub enum Better {
 pub struct Definition<F: 'static> {
     /// Name, which ends in the unit.
     pub name: &'static str,
+    /// What people call it.
+    pub label: &'static str,
     /// Unit.
     pub unit: Unit,
     /// Which way it is better.

@@ -23,6 +23,7 @@ pub type FlowMetricSpec = Definition<fn(&Series<'_>, &FlowSeries) -> Option<f64>
 pub const METRICS: &[MetricSpec] = &[
     Definition {
         name: "utilisation_ratio",
+        label: "Link used",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "goodput of the flows that cross the bottleneck / (bytes that the bottleneck could have carried x payload / wire size of a full packet)",
@@ -31,6 +32,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "goodput_bps",
+        label: "Goodput",
         unit: Unit::BitsPerSecond,
         better: Better::Higher,
         formula: "payload that all receivers handed over in order / length of the window",
@@ -39,6 +41,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "jain_ratio",
+        label: "Jain's index",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "Jain's index (sum x)^2 / (n sum x^2) of the flows' mean goodput, each over its own active time",
@@ -47,6 +50,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "jain_bins_ratio",
+        label: "Jain's index, mean of 1 s bins",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "mean over 1 s bins of Jain's index of the goodput of the flows that are active for the whole bin",
@@ -55,6 +59,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "jain_last_half_ratio",
+        label: "Jain's index, second half",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "as `jain_ratio`",
@@ -63,6 +68,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "jain_after_convergence_ratio",
+        label: "Jain's index after convergence",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "as `jain_bins_ratio`",
@@ -71,6 +77,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "convergence_ns",
+        label: "Time to converge",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the last flow's start to the first of five 1 s bins in a row in which every flow that is active for the whole bin has the mean of their goodput, give or take 20 %",
@@ -79,6 +86,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "goodput_variation_ratio",
+        label: "Variation of goodput",
         unit: Unit::Ratio,
         better: Better::Lower,
         formula: "mean over flows of `goodput_variation_ratio` of the flow",
@@ -90,6 +98,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "full_rate_ns",
+        label: "Time to full rate",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean over flows of `full_rate_ns` of the flow",
@@ -101,6 +110,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rtt_p50_ns",
+        label: "Median RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
@@ -109,6 +119,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rtt_p95_ns",
+        label: "RTT, 95th percentile",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
@@ -117,6 +128,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rtt_p99_ns",
+        label: "RTT, 99th percentile",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "99th percentile, likewise",
@@ -125,6 +137,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rtt_mean_ns",
+        label: "Mean RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample",
@@ -133,6 +146,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "queue_p50_ns",
+        label: "Median queue delay",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the time that a packet would wait in the bottleneck's queue",
@@ -141,6 +155,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "queue_p95_ns",
+        label: "Queue delay, 95th percentile",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
@@ -149,6 +164,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "queue_p99_ns",
+        label: "Queue delay, 99th percentile",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "99th percentile, likewise",
@@ -157,6 +173,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "queue_mean_ns",
+        label: "Mean queue delay",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the time that a packet would wait in the bottleneck's queue",
@@ -165,6 +182,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "queue_max_bytes",
+        label: "Largest queue",
         unit: Unit::Bytes,
         better: Better::Lower,
         formula: "greatest backlog of the bottleneck, between rows included",
@@ -173,6 +191,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "loss_ratio",
+        label: "Packets lost",
         unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets dropped / packets offered; of several links in a row, 1 - product of (1 - dropped / offered)",
@@ -181,6 +200,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "retransmit_ratio",
+        label: "Packets retransmitted",
         unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
@@ -195,6 +215,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rto_count",
+        label: "Retransmission timeouts",
         unit: Unit::Count,
         better: Better::Lower,
         formula: "retransmission timeouts",
@@ -206,6 +227,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "heavy_loss_rounds_count",
+        label: "Rounds with heavy loss",
         unit: Unit::Count,
         better: Better::Lower,
         formula: "rounds in which more than 10 % of the packets offered to the bottleneck are dropped, until two in a row in which no more are; a round ends at the first row of `queue` that is the shortest of the flows' RTTs, the latest at that row, after its start; one without a packet offered is left out",
@@ -214,6 +236,7 @@ pub const METRICS: &[MetricSpec] = &[
     },
     Definition {
         name: "rate_recovery_ns",
+        label: "Time to regain the rate",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the last change of the path's rate to the first row of `queue` that begins five 1 s bins in a row, each with goodput of at least 90 % of what the bottleneck could have carried x payload / wire size of a full packet",
@@ -226,6 +249,7 @@ pub const METRICS: &[MetricSpec] = &[
 pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     Definition {
         name: "goodput_bps",
+        label: "Goodput",
         unit: Unit::BitsPerSecond,
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / length of the flow's active time",
@@ -237,6 +261,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "share_ratio",
+        label: "Share",
         unit: Unit::Ratio,
         better: Better::Higher,
         formula: "payload that the receiver handed over in order / the same of all flows",
@@ -251,6 +276,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "goodput_variation_ratio",
+        label: "Variation of goodput",
         unit: Unit::Ratio,
         better: Better::Lower,
         formula: "coefficient of variation of the goodput in 1 s bins: standard deviation / mean",
@@ -259,6 +285,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "rtt_p50_ns",
+        label: "Median RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "50th percentile, by nearest rank, of the latest RTT at each sample",
@@ -267,6 +294,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "rtt_p95_ns",
+        label: "RTT, 95th percentile",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "95th percentile, likewise",
@@ -275,6 +303,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "rtt_mean_ns",
+        label: "Mean RTT",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "mean of the latest RTT at each sample",
@@ -283,6 +312,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "retransmit_ratio",
+        label: "Packets retransmitted",
         unit: Unit::Ratio,
         better: Better::Lower,
         formula: "packets retransmitted / data packets sent, retransmissions included",
@@ -291,6 +321,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "rto_count",
+        label: "Retransmission timeouts",
         unit: Unit::Count,
         better: Better::Lower,
         formula: "retransmission timeouts",
@@ -299,6 +330,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "completion_ns",
+        label: "Completion time",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the flow's start until all of its data is delivered",
@@ -307,6 +339,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
     Definition {
         name: "full_rate_ns",
+        label: "Time to full rate",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
         formula: "time from the first row with data acknowledged to the first whose rate sample (`delivery_bps`) is at least 99 % of the payload rate of the flow's slowest link: its capacity at the start x payload / wire size of a full packet",

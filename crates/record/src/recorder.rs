@@ -100,6 +100,19 @@ impl Recorder {
         )
     }
 
+    /// The cells so far of a column of numbers, `TABLE.COLUMN`, from a row on: NaN for null. None of text, of a
+    /// controller's own fields and of `flows`, which is written at the end.
+    pub fn numbers(&self, name: &str, from: usize) -> Option<Vec<f64>> {
+        let (table, column) = name.split_once('.')?;
+        match table {
+            "samples" => self.samples.numbers(column, from),
+            "queue" => self.queue.numbers(column, from),
+            "events" => self.events.numbers(column, from),
+            "packets" => self.packets.numbers(column, from),
+            _ => None,
+        }
+    }
+
     /// The run ends now, before its end, for this reason.
     pub fn stop(&mut self, now: Instant, why: &str) {
         self.info.duration = now.since(Instant::ZERO);

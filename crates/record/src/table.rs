@@ -48,6 +48,9 @@ pub(crate) trait Row: Sized {
 
     /// The columns in their order.
     fn finish(columns: Self::Columns) -> Vec<ArrayRef>;
+
+    /// The cells of a column from a row on, NaN for null; none of text, or if there is no such column.
+    fn numbers(columns: &Self::Columns, name: &str, from: usize) -> Option<Vec<f64>>;
 }
 
 /// Declares a table: its row, its columns, their documentation.
@@ -116,6 +119,13 @@ macro_rules! table {
             fn finish(columns: $columns) -> Vec<arrow_array::ArrayRef> {
                 vec![$($crate::column::Cells::finish(columns.$field)),+]
             }
+
+            fn numbers(columns: &$columns, name: &str, from: usize) -> Option<Vec<f64>> {
+                match name {
+                    $(stringify!($field) => $crate::column::Cells::numbers(&columns.$field, from),)+
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -166,6 +176,11 @@ impl<R: Row> TableBuilder<R> {
     pub(crate) fn push(&mut self, row: R) {
         row.push(&mut self.columns);
         self.rows += 1;
+    }
+
+    /// See [`Row::numbers`].
+    pub(crate) fn numbers(&self, name: &str, from: usize) -> Option<Vec<f64>> {
+        R::numbers(&self.columns, name, from)
     }
 
     /// The table, with further columns after its own.

@@ -44,6 +44,11 @@ impl Journal {
         self.interval
     }
 
+    /// The record so far.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
     /// What the record takes in memory so far.
     pub fn held(&self) -> Held {
         self.recorder.held()

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use paceline_experiment::{self as experiment, Choice, Fault, Guests, Memory, Plan};
-use paceline_record::Run;
+use paceline_record::{Recorder, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
@@ -125,6 +125,20 @@ pub fn run_with(
     stacks: &Stacks,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
+    run_watched(scenario, seed, guests, stacks, &mut |at, _| progress(at))
+}
+
+/// [`run_with`] whose `watch` sees the record so far, too.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_watched(
+    scenario: &Scenario,
+    seed: u64,
+    guests: &Guests,
+    stacks: &Stacks,
+    watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
+) -> Result<(Run, Progress), RunError> {
     let stacks = quic::with_named(scenario, stacks);
     let fault = Fault::default();
     let (plan, choices) = prepare(scenario, seed, guests)?;
@@ -174,7 +188,7 @@ pub fn run_with(
                 });
             }
             Ok(true) => return Ok((world.finish(scenario)?, so_far)),
-            Ok(false) if progress(&so_far).is_break() => {
+            Ok(false) if watch(&so_far, world.recorder()).is_break() => {
                 return Err(RunError::Interrupted(so_far));
             }
             Ok(false) => {}

@@ -4,7 +4,7 @@ mod exchange;
 
 use paceline_experiment::{Before, Change, Choice, Fault, Plan, Unbalanced, audit, seed_of};
 use paceline_path::Link;
-use paceline_record::{Held, Run};
+use paceline_record::{Held, Recorder, Run};
 use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::Scenario;
 use paceline_units::{Field, Instant, Rate};
@@ -200,6 +200,11 @@ impl World {
         let flows = self.flows.iter().map(Flow::memory);
         let links = self.links.iter().map(Link::memory);
         (flows.chain(links).sum::<usize>() + self.lanes.memory()) as u64
+    }
+
+    /// The record so far.
+    pub fn recorder(&self) -> &Recorder {
+        self.journal.recorder()
     }
 
     /// What the record takes in memory so far.

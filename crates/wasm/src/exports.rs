@@ -12,6 +12,8 @@ use crate::script::{self, Call, Page, Script, Slots};
 unsafe extern "C" {
     /// Virtual time that has passed and that of the whole run, in nanoseconds, and packets so far.
     safe fn heard(simulated_ns: f64, total_ns: f64, packets: f64);
+    /// The next rows of a column that it follows, by its number: so many 64-bit floats.
+    safe fn grown(column: u32, rows: *const f64, count: usize);
     /// Calls a method of an instance of the page's class, with numbers both ways and a text. 0, or 1 if it throws; what
     /// it says then, and of its class when it is made, is the new input.
     safe fn called(call: u32, instance: u32, slots: *mut f64, text: *const u8, bytes: usize)
@@ -21,6 +23,8 @@ unsafe extern "C" {
 thread_local! {
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// The columns that the page follows while a run goes on.
+    static FOLLOWED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static LABORATORY: RefCell<Laboratory> = RefCell::default();
 }
 
@@ -107,16 +111,32 @@ pub extern "C" fn paceline_check() {
     answer(|laboratory, text| laboratory.check(text).to_string().into_bytes());
 }
 
+/// While a run goes on the page is told the rows of these columns, `TABLE.COLUMN` line by line.
+#[unsafe(no_mangle)]
+pub extern "C" fn paceline_follow() {
+    answer(|_, names| {
+        FOLLOWED.set(names.lines().map(str::to_owned).collect());
+        Vec::new()
+    });
+}
+
 /// Runs a scenario: [`Laboratory::run`].
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_run() {
     let mut told = 0;
+    let followed = FOLLOWED.with_borrow(Vec::clone);
+    let mut rows = vec![0; followed.len()];
     answer(|laboratory, text| {
-        let run = laboratory.run(text, &mut |progress| {
+        let run = laboratory.run(text, &mut |progress, record| {
             // Some fifty times a run: each is a call into the page.
             let part = 50 * progress.simulated.as_nanos() / progress.total.as_nanos().max(1);
             if part > told {
                 told = part;
+                for ((column, name), from) in (0..).zip(&followed).zip(&mut rows) {
+                    let next = record.numbers(name, *from).unwrap_or_default();
+                    *from += next.len();
+                    grown(column, next.as_ptr(), next.len());
+                }
                 heard(
                     progress.simulated.as_nanos() as f64,
                     progress.total.as_nanos() as f64,

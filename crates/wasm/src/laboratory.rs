@@ -8,7 +8,7 @@ use paceline_record::arrow_array::cast::AsArray;
 use paceline_record::arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
 use paceline_record::arrow_array::{Array, ArrayRef};
 use paceline_record::arrow_schema::DataType;
-use paceline_record::{Run, in_words};
+use paceline_record::{Recorder, Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_simulator::{Progress, RunError, Stacks};
 use serde_json::{Value, json};
@@ -49,11 +49,11 @@ impl Laboratory {
     }
 
     /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics that `--json` prints,
-    /// and `packets` and `events`. `watch` may stop the run.
+    /// and `packets` and `events`. `watch` sees the record so far, and may stop the run.
     pub fn run(
         &mut self,
         text: &str,
-        watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+        watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
     ) -> Value {
         self.run = None;
         let scenario = match affordable(text, &self.guests) {
@@ -61,17 +61,17 @@ impl Laboratory {
             Err(problems) => return json!({ "problems": problems }),
         };
         let mut full = None;
-        let ended = paceline_simulator::run_with(
+        let ended = paceline_simulator::run_watched(
             &scenario,
             scenario.run.seed,
             &self.guests,
             &Stacks::none(),
-            &mut |progress| {
+            &mut |progress, record| {
                 if progress.memory.total() > MEMORY {
                     full = Some(progress.memory.total());
                     return ControlFlow::Break(());
                 }
-                watch(progress)
+                watch(progress, record)
             },
         );
         match (ended, full) {
@@ -191,8 +191,42 @@ mod tests {
         cc = "bbr3"
     "#;
 
-    fn on(_: &Progress) -> ControlFlow<()> {
+    fn on(_: &Progress, _: &Recorder) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+
+    fn floats(bytes: &[u8]) -> Vec<f64> {
+        let (cells, _) = bytes.as_chunks::<8>();
+        cells.iter().map(|cell| f64::from_le_bytes(*cell)).collect()
+    }
+
+    #[test]
+    fn what_is_seen_of_a_run_becomes_its_columns() {
+        let names = [
+            "samples.t_ns",
+            "samples.rtt_ns",
+            "samples.flow",
+            "queue.delay_ns",
+        ];
+        let mut parts = names.map(|_| Vec::new());
+        let mut laboratory = Laboratory::default();
+        let mut looks = 0;
+        laboratory.run(SMALL, &mut |_, record| {
+            looks += 1;
+            for (name, part) in names.iter().zip(&mut parts) {
+                part.extend(record.numbers(name, part.len()).unwrap());
+            }
+            assert_eq!(record.numbers("samples.ca_state", 0), None);
+            ControlFlow::Continue(())
+        });
+        assert!(looks > 3);
+        for (name, part) in names.iter().zip(parts) {
+            let all = floats(&laboratory.column(name));
+            let bits = |cells: &[f64]| cells.iter().map(|cell| cell.to_bits()).collect::<Vec<_>>();
+            let seen = all.get(..part.len()).unwrap();
+            assert_eq!(bits(&part), bits(seen), "{name}");
+            assert!(part.len() > all.len() / 2, "{name}");
+        }
     }
 
     #[test]
@@ -214,7 +248,8 @@ mod tests {
         assert!(laboratory.column("samples.nothing").is_empty());
         // As the simulator's own.
         let scenario = paceline_experiment::parse(SMALL, NAME, &[]).unwrap();
-        let (run, _) = paceline_simulator::run(&scenario, scenario.run.seed, &mut on).unwrap();
+        let on = &mut |_: &Progress| ControlFlow::Continue(());
+        let (run, _) = paceline_simulator::run(&scenario, scenario.run.seed, on).unwrap();
         assert_eq!(laboratory.digest(), run.digest());
     }
 

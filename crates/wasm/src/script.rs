@@ -703,7 +703,7 @@ mod tests {
     fn run(text: &str, page: Halving) -> (Laboratory, Json) {
         let mut laboratory = Laboratory::default();
         laboratory.bring(Some(Arc::new(Script::new(page, "class"))));
-        let answer = laboratory.run(text, &mut |_| ControlFlow::Continue(()));
+        let answer = laboratory.run(text, &mut |_, _| ControlFlow::Continue(()));
         (laboratory, answer)
     }
 

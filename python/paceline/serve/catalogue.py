@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from paceline import answers, store
 from paceline.errors import MemoryLimitError, NotARunError
 from paceline.quantities import quantity
 from paceline.reading import json_value, read_bytes
@@ -16,6 +18,8 @@ from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.serve.series import OnDisk
+from paceline.study.compare import compare, differing
+from paceline.study.compare.subjects import Subject
 from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import Sweep
 
@@ -120,6 +124,42 @@ class Catalogue:
         except (OSError, ValueError, KeyError, TypeError):
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
+    def compare(self, old: str, new: str) -> answers.Between:
+        """Compare two runs: the settings and the metrics in which they differ."""
+        one, other = self._subject(old), self._subject(new)
+        before, after = one.settings[""], other.settings[""]
+        settings: list[answers.Differing] = [
+            {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
+            for key in differing(one, other)
+        ]
+        metrics: list[answers.Change] = [
+            {
+                "name": f.metric,
+                "old": quantity(f.metric, f.old),
+                "new": quantity(f.metric, f.new),
+                "change_ratio": _change(f.old, f.new),
+            }
+            for f in compare(one, other)
+        ]
+        return {"settings": settings, "metrics": metrics}
+
+    def _subject(self, name: str) -> Subject:
+        self._known(name, "run")
+        try:
+            with opened(self._folder, name) as folder:
+                value = json_value(read_bytes(_RUN, beneath=folder))
+                text = read_bytes("scenario.toml", beneath=folder).decode()
+            return Subject.alone(name, value, tomllib.loads(text))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
+
+    def delete(self, name: str) -> None:
+        """Delete a run; `StoreError` if its folder holds what is not the run's own."""
+        self._known(name, "run")
+        with opened(self._folder, name):
+            # It is a folder of this one, and no link leads to it.
+            store.delete(self._folder / name)
+
     def run(self, name: str) -> Run:
         """Return a run; `Missing` if there is none of that name."""
         self.tables(name).check()
@@ -151,6 +191,15 @@ class Catalogue:
                 return kind, read_bytes(picture, limits.PICTURE, beneath=folder)
         except (OSError, ValueError):
             raise Missing("no plot has that name") from None
+
+
+def _told(settings: list[Any] | None) -> str:
+    """Return what a scenario sets, one after the other for flows, links and events."""
+    return ", ".join(dict.fromkeys(str(setting) for setting in settings or []))
+
+
+def _change(old: float | None, new: float | None) -> float | None:
+    return (new - old) / old if old and new is not None else None
 
 
 def _mark(name: str, folder: int) -> tuple[int, ...]:

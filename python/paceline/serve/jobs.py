@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Lock
@@ -47,13 +46,11 @@ class Job:
         self,
         number: int,
         text: str,
-        pairs: Sequence[tuple[str, str]],
         seed: int,
         backend: _paceline.Backend,
     ) -> None:
         self.number = number
         self.text = text
-        self.pairs = list(pairs)
         self.seed = seed
         self.backend = backend
         #: What there is of it in memory: nothing once it is in the folder.
@@ -125,15 +122,12 @@ class Jobs:
         self._lock = Lock()
         self._jobs: dict[int, Job] = {}
 
-    def start(
-        self,
-        text: str,
-        pairs: Sequence[tuple[str, str]],
-        seed: int,
-        backend: _paceline.Backend = "sim",
-    ) -> Job:
-        """Start a run of a scenario; `ScenarioError` also if it names a file, or `Busy`."""
-        plan = guests.check(text, "scenario.toml", pairs, False, backend, files=False)
+    def start(self, text: str, seed: int | None, backend: _paceline.Backend = "sim") -> Job:
+        """Start a run of a scenario; `ScenarioError` also if it names a file, or `Busy`.
+
+        Without a seed, that of the scenario is used.
+        """
+        plan = guests.check(text, "scenario.toml", (), False, backend, files=False)
         with self._lock:
             ended = [job for job in self._jobs.values() if job.state != "running"]
             if self.running() >= limits.JOBS:
@@ -143,7 +137,8 @@ class Jobs:
             for job in ended[: -limits.ENDED]:
                 del self._jobs[job.number]
             number = next(self._numbers)
-            job = self._jobs[number] = Job(number, text, pairs, seed, backend)
+            chosen = plan.seed if seed is None else seed
+            job = self._jobs[number] = Job(number, text, chosen, backend)
             job.total_ns = plan.duration_ns
             job.future = self._pool.submit(self._work, job, plan.name)
         return job
@@ -185,9 +180,9 @@ class Jobs:
             _log.exception("job %d", job.number)
 
     def _part(self, job: Job, share: int, until: float) -> None:
-        pairs = tuple(job.pairs)
+        pairs: tuple[tuple[str, str], ...] = ()
         if share > 1:
-            pairs += (("run.duration", f"{job.total_ns // share} ns"),)
+            pairs = (("run.duration", f"{job.total_ns // share} ns"),)
         work = batch.Job(job.text, pairs, job.seed, job.backend, duration_ns=job.total_ns // share)
         try:
             batch.execute(
@@ -206,5 +201,6 @@ class Jobs:
     def _write(self, job: Job, name: str) -> str:
         if job.run is None:
             raise NotARunError("nothing has run")
-        base = self._folder / f"{store.readable(name)}-{job.seed}-edit"
-        return store.keep_anew(store.numbered(base, 1), job.run.inner.write).name
+        base = self._folder / f"{store.readable(name)}-{job.seed}"
+        places = itertools.chain([base], store.numbered(base, 2))
+        return store.keep_anew(places, job.run.inner.write).name

@@ -30,20 +30,22 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from paceline import _paceline, answers
-from paceline.errors import NotARunError, PacelineError
-from paceline.reading import json_value
+from paceline import _paceline, answers, guests, shipped
+from paceline.errors import NotARunError, PacelineError, ScenarioError
+from paceline.reading import json_value, read_text
 from paceline.serve import limits
 from paceline.serve.catalogue import Catalogue, Missing
 from paceline.serve.jobs import Busy, Job, Jobs
 from paceline.serve.series import QUANTITIES, InMemory, Tables, series
 from paceline.show.page import render
+from paceline.show.path import about
 
 _ASSETS = {
     "serve.js": "text/javascript",
     "serve.css": "text/css",
     "report.js": "text/javascript",
     "report.css": "text/css",
+    "editor.css": "text/css",
     "uPlot.iife.min.js": "text/javascript",
     "uPlot.min.css": "text/css",
 }
@@ -55,6 +57,11 @@ _POLICY = (
 )
 #: A picture is drawn with styles of its own, and runs nothing.
 _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox"
+
+_BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu", "vm")
+
+#: What a new scenario begins with.
+_TEMPLATE = shipped.folder("templates") / "scenario.toml"
 
 #: Seconds from one look at a job to the next, and between two messages if nothing happens.
 _LOOK_S, _BEAT_S = 0.05, 2.0
@@ -336,7 +343,46 @@ class _Asset(_Handler):
 class _Runs(_Handler):
     async def get(self) -> None:
         entries = await self.work(self.server.catalogue.entries)
-        await self.send_json({"runs": entries, "quantities": QUANTITIES})
+        labels = {d["name"]: d["label"] for d in _paceline.metrics() if d["scope"] == "run"}
+        await self.send_json({"runs": entries, "quantities": QUANTITIES, "labels": labels})
+
+
+class _Basis(_Handler):
+    async def get(self) -> None:
+        def find() -> answers.Basis:
+            scenarios: list[answers.Shipped] = [
+                {"name": name, "about": about(read_text(path))}
+                for name, path in shipped.scenarios().items()
+            ]
+            return {
+                "scenarios": scenarios,
+                "controllers": [c["name"] for c in _paceline.controllers()],
+                "schema": json.loads(_paceline.schema()),
+            }
+
+        await self.send_json(await self.work(find))
+
+
+class _Scenario(_Handler):
+    async def get(self) -> None:
+        def find() -> answers.Scenario:
+            if self.get_query_arguments("id"):
+                run = self.server.catalogue.order(self.one("id"))
+                backend = "sim" if run.backend not in _BACKENDS else run.backend
+                return {"text": run.scenario, "seed": run.seed, "backend": backend}
+            name = self.one("shipped")
+            path = shipped.scenarios().get(name) if name else _TEMPLATE
+            if path is None:
+                raise Missing("no scenario has that name")
+            return {"text": read_text(path), "seed": None, "backend": "sim"}
+
+        await self.send_json(await self.work(find))
+
+
+class _Compare(_Handler):
+    async def get(self) -> None:
+        old, new = self.one("old"), self.one("new")
+        await self.send_json(await self.work(lambda: self.server.catalogue.compare(old, new)))
 
 
 class _Series(_Handler):
@@ -419,7 +465,7 @@ class _Events(_Handler):
 
 
 class _Posted(_Handler):
-    def order(self) -> Any:
+    def order(self) -> dict[str, Any]:
         """Return what was sent."""
         # Other pages cannot send this type without asking first, and nobody answers them.
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
@@ -428,42 +474,64 @@ class _Posted(_Handler):
         if _depth(self.request.body) > limits.DEPTH:
             raise _bad(f"more than {limits.DEPTH} nested brackets")
         try:
-            return json_value(self.request.body or b"{}")
+            value = json_value(self.request.body or b"{}")
         except ValueError:
             raise _bad("request body is not valid JSON") from None
+        if not isinstance(value, dict):
+            raise _bad("request body must be a JSON object")
+        return value
+
+    def scenario(self, body: dict[str, Any]) -> str:
+        """Return the scenario of a request."""
+        match body:
+            case {"scenario": str(text)}:
+                # Half a pair of surrogates is no text.
+                if text.encode(errors="replace").decode() == text:
+                    return text
+        raise _bad("request body has scenario, which is text")
 
 
 class _Start(_Posted):
     async def post(self) -> None:
         body = self.order()
-        match body:
-            case {"id": str(name), "set": list(given)} if len(given) <= limits.SETTINGS:
-                pairs = [self.setting(each) for each in given]
-            case _:
-                raise _bad(
-                    f"request body has id, set and seed; set has at most {limits.SETTINGS} pairs"
-                )
-        seed = body.get("seed")
+        seed, backend = body.get("seed"), body.get("backend", "sim")
         if seed is not None and (type(seed) is not int or not 0 <= seed < 1 << 63):
             raise _bad("seed must be a whole number from 0 to 2^63 - 1")
+        if backend not in _BACKENDS:
+            raise _bad(f"backend must be one of {', '.join(_BACKENDS)}")
+        text = self.scenario(body)
+        job = await self.work(lambda: self.server.jobs.start(text, seed, backend))
+        await self.send_json(job.as_json())
 
-        def start() -> Job:
-            run = self.server.catalogue.order(name)
-            # What a kernel ran is run by a kernel again.
-            kernels: dict[str, _paceline.Backend] = {"emu": "emu", "vm": "vm"}
-            backend = kernels.get(run.backend, "sim")
-            return self.server.jobs.start(
-                run.scenario, pairs, run.seed if seed is None else seed, backend
-            )
 
-        await self.send_json((await self.work(start)).as_json())
+class _Check(_Posted):
+    async def post(self) -> None:
+        text = self.scenario(self.order())
 
-    def setting(self, pair: Any) -> tuple[str, str]:
-        """Return a key and what it is set to."""
-        match pair:
-            case [str(key), str(value)] if len(key) + len(value) <= limits.SETTING:
-                return key, value
-        raise _bad(f"a setting is a key and a value of at most {limits.SETTING} characters")
+        def check() -> answers.Problems:
+            try:
+                guests.check(text, "scenario.toml", (), False, "sim", files=False)
+            except ScenarioError as error:
+                found = error.diagnostics
+                return {
+                    "problems": [
+                        {"message": d.message, "line": d.line, "hint": d.hint} for d in found
+                    ]
+                }
+            return {"problems": []}
+
+        await self.send_json(await self.work(check))
+
+
+class _Delete(_Posted):
+    async def post(self) -> None:
+        match self.order():
+            case {"id": str(name)}:
+                pass
+            case _:
+                raise _bad("request body has id")
+        await self.work(lambda: self.server.catalogue.delete(name))
+        await self.send_json({})
 
 
 class _Stop(_Posted):
@@ -502,6 +570,11 @@ _ROUTES: tuple[tuple[str, type[_Handler]], ...] = (
     ("/assets/([A-Za-z.]+)", _Asset),
     ("/api/runs", _Runs),
     ("/api/series", _Series),
+    ("/api/basis", _Basis),
+    ("/api/scenario", _Scenario),
+    ("/api/check", _Check),
+    ("/api/compare", _Compare),
+    ("/api/delete", _Delete),
     ("/api/run", _Start),
     ("/api/jobs/([0-9]{1,9})/events", _Events),
     ("/api/jobs/([0-9]{1,9})/stop", _Stop),

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from paceline.names import visible
-from paceline.show.palette import Style, tints
+from paceline.show.palette import Style, state_colour
 from paceline.show.panels import Band, Panel, Sketch
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ SETTINGS: dict[Any, Any] = {
     # Element ids of SVG come from this instead of from chance.
     "svg.hashsalt": "paceline",
 }
+
+#: How strong a state's colour is behind lines.
+_PALE = 0.4
 
 #: Entries of a legend, at most; the rest is counted.
 _LEGEND = 14
@@ -150,12 +153,17 @@ def _panel(ax: Axes, panel: Panel, bands: list[Band]) -> None:
             handles.append(Line2D([], [], label=series.label, **_line(series.style)))
         if right is not None:
             right.set_ylim(bottom=0)
+    for series in panel.references:
+        values = [math.nan if v is None else v for v in series.values]
+        ax.plot(panel.times, values, **_line(series.style), linewidth=0.7)
+        handles.append(Line2D([], [], label=series.label, **_line(series.style), linewidth=0.7))
     ax.set_ylim(bottom=0)
     states = list(dict.fromkeys(band.state for band in bands))
-    colours_of = tints(states)
     for band in bands:
-        ax.axvspan(band.start, band.end, color=colours_of[band.state], linewidth=0, zorder=0)
-    handles += [Patch(color=colours_of[state], label=state) for state in states]
+        ax.axvspan(
+            band.start, band.end, color=state_colour(band.state), alpha=_PALE, linewidth=0, zorder=0
+        )
+    handles += [Patch(color=state_colour(s), alpha=_PALE, label=s) for s in states]
     if len(handles) > _LEGEND:
         more = Line2D([], [], linestyle="none", label=f"and {len(handles) - _LEGEND} more")
         handles = [*handles[:_LEGEND], more]

@@ -160,7 +160,14 @@ def write_page(joint: Joint, path: Path, reports: Iterable[str] = ()) -> Path:
     panels = [page.as_json(panel) for panel in joint.panels()]
     text = page.filled(
         "joint.html.j2",
-        {"end": joint.end, "overview": panels, "details": [], "tints": {}},
+        {
+            "end": joint.end,
+            "overview": panels,
+            "details": [],
+            "tints": {},
+            "marks": [],
+            "happenings": [],
+        },
         joint=joint,
         drawn=DRAWN,
         colours={run.side: run.style.colour for run in joint.runs},

@@ -5,27 +5,30 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import asdict
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from paceline import answers
 from paceline._paceline import __version__, metrics
-from paceline.quantities import number, quantity, scale_of
-from paceline.show.palette import flow_style, tints
-from paceline.show.panels import Detail, Panel, Sketch
+from paceline.quantities import quantity
+from paceline.show import path
+from paceline.show.palette import flow_style, state_colour
+from paceline.show.panels import Band, Detail, Panel, Series, Sketch
 from paceline.show.tables import emulation_rows, guest_lines
 
 if TYPE_CHECKING:
     from paceline.show.recorded import Recorded
 
 
-def write_page(run: Recorded, path: Path) -> Path:
+def write_page(run: Recorded, file: Path) -> Path:
     """Write the report of a run and return its path."""
-    path.write_text(render(run), encoding="utf-8")
-    return path
+    file.write_text(render(run), encoding="utf-8")
+    return file
 
 
 def render(run: Recorded, *, served: bool = False) -> str:
@@ -38,9 +41,14 @@ def render(run: Recorded, *, served: bool = False) -> str:
         drawn(sketch, details),
         run=run,
         served=served,
-        metrics=_rows(run.metrics),
+        about=path.about(run.scenario_toml),
+        path=path.boxes(run.scenario_toml),
+        expectations=_expectations(run),
+        headlines=_headlines(run),
+        metrics=_rows(run.metrics, "run"),
+        undefined=[_label("run", name) for name, value in run.metrics.items() if value is None],
         flows=_flows(run),
-        flow_columns=[d["name"] for d in definitions if d["scope"] == "flow"],
+        flow_columns=_flow_columns(run),
         definitions=definitions,
         details=details,
         emulation=_emulation(run),
@@ -51,8 +59,10 @@ def render(run: Recorded, *, served: bool = False) -> str:
 
 def filled(template: str, data: answers.Drawn, **values: Any) -> str:
     """Return a page with its plots' data, and with all that it needs."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(_asset(template)).render(
+    environment = Environment(
+        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(template).render(
         version=__version__,
         style=_asset("uPlot.min.css") + _asset("report.css"),
         library=_asset("uPlot.iife.min.js"),
@@ -67,12 +77,72 @@ def _asset(name: str) -> str:
     return (files("paceline") / "web" / name).read_text(encoding="utf-8")
 
 
-def _rows(values: dict[str, float | None]) -> list[dict[str, str]]:
+@cache
+def _labels() -> dict[tuple[str, str], str]:
+    return {(d["scope"], d["name"]): d["label"] for d in metrics()}
+
+
+def _label(scope: str, name: str) -> str:
+    return _labels().get((scope, name), name)
+
+
+def _rows(values: dict[str, float | None], scope: str) -> list[dict[str, str]]:
+    """Return the metrics that are defined."""
+    return [
+        {"name": name, "label": _label(scope, name), "value": quantity(name, value)}
+        for name, value in values.items()
+        if value is not None
+    ]
+
+
+#: The metrics that matter most. Of one flow there is no fairness: what may have changed stands in.
+HEADLINES = (
+    "utilisation_ratio",
+    "goodput_bps",
+    "rtt_p50_ns",
+    "queue_p95_ns",
+    "retransmit_ratio",
+    "jain_last_half_ratio",
+    "rtt_p95_ns",
+    "loss_ratio",
+)
+
+
+def _headlines(run: Recorded) -> list[dict[str, str]]:
+    """Return the six numbers that matter most, those that are defined."""
+    one = len(run.flow_metrics) < 2
+    names = [name for name in HEADLINES if not (one and name.startswith("jain"))]
+    known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
+    return _rows(dict(list(known.items())[:6]), "run")
+
+
+def _expectations(run: Recorded) -> list[dict[str, Any]]:
+    """Return what became of `[expect]`, with units."""
     rows = []
-    for name, value in values.items():
-        scale = scale_of(name, value)
-        rows.append({"name": name, "value": number(value, scale), "unit": scale.unit})
+    for outcome in run.outcomes:
+        name, (sign, bound) = outcome["metric"], outcome["bound"].split(" ", 1)
+        rows.append(
+            {
+                "label": _label("run", name),
+                "name": name,
+                "bound": f"{_SIGNS.get(sign, sign)} {quantity(name, float(bound))}",
+                "value": quantity(name, outcome["value"]),
+                "held": outcome["held"],
+            }
+        )
     return rows
+
+
+_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
+
+
+def _flow_columns(run: Recorded) -> list[dict[str, str]]:
+    """Return the columns of the table of flows: metrics that a flow has."""
+    return [
+        {"name": d["name"], "label": d["label"]}
+        for d in metrics()
+        if d["scope"] == "flow" and any(f.get(d["name"]) is not None for f in run.flow_metrics)
+    ]
 
 
 def _emulation(run: Recorded) -> dict[str, Any] | None:
@@ -104,13 +174,22 @@ def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
         "details": [
             {
                 "flow": detail.flow,
+                "label": detail.label,
                 "panels": [as_json(panel) for panel in detail.panels],
-                "bands": [{"start": b.start, "end": b.end, "state": b.state} for b in detail.bands],
+                "bands": _spans(detail.bands),
+                "limits": _spans(detail.limits),
+                "lost": detail.lost,
             }
             for detail in details
         ],
-        "tints": tints(list(states)),
+        "tints": {state: state_colour(state) for state in states},
+        "marks": [asdict(mark) for mark in sketch.marks()],  # type: ignore[misc]
+        "happenings": [asdict(event) for event in sketch.happenings()],  # type: ignore[misc]
     }
+
+
+def _spans(bands: list[Band]) -> list[answers.Band]:
+    return [{"start": b.start, "end": b.end, "state": b.state} for b in bands]
 
 
 def _packed(data: answers.Drawn) -> str:
@@ -126,14 +205,16 @@ def as_json(panel: Panel) -> answers.Panel:
         "unitRight": panel.unit_right,
         "stacked": panel.stacked,
         "times": [round(t, 6) for t in panel.times],
-        "series": [
-            {
-                "label": series.label,
-                "colour": series.style.colour,
-                "dash": list(series.style.dash),
-                "right": series.right,
-                "values": series.values,
-            }
-            for series in panel.series
-        ],
+        "series": [_shape(series) for series in panel.series],
+        "references": [_shape(series) for series in panel.references],
+    }
+
+
+def _shape(series: Series) -> answers.Shape:
+    return {
+        "label": series.label,
+        "colour": series.style.colour,
+        "dash": list(series.style.dash),
+        "right": series.right,
+        "values": series.values,
     }

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+
+class Style(NamedTuple):
+    """How a line looks."""
+
+    colour: str
+    dash: tuple[int, ...]
+
+
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000")
 _DASHES: tuple[tuple[int, ...], ...] = ((), (8, 3), (2, 2), (8, 3, 2, 3))
 
@@ -17,14 +25,26 @@ NEUTRAL = "#666666"
 #: For several quantities of one flow.
 QUANTITIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
-_TINTS = ("#D6E6F2", "#F8E3C4", "#CFEBE0", "#F3DFEA", "#E3E3E3", "#F6D3BD", "#E0F0FA", "#FBF7CC")
-
-
-class Style(NamedTuple):
-    """How a line looks."""
-
-    colour: str
-    dash: tuple[int, ...]
+#: The colour of each state, the same in every report. They are those of Tol's scheme "light"
+#: ("Colour schemes", 2021, section 2), made for black text on them.
+_STATES = {
+    "Startup": "#77AADD",
+    "STARTUP": "#77AADD",
+    "SlowStart": "#77AADD",
+    "Drain": "#EE8866",
+    "DRAIN": "#EE8866",
+    "ProbeBW_DOWN": "#FFAABB",
+    "ProbeBW_CRUISE": "#DDDDDD",
+    "PROBE_BW": "#DDDDDD",
+    "CongestionAvoidance": "#DDDDDD",
+    "ProbeBW_REFILL": "#99DDFF",
+    "ProbeBW_UP": "#44BB99",
+    "ProbeRTT": "#EEDD88",
+    "PROBE_RTT": "#EEDD88",
+    "Recovery": "#BBCC33",
+    "Loss": "#AAAA00",
+}
+_LIGHT = tuple(dict.fromkeys(_STATES.values()))
 
 
 def flow_style(index: int) -> Style:
@@ -37,6 +57,11 @@ def quantity_style(index: int) -> Style:
     return Style(QUANTITIES[index % len(QUANTITIES)], _DASHES[index % len(_DASHES)])
 
 
-def tints(states: list[str]) -> dict[str, str]:
-    """Return a pale colour for each state of a controller."""
-    return {state: _TINTS[i % len(_TINTS)] for i, state in enumerate(states)}
+def reference_style(index: int) -> Style:
+    """Return the style of the `index`-th line that others are compared with."""
+    return Style(NEUTRAL, ((6, 4), (2, 3), (10, 3, 2, 3), (1, 2))[index % 4])
+
+
+def state_colour(state: str) -> str:
+    """Return the colour of a controller's state; of one that is not listed, by its name."""
+    return _STATES.get(state) or _LIGHT[sum(state.encode()) % len(_LIGHT)]

@@ -7,11 +7,18 @@ order in which they came, so that no peak is lost however long the run is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
-from paceline.quantities import Scale, scale_of
-from paceline.show.palette import NEUTRAL, Style, flow_style, quantity_style
+from paceline.quantities import NONE, Scale, quantity, scale_of
+from paceline.show.palette import (
+    NEUTRAL,
+    Style,
+    flow_style,
+    quantity_style,
+    reference_style,
+)
 from paceline.show.recorded import Recorded
 
 #: Buckets over a whole run.
@@ -23,6 +30,9 @@ BINS = 1200
 
 #: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
 DRAWN = 12
+
+#: Events that a page is told, at most: those of the largest flows, and of the path.
+HAPPENINGS = 20_000
 
 # A controller's notes to itself, which would crowd its estimates.
 _INNER = ("undo_", "full_", "prior_")
@@ -51,6 +61,8 @@ class Panel:
     series: list[Series]
     stacked: bool = False
     unit_right: str | None = None
+    #: What the lines are to be compared with: capacity, fair share, base RTT.
+    references: list[Series] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,20 @@ class Detail:
     label: str
     panels: list[Panel]
     bands: list[Band] = field(default_factory=list)
+    #: What bounded the sender, span by span.
+    limits: list[Band] = field(default_factory=list)
+    #: Packets declared lost up to each time of the panels.
+    lost: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that happened, in words; without a flow, to the path."""
+
+    t: float
+    flow: int | None
+    kind: str
+    text: str
 
 
 def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values:
@@ -114,6 +140,9 @@ class Sketch:
         self._samples = run.samples
         self._queue = run.queue.filter(pl.col("link") == 0)
         self._events = run.events
+        self._convergence = run.metrics.get("convergence_ns")
+        self._limit = next((limit for _, _, limit in run.links), None)
+        self._rate = next((float(rate) for _, rate, _ in run.links), 0.0)
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
@@ -144,7 +173,8 @@ class Sketch:
 
     def overview(self) -> list[Panel]:
         """Return what is drawn of all flows together."""
-        return [self.throughput(), self.rtt(), self.queue()]
+        drops = self.drops()
+        return [self.throughput(), self.rtt(), self.queue(), *([drops] if drops else [])]
 
     def throughput(self) -> Panel:
         """Throughput of each flow, one on the other.
@@ -171,7 +201,43 @@ class Sketch:
             series.append(Series(label, Style(NEUTRAL, ()), scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
-        return Panel(title, scale.unit, times, series, stacked=True)
+        capacity_bps = self._capacity(width, count)
+        references = [Series("link rate", reference_style(0), scaled(capacity_bps, scale))]
+        share = self._share(capacity_bps, times)
+        if self.flows.height > 1:
+            references.append(Series("fair share", reference_style(1), scaled(share, scale)))
+        return Panel(title, scale.unit, times, series, stacked=True, references=references)
+
+    def _capacity(self, width: int, count: int) -> Values:
+        """Return what the bottleneck could have carried in each bin, in bit/s."""
+        ends = (
+            self._queue.lazy()
+            .select("capacity_bytes", "t_ns", bin=((pl.col("t_ns") - 1) // width).clip(-1, count))
+            .group_by("bin")
+            .agg(pl.col("t_ns").last(), pl.col("capacity_bytes").last())
+            .sort("bin")
+            .with_columns(since=pl.col("t_ns").diff(), grown=pl.col("capacity_bytes").diff())
+            .filter((pl.col("bin") >= 0) & (pl.col("bin") < count) & (pl.col("since") > 0))
+            .select("bin", pl.col("grown") * 8e9 / pl.col("since"))
+            .collect()
+        )
+        values: Values = [None] * count
+        for bin_, rate in ends.iter_rows():
+            values[bin_] = rate
+        return values
+
+    def _share(self, capacity: Values, times: list[float]) -> Values:
+        """Return the rate over the number of flows that are active at each time."""
+        ends = pl.min_horizontal(
+            pl.col("stop_ns").fill_null(self.end_ns), pl.col("finish_ns").fill_null(self.end_ns)
+        )
+        spans = self.flows.select("start_ns", ends.alias("end")).rows()
+        return [
+            rate / active
+            if rate is not None and (active := sum(start <= t * 1e9 < end for start, end in spans))
+            else None
+            for rate, t in zip(capacity, times, strict=True)
+        ]
 
     def rtt(self) -> Panel:
         """Round-trip time of each flow."""
@@ -182,7 +248,17 @@ class Sketch:
         title = "Round-trip time"
         if len(series) < self.flows.height:
             title += f" of the {len(series)} largest flows"
-        return self._panel(title, "_ns", series)
+        bases = self.flows["base_rtt_ns"].unique().sort().to_list()
+        lines = [
+            ("base RTT" if len(bases) == 1 else f"base RTT {i + 1}", base)
+            for i, base in enumerate(bases[:4])
+        ]
+        if self._limit is not None and self._rate and len(bases) == 1:
+            lines.append(("base RTT and a full queue", bases[0] + self._limit * 8e9 / self._rate))
+        most = max((top(values) for _, _, values in series), default=0.0)
+        # A buffer that was never half full would flatten all else.
+        shown = [(label, value) for label, value in lines if value <= 2 * most]
+        return self._panel(title, "_ns", series, shown)
 
     def queue(self) -> Panel:
         """Backlog of the bottleneck, in bytes and in time."""
@@ -194,7 +270,41 @@ class Sketch:
             Series("delay", quantity_style(1), scaled(delay, time), right=True),
         ]
         title = "Queue at the bottleneck"
-        return Panel(title, volume.unit, self._times, series, unit_right=time.unit)
+        lines = []
+        if self._limit is not None and self._limit <= 2 * top(peak):
+            lines.append(("queue limit", float(self._limit)))
+        references = self._level(lines, volume)
+        return Panel(
+            title, volume.unit, self._times, series, unit_right=time.unit, references=references
+        )
+
+    def drops(self) -> Panel | None:
+        """Packets that the bottleneck dropped and marked, if it did."""
+        columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
+        found = [
+            (label, column)
+            for label, column in columns
+            if self._queue.height and self._queue[column].max()
+        ]
+        if not found:
+            return None
+        width = max(BIN_NS, -(-self.end_ns // BINS))
+        count = max(-(-self.end_ns // width), 1)
+        series = []
+        for nth, (label, column) in enumerate(found):
+            values = [0.0] * count
+            grown = (
+                self._queue.with_columns(grown=pl.col(column).diff().fill_null(pl.col(column)))
+                .group_by(((pl.col("t_ns") - 1) // width).clip(0, count - 1).alias("bin"))
+                .agg(pl.col("grown").sum())
+            )
+            for bin_, number in grown.iter_rows():
+                values[bin_] = float(number)
+            series.append(Series(label, quantity_style(nth), scaled(values, Scale("", 1.0))))
+        times = [(i + 0.5) * width / 1e9 for i in range(count)]
+        what = " and ".join(label for label, _ in found)
+        title = f"Packets {what} at the bottleneck, in each {width / 1e6:g} ms"
+        return Panel(title, "packets", times, series)
 
     def detail(self, flow: int) -> Detail:
         """Return what is drawn of one flow."""
@@ -202,11 +312,66 @@ class Sketch:
         label = str(labels[0]) if labels.len() else str(flow)
         frame = self._of_flow(flow)
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
+        bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
+        bdp = [("1 BDP", self._rate * base / 8e9) for base in bases[:1]]
+        rate = [("link rate", self._rate)] if self._rate else []
         panels = [
-            self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows),
-            self._columns(f"Rates, {label}", "_bps", frame, self._rate_columns(frame)),
+            self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows, bdp),
+            self._columns(f"Rates, {label}", "_bps", frame, self._rate_columns(frame), rate),
         ]
-        return Detail(flow, label, panels, self._bands(flow, frame))
+        bands = self._bands(flow, frame)
+        return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
+
+    def strip(self, flow: int) -> list[Band]:
+        """Return the states of a flow over time."""
+        return self._bands(flow, self._of_flow(flow))
+
+    def _limits(self, frame: pl.DataFrame) -> list[Band]:
+        """Return what bounded the sender at each sample, equal ones together.
+
+        A sender whose window has room for another packet waits for its pacer.
+        """
+        room = pl.col("cwnd_bytes") - pl.col("in_flight_bytes")
+        mss = int(self.flows["mss_bytes"].max() or 1)  # type: ignore[arg-type]
+        limit = (
+            pl.when(pl.col("app_limited"))
+            .then(pl.lit("application"))
+            .when(room < mss)
+            .then(pl.lit("congestion window"))
+            .when(pl.col("pacing_bps").is_not_null())
+            .then(pl.lit("pacing rate"))
+            .otherwise(pl.lit("receiver or application"))
+        )
+        rows = frame.select("t_ns", limit=limit)
+        starts = rows.filter(pl.col("limit") != pl.col("limit").shift().fill_null(""))
+        times = [int(t) for t in starts["t_ns"]] + [self.end_ns]
+        return [
+            Band(start / 1e9, end / 1e9, str(name))
+            for start, end, name in zip(times, times[1:], starts["limit"], strict=False)
+        ]
+
+    def _lost(self, frame: pl.DataFrame) -> list[int]:
+        """Return the packets declared lost up to each time."""
+        at = pl.DataFrame({"t_ns": [int(t * 1e9) for t in self._times]})
+        found = at.join_asof(
+            frame.select("t_ns", "lost_packets").sort("t_ns"), on="t_ns", strategy="backward"
+        )
+        return [int(n or 0) for n in found["lost_packets"]]
+
+    def marks(self) -> list[Happening]:
+        """Return what the scenario changes, and when the flows have converged."""
+        changes = self._events.filter(pl.col("kind") == "change")
+        marks = [happening(row) for row in changes.iter_rows(named=True)]
+        if self._convergence is not None and self.flows.height > 1:
+            last = int(self.flows["start_ns"].max() or 0)  # type: ignore[arg-type]
+            at = (last + self._convergence) / 1e9
+            marks.append(Happening(at, None, "converged", "flows have converged"))
+        return sorted(marks, key=lambda mark: mark.t)
+
+    def happenings(self) -> list[Happening]:
+        """Return what happened to the flows that are drawn, and to the path."""
+        drawn = self._events.filter(pl.col("flow").is_null() | pl.col("flow").is_in(self.drawn))
+        return [happening(row) for row in drawn.head(HAPPENINGS).iter_rows(named=True)]
 
     def _rate_columns(self, frame: pl.DataFrame) -> list[tuple[str, str]]:
         """Return the pacing rate, the samples, and the controller's own estimates."""
@@ -222,18 +387,36 @@ class Sketch:
         return [(name.removesuffix("_bps"), name) for name in known]
 
     def _columns(
-        self, title: str, suffix: str, frame: pl.DataFrame, columns: list[tuple[str, str]]
+        self,
+        title: str,
+        suffix: str,
+        frame: pl.DataFrame,
+        columns: list[tuple[str, str]],
+        levels: list[tuple[str, float]],
     ) -> Panel:
         series = [
             (label, quantity_style(i), self._envelope(frame, column))
             for i, (label, column) in enumerate(columns)
         ]
-        return self._panel(title, suffix, series)
+        return self._panel(title, suffix, series, levels)
 
-    def _panel(self, title: str, suffix: str, series: list[tuple[str, Style, Values]]) -> Panel:
+    def _panel(
+        self,
+        title: str,
+        suffix: str,
+        series: list[tuple[str, Style, Values]],
+        levels: list[tuple[str, float]],
+    ) -> Panel:
         scale = scale_of(suffix, max((top(values) for _, _, values in series), default=0.0))
         lines = [Series(label, style, scaled(v, scale)) for label, style, v in series]
-        return Panel(title, scale.unit, self._times, lines)
+        return Panel(title, scale.unit, self._times, lines, references=self._level(levels, scale))
+
+    def _level(self, levels: list[tuple[str, float]], scale: Scale) -> list[Series]:
+        """Return lines at some levels."""
+        return [
+            Series(label, reference_style(nth), scaled([value] * len(self._times), scale))
+            for nth, (label, value) in enumerate(levels)
+        ]
 
     def _envelope(self, frame: pl.DataFrame, column: str) -> Values:
         return envelope(frame, column, self._width, self._count)
@@ -258,6 +441,35 @@ class Sketch:
             for (t, state), end in zip(steps, ends, strict=False)
             if end > t
         ]
+
+
+#: How the unit of an event's value ends the name of a quantity.
+_SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "_ratio"}
+
+
+def happening(row: dict[str, Any]) -> Happening:
+    """Return a row of `events` in words."""
+    kind, was, now = str(row["kind"]), row["from"], str(row["detail"] or "")
+    text = kind
+    if kind == "change":
+        suffix = _SUFFIXES.get(str(row["unit"]), "")
+        old, new = (
+            NONE if value is None else quantity(suffix, value) if suffix else f"{value:g}"
+            for value in (row["before_value"], row["value"])
+        )
+        text = f"{row['key']} {now}" if row["value"] is None else f"{row['key']} {new}"
+        if row["before_value"] is not None:
+            text = f"{row['key']} {old} to {new}"
+        if row["link"]:
+            text += f" on link {row['link']}"
+    elif kind in ("state", "recovery"):
+        text = f"{kind} {was} to {now}" if was else f"{kind} {now}"
+    elif kind == "rto":
+        text = "retransmission timeout"
+    elif now:
+        text = f"{kind}: {now}"
+    flow = row["flow"]
+    return Happening(int(row["t_ns"]) / 1e9, None if flow is None else int(flow), kind, text)
 
 
 def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, list[float]]:

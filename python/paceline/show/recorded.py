@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from paceline._paceline import Outcome
 
 
 class Recorded(Protocol):
@@ -13,6 +16,18 @@ class Recorded(Protocol):
     @property
     def scenario(self) -> str:
         """Name of the scenario."""
+
+    @property
+    def scenario_toml(self) -> str:
+        """The scenario with every default written."""
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """What became of the scenario's ``[expect]``."""
+
+    @property
+    def links(self) -> list[tuple[str, int, int | None]]:
+        """Each link's name, its capacity at the start in bit/s and its queue's limit in bytes."""
 
     @property
     def seed(self) -> int:

@@ -1,13 +1,21 @@
-// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
+// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
 "use strict";
 (() => {
   // src/chart.ts
   var SIDE = 64;
   var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var isDark = () => dark.matches;
+  var onTone = (act) => dark.addEventListener("change", act);
+  var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
+  var tone = (colour) => () => {
+    if (!dark.matches) return colour;
+    return colour.replace("#000000", "#ffffff").replace("#666666", "#a8a8a8");
+  };
   var axis = (label, size, more = {}) => ({
-    stroke: "#333",
-    grid: { stroke: "#e8e8e8", width: 1 },
-    ticks: { stroke: "#bbb", width: 1, size: 5 },
+    stroke: () => styled("--ink", "#333"),
+    grid: { stroke: () => styled("--grid", "#e8e8e8"), width: 1 },
+    ticks: { stroke: () => styled("--tick", "#bbb"), width: 1, size: 5 },
     font: FONT,
     labelFont: FONT,
     labelSize: 18,
@@ -29,10 +37,10 @@
     if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} ${id}`);
     return found;
   };
-  var make = (tag, text, inside) => {
+  var make = (tag, text, inside2) => {
     const element = document.createElement(tag);
     if (text !== void 0) element.textContent = text;
-    inside?.append(element);
+    inside2?.append(element);
     return element;
   };
   var settled = (act, milliseconds) => {
@@ -44,12 +52,199 @@
   };
 
   // src/quantity.ts
-  var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
-  var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
+  var shown = (value2) => value2 == null ? "–" : Number(value2.toPrecision(4)).toLocaleString("en");
+  var seconds = (value2) => value2 == null ? "–" : `${value2.toFixed(3)} s`;
+
+  // src/strips.ts
+  var ROW = 24;
+  var AXIS = 60;
+  var paint = (details, tints) => (u) => {
+    const { ctx, bbox } = u;
+    const ratio = devicePixelRatio || 1;
+    const height = bbox.height / details.length;
+    ctx.save();
+    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.textBaseline = "middle";
+    details.forEach(({ label, bands }, nth) => {
+      const top = bbox.top + nth * height;
+      ctx.textAlign = "right";
+      ctx.fillStyle = styled("--ink", "#333");
+      ctx.fillText(label.length > 9 ? `${label.slice(0, 8)}…` : label, bbox.left - 6 * ratio, top + height / 2);
+      ctx.textAlign = "left";
+      for (const { start: start2, end, state } of bands) {
+        const left = Math.max(u.valToPos(start2, "x", true), bbox.left);
+        const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
+        if (right <= left) continue;
+        ctx.fillStyle = tints[state] ?? "#ddd";
+        ctx.fillRect(left, top + 2 * ratio, Math.max(right - left, 0.5), height - 4 * ratio);
+        if (ctx.measureText(state).width + 8 * ratio > right - left) continue;
+        ctx.fillStyle = "#1b1b1b";
+        ctx.fillText(state, left + 4 * ratio, top + height / 2);
+      }
+    });
+    ctx.restore();
+  };
+  var strips = (details, tints, width2, margin2, box, follow) => new uPlot(
+    {
+      title: "States of each flow",
+      width: width2,
+      height: ROW * details.length + AXIS,
+      padding: [null, margin2, null, 0],
+      scales: { x: { time: false }, y: { range: [0, 1] } },
+      axes: [timeAxis(), { size: SIDE, values: () => [], grid: { show: false }, ticks: { show: false } }],
+      series: [{}, { show: true, stroke: "transparent", points: { show: false } }],
+      cursor: cursor(),
+      legend: { show: false },
+      hooks: { setScale: [follow], draw: [paint(details, tints)] }
+    },
+    [
+      [0, 1],
+      [0, 0]
+    ],
+    box
+  );
+
+  // src/why.ts
+  var BEFORE_S = 1;
+  var EVENTS = 5;
+  var after = (times, t) => {
+    let [low, high] = [0, times.length];
+    while (low < high) {
+      const middle = low + high >> 1;
+      if ((times[middle] ?? Infinity) <= t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  var within = (bands, t) => bands.find(({ start: start2, end }) => start2 <= t && t < end)?.state ?? "–";
+  var value = (panel, nth, t) => {
+    const values = panel?.series[nth]?.values;
+    if (!panel || !values) return "–";
+    for (let at = after(panel.times, t) - 1; at >= 0 && at > after(panel.times, t) - 12; at -= 1) {
+      if (values[at] != null) return `${shown(values[at])} ${panel.unit}`;
+    }
+    return "–";
+  };
+  var lost = ({ lost: counts, panels }, t) => {
+    const times = panels[0]?.times ?? [];
+    const at = (moment) => counts[Math.max(after(times, moment) - 1, 0)] ?? 0;
+    return at(t) - at(t - BEFORE_S);
+  };
+  var explain = (box, data, t) => {
+    box.hidden = false;
+    box.replaceChildren();
+    make("h3", `At ${seconds(t)}`, box);
+    const rtt = data.overview.find(({ title }) => title.startsWith("Round-trip"));
+    const queue = data.overview.find(({ title }) => title.startsWith("Queue"));
+    const of = queue?.series.findIndex(({ right }) => right) ?? -1;
+    const waiting = queue?.series[of]?.values[Math.max(after(queue.times, t) - 1, 0)];
+    if (waiting != null) make("p", `A packet arriving at the bottleneck waits ${shown(waiting)} ${queue?.unitRight ?? ""}.`, box);
+    const table = make("table", void 0, box);
+    const head = make("tr", void 0, make("thead", void 0, table));
+    for (const title of ["Flow", "State", "Limited by", "In flight", "Window", "RTT", "Delivery rate", `Lost in ${BEFORE_S} s`, "Last events"]) make("th", title, head).scope = "col";
+    const body = make("tbody", void 0, table);
+    data.details.forEach((detail, nth) => {
+      const row = make("tr", void 0, body);
+      make("th", detail.label, row).scope = "row";
+      const [windows, rates] = detail.panels;
+      const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), String(lost(detail, t))];
+      for (const cell of cells) make("td", cell, row);
+      const events = make("ul", void 0, make("td", void 0, row));
+      const known = data.happenings.filter(({ flow, t: at }) => at <= t && (flow === null || flow === detail.flow));
+      for (const { t: at, text } of known.slice(-EVENTS)) make("li", `${seconds(at)} ${text}`, events);
+    });
+  };
+
+  // src/zoom.ts
+  var KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
+  var Zoom = class {
+    #plots = /* @__PURE__ */ new Set();
+    #moved;
+    end;
+    #view;
+    constructor(end, moved) {
+      this.end = end;
+      this.#moved = moved;
+      const said = KEY.exec(location.hash);
+      const [from, to] = [Number(said?.[1]), Number(said?.[2])];
+      this.#view = said && from < to && from < end ? [from, Math.min(to, end)] : [0, end];
+    }
+    get view() {
+      return this.#view;
+    }
+    /** Shows this span in all plots. */
+    to(from, to) {
+      const length = Math.min(Math.max(to - from, 1e-4), this.end);
+      const start2 = Math.min(Math.max(from, 0), this.end - length);
+      if (start2 === this.#view[0] && start2 + length === this.#view[1]) return;
+      this.#view = [start2, start2 + length];
+      for (const plot of this.#plots) plot.setScale("x", { min: start2, max: start2 + length });
+      const whole = start2 === 0 && length === this.end;
+      const zoom = whole ? "" : `#zoom=${start2.toFixed(4)}-${(start2 + length).toFixed(4)}`;
+      if (zoom || KEY.test(location.hash)) history.replaceState(null, "", zoom || location.pathname + location.search);
+      this.#moved(this.#view);
+    }
+    /** Zooms by a factor round the middle. */
+    by(factor) {
+      const [from, to] = this.#view;
+      const [middle, half] = [(from + to) / 2, (to - from) / 2 * factor];
+      this.to(middle - half, middle + half);
+    }
+    /** Moves by a part of what is shown. */
+    shift(part) {
+      const [from, to] = this.#view;
+      const by = Math.min(Math.max((to - from) * part, -from), this.end - to);
+      this.to(from + by, to + by);
+    }
+    whole() {
+      this.to(0, this.end);
+    }
+    /** Takes part with a plot. */
+    add(plot) {
+      this.#plots.add(plot);
+      const [min, max] = this.#view;
+      plot.setScale("x", { min, max });
+      plot.over.addEventListener("dblclick", () => this.whole());
+    }
+    drop(plot) {
+      this.#plots.delete(plot);
+      plot.destroy();
+    }
+    /** What a plot's hook of its scales calls. */
+    follow = (plot, key) => {
+      const { min, max } = plot.scales[key] ?? {};
+      if (key === "x" && this.#plots.has(plot) && min != null && max != null) this.to(min, max);
+    };
+    redraw() {
+      for (const plot of this.#plots) plot.redraw(false);
+    }
+    resize(width2) {
+      for (const plot of this.#plots) plot.setSize({ width: width2(plot), height: plot.height });
+    }
+    /** Keys for all of it, while the focus is in `box`. */
+    keys(box) {
+      const acts = {
+        "+": () => this.by(0.5),
+        "=": () => this.by(0.5),
+        "-": () => this.by(2),
+        "0": () => this.whole(),
+        ArrowLeft: () => this.shift(-0.25),
+        ArrowRight: () => this.shift(0.25)
+      };
+      box.addEventListener("keydown", (event) => {
+        const act = acts[event.key];
+        if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+        event.preventDefault();
+        act();
+      });
+    }
+  };
 
   // src/report.ts
   var HEIGHT = 230;
-  var plots = [];
+  var SMALL = 110;
+  var FAIR = "fair share";
+  var MARKED = 12;
   var unpack = async () => {
     const packed = atob(byId("data", HTMLScriptElement).text.trim());
     const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
@@ -57,114 +252,212 @@
     return JSON.parse(await new Response(stream).text());
   };
   var width = () => byId("plots", HTMLElement).clientWidth;
+  var margin = () => width() < 560 ? 8 : SIDE;
   var columns = (panel) => {
     if (!panel.stacked) return panel.series.map((shape) => shape.values);
     let below = panel.times.map(() => 0);
-    return panel.series.map((shape) => below = below.map((value, i) => value + (shape.values[i] ?? 0)));
+    return panel.series.map((shape) => below = below.map((value2, i) => value2 + (shape.values[i] ?? 0)));
   };
-  var background = (bands, tints) => (u) => {
+  var inside = (u, act) => {
     const { ctx, bbox } = u;
-    const ratio = devicePixelRatio || 1;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
-    ctx.font = `${10 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
-    ctx.textBaseline = "top";
-    ctx.textAlign = "left";
-    for (const { start: start2, end, state } of bands) {
-      const left = Math.max(u.valToPos(start2, "x", true), bbox.left);
-      const right = Math.min(u.valToPos(end, "x", true), bbox.left + bbox.width);
-      if (right <= left) continue;
-      ctx.fillStyle = tints[state] ?? "#fff";
-      ctx.fillRect(left, bbox.top, right - left, bbox.height);
-      if (ctx.measureText(state).width + 8 * ratio < right - left) {
-        ctx.fillStyle = "#444";
-        ctx.fillText(state, left + 4 * ratio, bbox.top + 3 * ratio);
-      }
-    }
+    act(ctx, bbox, devicePixelRatio || 1);
     ctx.restore();
   };
-  var busy = false;
-  var follow = (from, key) => {
-    if (key !== "x" || busy) return;
-    busy = true;
-    const { min, max } = from.scales["x"] ?? {};
-    if (min !== void 0 && max !== void 0) {
-      for (const plot of plots) if (plot !== from) plot.setScale("x", { min, max });
+  var behind = (bands, tints) => (u) => inside(u, (ctx, box) => {
+    ctx.globalAlpha = isDark() ? 0.16 : 0.3;
+    for (const { start: start2, end, state } of bands) {
+      const left = Math.max(u.valToPos(start2, "x", true), box.left);
+      const right = Math.min(u.valToPos(end, "x", true), box.left + box.width);
+      ctx.fillStyle = tints[state] ?? "#fff";
+      if (right > left) ctx.fillRect(left, box.top, right - left, box.height);
     }
-    busy = false;
-  };
+  });
+  var marked = (marks, named) => (u) => inside(u, (ctx, box, ratio) => {
+    ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");
+    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.textBaseline = "top";
+    ctx.setLineDash([3 * ratio, 3 * ratio]);
+    const { min, max } = u.scales["x"] ?? {};
+    const visible = marks.filter(({ t }) => t >= (min ?? 0) && t <= (max ?? Infinity));
+    let free = [0, 0, 0];
+    for (const { t, text } of visible) {
+      const at = Math.round(u.valToPos(t, "x", true));
+      ctx.beginPath();
+      ctx.moveTo(at, box.top);
+      ctx.lineTo(at, box.top + box.height);
+      ctx.stroke();
+      if (!named || visible.length > MARKED) continue;
+      const long = ctx.measureText(text).width + 8 * ratio;
+      const row = free.findIndex((end) => end <= at);
+      if (row < 0) continue;
+      const turned = at + long > box.left + box.width;
+      ctx.textAlign = turned ? "right" : "left";
+      ctx.fillText(text, at + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
+      free = free.map((end, nth) => nth === row ? at + (turned ? 0 : long) : end);
+    }
+  });
   var line = (panel, shape) => ({
     label: shape.label,
     scale: shape.right ? "right" : "y",
-    stroke: panel.stacked ? "#fff" : shape.colour,
-    ...panel.stacked ? { fill: shape.colour } : { dash: dashed(shape.dash) },
+    stroke: panel.stacked ? () => styled("--page", "#fff") : tone(shape.colour),
+    ...panel.stacked ? { fill: tone(shape.colour) } : { dash: dashed(shape.dash) },
     width: panel.stacked ? 0.5 : 1.25,
     points: { show: false },
     spanGaps: false,
-    value: (_, __, ___, at) => at == null ? "–" : shown(shape.values[at])
+    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
   });
-  var draw = (panel, into, end, behind) => {
-    const drawn = panel.series.map((shape, i) => ({ series: line(panel, shape), values: columns(panel)[i] ?? [] }));
-    if (panel.stacked) drawn.reverse();
-    const axes = [timeAxis(), axis(panel.unit, SIDE - 18)];
-    if (panel.unitRight) axes.push(axis(panel.unitRight, SIDE - 18, { scale: "right", side: 1, grid: { show: false } }));
-    const box = make("div", void 0, into);
-    box.className = "plot";
-    const plot = new uPlot(
-      {
-        title: panel.title,
-        width: width(),
-        height: HEIGHT,
-        // Room for the right axis everywhere, so that times stand above one another.
-        padding: [null, panel.unitRight ? 0 : SIDE, null, 0],
-        scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
-        axes,
-        series: [{ label: "time", value: (_, value) => seconds(value) }, ...drawn.map(({ series }) => series)],
-        cursor: cursor(),
-        hooks: { setScale: [follow], drawClear: behind ? [behind] : [] }
-      },
-      [panel.times, ...drawn.map(({ values }) => values)],
-      box
-    );
-    plot.over.addEventListener("dblclick", () => plot.setScale("x", { min: 0, max: end }));
-    const now = plots[0]?.scales["x"];
-    plots.push(plot);
-    plot.setScale("x", { min: now?.min ?? 0, max: now?.max ?? end });
-  };
-  var start = async () => {
-    const data = await unpack();
-    for (const panel of data.overview) draw(panel, byId("overview", HTMLElement), data.end);
-    addEventListener("resize", settled(() => plots.forEach((plot) => plot.setSize({ width: width(), height: HEIGHT })), 100));
-    if (data.details.length) details(data);
-  };
-  var details = (data) => {
-    const detail = byId("detail", HTMLElement);
-    const states = byId("states", HTMLElement);
-    const choice = byId("flow", HTMLSelectElement);
-    const show = () => {
-      const chosen = data.details[choice.selectedIndex];
-      if (!chosen) return;
-      for (const plot of plots.splice(data.overview.length)) plot.destroy();
-      detail.replaceChildren();
-      states.replaceChildren();
-      const seen = new Set(chosen.bands.map(({ state }) => state));
-      for (const [state, tint] of Object.entries(data.tints)) {
-        if (!seen.has(state)) continue;
-        const entry = make("span", void 0, states);
+  var reference = (shape) => ({
+    label: shape.label,
+    stroke: tone(shape.colour),
+    dash: dashed(shape.dash),
+    width: 1,
+    points: { show: false },
+    spanGaps: true,
+    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
+  });
+  var Page = class {
+    #data;
+    #zoom;
+    /** Those of the flow in detail. */
+    #own = [];
+    #wide = /* @__PURE__ */ new Set();
+    constructor(data) {
+      this.#data = data;
+      const shows = byId("window", HTMLOutputElement);
+      this.#zoom = new Zoom(data.end, ([from2, to2]) => {
+        shows.textContent = `${seconds(from2)} to ${seconds(to2)}`;
+      });
+      const [from, to] = this.#zoom.view;
+      shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+    }
+    start() {
+      const { overview, details, tints, marks } = this.#data;
+      overview.forEach((panel, nth) => this.#draw(panel, byId("overview", HTMLElement), [], marked(marks, nth === 0)));
+      const zoom = this.#zoom;
+      const acts = { "zoom-in": () => zoom.by(0.5), "zoom-out": () => zoom.by(2), earlier: () => zoom.shift(-0.25), later: () => zoom.shift(0.25), whole: () => zoom.whole() };
+      for (const [id, act] of Object.entries(acts)) byId(id, HTMLButtonElement).addEventListener("click", act);
+      zoom.keys(byId("plots", HTMLElement));
+      onTone(() => zoom.redraw());
+      addEventListener(
+        "resize",
+        settled(() => zoom.resize((plot) => this.#wide.has(plot) ? width() : plot.root.parentElement?.clientWidth ?? 280), 100)
+      );
+      if (!details.length) return;
+      this.#states();
+      if (details.some(({ bands }) => bands.length)) {
+        const box = make("div", void 0, byId("strips", HTMLElement));
+        box.className = "plot";
+        this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
+      }
+      this.#each();
+      const choice = byId("flow", HTMLSelectElement);
+      choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
+      this.#detail(0);
+    }
+    #take(plot, wide) {
+      if (wide) this.#wide.add(plot);
+      this.#zoom.add(plot);
+      let down = 0;
+      plot.over.addEventListener("mousedown", ({ clientX }) => down = clientX);
+      plot.over.addEventListener("click", ({ clientX, offsetX }) => {
+        if (Math.abs(clientX - down) < 4 && this.#data.details.length) this.#explain(plot.posToVal(offsetX, "x"));
+      });
+      return plot;
+    }
+    #explain(t) {
+      explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+    }
+    /** The key to the colours of states. */
+    #states() {
+      for (const [state, tint] of Object.entries(this.#data.tints)) {
+        const entry = make("span", void 0, byId("states", HTMLElement));
         make("i", void 0, entry).style.background = tint;
         entry.append(state);
       }
-      const behind = background(chosen.bands, data.tints);
-      for (const panel of chosen.panels) draw(panel, detail, data.end, behind);
-    };
-    choice.addEventListener("change", show);
-    show();
+    }
+    #draw(panel, into, below, above) {
+      const drawn = panel.series.map((shape, i) => ({ series: line(panel, shape), values: columns(panel)[i] ?? [] }));
+      if (panel.stacked) drawn.reverse();
+      const references = panel.references.filter(({ label }) => !panel.stacked || label !== FAIR);
+      drawn.push(...references.map((shape) => ({ series: reference(shape), values: shape.values })));
+      const axes = [timeAxis(), axis(panel.unit, SIDE - 18)];
+      if (panel.unitRight) axes.push(axis(panel.unitRight, SIDE - 18, { scale: "right", side: 1, grid: { show: false } }));
+      const box = make("div", void 0, into);
+      box.className = "plot";
+      box.setAttribute("role", "img");
+      box.setAttribute("aria-label", `${panel.title}, in ${panel.unit}, over time`);
+      const plot = new uPlot(
+        {
+          title: panel.title,
+          width: width(),
+          height: HEIGHT,
+          // Room for the right axis everywhere, so that times stand above one another.
+          padding: [null, panel.unitRight ? 0 : margin(), null, 0],
+          scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
+          axes,
+          series: [{ label: "time", value: (_, at) => at == null ? "" : seconds(at) }, ...drawn.map(({ series }) => series)],
+          cursor: cursor(),
+          hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] }
+        },
+        [panel.times, ...drawn.map(({ values }) => values)],
+        box
+      );
+      return this.#take(plot, true);
+    }
+    /** Throughput of each flow beside its fair share: where flows hide each other. */
+    #each() {
+      const [throughput] = this.#data.overview;
+      const { details } = this.#data;
+      if (details.length < 2 || !throughput?.stacked) return;
+      const into = byId("each", HTMLElement);
+      const fair = throughput.references.find(({ label }) => label === FAIR);
+      const most = throughput.series.reduce((top, { values }) => values.reduce((high, value2) => Math.max(high, value2 ?? 0), top), 0);
+      for (const shape of throughput.series) {
+        const box = make("div", void 0, into);
+        box.setAttribute("role", "img");
+        box.setAttribute("aria-label", `Throughput of ${shape.label} and its fair share over time`);
+        const series = [{ label: "time" }, { stroke: tone(shape.colour), width: 1.25, points: { show: false } }];
+        if (fair) series.push(reference(fair));
+        const plot = new uPlot(
+          {
+            title: `${shape.label}, ${throughput.unit}`,
+            width: box.clientWidth,
+            height: SMALL,
+            padding: [null, 8, null, 0],
+            scales: { x: { time: false }, y: { range: [0, most * 1.05 || 1] } },
+            axes: [{ ...timeAxis(), label: "", labelSize: 0, size: 22, space: 60 }, { ...axis("", 44), labelSize: 0, space: 26 }],
+            series,
+            cursor: cursor(),
+            legend: { show: false },
+            hooks: { setScale: [this.#zoom.follow] }
+          },
+          [throughput.times, shape.values, ...fair ? [fair.values] : []],
+          box
+        );
+        this.#take(plot, false);
+      }
+    }
+    #detail(nth) {
+      const chosen = this.#data.details[nth];
+      if (!chosen) return;
+      for (const plot of this.#own) this.#zoom.drop(plot);
+      const box = byId("detail", HTMLElement);
+      box.replaceChildren();
+      const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
+      this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+    }
+  };
+  var start = async () => {
+    new Page(await unpack()).start();
+    document.body.dataset["drawn"] = "yes";
   };
   start().catch((error) => {
     const failed = byId("failed", HTMLElement);
     failed.hidden = false;
-    failed.textContent = `The plots could not be drawn (${error}). The tables hold without them.`;
+    failed.textContent = `The plots could not be drawn (${error}). The tables do not need them.`;
   });
 })();

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 a5c2e5a5ccc76480ab18d52d32d5ff3709c1fb74af9d65f3b0a87c701f4f69ea
+// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
 "use strict";
 (() => {
   // src/ask.ts
@@ -12,9 +12,9 @@
 
   // src/dom.ts
   var byId = (id, kind) => {
-    const found = document.getElementById(id);
-    if (!(found instanceof kind)) throw new Error(`the page has no ${kind.name} ${id}`);
-    return found;
+    const found2 = document.getElementById(id);
+    if (!(found2 instanceof kind)) throw new Error(`the page has no ${kind.name} ${id}`);
+    return found2;
   };
   var make = (tag, text, inside) => {
     const element = document.createElement(tag);
@@ -30,67 +30,380 @@
     };
   };
 
-  // src/job.ts
-  var progress = byId("progress", HTMLProgressElement);
-  var stop = byId("stop", HTMLButtonElement);
-  var start = byId("start", HTMLButtonElement);
-  var state = byId("state", HTMLOutputElement);
-  var say = (said) => {
-    if (said.state !== "running") return said.state;
-    const far = `${(said.simulated_ns / 1e9).toFixed(1)} of ${said.total_ns / 1e9} s`;
-    return said.backend === "emu" ? `${far}, emulated in real time; plots come at its end` : far;
+  // src/complete.ts
+  var forms = (schema, root) => {
+    if (schema.$ref) return forms(root.$defs?.[schema.$ref.split("/").at(-1) ?? ""] ?? {}, root);
+    const inner = [...schema.anyOf ?? [], ...schema.oneOf ?? []];
+    return [schema, ...inner.flatMap((one) => forms(one, root))];
   };
-  var follow = (job, hands) => {
-    let version = 0;
-    let over = false;
-    const events = new EventSource(`/api/jobs/${job.job}/events`);
-    const wish = () => void ask(`/api/jobs/${job.job}/stop`, {}).catch(hands.tell);
-    stop.addEventListener("click", wish);
-    const busy = (now) => {
-      progress.hidden = stop.hidden = !now;
-      start.disabled = now;
+  var below = (schemas, key, root) => schemas.flatMap((schema) => {
+    const found2 = schema.properties?.[key] ?? schema.items?.properties?.[key];
+    return found2 ? forms(found2, root) : [];
+  });
+  var each = (schemas, root) => schemas.flatMap((schema) => schema.items ? forms(schema.items, root) : [schema]);
+  var keys = (schemas) => schemas.flatMap((schema) => Object.entries(schema.properties ?? {}).map(([text, { description }]) => ({ text, about: description ?? "" })));
+  var words = (schemas) => schemas.flatMap((schema) => [...schema.enum ?? [], ...schema.const === void 0 ? [] : [schema.const]].map((word) => ({ text: word, about: schema.description ?? "" }))).filter((one) => typeof one.text === "string");
+  var complete = (text, at, root, controllers) => {
+    const before = text.slice(0, at);
+    const line = before.slice(before.lastIndexOf("\n") + 1);
+    if (line.includes("#")) return null;
+    const head = /^\s*\[\[?([\w.]*)$/.exec(line);
+    const top = forms(root, root);
+    const narrow = (written2, options) => {
+      const fitting = options.filter((option, nth) => option.text.startsWith(written2) && option.text !== written2 && options.findIndex(({ text: same }) => same === option.text) === nth);
+      return fitting.length ? { from: at - written2.length, options: fitting } : null;
     };
-    const end = () => {
-      over = true;
-      events.close();
-      stop.removeEventListener("click", wish);
-      busy(false);
+    if (head) {
+      const path = (head[1] ?? "").split(".");
+      const written2 = path.pop() ?? "";
+      const inside = path.reduce((schemas2, key2) => each(below(schemas2, key2, root), root), top);
+      return narrow(written2, keys(inside).filter(({ text: key2 }) => each(below(inside, key2, root), root).some(({ properties }) => properties)));
+    }
+    const section2 = [...before.matchAll(/^\s*\[\[?([\w.]+)\]\]?/gm)].at(-1)?.[1];
+    let schemas = (section2?.split(".") ?? []).reduce((inner, key2) => each(below(inner, key2, root), root), top);
+    let rest = line;
+    let key = "";
+    for (; ; ) {
+      const opened = /^\s*(?:[^{]*,\s*)?([\w.]+)\s*=\s*\{/.exec(rest);
+      if (!opened) break;
+      key = opened[1] ?? "";
+      schemas = each(below(schemas, key, root), root);
+      rest = rest.slice(opened[0].length);
+    }
+    if (rest.includes("}")) return null;
+    const part = rest.split(",").at(-1) ?? "";
+    const value = /^\s*([\w.]+)\s*=\s*"([^"]*)$/.exec(part);
+    if (value) {
+      const [, of = "", written2 = ""] = value;
+      const named = of === "cc" || key === "cc" && of === "name";
+      return narrow(written2, named ? controllers.map((name) => ({ text: name, about: "" })) : words(below(schemas, of, root)));
+    }
+    const written = /^\s*(\w*)$/.exec(part)?.[1];
+    if (written === void 0 || !written && !key) return null;
+    return narrow(written, keys(schemas));
+  };
+  var MOST = 12;
+  var attach = (editor2, list2, find) => {
+    let open = null;
+    let chosen2 = 0;
+    const mark = () => {
+      [...list2.children].forEach((item, nth) => item.setAttribute("aria-selected", String(nth === chosen2)));
+      list2.hidden = open === null;
+      if (open) editor2.setAttribute("aria-activedescendant", `completion-${chosen2}`);
+      else editor2.removeAttribute("aria-activedescendant");
     };
-    busy(true);
-    const show = async (said) => {
-      try {
-        if (said.state === "done" && said.id) await hands.done(said.id);
-        else if (said.state === "failed") hands.tell(new Error(said.message));
-        else if (said.version > version) {
-          version = said.version;
-          await hands.more(`job:${said.job}`);
-        }
-      } catch (error) {
-        hands.tell(error);
+    const dismiss = () => {
+      open = null;
+      mark();
+    };
+    const take = (nth) => {
+      const option = open?.options[nth];
+      if (!open || !option) return;
+      editor2.setRangeText(option.text, open.from, editor2.selectionStart, "end");
+      editor2.dispatchEvent(new Event("input"));
+      dismiss();
+    };
+    const suggest = () => {
+      open = editor2.selectionStart === editor2.selectionEnd ? find() : null;
+      chosen2 = 0;
+      list2.replaceChildren();
+      open?.options.slice(0, MOST).forEach(({ text, about: about2 }, nth) => {
+        const item = make("li", void 0, list2);
+        item.id = `completion-${nth}`;
+        item.setAttribute("role", "option");
+        make("b", text, item);
+        item.append(` ${about2}`);
+        item.addEventListener("pointerdown", (event) => {
+          event.preventDefault();
+          take(nth);
+        });
+      });
+      mark();
+    };
+    editor2.addEventListener("blur", dismiss);
+    editor2.addEventListener("click", dismiss);
+    editor2.addEventListener("keydown", (event) => {
+      const { key, ctrlKey, metaKey } = event;
+      if (key === " " && ctrlKey) suggest();
+      else if (!open) return;
+      else if (key === "ArrowDown" || key === "ArrowUp") {
+        const count2 = list2.children.length;
+        chosen2 = (chosen2 + (key === "ArrowDown" ? 1 : count2 - 1)) % count2;
+        mark();
+      } else if (key === "Enter" && !ctrlKey && !metaKey || key === "Tab") take(chosen2);
+      else if (key === "Escape") dismiss();
+      else return;
+      event.preventDefault();
+    });
+    return suggest;
+  };
+
+  // src/quantity.ts
+  var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
+  var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
+
+  // src/toml.ts
+  var section = (lines, head, nth) => {
+    let seen = -1;
+    for (let at = 0; at < lines.length; at += 1) {
+      if (lines[at]?.trim() !== head || ++seen !== nth) continue;
+      let end = at + 1;
+      while (end < lines.length && !lines[end]?.trimStart().startsWith("[")) end += 1;
+      return [at + 1, end];
+    }
+    return null;
+  };
+  var LINE = (key) => new RegExp(`^(\\s*${key}\\s*=\\s*)("[^"]*"|[^#]*?)(\\s*(?:#.*)?)$`);
+  var INLINE = (key) => new RegExp(`(\\b${key}\\s*=\\s*)("[^"]*"|[\\w.]+)`);
+  var bare = (value) => value.trim().replace(/^"(.*)"$/, "$1");
+  var found = (lines, place) => {
+    const where = section(lines, place.head, place.nth ?? 0);
+    if (!where) return null;
+    for (let at = where[0]; at < where[1]; at += 1) {
+      const line = LINE(place.key).exec(lines[at] ?? "");
+      if (line) return { at, value: line[2] ?? "" };
+    }
+    return null;
+  };
+  var read = (text, place) => {
+    const there = found(text.split("\n"), place);
+    if (!there) return null;
+    const table2 = there.value.startsWith("{");
+    if (place.inside === void 0) return table2 ? null : bare(there.value);
+    const value = table2 ? INLINE(place.inside).exec(there.value)?.[2] : void 0;
+    return value === void 0 ? null : bare(value);
+  };
+  var write = (text, place, value) => {
+    const lines = text.split("\n");
+    const there = found(lines, place);
+    const said = JSON.stringify(value);
+    if (there) {
+      const line = lines[there.at] ?? "";
+      const inside = place.inside === void 0 || !there.value.startsWith("{") ? null : INLINE(place.inside);
+      if (inside && !inside.test(line)) return text;
+      lines[there.at] = inside ? line.replace(inside, (_, before) => before + said) : line.replace(LINE(place.key), (_, before, __, after) => before + said + after);
+      return lines.join("\n");
+    }
+    const where = section(lines, place.head, place.nth ?? 0);
+    if (!where || place.inside !== void 0) return text;
+    lines.splice(where[0], 0, `${place.key} = ${said}`);
+    return lines.join("\n");
+  };
+  var count = (text, head) => text.split("\n").filter((line) => line.trim() === head).length;
+
+  // src/editor.ts
+  var PLACES = {
+    rate: { head: "[path]", key: "rate" },
+    rtt: { head: "[path]", key: "rtt" },
+    buffer: { head: "[path]", key: "queue", inside: "size" },
+    loss: { head: "[path]", key: "loss" }
+  };
+  var SLIDERS = {
+    rate: { place: PLACES["rate"], steps: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3], unit: "Mbit/s", factors: { "kbit/s": 1e-3, "Mbit/s": 1, "Gbit/s": 1e3 } },
+    rtt: { place: PLACES["rtt"], steps: [1, 2, 5, 10, 20, 40, 80, 100, 200, 400], unit: "ms", factors: { us: 1e-3, ms: 1, s: 1e3 } },
+    buffer: { place: PLACES["buffer"], steps: [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 100], unit: "bdp", factors: { bdp: 1 } },
+    loss: { place: PLACES["loss"], steps: [0, 0.01, 0.1, 0.5, 1, 2, 5, 10], unit: "%", factors: { "%": 1 } }
+  };
+  var GROUPS = 6;
+  var PROBLEMS = 20;
+  var nearest = (steps, value) => {
+    const far = steps.map((step) => Math.abs(Math.log((step + 1e-3) / (value + 1e-3))));
+    return far.indexOf(Math.min(...far));
+  };
+  var controllerOf = (text, nth = 0) => {
+    const simple = { head: "[[flows]]", nth, key: "cc" };
+    return read(text, simple) === null ? { ...simple, inside: "name" } : simple;
+  };
+  var Editor = class {
+    #text = byId("toml", HTMLTextAreaElement);
+    #problems = byId("problems", HTMLElement);
+    #hands;
+    #suggest;
+    /** What is wrong beside the text, until it is edited. */
+    #notice = [];
+    #checked = 0;
+    /** Whether a run has said what is wrong with the text. */
+    #judged = false;
+    constructor(hands) {
+      this.#hands = hands;
+      for (const [name, slider] of Object.entries(SLIDERS)) {
+        const input = byId(`slide-${name}`, HTMLInputElement);
+        input.addEventListener("input", () => this.edit(write(this.text, slider.place, `${slider.steps[Number(input.value)] ?? 0} ${slider.unit}`)));
       }
-      document.body.dataset["job"] = said.state;
-    };
-    let shown3 = Promise.resolve();
-    events.onmessage = (message) => {
-      const said = JSON.parse(message.data);
-      progress.value = said.simulated_ns / said.total_ns;
-      state.textContent = say(said);
-      if (said.state !== "running") end();
-      shown3 = shown3.then(() => show(said));
-    };
-    events.onerror = () => {
-      if (!over) hands.tell(new Error("the server has gone"));
-      end();
-    };
+      this.#text.addEventListener("input", () => {
+        this.#notice = [];
+        this.#suggest();
+        this.#follow();
+        this.check();
+      });
+      this.#text.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) hands.run();
+      });
+      this.#suggest = attach(this.#text, byId("completions", HTMLElement), () => complete(this.text, this.#text.selectionStart, hands.schema, hands.controllers));
+    }
+    get text() {
+      return this.#text.value;
+    }
+    /** Puts another text in its place. */
+    edit(text) {
+      this.#notice = [];
+      this.#text.value = text;
+      this.#follow();
+      this.check();
+    }
+    /** Looks for problems, when typing has stopped. */
+    check() {
+      this.#judged = false;
+      this.#look();
+    }
+    #look = settled(() => {
+      if (this.#judged) return;
+      const turn = ++this.#checked;
+      void this.#hands.check(this.text).then((found2) => {
+        if (turn === this.#checked) this.#put(found2);
+      }).catch(() => void 0);
+    }, 250);
+    /** Says something that is not about the text. */
+    warn(message) {
+      this.#notice = [{ message }];
+      this.show([]);
+    }
+    /** Shows problems of a run, in the place of what a check may still find. */
+    show(found2) {
+      this.#checked += 1;
+      this.#judged = true;
+      this.#put(found2);
+    }
+    /** A click on a problem goes to its line. */
+    #put(checked) {
+      const found2 = [...this.#notice, ...checked];
+      this.#problems.replaceChildren();
+      this.#problems.hidden = !found2.length;
+      document.body.dataset["problems"] = String(found2.length);
+      for (const { message, line, hint } of found2.slice(0, PROBLEMS)) {
+        const item = make("li", void 0, this.#problems);
+        const told = `${line ? `line ${line}: ` : ""}${message}${hint ? `. Help: ${hint}` : ""}`;
+        if (!line) {
+          item.textContent = told;
+          continue;
+        }
+        const button = make("button", told, item);
+        button.type = "button";
+        button.addEventListener("click", () => this.#select(line));
+      }
+    }
+    #select(line) {
+      const lines = this.text.split("\n");
+      const at = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+      this.#text.focus();
+      this.#text.setSelectionRange(at, at + (lines[line - 1]?.length ?? 0));
+    }
+    /** Shows the values of the text in sliders and menus. */
+    #follow() {
+      for (const [name, slider] of Object.entries(SLIDERS)) {
+        const input = byId(`slide-${name}`, HTMLInputElement);
+        const label = byId(`value-${name}`, HTMLOutputElement);
+        const value = this.#value(slider);
+        input.disabled = value === null;
+        input.max = String(slider.steps.length - 1);
+        if (value !== null) input.value = String(nearest(slider.steps, value));
+        label.textContent = value === null ? read(this.text, slider.place) ?? "see the text" : `${shown(value)} ${slider.unit}`;
+        input.setAttribute("aria-valuetext", label.textContent);
+      }
+      const box = byId("controllers", HTMLElement);
+      const groups = Array.from({ length: Math.min(count(this.text, "[[flows]]"), GROUPS) }, (_, nth) => nth);
+      box.replaceChildren();
+      for (const nth of groups) {
+        const place = controllerOf(this.text, nth);
+        const label = make("label", `flow${groups.length > 1 ? ` ${nth + 1}` : ""}`, box);
+        const choice = make("select", void 0, label);
+        for (const name of this.#hands.controllers) make("option", name, choice);
+        choice.value = read(this.text, place) ?? "";
+        choice.addEventListener("change", () => this.edit(write(this.text, place, choice.value)));
+      }
+    }
+    #value(slider) {
+      const said = read(this.text, slider.place);
+      if (said === null) return slider.unit === "%" ? 0 : null;
+      const parts = /^([\d.]+)\s*(\S*)$/.exec(said);
+      const factor = slider.factors[parts?.[2] ?? ""];
+      return parts && factor !== void 0 ? Number(parts[1]) * factor : null;
+    }
+  };
+
+  // src/engine.ts
+  var Refused = class extends Error {
+    constructor(problems) {
+      super(problems[0]?.message ?? "the scenario cannot run");
+      this.problems = problems;
+    }
+    problems;
+  };
+  var Stopped = class extends Error {
+  };
+
+  // src/http.ts
+  var Http = class {
+    #choice;
+    #job = null;
+    constructor(choice) {
+      this.#choice = choice;
+    }
+    async check(text) {
+      return (await ask("/api/check", { scenario: text })).problems;
+    }
+    async run(text, watch) {
+      const problems = await this.check(text);
+      const { backend: backend2, seed: seed2 } = this.#choice();
+      if (problems.length && backend2 === "sim") throw new Refused(problems);
+      const job = await ask("/api/run", { scenario: text, backend: backend2, seed: seed2 });
+      this.#job = job.job;
+      try {
+        return await this.#follow(job, watch);
+      } finally {
+        this.#job = null;
+      }
+    }
+    stop() {
+      if (this.#job !== null) void ask(`/api/jobs/${this.#job}/stop`, {}).catch(() => void 0);
+    }
+    series(quantity, runs, span) {
+      const which = runs.map((id) => `id=${encodeURIComponent(id)}`);
+      if (span) which.push(`from=${span[0]}`, `to=${span[1]}`);
+      return ask(`/api/series?quantity=${quantity}&${which.join("&")}`);
+    }
+    #follow(job, watch) {
+      const events = new EventSource(`/api/jobs/${job.job}/events`);
+      let version = 0;
+      return new Promise((resolve, reject) => {
+        events.onmessage = ({ data }) => {
+          const said = JSON.parse(data);
+          watch.progress(said);
+          if (said.state === "done" && said.id) resolve({ run: said.id, said: "done" });
+          else if (said.state === "failed") reject(new Error(said.message));
+          else if (said.state === "stopped") reject(new Stopped("stopped"));
+          else if (said.version > version) watch.more(`job:${said.job}`);
+          version = said.version;
+        };
+        events.onerror = () => reject(new Error("the server has gone"));
+      }).finally(() => events.close());
+    }
   };
 
   // src/chart.ts
   var SIDE = 64;
   var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var onTone = (act) => dark.addEventListener("change", act);
+  var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
+  var tone = (colour) => () => {
+    if (!dark.matches) return colour;
+    return colour.replace("#000000", "#ffffff").replace("#666666", "#a8a8a8");
+  };
   var axis = (label, size, more = {}) => ({
-    stroke: "#333",
-    grid: { stroke: "#e8e8e8", width: 1 },
-    ticks: { stroke: "#bbb", width: 1, size: 5 },
+    stroke: () => styled("--ink", "#333"),
+    grid: { stroke: () => styled("--grid", "#e8e8e8"), width: 1 },
+    ticks: { stroke: () => styled("--tick", "#bbb"), width: 1, size: 5 },
     font: FONT,
     labelFont: FONT,
     labelSize: 18,
@@ -106,10 +419,6 @@
   });
   var dashed = (dash) => dash.map((length) => length * 1.5);
 
-  // src/quantity.ts
-  var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
-  var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
-
   // src/plots.ts
   var HEIGHT = 250;
   var MANY = 20;
@@ -118,6 +427,7 @@
     #drawn = /* @__PURE__ */ new Map();
     #box = byId("drawn", HTMLElement);
     #order;
+    #engine;
     #tell;
     #runs = [];
     #names = [];
@@ -128,14 +438,16 @@
     #end = 1;
     #turn = 0;
     #loading = false;
-    constructor(order, tell2) {
+    constructor(order, engine2, tell2) {
       this.#order = order;
+      this.#engine = engine2;
       this.#tell = tell2;
+      onTone(() => this.#drawn.forEach(({ chart }) => chart.redraw(false)));
       addEventListener("resize", settled(() => this.#drawn.forEach(({ chart }) => chart.setSize({ width: this.#box.clientWidth, height: HEIGHT })), 100));
     }
     /** Draws quantities of runs; of other runs than before, all of the time. */
-    show(runs, names, again2 = false) {
-      if (!again2) this.#view = null;
+    show(runs, names, again = false) {
+      if (!again) this.#view = null;
       this.#runs = runs;
       this.#names = runs.length ? names : [];
       for (const [name, plot] of this.#drawn) {
@@ -146,6 +458,13 @@
       }
       return this.#load();
     }
+    /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+    get view() {
+      return this.#view;
+    }
+    set view(view) {
+      this.#view = view;
+    }
     /** Fetches the view with half of it more on both sides, so that moving shows no gap at once. */
     async #load() {
       const turn = ++this.#turn;
@@ -155,11 +474,9 @@
         const more = (max - min) / 2;
         this.#loaded = [Math.max(min - more, 0), Math.min(max + more, this.#end)];
       }
-      const which = this.#runs.map((id) => `id=${encodeURIComponent(id)}`);
-      if (this.#loaded) which.push(`from=${this.#loaded[0]}`, `to=${this.#loaded[1]}`);
       await Promise.all(
         this.#names.map(async (name) => {
-          const data = await ask(`/api/series?quantity=${name}&${which.join("&")}`);
+          const data = await this.#engine.series(name, this.#runs, this.#loaded);
           if (turn === this.#turn) this.#put(name, data);
         })
       );
@@ -195,7 +512,7 @@
     #put(name, data) {
       this.#end = data.end;
       const columns = [data.times, ...data.lines.map(({ values }) => values)];
-      const key = JSON.stringify([data.unit, data.lines.map(({ run, label }) => [run, label])]);
+      const key = JSON.stringify([data.unit, data.lines.map(({ run: run2, label }) => [run2, label])]);
       const known = this.#drawn.get(name);
       const [min, max] = this.#span();
       if (known?.key === key) {
@@ -205,6 +522,7 @@
       }
       known?.chart.destroy();
       const box = known?.box ?? this.#place(name);
+      box.setAttribute("aria-label", `${data.title} over time, in ${data.unit}`);
       const chart = new uPlot(this.#options(data), void 0, box);
       this.#drawn.set(name, { chart, box, key });
       chart.setData(columns, false);
@@ -213,23 +531,24 @@
     }
     /** Plots stand in the order of their quantities. */
     #place(name) {
-      const box = make("div");
+      const box = make("figure");
       box.className = "plot";
       const after = this.#order.slice(this.#order.indexOf(name) + 1).find((other) => this.#drawn.has(other));
       this.#box.insertBefore(box, after && this.#drawn.get(after)?.box || null);
       return box;
     }
     #options(data) {
-      const several = new Set(data.lines.map(({ run }) => run)).size > 1;
+      const several = new Set(data.lines.map(({ run: run2 }) => run2)).size > 1;
       const many = data.lines.length > MANY;
       const lines = data.lines.map(
-        ({ run, label, colour, dash }) => ({
-          label: several ? `${run}: ${label}` : label,
-          stroke: colour,
+        ({ run: run2, label, colour, dash }) => ({
+          label: several ? `${run2}: ${label}` : label,
+          stroke: tone(colour),
           ...many ? {} : { dash: dashed(dash) },
           width: many ? 1 / devicePixelRatio : 1.25,
           points: { show: false },
-          value: (_, value) => shown(value)
+          spanGaps: true,
+          value: (_, value) => value == null ? "" : shown(value)
         })
       );
       return {
@@ -238,7 +557,7 @@
         height: HEIGHT,
         scales: { x: { time: false }, y: { range: fromZero } },
         axes: [timeAxis(), axis(data.unit, SIDE - 18)],
-        series: [{ label: "time", value: (_, value) => seconds(value) }, ...lines],
+        series: [{ label: "time", value: (_, value) => value == null ? "" : seconds(value) }, ...lines],
         legend: { show: data.lines.length <= LEGEND },
         cursor: cursor(),
         hooks: {
@@ -270,9 +589,9 @@
           if (!event.shiftKey) return;
           event.stopImmediatePropagation();
           const [min, max] = this.#span();
-          const each = (max - min) / chart.over.clientWidth;
+          const each2 = (max - min) / chart.over.clientWidth;
           const drag = (moved) => {
-            const by = Math.min(Math.max((event.clientX - moved.clientX) * each, -min), Math.max(this.#end - max, 0));
+            const by = Math.min(Math.max((event.clientX - moved.clientX) * each2, -min), Math.max(this.#end - max, 0));
             this.#move(min + by, max + by);
           };
           const done = () => {
@@ -290,24 +609,36 @@
 
   // src/serve.ts
   var filter = byId("filter", HTMLInputElement);
-  var base = byId("base", HTMLSelectElement);
   var failed = byId("failed", HTMLElement);
+  var seed = byId("seed", HTMLInputElement);
+  var backend = byId("backend", HTMLSelectElement);
+  var basis = byId("basis", HTMLSelectElement);
+  var progress = byId("progress", HTMLProgressElement);
+  var startButton = byId("run", HTMLButtonElement);
+  var stopButton = byId("stop", HTMLButtonElement);
+  var state = byId("state", HTMLOutputElement);
+  var edit = byId("edit", HTMLDetailsElement);
+  var SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
+  var SMALL = 5e-3;
   var entries = [];
   var quantities = {};
+  var labels = {};
   var chosen = [];
-  var drawn = /* @__PURE__ */ new Set(["throughput_bps", "rtt_ns", "queue_delay_ns"]);
-  var plots;
+  var drawn = new Set(SHOWN);
   var tell = (error) => {
     failed.hidden = !error;
     failed.textContent = error instanceof Error ? error.message : String(error ?? "");
   };
-  var entry = (id) => entries.find((found) => found.id === id);
+  var engine = new Http(() => ({ backend: backend.value, seed: seed.value === "" ? null : Number(seed.value) }));
+  var plots;
+  var editor;
+  var entry = (id) => entries.find((found2) => found2.id === id);
   var isJob = (id) => id.startsWith("job:");
-  var kept = () => chosen.map(entry).filter((found) => found?.kind === "run");
-  var shown2 = () => [...drawn];
+  var kept = () => chosen.map(entry).filter((found2) => found2?.kind === "run");
+  var wanted = () => [...drawn];
   var remember = () => {
     const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
-    parts.push(...shown2().map((name) => `show=${name}`));
+    parts.push(...wanted().map((name) => `show=${name}`));
     history.replaceState(null, "", `#${parts.join("&")}`);
   };
   var recall = () => {
@@ -316,36 +647,41 @@
     const names = said.getAll("show").filter((name) => name in quantities);
     if (names.length) drawn = new Set(names);
   };
-  var warning = (found, inside) => {
-    if (!found.beyond.length) return;
+  var warning = (found2, inside) => {
+    if (!found2.beyond.length) return;
     const mark = make("em", "not to be trusted", inside);
-    mark.title = found.beyond.join("\n");
+    mark.title = found2.beyond.join("\n");
   };
-  var about = (found) => found.kind === "run" ? `${found.controllers.join(", ")} · ${found.flows} flow${found.flows > 1 ? "s" : ""} · seed ${found.seed}${found.backend === "emu" ? " · emulated" : ""}` : `sweep of ${found.runs} runs over ${found.axes.join(" and ")}`;
-  var row = (found) => {
+  var about = (found2) => found2.kind === "run" ? `${found2.controllers.join(", ")} · ${found2.flows} flow${found2.flows > 1 ? "s" : ""} · seed ${found2.seed}${found2.backend === "emu" ? " · emulated" : found2.backend === "vm" ? " · Linux in virtual time" : ""}` : `sweep of ${found2.runs} runs over ${found2.axes.join(" and ")}`;
+  var row = (found2) => {
     const item = make("li");
-    item.classList.toggle("chosen", chosen.includes(found.id));
+    item.classList.toggle("chosen", chosen.includes(found2.id));
     const tick = make("input", void 0, item);
     tick.type = "checkbox";
-    tick.checked = chosen.includes(found.id);
-    tick.setAttribute("aria-label", `lay over: ${found.id}`);
-    tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found.id] : chosen.filter((id) => id !== found.id)));
+    tick.checked = chosen.includes(found2.id);
+    tick.setAttribute("aria-label", `lay over: ${found2.id}`);
+    tick.addEventListener("change", () => choose(tick.checked ? [...chosen, found2.id] : chosen.filter((id) => id !== found2.id)));
     const button = make("button", void 0, item);
-    make("b", found.id, button);
-    make("span", about(found), button);
-    if (found.kind === "run") warning(found, button);
-    button.addEventListener("click", () => choose([found.id]));
+    if (chosen.includes(found2.id)) button.setAttribute("aria-current", "true");
+    make("b", found2.id, button);
+    make("span", about(found2), button);
+    if (found2.kind === "run") warning(found2, button);
+    button.addEventListener("click", () => choose([found2.id]));
     return item;
   };
   var list = () => {
-    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const left = entries.filter((found) => {
-      const own = found.kind === "run" ? [...found.controllers, `seed ${found.seed}`, found.backend] : [];
-      const text = [found.id, found.scenario, found.kind, ...own].join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
+    const words2 = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const left = entries.filter((found2) => {
+      const own = found2.kind === "run" ? [...found2.controllers, `seed ${found2.seed}`, found2.backend] : [];
+      const text = [found2.id, found2.scenario, found2.kind, ...own].join(" ").toLowerCase();
+      return words2.every((word) => text.includes(word));
     });
-    byId("count", HTMLElement).textContent = `${left.length} of ${entries.length}`;
-    byId("runs", HTMLElement).replaceChildren(...left.map(row));
+    byId("count", HTMLElement).textContent = entries.length ? `${left.length} of ${entries.length}` : "";
+    const box = byId("runs", HTMLElement);
+    const all = () => [...box.querySelectorAll("input, button")];
+    const focus = all().indexOf(document.activeElement);
+    box.replaceChildren(...left.map(row));
+    if (focus >= 0) all()[focus]?.focus();
   };
   var table = () => {
     const told = kept();
@@ -355,91 +691,146 @@
     banner.hidden = !untrusted.length;
     banner.querySelector("ul")?.replaceChildren(...untrusted.flatMap(({ id, beyond }) => beyond.map((reason) => make("li", `${id}: ${reason}`))));
     const head = make("tr");
-    make("th", "metric", head);
-    for (const found of told) {
+    make("th", "Metric", head).scope = "col";
+    for (const found2 of told) {
       const cell = make("th", void 0, head);
-      const link = make("a", found.id, cell);
-      link.href = `/report?id=${encodeURIComponent(found.id)}`;
+      cell.scope = "col";
+      const link = make("a", found2.id, cell);
+      link.href = `/report?id=${encodeURIComponent(found2.id)}`;
       link.title = "open the report";
       link.target = "_blank";
-      warning(found, cell);
+      warning(found2, cell);
     }
     const names = new Set(told.flatMap(({ metrics }) => Object.keys(metrics)));
     const rows = [...names].map((name) => {
       const line = make("tr");
-      make("td", name, line);
+      const title = make("th", labels[name] ?? name, line);
+      title.scope = "row";
+      title.title = name;
       for (const { metrics } of told) make("td", metrics[name] ?? "–", line);
       return line;
     });
     byId("table", HTMLElement).replaceChildren(head, ...rows);
+    const box = byId("manage", HTMLElement);
+    box.hidden = told.length !== 1;
+  };
+  var differences = async () => {
+    const box = byId("differences", HTMLElement);
+    const [old, now, ...more] = kept();
+    box.hidden = !old || !now || more.length > 0;
+    if (box.hidden || !old || !now) return;
+    const between = await ask(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+    box.replaceChildren();
+    make("h2", `From ${old.id} to ${now.id}`, box);
+    const settings = between.settings.map(({ key, old: old2, new: now2 }) => `${key}: ${old2 || "not set"} to ${now2 || "not set"}`);
+    if (old.seed !== now.seed) settings.push(`seed: ${old.seed} to ${now.seed}`);
+    make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
+    const list2 = make("ul", void 0, box);
+    for (const setting of settings) make("li", setting, list2);
+    const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
+    changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
+    make("p", changed.length ? "Metrics that differ, one run of each: repeats say how sure a difference is (paceline compare)." : "No metric differs by 0.5 % or more.", box);
+    const rows = make("table", void 0, box);
+    for (const { name, old: old2, new: now2, change_ratio } of changed) {
+      const line = make("tr", void 0, rows);
+      make("th", labels[name] ?? name, line).scope = "row";
+      for (const text of [old2, now2, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`]) make("td", text, line);
+    }
   };
   var pictures = () => {
     const box = byId("pictures", HTMLElement);
-    const sweeps = chosen.map(entry).filter((found) => found?.kind === "sweep");
+    const sweeps = chosen.map(entry).filter((found2) => found2?.kind === "sweep");
     box.hidden = !sweeps.length;
     box.replaceChildren();
-    for (const found of sweeps) {
-      make("h2", found.id, box);
-      for (const name of found.pictures) {
+    for (const found2 of sweeps) {
+      make("h2", found2.id, box);
+      for (const name of found2.pictures) {
         const image = make("img", void 0, box);
         image.alt = name;
-        image.src = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
+        image.src = `/picture?id=${encodeURIComponent(found2.id)}&name=${encodeURIComponent(name)}`;
       }
     }
   };
-  var draw = (again2 = false) => {
+  var draw = (again = false) => {
     const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
     byId("plots", HTMLElement).hidden = !runs.length;
-    return plots.show(runs, shown2(), again2);
-  };
-  var form = () => {
-    const told = kept();
-    byId("change", HTMLElement).hidden = !told.length;
-    const before = base.value;
-    base.replaceChildren(...told.map(({ id }) => make("option", id)));
-    if (told.some(({ id }) => id === before)) base.value = before;
+    return plots.show(runs, wanted(), again);
   };
   var choose = (ids) => {
     chosen = [...new Set(ids)];
-    byId("hint", HTMLElement).hidden = chosen.length > 0;
     tell();
     remember();
     list();
-    form();
     pictures();
     table();
-    return draw().catch(tell);
+    return Promise.all([draw(), differences()]).then(
+      () => void 0,
+      (error) => tell(error)
+    );
   };
   var refresh = async () => {
-    const found = await ask("/api/runs");
-    entries = found.runs;
-    quantities = found.quantities;
+    const found2 = await ask("/api/runs");
+    entries = found2.runs;
+    quantities = found2.quantities;
+    labels = found2.labels;
   };
-  var again = async () => {
-    const set = byId("set", HTMLTextAreaElement).value.split("\n").filter((line) => line.trim()).map((line) => {
-      const at = line.indexOf("=");
-      if (at < 1) throw new Error(`KEY = VALUE, not: ${line}`);
-      return [line.slice(0, at).trim(), line.slice(at + 1).trim()];
-    });
-    const said = byId("seed", HTMLInputElement).value;
-    const job = await ask("/api/run", { id: base.value, set, seed: said === "" ? null : Number(said) });
+  var load = async (from) => {
+    const found2 = await ask(`/api/scenario?${from}`);
+    seed.value = found2.seed === null ? "" : String(found2.seed);
+    backend.value = found2.backend;
+    editor.edit(found2.text);
+  };
+  var busy = (now) => {
+    startButton.disabled = now;
+    progress.hidden = stopButton.hidden = !now;
+  };
+  var run = async () => {
     const before = chosen.filter((id) => !isJob(id));
-    follow(job, {
-      tell,
-      more: (run) => {
-        chosen = [...before, run];
-        return draw(true);
-      },
-      done: async (run) => {
-        await refresh();
-        await choose([...before, run]);
+    tell();
+    busy(true);
+    document.body.dataset["job"] = "running";
+    let drawing = Promise.resolve();
+    const ended = (said) => {
+      busy(false);
+      state.textContent = said;
+      document.body.dataset["job"] = said.split(":")[0] ?? "";
+    };
+    try {
+      const { run: id } = await engine.run(editor.text, {
+        progress: ({ simulated_ns, total_ns }) => {
+          progress.value = simulated_ns / total_ns;
+          const far = `${(simulated_ns / 1e9).toFixed(1)} of ${total_ns / 1e9} s`;
+          state.textContent = backend.value === "sim" ? far : `${far}; plots come at its end`;
+        },
+        more: (job) => {
+          chosen = [...before, job];
+          drawing = drawing.then(() => draw(true)).catch(tell);
+        }
+      });
+      await drawing;
+      await refresh();
+      await choose([...before, id]);
+      ended(`done: ${id}`);
+    } catch (error) {
+      chosen = before;
+      if (error instanceof Refused) editor.show(error.problems);
+      else if (!(error instanceof Stopped)) tell(error);
+      ended(error instanceof Stopped ? "stopped" : "failed");
+    }
+  };
+  var start = async () => {
+    const [given] = await Promise.all([ask("/api/basis"), refresh()]);
+    recall();
+    plots = new Plots(Object.keys(quantities), engine, tell);
+    editor = new Editor({
+      schema: given.schema,
+      controllers: given.controllers,
+      check: (text) => engine.check(text),
+      run: () => {
+        if (!startButton.disabled) void run();
       }
     });
-  };
-  var start2 = async () => {
-    await refresh();
-    recall();
-    plots = new Plots(Object.keys(quantities), tell);
+    for (const { name, about: about2 } of given.scenarios) make("option", name, basis).title = about2;
     for (const [name, title] of Object.entries(quantities)) {
       const label = make("label", void 0, byId("quantities", HTMLElement));
       const tick = make("input", void 0, label);
@@ -452,15 +843,31 @@
         draw(true).catch(tell);
       });
     }
-    if (!entries.length) byId("hint", HTMLElement).textContent = "There are no runs here yet: `paceline run FILE` makes one.";
-    await choose(chosen);
+    await load("shipped=");
+    const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
+    edit.open = !latest;
+    await choose(chosen.length || !latest ? chosen : [latest.id]);
     document.body.dataset["ready"] = "yes";
   };
-  byId("again", HTMLFormElement).addEventListener("submit", (event) => {
-    event.preventDefault();
-    tell();
-    again().catch(tell);
+  startButton.addEventListener("click", () => void run());
+  stopButton.addEventListener("click", () => engine.stop());
+  basis.addEventListener("change", () => void load(`shipped=${encodeURIComponent(basis.value)}`).catch(tell));
+  byId("change", HTMLButtonElement).addEventListener("click", () => {
+    const [only] = kept();
+    if (!only) return;
+    edit.open = true;
+    edit.scrollIntoView();
+    load(`id=${encodeURIComponent(only.id)}`).catch(tell);
+  });
+  byId("delete", HTMLButtonElement).addEventListener("click", () => {
+    const [only] = kept();
+    if (!only || !confirm(`Delete the run ${only.id} and its folder?`)) return;
+    ask("/api/delete", { id: only.id }).then(refresh).then(() => choose([])).catch(tell);
+  });
+  byId("new", HTMLButtonElement).addEventListener("click", () => {
+    edit.open = true;
+    byId("toml", HTMLTextAreaElement).focus();
   });
   filter.addEventListener("input", list);
-  start2().catch(tell);
+  start().catch(tell);
 })();

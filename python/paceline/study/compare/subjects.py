@@ -32,6 +32,13 @@ class Subject:
     #: By point, what its scenario sets, by key; of flows, links and events without their numbers.
     settings: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
+    @classmethod
+    def alone(cls, name: str, run: dict[str, Any], scenario: dict[str, Any]) -> Subject:
+        """Return a single run, by what its files say."""
+        _schema(run["schema"])
+        _check(run["metrics"], *run["flows"])
+        return cls(name, {"": {int(run["seed"]): run}}, {"": _of_document(scenario)})
+
     def values(self, point: str, metric: str) -> Values:
         """Return a metric at a point for each seed in which it is defined."""
         found = {seed: value(run, metric) for seed, run in self.points[point].items()}
@@ -98,6 +105,11 @@ def _settings(path: Path) -> dict[str, list[Any]]:
         document = read_toml(path)
     except (OSError, ValueError):
         return {}
+    return _of_document(document)
+
+
+def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return what a scenario sets."""
     found: dict[str, list[Any]] = {}
     for section, content in document.items():
         if section in _WORDS:

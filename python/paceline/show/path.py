@@ -1,0 +1,98 @@
+"""The path of a scenario as boxes from sender to receiver, for a page."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from typing import Any, NamedTuple
+
+
+class Box(NamedTuple):
+    """A host or a link: its name, and what it is like, line by line."""
+
+    kind: str
+    title: str
+    lines: list[str]
+
+
+#: What a link may do to packets beyond queueing, and what each is called.
+_IMPAIRMENTS = {
+    "loss": "loss",
+    "jitter": "jitter",
+    "reorder": "reordering",
+    "duplicate": "duplication",
+    "policer": "policer",
+    "aggregation": "aggregation",
+    "ack_aggregation": "ACK aggregation",
+}
+
+
+_MARKING = {"mark": "marks above", "red": "RED"}
+
+
+def about(toml: str) -> str:
+    """Return what a scenario says of itself."""
+    return " ".join(str(_read(toml).get("about", "")).split())
+
+
+def boxes(toml: str) -> list[Box]:
+    """Return the boxes of a scenario: senders, the links in order, receivers."""
+    scenario = _read(toml)
+    path = scenario.get("path", {})
+    flows = scenario.get("flows", [])
+    count: Counter[str] = Counter()
+    for group in flows:
+        cc = group.get("cc", "")
+        name = cc.get("name", "") if isinstance(cc, dict) else cc
+        stack = group.get("stack", "paceline")
+        count[name if stack == "paceline" else f"{name} on {stack}"] += int(group.get("count", 1))
+    total = sum(count.values())
+    senders = [f"{number} x {name}" if number > 1 else name for name, number in count.items()]
+    title = "1 sender" if total == 1 else f"{total} senders"
+    links = scenario.get("links", [])
+    crossed = [Box("link", str(link.get("name", "link")), _link(link)) for link in [path, *links]]
+    rtts = sorted({str(group["rtt"]) for group in flows if "rtt" in group})
+    rtt = [f"RTT {path.get('rtt', '')}"] if len(rtts) != 1 else []
+    if rtts:
+        rtt.append("own RTTs " + ", ".join(rtts) if len(rtts) > 1 else f"RTT {rtts[0]}")
+    return [
+        Box("host", title, senders),
+        *crossed,
+        Box("host", "1 receiver" if total == 1 else f"{total} receivers", rtt),
+    ]
+
+
+def _read(toml: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(toml)
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _link(link: dict[str, Any]) -> list[str]:
+    lines = []
+    rate = link.get("rate")
+    if isinstance(rate, dict):
+        lines.append(" ".join(f"{key} {value}" for key, value in rate.items()))
+    elif rate is not None:
+        lines.append(str(rate))
+    if "delay" in link:
+        lines.append(f"delay {link['delay']}")
+    queue = link.get("queue")
+    if isinstance(queue, dict):
+        size = f"queue {queue['size']}" if "size" in queue else "queue"
+        lines.append(f"{queue.get('kind', 'droptail')} {size}")
+        lines += [
+            f"{name} {_written(queue[key])}" for key, name in _MARKING.items() if key in queue
+        ]
+    for key, name in _IMPAIRMENTS.items():
+        value = link.get(key)
+        if value not in (None, "0 s", "0 ns", "0 ms", "0 %"):
+            lines.append(f"{name} {_written(value)}")
+    return lines
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_written(inner)}" for key, inner in value.items())
+    return str(value)

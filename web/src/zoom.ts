@@ -1,0 +1,101 @@
+/** One window of time for all plots of a page. It is part of the page's address. */
+import type uPlotType from "uplot";
+
+export type Span = [from: number, to: number];
+
+const KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
+
+export class Zoom {
+  readonly #plots = new Set<uPlotType>();
+  readonly #moved: (span: Span) => void;
+  readonly end: number;
+  #view: Span;
+
+  constructor(end: number, moved: (span: Span) => void) {
+    this.end = end;
+    this.#moved = moved;
+    const said = KEY.exec(location.hash);
+    const [from, to] = [Number(said?.[1]), Number(said?.[2])];
+    this.#view = said && from < to && from < end ? [from, Math.min(to, end)] : [0, end];
+  }
+
+  get view(): Span {
+    return this.#view;
+  }
+
+  /** Shows this span in all plots. */
+  to(from: number, to: number): void {
+    const length = Math.min(Math.max(to - from, 1e-4), this.end);
+    const start = Math.min(Math.max(from, 0), this.end - length);
+    if (start === this.#view[0] && start + length === this.#view[1]) return;
+    this.#view = [start, start + length];
+    for (const plot of this.#plots) plot.setScale("x", { min: start, max: start + length });
+    const whole = start === 0 && length === this.end;
+    const zoom = whole ? "" : `#zoom=${start.toFixed(4)}-${(start + length).toFixed(4)}`;
+    if (zoom || KEY.test(location.hash)) history.replaceState(null, "", zoom || location.pathname + location.search);
+    this.#moved(this.#view);
+  }
+
+  /** Zooms by a factor round the middle. */
+  by(factor: number): void {
+    const [from, to] = this.#view;
+    const [middle, half] = [(from + to) / 2, ((to - from) / 2) * factor];
+    this.to(middle - half, middle + half);
+  }
+
+  /** Moves by a part of what is shown. */
+  shift(part: number): void {
+    const [from, to] = this.#view;
+    const by = Math.min(Math.max((to - from) * part, -from), this.end - to);
+    this.to(from + by, to + by);
+  }
+
+  whole(): void {
+    this.to(0, this.end);
+  }
+
+  /** Takes part with a plot. */
+  add(plot: uPlotType): void {
+    this.#plots.add(plot);
+    const [min, max] = this.#view;
+    plot.setScale("x", { min, max });
+    plot.over.addEventListener("dblclick", () => this.whole());
+  }
+
+  drop(plot: uPlotType): void {
+    this.#plots.delete(plot);
+    plot.destroy();
+  }
+
+  /** What a plot's hook of its scales calls. */
+  readonly follow = (plot: uPlotType, key: string): void => {
+    const { min, max } = plot.scales[key] ?? {};
+    if (key === "x" && this.#plots.has(plot) && min != null && max != null) this.to(min, max);
+  };
+
+  redraw(): void {
+    for (const plot of this.#plots) plot.redraw(false);
+  }
+
+  resize(width: (plot: uPlotType) => number): void {
+    for (const plot of this.#plots) plot.setSize({ width: width(plot), height: plot.height });
+  }
+
+  /** Keys for all of it, while the focus is in `box`. */
+  keys(box: HTMLElement): void {
+    const acts: Record<string, () => void> = {
+      "+": () => this.by(0.5),
+      "=": () => this.by(0.5),
+      "-": () => this.by(2),
+      "0": () => this.whole(),
+      ArrowLeft: () => this.shift(-0.25),
+      ArrowRight: () => this.shift(0.25),
+    };
+    box.addEventListener("keydown", (event) => {
+      const act = acts[event.key];
+      if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+      event.preventDefault();
+      act();
+    });
+  }
+}
