@@ -121,7 +121,7 @@ def test_it_knows_its_own_error_also_when_read_back(emulated: paceline.Run, tmp_
     assert emulation["rate_achieved_bps"] > 0
     emulated.write(tmp_path / "run")
     assert paceline.read(tmp_path / "run").emulation == emulation
-    assert "Not to be trusted" not in emulated.report(tmp_path / "report.html").read_text()
+    assert "Do not trust this run" not in emulated.report(tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize("window", ["64 kB", "200 kB"])

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
+// Built from web/ by `make web`. Sources: sha256 e2838e5de7c870a1b6de5b2d689f0817552221111628fdd386500da753bbac48
 "use strict";
 (() => {
   // src/dom.ts
@@ -654,12 +654,12 @@
   var BEFORE = "previous run";
   var COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"];
   var DASHES = [[], [8, 3], [2, 2], [8, 3, 2, 3]];
-  var COLUMNS = ["samples.flow", "samples.t_ns", "samples.goodput_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
+  var COLUMNS = ["samples.flow", "samples.t_ns", "samples.delivered_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
   var BUCKETS = 500;
   var LEAST_BIN = 2e7;
   var MANY2 = 20;
   var QUANTITIES = {
-    goodput_bps: { title: "Goodput", table: "samples", of: "goodput_bytes", suffix: "_bps" },
+    throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", suffix: "_bps" },
     rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", suffix: "_ns" },
     queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", suffix: "_ns" },
     in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", suffix: "_bytes" }
@@ -914,7 +914,8 @@
     for (const title of ["metric", NOW, BEFORE].slice(0, results.length + 1)) make("th", title, head).scope = "col";
     for (const [name, label, unit, factor] of NUMBERS) {
       const values = results.map(({ metrics }) => metrics[name]);
-      if (values.every((value) => value == null)) continue;
+      const alone = name.startsWith("jain") && results.every(({ flows }) => flows.length < 2);
+      if (alone || values.every((value) => value == null)) continue;
       const row = make("tr", void 0, body);
       make("th", label, row).scope = "row";
       for (const value of values) make("td", value == null ? "–" : `${shown(value * factor)} ${unit}`, row);

@@ -20,7 +20,7 @@ export const BEFORE = "previous run";
 
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000"];
 const DASHES = [[], [8, 3], [2, 2], [8, 3, 2, 3]];
-const COLUMNS = ["samples.flow", "samples.t_ns", "samples.goodput_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
+const COLUMNS = ["samples.flow", "samples.t_ns", "samples.delivered_bytes", "samples.rtt_ns", "samples.in_flight_bytes", "queue.link", "queue.t_ns", "queue.delay_ns"];
 const BUCKETS = 500;
 /** Of a throughput, in nanoseconds. */
 const LEAST_BIN = 20e6;
@@ -36,7 +36,7 @@ interface Quantity {
 
 /** What can be drawn. */
 export const QUANTITIES: Record<string, Quantity> = {
-  goodput_bps: { title: "Goodput", table: "samples", of: "goodput_bytes", suffix: "_bps" },
+  throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", suffix: "_bps" },
   rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", suffix: "_ns" },
   queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", suffix: "_ns" },
   in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", suffix: "_bytes" },

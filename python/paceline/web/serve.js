@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c4f4e056fa892840e0bc19a42ad02d17945452c30cfb3f9ffb4a830b239f1ad0
+// Built from web/ by `make web`. Sources: sha256 e2838e5de7c870a1b6de5b2d689f0817552221111628fdd386500da753bbac48
 "use strict";
 (() => {
   // src/ask.ts
