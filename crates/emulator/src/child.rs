@@ -1,14 +1,15 @@
 //! The isolated process: two hosts, the path between them, and the threads that use them.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::parent_id;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
-use paceline_experiment::{Plan, Unbalanced};
+use paceline_experiment::{Plan, Unbalanced, seed_of};
 use paceline_quic::EndConfig;
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -21,6 +22,7 @@ use crate::message::{self, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
 use crate::network::Network;
 use crate::packet::PROBE;
+use crate::programs::{self, CLIENT, Programs, SERVER};
 use crate::sys;
 
 /// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
@@ -33,6 +35,10 @@ const NICE: i32 = -19;
 const LEAD: Duration = Duration::from_millis(50);
 /// Between two probes.
 const PROBES: Duration = Duration::from_millis(5);
+/// Which stream of random numbers the link from client to server has.
+const UP: u64 = u64::MAX;
+/// Exit status of a client that was still there at the end, as of timeout(1).
+const TIMED_OUT: i32 = 124;
 /// Between two messages of progress.
 const PROGRESS: Duration = Duration::from_millis(100);
 
@@ -59,9 +65,16 @@ fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
-/// Runs a scenario and tells `parent` of it; `stacks` are what the ends of flows of QUIC stacks are made with. `parent` gone, this process is, too.
-pub fn main(plan: &Plan<'_>, stacks: &[Option<EndConfig>], mut parent: UnixStream, pid: u32) {
-    let last = match live(plan, stacks, &parent, pid) {
+/// Runs a scenario and tells `parent` of it; `stacks` are what the ends of flows of QUIC stacks are made with. `parent`
+/// gone, this process is, too. With programs it ends when their client does.
+pub fn main(
+    plan: &Plan<'_>,
+    stacks: &[Option<EndConfig>],
+    programs: Option<&Programs>,
+    mut parent: UnixStream,
+    pid: u32,
+) {
+    let last = match live(plan, stacks, programs, &parent, pid) {
         Ok(outcome) => Message::Outcome(Box::new(outcome)),
         Err(Trouble::Refused(Refused { what, source })) => Message::Unavailable {
             hint: hint(&what, &source),
@@ -138,6 +151,7 @@ fn isolate(parent: u32) -> Result<(Grants, bool), Trouble> {
 fn live(
     plan: &Plan<'_>,
     stacks: &[Option<EndConfig>],
+    programs: Option<&Programs>,
     parent: &UnixStream,
     pid: u32,
 ) -> Result<Outcome, Trouble> {
@@ -155,6 +169,14 @@ fn live(
     for ((number, flow), stack) in (0..).zip(&plan.flows).zip(stacks) {
         let listener = host::listen(number, &flow.group, stack.as_ref());
         listeners.push(listener.map_err(io("make a receiver"))?);
+    }
+    let mut keeper = None;
+    if let Some(programs) = programs {
+        senders.give(SERVER, CLIENT)?;
+        receivers.give(CLIENT, SERVER)?;
+        // Before there are threads: these do not go into another process namespace.
+        let hosts = [senders.namespace(), receivers.namespace()];
+        keeper = Some(programs::start(programs, hosts).map_err(io("start programs"))?);
     }
     senders.enter()?;
     let there = probe_socket(Ipv4Addr::UNSPECIFIED).map_err(io("make a probe"))?;
@@ -174,10 +196,21 @@ fn live(
         stop: AtomicBool::new(false),
     };
     let mut network = Network::new(plan, devices, &shared);
+    if programs.is_some() {
+        // Its own random numbers: the two directions are not alike.
+        let other = Plan {
+            seed: seed_of(plan.seed, UP),
+            ..plan.clone()
+        };
+        if let Some(up) = other.build_links().into_iter().next() {
+            network = network.with_programs(up);
+        }
+    }
+    let (exit, over) = (AtomicI32::new(0), AtomicBool::new(false));
     let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
     let interval = plan.info.sample_interval;
     let (begin, machine) = (sys::now(), machine_cpu());
-    let (mut measured, path) = std::thread::scope(|scope| -> Result<_, Trouble> {
+    let (mut measured, path, code) = std::thread::scope(|scope| -> Result<_, Trouble> {
         let shared = &shared;
         // However this ends, the threads end, too.
         let _stop = Stop(&shared.stop);
@@ -187,11 +220,30 @@ fn live(
         spawn(scope, || shared.probe(&there, &back, PROBES))?;
         spawn(scope, || report(shared, parent, &passed, &offered))?;
         let watcher = spawn(scope, move || shared.watch(interval))?;
+        // Those that still run at the end end with their keeper.
+        let mut kept = None;
+        if let Some((keeper, mut ending)) = keeper {
+            kept = Some(keeper);
+            let (exit, over) = (&exit, &over);
+            spawn(scope, move || {
+                exit.store(programs::ended(&mut ending), Relaxed);
+                over.store(true, Relaxed);
+            })?;
+        }
 
         let path = network.run(|now, packets| {
             passed.store(now.as_nanos(), Relaxed);
             offered.store(packets, Relaxed);
+            over.load(Relaxed)
         });
+        let code = match over.load(Relaxed) {
+            true => exit.load(Relaxed),
+            false => TIMED_OUT,
+        };
+        drop(kept);
+        if programs.is_some() {
+            shared.stop.store(true, Relaxed);
+        }
         let own = sys::thread_cpu();
         let sampling = if path.is_ok() {
             watcher.join().unwrap_or_default()
@@ -206,9 +258,10 @@ fn live(
             wall: sys::now().since(begin).as_nanos(),
             ..Measured::default()
         };
-        Ok((measured, path))
+        Ok((measured, path, code))
     })?;
-    path.map_err(io("run the path"))?;
+    let ended = path.map_err(io("run the path"))?;
+    let mut talks = network.talks();
     network.audit()?;
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -226,17 +279,32 @@ fn live(
     measured.stalled = seen.stalled.as_nanos();
     let log = shared.log.into_inner();
     let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut samples = log.samples;
+    // Numbers without gaps: a direction without data is no flow.
+    let mut numbers = HashMap::new();
+    for (number, talk) in (plan.flows.len() as u32..).zip(&mut talks) {
+        numbers.insert(talk.totals.flow, number);
+        talk.totals.flow = number;
+    }
+    samples.extend(seen.programs.into_iter().filter_map(|mut sample| {
+        sample.row.flow = *numbers.get(&sample.row.flow)?;
+        Some(sample)
+    }));
+    samples.sort_by_key(|sample| sample.row.t_ns);
     let mut events = seen.events;
     events.extend(log.events);
     events.sort_by_key(|event| event.t_ns);
     Ok(Outcome {
-        samples: log.samples,
+        samples,
         queues: seen.queues,
         events,
         packets: seen.packets,
         flows: connections.iter().map(Connection::totals).collect(),
         measured,
         packets_offered: seen.offered,
+        ended,
+        talks,
+        exit: programs.map(|_| code),
     })
 }
 

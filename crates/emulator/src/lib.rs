@@ -23,6 +23,7 @@ mod netlink;
 mod network;
 mod packet;
 mod process;
+mod programs;
 mod record;
 mod recovery;
 mod run;
@@ -48,5 +49,6 @@ pub mod linux {
 pub use doctor::doctor;
 pub use error::{Progress, RunError, Unavailable};
 pub use kernel::{MAX_RATE, MIN_INTERVAL, check, controllers};
+pub use programs::Programs;
 pub use recovery::record as record_recovery;
-pub use run::{available, run};
+pub use run::{available, run, shell};

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 use paceline_record::{EventRow, FlowTotals, PacketRow, QueueRow, SampleRow};
-use paceline_units::{Bytes, Duration, Rate};
+use paceline_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::busy::RateError;
@@ -49,6 +49,29 @@ pub struct Outcome {
     pub measured: Measured,
     /// Data packets offered to the path.
     pub packets_offered: u64,
+    /// When it ended.
+    pub ended: Instant,
+    /// What programs said to each other, a direction each.
+    pub talks: Vec<Talk>,
+    /// How the client among them ended.
+    pub exit: Option<i32>,
+}
+
+/// One direction of a conversation of programs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Talk {
+    /// What people call it.
+    pub label: String,
+    /// The protocol.
+    pub kind: String,
+    /// Whether it goes from the client to the server.
+    pub up: bool,
+    /// When its first packet was sent.
+    pub start: Instant,
+    /// When the last of its payload came out of the path.
+    pub stop: Option<Instant>,
+    /// Its totals.
+    pub totals: FlowTotals,
 }
 
 /// A flow at one time, and what its controller shows.

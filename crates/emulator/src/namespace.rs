@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 
 use paceline_units::Duration;
@@ -145,6 +146,26 @@ impl Host {
             })
             .map_err(Refused::at("add a route"))?;
         Ok(host)
+    }
+
+    /// Gives the host a program's address, and a route to the other program.
+    pub fn give(&self, own: Ipv4Addr, other: Ipv4Addr) -> Result<(), Refused> {
+        self.enter()?;
+        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        let route = Request::add_route(self.index, Some(own), (other, 32), RouteMetrics::default());
+        routing
+            .ask(&Request::add_address(self.index, own))
+            .and_then(|()| routing.ask(&route))
+            .map_err(Refused::at("add an address"))?;
+        // Whoever they are, programs may ping.
+        let range = "/proc/sys/net/ipv4/ping_group_range";
+        let _ = fs::write(range, "0 2147483647");
+        Ok(())
+    }
+
+    /// Its network namespace.
+    pub fn namespace(&self) -> &File {
+        &self.namespace
     }
 
     /// From now on its connections send one segment a packet.

@@ -1,5 +1,6 @@
 //! The path in real time: packets from one device to the other, through the scenario's links.
 
+mod programs;
 mod rows;
 mod script;
 
@@ -23,7 +24,7 @@ use crate::tun::Tun;
 
 /// A packet on its way.
 #[derive(Clone)]
-struct Frame {
+pub struct Frame {
     flow: u32,
     /// Which datagram of its flow it is; none of TCP, whose packets have a place in the stream.
     number: Option<u64>,
@@ -102,12 +103,17 @@ pub struct Network<'a> {
     next_sample: Instant,
     /// The path's own link.
     busy: Busy,
+    /// Those of programs.
+    talks: Option<programs::Talks>,
     /// What was seen.
     pub log: Log,
 }
 
 /// How long the path may not run and still go on by the clock.
 const STALL: Duration = Duration::from_micros(500);
+
+/// Rows for which there is room before the first.
+const ROWS: usize = 1 << 20;
 
 /// The most packets that are taken from a device before others have their turn.
 const BATCH: usize = 32;
@@ -130,6 +136,8 @@ impl<'a> Network<'a> {
         let interval = plan.info.sample_interval;
         let rows = plan.info.duration.as_nanos() / interval.as_nanos().max(1) + 2;
         let rows = usize::try_from(rows).unwrap_or(0) * links.len();
+        // A session of programs may end long before it has to.
+        let rows = rows.min(ROWS);
         Self {
             plan,
             senders,
@@ -149,6 +157,7 @@ impl<'a> Network<'a> {
             latest: Instant::ZERO,
             next_sample: Instant::ZERO,
             busy: Busy::default(),
+            talks: None,
             log: Log {
                 queues: Vec::with_capacity(rows),
                 ..Log::default()
@@ -156,8 +165,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Runs to the scenario's end. `tick` is called at each sample.
-    pub fn run(&mut self, mut tick: impl FnMut(Instant, u64)) -> io::Result<()> {
+    /// Runs to the scenario's end, or until `tick`, which is called at each sample, says that it is over. When it ended.
+    pub fn run(&mut self, mut tick: impl FnMut(Instant, u64) -> bool) -> io::Result<Instant> {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         loop {
             self.follow_script();
@@ -171,12 +180,14 @@ impl<'a> Network<'a> {
                 for flow in 0..self.plan.flows.len() {
                     self.receive(now, flow);
                 }
-                tick(now, self.log.offered);
+                if tick(now, self.log.offered) {
+                    self.end = self.end.min(now);
+                }
                 self.next_sample = Instant::ZERO
                     + self.interval * (now.as_nanos() / self.interval.as_nanos().max(1) + 1);
             }
             if now >= self.end {
-                return Ok(());
+                return Ok(self.end);
             }
             let next = self.next_due().min(self.next_sample).min(self.end);
             let now = self.now();
@@ -255,6 +266,14 @@ impl<'a> Network<'a> {
             let Some(frame) = frame else {
                 continue;
             };
+            if self
+                .talks
+                .as_ref()
+                .is_some_and(|talks| talks.owns(frame.flow))
+            {
+                self.deliver_program(due, &frame)?;
+                continue;
+            }
             let flow = self.plan.flows.get(frame.flow as usize);
             match flow.and_then(|flow| flow.after(number)) {
                 Some(next) => self.offer(due, next, frame),
@@ -338,6 +357,9 @@ impl<'a> Network<'a> {
             };
             let now = self.now();
             let bytes = buffer.get(..length).unwrap_or_default();
+            if self.take_program(now, true, bytes) {
+                continue;
+            }
             match packet::classify(bytes, true) {
                 Kind::Tcp(flow) | Kind::Udp(flow) => self.take_data(now, flow, bytes),
                 Kind::Probe(sent) => self.probed(now, sent),
@@ -350,6 +372,9 @@ impl<'a> Network<'a> {
             };
             let now = self.now();
             let bytes = buffer.get(..length).unwrap_or_default();
+            if self.take_program(now, false, bytes) {
+                continue;
+            }
             match packet::classify(bytes, false) {
                 Kind::Tcp(flow) | Kind::Udp(flow) => self.take_ack(now, flow, bytes),
                 Kind::Probe(sent) => self.probed(now, sent),
@@ -395,6 +420,7 @@ impl<'a> Network<'a> {
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
         let told = self.records_packets().then(|| frame.clone());
+        let flow = frame.flow;
         let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get_mut(number))
         else {
             return;
@@ -407,8 +433,8 @@ impl<'a> Network<'a> {
         if idle && carried(link) > before {
             self.busy.begin(now, before);
         }
-        if let (Some(frame), Verdict::Dropped(_)) = (told, verdict) {
-            self.record(now, PacketKind::Drop, &frame);
+        if let Verdict::Dropped(_) = verdict {
+            self.dropped(now, flow, told.as_ref());
         }
         self.tell_drops(number);
     }
@@ -416,7 +442,16 @@ impl<'a> Network<'a> {
     /// What a queue has dropped that it had taken.
     fn tell_drops(&mut self, number: usize) {
         while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
-            self.record(at, PacketKind::Drop, &frame);
+            self.dropped(at, frame.flow, Some(&frame));
+        }
+    }
+
+    fn dropped(&mut self, at: Instant, flow: u32, frame: Option<&Frame>) {
+        if let Some(talks) = &mut self.talks {
+            talks.dropped(flow);
+        }
+        if let Some(frame) = frame {
+            self.record(at, PacketKind::Drop, frame);
         }
     }
 

@@ -72,6 +72,56 @@ pub fn classify(packet: &[u8], from_sender: bool) -> Kind {
     }
 }
 
+/// A conversation of programs: the protocol, and the ports at the server and at the client; no ports but TCP's and UDP's.
+pub type Conversation = (u8, u16, u16);
+
+/// The conversation that a packet is of, if it goes to a program's address; `from_server` says where it comes from.
+pub fn conversation(packet: &[u8], from_server: bool, to: Ipv4Addr) -> Option<Conversation> {
+    let header = packet.first_chunk::<20>()?;
+    if header[0] >> 4 != 4 || header[16..20] != to.octets() {
+        return None;
+    }
+    let payload = usize::from(header[0] & 15) * 4;
+    let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+    let ports = packet
+        .get(payload..)
+        .and_then(|body| body.first_chunk::<4>());
+    let (from, there) = match ports {
+        Some(ports) if first && matches!(header[9], TCP | UDP) => (
+            u16::from_be_bytes([ports[0], ports[1]]),
+            u16::from_be_bytes([ports[2], ports[3]]),
+        ),
+        _ => (0, 0),
+    };
+    Some(match from_server {
+        true => (header[9], from, there),
+        false => (header[9], there, from),
+    })
+}
+
+/// What people call a protocol.
+pub fn protocol(number: u8) -> &'static str {
+    match number {
+        TCP => "tcp",
+        UDP => "udp",
+        1 => "icmp",
+        _ => "ip",
+    }
+}
+
+/// The payload of a packet in bytes: that of TCP or UDP, or all after the IP header.
+pub fn payload(packet: &[u8]) -> u64 {
+    let Some(header) = packet.first_chunk::<20>() else {
+        return 0;
+    };
+    let ip = usize::from(header[0] & 15) * 4;
+    match (header[9], Tcp::read(packet)) {
+        (TCP, Some(tcp)) => tcp.len.into(),
+        (UDP, _) => packet.len().saturating_sub(ip + 8) as u64,
+        _ => packet.len().saturating_sub(ip) as u64,
+    }
+}
+
 /// Marks a packet with CE; false if it is not ECN-capable.
 pub fn mark(packet: &mut [u8]) -> bool {
     let Some(header) = packet.first_chunk_mut::<20>() else {

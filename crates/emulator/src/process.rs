@@ -38,6 +38,8 @@ pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
         }
         None => {
             drop(ours);
+            // The child may start others.
+            drop(alone);
             // What unwinds must not get back to the code of the parent.
             let done = catch_unwind(AssertUnwindSafe(|| work(theirs)));
             sys::exit_now(i32::from(done.is_err()));

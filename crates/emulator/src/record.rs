@@ -1,9 +1,9 @@
 //! From what the isolated process saw to a record with the simulator's tables.
 
-use paceline_experiment::FlowPlan;
-use paceline_record::{Recorder, Run, RunInfo};
+use paceline_experiment::{FlowPlan, Plan};
+use paceline_record::{FlowInfo, LinkInfo, Recorder, Run, RunInfo};
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Field, Gain, Quantity, Value};
+use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value};
 
 use crate::kernel;
 use crate::message::{Bbr, Outcome, Own, Sample};
@@ -60,9 +60,54 @@ fn visit(sample: &Sample, visit: &mut dyn FnMut(&'static str, Value)) {
     }
 }
 
+/// What is known of a run with programs when it has ended: its true length, their conversations, and the link from client
+/// to server.
+pub fn with_talks(plan: &Plan<'_>, outcome: &Outcome) -> RunInfo {
+    let mut info = plan.info.clone();
+    let mut scenario = plan.scenario.clone();
+    scenario.run.duration = outcome.ended.since(Instant::ZERO);
+    info.duration = scenario.run.duration;
+    info.scenario_toml = scenario.to_toml();
+    let mtu = scenario.path.mtu.get();
+    let mss = mtu.saturating_sub(HEADERS);
+    if info.payload_ratio == 0.0 {
+        info.payload_ratio = mss as f64 / mtu.max(1) as f64;
+    }
+    let mut ways = [Vec::new(), Vec::new()];
+    for talk in &outcome.talks {
+        let flow = talk.totals.flow;
+        ways[usize::from(talk.up)].push(flow);
+        info.flows.push(FlowInfo {
+            flow,
+            cc: talk.kind.clone(),
+            label: talk.label.clone(),
+            start: talk.start,
+            stop: talk.stop,
+            base_rtt: scenario.path.rtt,
+            mss: u32::try_from(mss).unwrap_or(u32::MAX),
+        });
+    }
+    let [down, up] = ways;
+    if let Some(link) = info.links.first_mut() {
+        let twin = LinkInfo {
+            name: format!("{} up", link.name),
+            flows: up,
+            ..link.clone()
+        };
+        link.flows.extend(down);
+        info.links.push(twin);
+    }
+    info
+}
+
+/// IP and TCP headers with timestamps.
+const HEADERS: u64 = 52;
+
 /// The record of a run.
 pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
-    let fields: Vec<_> = flows.iter().map(fields).collect();
+    let mut fields: Vec<_> = flows.iter().map(fields).collect();
+    // Programs show nothing of their controllers.
+    fields.resize(info.flows.len(), Vec::new());
     let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
     let mut recorder = Recorder::new(info, &fields, counters);
     for sample in outcome.samples {
@@ -81,6 +126,8 @@ pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
         .packets
         .into_iter()
         .for_each(|row| recorder.packet(row));
-    let totals: Vec<_> = outcome.flows.into_iter().map(|flow| flow.totals).collect();
+    let flows = outcome.flows.into_iter().map(|flow| flow.totals);
+    let talks = outcome.talks.into_iter().map(|talk| talk.totals);
+    let totals: Vec<_> = flows.chain(talks).collect();
     recorder.finish(&totals)
 }

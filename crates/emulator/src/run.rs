@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags};
 use crate::error::{Progress, RunError, Unavailable};
 use crate::kernel::{self, check, controllers};
 use crate::message::{self, Message, Outcome};
+use crate::programs::Programs;
 use crate::{child, fidelity, process, record, sys};
 
 /// Whether this machine has what a scenario needs; what only a try can tell is not told.
@@ -43,10 +44,41 @@ pub fn run(
     available(scenario)?;
     let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
     let stacks = stacks(&plan, &choices);
-    let (outcome, last) = emulate(&plan, &stacks, progress)?;
+    let (outcome, last) = emulate(&plan, &stacks, None, progress)?;
     let report = fidelity::report(&plan, &outcome);
     let run = record::run(plan.info, &plan.flows, outcome);
     Ok((run.with_emulation(report), last))
+}
+
+/// Runs programs at both ends of a scenario's path, beside its flows, until the client ends or the scenario does: the record,
+/// and the client's exit status, 124 if it was still there.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn shell(
+    scenario: &Scenario,
+    seed: u64,
+    programs: &Programs,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<(Run, i32), RunError> {
+    let wrong = if scenario.flows.is_empty() {
+        Vec::new()
+    } else {
+        check(scenario)
+    };
+    if !wrong.is_empty() {
+        return Err(RunError::Scenario(wrong));
+    }
+    let plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
+    available(scenario)?;
+    let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
+    let (outcome, _) = emulate(&plan, &stacks(&plan, &choices), Some(programs), progress)?;
+    let (report, exit) = (fidelity::report(&plan, &outcome), outcome.exit.unwrap_or(0));
+    let info = record::with_talks(&plan, &outcome);
+    Ok((
+        record::run(info, &plan.flows, outcome).with_emulation(report),
+        exit,
+    ))
 }
 
 /// What the ends of each flow are made with; none where the kernel's TCP runs. `choices` are the controllers, group by
@@ -93,11 +125,13 @@ fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
 fn emulate(
     plan: &Plan<'_>,
     stacks: &[Option<EndConfig>],
+    programs: Option<&Programs>,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Progress), RunError> {
     let parent = std::process::id();
-    let (_child, mut ours) = process::start(|theirs| child::main(plan, stacks, theirs, parent))
-        .map_err(failed("start a process"))?;
+    let (_child, mut ours) =
+        process::start(|theirs| child::main(plan, stacks, programs, theirs, parent))
+            .map_err(failed("start a process"))?;
     let mut so_far = Progress {
         total: plan.info.duration,
         ..Progress::default()

@@ -4,11 +4,15 @@
 //! as the call, with its true length, and file descriptors that their owner lends for it.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
 use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroU64;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, Timespec};
@@ -176,4 +180,92 @@ pub fn lock_memory() -> io::Result<()> {
     rustix::process::setrlimit(Resource::Memlock, unlimited)?;
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     Ok(rustix::mm::mlockall(flags)?)
+}
+
+/// Gives up the priority of the path's process: what is started from here is as any other process.
+pub fn behave() {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters outlive the call.
+    let _ = check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) });
+    let _ = rustix::process::setpriority_process(None, 0);
+    // 50 us, the kernel's own.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(50_000));
+}
+
+/// Starts a command in a network namespace, with every signal as a shell's child has it; it dies with this thread.
+pub fn spawn_in(command: &mut Command, host: &File) -> io::Result<std::process::Child> {
+    let host = host.try_clone()?;
+    let prepare = move || {
+        for signal in 1..32 {
+            // SAFETY: the action is a constant that runs no code of ours; signals that have none refuse it.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        die_with_parent()?;
+        enter(&host)
+    };
+    // SAFETY: it makes system calls and nothing else.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn()
+}
+
+/// Puts this thread into a network namespace.
+pub fn enter(host: &File) -> io::Result<()> {
+    Ok(rustix::thread::move_into_link_name_space(
+        host.as_fd(),
+        Some(rustix::thread::LinkNameSpaceType::Network),
+    )?)
+}
+
+fn path(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+fn mount_with(
+    from: &CString,
+    at: &Path,
+    kind: &str,
+    flags: libc::c_ulong,
+    data: &str,
+) -> io::Result<()> {
+    let (at, kind, data) = (path(at)?, CString::new(kind)?, CString::new(data)?);
+    // SAFETY: all texts outlive the call and end in zero.
+    check(unsafe {
+        libc::mount(
+            from.as_ptr(),
+            at.as_ptr(),
+            kind.as_ptr(),
+            flags,
+            data.as_ptr().cast(),
+        )
+    })
+    .map(drop)
+}
+
+/// From now on what is mounted is seen in this namespace only.
+pub fn private_mounts() -> io::Result<()> {
+    mount_with(
+        &CString::new("none")?,
+        Path::new("/"),
+        "",
+        libc::MS_REC | libc::MS_PRIVATE,
+        "",
+    )
+}
+
+/// Mounts a file system that is of no device.
+pub fn mount(name: &str, at: &Path, kind: &str, data: &str) -> io::Result<()> {
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount_with(&CString::new(name)?, at, kind, flags, data)
+}
+
+/// Lays a file over another.
+pub fn bind(file: &Path, over: &Path) -> io::Result<()> {
+    mount_with(&path(file)?, over, "", libc::MS_BIND, "")
+}
+
+/// Takes a mount away.
+pub fn unmount(at: &Path) -> io::Result<()> {
+    let at = path(at)?;
+    // SAFETY: the text outlives the call and ends in zero.
+    check(unsafe { libc::umount2(at.as_ptr(), libc::MNT_DETACH) }).map(drop)
 }

@@ -89,6 +89,16 @@ impl Tracker {
         }
     }
 
+    /// How far it is acknowledged.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Sent and not yet acknowledged.
+    pub fn in_flight(&self) -> u64 {
+        self.highest.saturating_sub(self.acknowledged)
+    }
+
     /// The latest round trip.
     pub fn rtt(&self) -> Option<Duration> {
         self.rtt

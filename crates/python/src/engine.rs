@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error;
 
-pub use emulator::{doctor, record_recovery};
+pub use emulator::{doctor, record_recovery, shell};
 pub use paceline_scenario::Engine;
 
 /// How far a run has come.
@@ -173,7 +173,9 @@ fn simulate(
 
 #[cfg(target_os = "linux")]
 mod emulator {
+    use std::ffi::OsString;
     use std::ops::ControlFlow;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use paceline_emulator::{RunError, Unavailable};
     use paceline_record::Run;
@@ -212,12 +214,32 @@ mod emulator {
             events: 0,
             memory: progress.memory,
         };
-        match paceline_emulator::run(scenario, seed, &mut |so_far| progress(seen(so_far))) {
-            Ok((run, last)) => Ok((run, seen(&last))),
-            Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
-            Err(RunError::Unavailable(error)) => Err(error.into()),
-            Err(error) => Err(Failure::Stopped(error.to_string())),
+        let ran = paceline_emulator::run(scenario, seed, &mut |so_far| progress(seen(so_far)));
+        let (run, last) = ran.map_err(failure)?;
+        Ok((run, seen(&last)))
+    }
+
+    fn failure(error: RunError) -> Failure {
+        match error {
+            RunError::Scenario(diagnostics) => Failure::Scenario(diagnostics),
+            RunError::Unavailable(error) => error.into(),
+            error => Failure::Stopped(error.to_string()),
         }
+    }
+
+    pub fn shell(
+        scenario: &Scenario,
+        seed: u64,
+        client: Vec<OsString>,
+        server: Option<OsString>,
+        stop: &AtomicBool,
+    ) -> Result<(Run, i32), Failure> {
+        let programs = paceline_emulator::Programs { client, server };
+        let mut go_on = |_: &_| match stop.load(Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        };
+        paceline_emulator::shell(scenario, seed, &programs, &mut go_on).map_err(failure)
     }
 }
 
@@ -350,7 +372,9 @@ pub mod vm {
 
 #[cfg(not(target_os = "linux"))]
 mod emulator {
+    use std::ffi::OsString;
     use std::ops::ControlFlow;
+    use std::sync::atomic::AtomicBool;
 
     use paceline_conformance::recovery::{Played as Script, Trace};
     use paceline_record::Run;
@@ -388,6 +412,17 @@ mod emulator {
         _: u64,
         _: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Run, Progress), Failure> {
+        available(scenario)?;
+        Err(Failure::Stopped("the emulator needs Linux".to_owned()))
+    }
+
+    pub fn shell(
+        scenario: &Scenario,
+        _: u64,
+        _: Vec<OsString>,
+        _: Option<OsString>,
+        _: &AtomicBool,
+    ) -> Result<(Run, i32), Failure> {
         available(scenario)?;
         Err(Failure::Stopped("the emulator needs Linux".to_owned()))
     }

@@ -12,6 +12,7 @@ mod heard;
 mod quantity;
 mod run;
 mod scenario;
+mod shell;
 mod simulate;
 mod startup;
 mod table;
@@ -37,6 +38,8 @@ mod _paceline {
     use crate::run::{Run, aggregate, parquet_size, repeats_json};
     #[pymodule_export]
     use crate::scenario::{CheckedScenario, axes, check, schema};
+    #[pymodule_export]
+    use crate::shell::shell;
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]

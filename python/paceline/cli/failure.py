@@ -16,6 +16,8 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     EXPECTATION_FAILED = 3
     REGRESSION = 4
+    #: Of `shell`, whose other codes are its client's.
+    SHELL_FAILED = 125
     UNAVAILABLE = 127
     HANGUP = 129
     INTERRUPTED = 130

@@ -59,8 +59,9 @@ impl Network<'_> {
         }
     }
 
-    /// A row for each link.
+    /// A row for each link, and for programs.
     pub(super) fn sample(&mut self, now: Instant) {
+        self.sample_programs(now);
         for (number, link) in (0..).zip(&mut self.links) {
             let offered = self.offered.get(number as usize);
             let now = offered.map_or(now, |last| now.max(*last));

@@ -27,13 +27,15 @@ impl Network<'_> {
         self.log.events.extend(change_rows(at, change, before));
         match change {
             Change::Link(number, change) => {
-                // Nothing may be offered before a change that has been made.
-                let last = self.offered.get(*number).copied().unwrap_or(at);
-                if let Some(link) = self.links.get_mut(*number) {
-                    let delay = link.delay();
-                    change.apply(at.max(last), link);
-                    if *number == 0 {
-                        self.busy.interrupt(at.max(last) + delay.max(link.delay()));
+                for number in std::iter::once(*number).chain(self.twin(*number)) {
+                    // Nothing may be offered before a change that has been made.
+                    let last = self.offered.get(number).copied().unwrap_or(at);
+                    if let Some(link) = self.links.get_mut(number) {
+                        let delay = link.delay();
+                        change.apply(at.max(last), link);
+                        if number == 0 {
+                            self.busy.interrupt(at.max(last) + delay.max(link.delay()));
+                        }
                     }
                 }
             }
@@ -45,6 +47,7 @@ impl Network<'_> {
     }
 
     fn set_rtt(&mut self, at: Instant, rtt: Duration) {
+        self.set_up_delay(at, rtt);
         let delays = self.plan.ways.delays(rtt);
         let at = self.offered.first().map_or(at, |last| at.max(*last));
         if let Some(link) = self.links.first_mut() {

@@ -474,7 +474,7 @@ fn a_value_that_cannot_be_is_an_error() {
         assert_eq!(found, format!("{table}.{column}"));
     }
     assert_eq!(read("flows", &|batch| ids(batch, "flow", 0)), "flows.flow");
-    assert_eq!(read("flows", &|batch| batch.slice(0, 0)), "flows.flow");
+    assert_eq!(read("flows", &|batch| batch.slice(0, 0)), "samples.flow");
 }
 
 #[test]

@@ -1,0 +1,199 @@
+"""``paceline shell``: any program at each end of a scenario's path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from paceline import _paceline, store
+from paceline.cli import console, files
+from paceline.cli.app import Set, app, examples, not_negative
+from paceline.cli.failure import Exit, Failure
+from paceline.errors import RunError, ScenarioError, UnavailableError
+from paceline.quantities import duration_ns, quantity
+from paceline.runs import Run
+
+#: What a session without a scenario is about.
+_TEXT = """\
+schema = 1
+name = "shell"
+about = "Programs on a path of {rate} and {rtt}"
+
+[run]
+duration = "{time}"
+sample_interval = "10 ms"
+
+[path]
+rate = {rate_value}
+rtt = "{rtt}"
+queue = {{ kind = "droptail", size = "{queue}" }}
+
+# It is left out: only the programs send.
+[[flows]]
+cc = "cubic"
+"""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """What the command line says."""
+
+    server: Annotated[
+        str | None,
+        Parameter(
+            help="A command for the shell, run at the other end; the client finds it by name."
+        ),
+    ] = None
+    rate: Annotated[
+        str | None,
+        Parameter(help='Instead of FILE: the rate each way, such as "12 Mbit/s", or a trace file.'),
+    ] = None
+    delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
+    queue: Annotated[str, Parameter(help='With --rate: the queue each way, such as "1 bdp".')] = (
+        "1 bdp"
+    )
+    time: Annotated[str, Parameter(help="The longest that the client may run.")] = "60 min"
+    seed: Annotated[
+        int | None, Parameter(validator=not_negative, help="Seed of losses and other draws.")
+    ] = None
+    out: Annotated[
+        Path | None, Parameter(help="Folder for the record. Default: runs/NAME-shell-NUMBER.")
+    ] = None
+    overrides: Set = None
+    quiet: Annotated[bool, Parameter(negative="", help="No summary.")] = False
+
+
+@app.command(
+    help_epilogue=examples(
+        'shell --rate "12 Mbit/s" --delay "20 ms" --server "iperf3 -s -1" -- iperf3 -c server',
+        'shell FILE --server "python3 -m http.server 80" -- curl -O http://server/index.html',
+    )
+)
+def shell(
+    words: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            allow_leading_hyphen=True,
+            help="FILE, unless --rate is given, then --, the client and its arguments.",
+        ),
+    ] = None,
+    /,
+    *,
+    options: Options = Options(),
+) -> int:
+    """Run any program behind the path of a scenario: the client at one end, a server at the other.
+
+    Both run in network namespaces of their own, with a loopback and nothing else: the outside is
+    not reachable and does not reach in. The client reaches the server at the name `server` and at
+    the address in `PACELINE_SERVER`. It starts when the server listens, after 5 s at the latest.
+    What the server sends takes the scenario's link, beside the flows of the scenario; what the
+    client sends takes a second link with the same rate, queue and impairments, without other
+    traffic. Nothing needs root; inside, programs run as root of their namespace.
+
+    The record is that of any run: each direction of each conversation that carries data is a flow,
+    told from its packets. Exit code: the client's; 124 if it was still running after --time, 125
+    if Paceline failed, 126 if the client cannot be run, 127 if it does not exist. On any end, every
+    process that the programs started ends, too.
+    """
+    words = list(words or [])
+    if options.rate is None:
+        if not words:
+            raise Failure(
+                "usage",
+                "name a scenario, or give --rate",
+                hint='paceline shell --rate "12 Mbit/s" --delay "20 ms"',
+            )
+        text, path = files.scenario(words.pop(0))
+        pairs = [("run.duration", options.time), *files.parse_overrides(options.overrides)]
+        pairs.insert(0, ("run.sample_interval", "10 ms"))
+    else:
+        text, path = _scenario(options), "shell.toml"
+        pairs = files.parse_overrides(options.overrides)
+    if not words:
+        raise Failure("usage", "name a client", hint="paceline shell ... -- curl http://server/")
+    flows = options.rate is None
+    plan = files.plan(text, path, pairs, "emu")
+    place = options.out
+    if place is not None:
+        store.check(place)
+    try:
+        inner, code = _paceline.shell(text, path, pairs, options.seed, words, options.server, flows)
+    except ScenarioError as error:
+        raise files.scenario_failure(error) from None
+    except UnavailableError as error:
+        raise files.unavailable_failure(error, path) from None
+    except RunError as error:
+        raise Failure("run-failed", str(error), code=Exit.SHELL_FAILED) from None
+    run = Run(inner)
+    name = plan.name if options.rate else f"{plan.name}-shell"
+    base = Path("runs") / store.readable(name)
+    places = store.numbered(base, 1) if place is None else iter([place])
+    kept = store.keep_anew(places, inner.write)
+    if not options.quiet:
+        _tell(run, kept)
+    return code
+
+
+def _scenario(options: Options) -> str:
+    """Return a scenario of the path that the options describe."""
+    try:
+        rtt = f"{2 * duration_ns(options.delay)} ns"
+    except ValueError as error:
+        raise Failure("bad-value", f"--delay: {error}", hint='--delay "20 ms"') from None
+    rate = str(options.rate)
+    trace = Path(rate)
+    value = f'{{ trace = "{trace.resolve()}" }}' if trace.is_file() else f'"{rate}"'
+    # Of a link without delay, a BDP is nothing.
+    least = "1 us" if rtt == "0 ns" else rtt
+    return _TEXT.format(
+        rate=rate, rate_value=value, rtt=least, queue=options.queue, time=options.time
+    )
+
+
+def _tell(run: Run, kept: Path) -> None:
+    """Say on stderr what the path carried."""
+    rows = [["Link", "Carried", "Link rate", "Queue p50", "Queue p95", "Dropped"]]
+    for number, (name, rate, _) in enumerate(run.links):
+        queue = run.queue.filter(link=number)
+        if queue.is_empty():
+            continue
+        seconds = int(queue["t_ns"][-1]) / 1e9 or 1.0
+        delays = queue["delay_ns"].drop_nulls()
+        rows.append(
+            [
+                name,
+                quantity("_bps", int(queue["delivered_bytes"][-1]) * 8 / seconds),
+                quantity("_bps", rate),
+                quantity("_ns", delays.quantile(0.5, "nearest")),
+                quantity("_ns", delays.quantile(0.95, "nearest")),
+                str(queue["dropped_packets"][-1]),
+            ]
+        )
+    lines = _columns(rows)
+    rows = [["Flow", "Goodput", "RTT p50", "RTT p95", "Retransmitted"]]
+    for flow in run.flow_metrics:
+        names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+        rows.append([str(flow["label"]), *(quantity(name, flow.get(name)) for name in names)])
+    lines += _columns(rows)
+    out = console.stderr()
+    emulation = run.emulation or {}
+    lines += [f"do not trust: {bound['message']}" for bound in emulation.get("beyond", [])]
+    for line in [*lines, f"record: {kept}"]:
+        out.print(line, soft_wrap=True)
+
+
+def _columns(rows: list[list[str]]) -> list[str]:
+    """Return rows as lines with columns of equal width, the first to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if nth else cell.ljust(width)
+            for nth, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -1,0 +1,224 @@
+"""``paceline shell``: programs at both ends of a path, their record, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import paceline
+from conftest import Command
+from paceline import _paceline
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _able() -> None:
+    report = json.loads(_paceline.doctor(True, lambda _: None))
+    missing = [c["found"] for c in report["checks"] if c["state"] == "missing"]
+    if missing:
+        pytest.skip(f"this machine cannot emulate: {'; '.join(missing)}")
+
+
+#: Sends so many bytes to whoever connects, and takes what comes.
+SERVER = """
+import socket
+listener = socket.create_server(("0.0.0.0", 5000))
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(bytes(int(connection.recv(20))))
+    connection.close()
+"""
+
+#: Asks for so many bytes, and counts them.
+CLIENT = """
+import os, socket, sys
+assert socket.gethostbyname("server") == os.environ["PACELINE_SERVER"]
+connection = socket.create_connection(("server", 5000))
+connection.sendall(sys.argv[1].encode())
+count = 0
+while data := connection.recv(65536):
+    count += len(data)
+print(count)
+"""
+
+
+def path(tmp_path: Path, *arguments: object) -> list[str]:
+    """Return the command with a path of 20 Mbit/s and 20 ms."""
+    flags = ["--rate", "20 Mbit/s", "--delay", "10 ms", "--out", tmp_path / "record"]
+    return ["shell", *map(str, [*flags, *arguments])]
+
+
+def run(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "paceline", *path(tmp_path, *arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def python(tmp_path: Path, name: str, code: str, *arguments: object) -> list[str]:
+    (tmp_path / name).write_text(code)
+    return [sys.executable, str(tmp_path / name), *map(str, arguments)]
+
+
+def test_a_transfer_takes_what_the_path_takes_and_is_recorded(tmp_path: Path) -> None:
+    server = " ".join(python(tmp_path, "server.py", SERVER))
+    client = python(tmp_path, "client.py", CLIENT, 3_000_000)
+    result = run(tmp_path, "--server", server, "--", *client)
+    assert (result.returncode, result.stdout) == (0, "3000000\n"), result.stderr
+    record = paceline.read(tmp_path / "record")
+    assert [name for name, _, _ in record.links] == ["bottleneck", "bottleneck up"]
+    (down,) = [flow for flow in record.flow_metrics if flow["label"].endswith(" down")]
+    assert down["label"].startswith("tcp 5000-")
+    # The last byte is that of the connection's end.
+    assert record.flows["goodput_bytes"].max() in range(3_000_000, 3_000_002)
+    assert down["rtt_p50_ns"] >= 20e6
+    carried = record.queue.filter(link=0)["delivered_bytes"][-1]
+    length = record.queue["t_ns"].max()
+    assert isinstance(length, int)
+    assert 3_000_000 < carried <= 20e6 / 8 * length / 1e9
+    # Links account for what passed, up to the end.
+    assert record.backend == "emu"
+    assert 'duration = "60 min"' not in record.scenario_toml
+    assert "record: " in result.stderr
+
+
+def test_programs_have_a_loopback_and_nothing_else(tmp_path: Path) -> None:
+    code = """
+import pathlib, socket
+listener = socket.create_server(("127.0.0.1", 0))
+socket.create_connection(listener.getsockname())
+for outside in ("1.1.1.1", "10.2.0.1", "192.168.0.1"):
+    try:
+        socket.create_connection((outside, 80), timeout=2)
+        print("reached", outside)
+    except OSError as error:
+        print(type(error).__name__)
+print(pathlib.Path("/etc/resolv.conf").read_text().count("nameserver"))
+"""
+    result = run(tmp_path, "--", *python(tmp_path, "look.py", code))
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "0", result.stderr
+    assert not any(line.startswith("reached") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("client", "code"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["./there-is-none"], 127),
+        (["/etc/hosts"], 126),
+        (["true", "--looks-like-an-option"], 0),
+    ],
+)
+def test_it_ends_as_its_client(tmp_path: Path, client: list[str], code: int) -> None:
+    result = run(tmp_path, "--quiet", "--", *client)
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+
+
+def test_a_client_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    result = run(tmp_path, "--time", "500 ms", "--", "sleep", "77.125")
+    assert result.returncode == 124
+    assert not left("77.125")
+    assert paceline.read(tmp_path / "record").queue.height > 0
+
+
+def left(tag: str) -> list[str]:
+    """Return the processes whose command line has this tag."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if tag in line and int(process.name) != os.getpid():
+            found.append(line)
+    return found
+
+
+def until(true: Callable[[], object], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("how", ["client", "SIGTERM", "SIGKILL"])
+def test_whatever_forks_or_ignores_signals_is_gone(tmp_path: Path, how: str) -> None:
+    # The server ignores SIGTERM, and its child has left its session.
+    tag = f"{os.getpid()}{how}"
+    stubborn = f"trap '' TERM; (setsid sleep 7777 {tag} &) ; while :; do sleep 1; : {tag}; done"
+    stubborn = stubborn.replace("sleep 7777", "python3 -c 'import time; time.sleep(7777)'")
+    end = "1" if how == "client" else "7777"
+    command = [sys.executable, "-m", "paceline", *path(tmp_path, "--server", stubborn)]
+    process = subprocess.Popen(
+        [*command, "--", "sleep", end],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert until(lambda: any("-c import time" in line for line in left(tag)))
+    if how != "client":
+        os.kill(process.pid, signal.Signals[how])
+    expected = {"client": 0, "SIGTERM": 143, "SIGKILL": -9}[how]
+    assert process.wait(timeout=60) == expected
+    assert until(lambda: not left(tag)), left(tag)
+
+
+def test_flows_of_a_scenario_run_beside(tmp_path: Path) -> None:
+    text = """
+schema = 1
+[run]
+duration = "5 s"
+[path]
+rate = "10 Mbit/s"
+rtt = "20 ms"
+queue = { size = "2 bdp" }
+[[flows]]
+cc = "cubic"
+[[events]]
+when = "500 ms"
+path.rate = "5 Mbit/s"
+"""
+    (tmp_path / "file.toml").write_text(text)
+    command = [sys.executable, "-m", "paceline", "shell", str(tmp_path / "file.toml")]
+    ran = subprocess.run(
+        [*command, "--out", str(tmp_path / "record"), "--", "sleep", "1.5"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr
+    record = paceline.read(tmp_path / "record")
+    assert [flow["cc"] for flow in record.flow_metrics] == ["cubic"]
+    assert (record.metrics["goodput_bps"] or 0) > 1e6
+    # What changes on the path changes both ways.
+    for link in (0, 1):
+        rates = record.queue.filter(link=link)["rate_bps"]
+        assert (rates[0], rates[-1]) == (10_000_000, 5_000_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name a scenario, or give --rate"),
+        (["nothing.toml", "--", "true"], "no such file"),
+        (["--rate", "10 Mbit/s"], "name a client"),
+        (["--rate", "fast", "--", "true"], "rate"),
+        (["--rate", "10 Mbit/s", "--delay", "soon", "--", "true"], "--delay"),
+        (["--rate", "10 Mbit/s", "--queue", "deep", "--", "true"], "size"),
+        (["--rate", "10 Mbit/s", "--time", "0 s", "--", "true"], "duration"),
+    ],
+)
+def test_bad_input_is_told(cli: Command, arguments: list[str], said: str) -> None:
+    result = cli("shell", *arguments)
+    assert result.returncode == 2
+    assert said in result.stderr
