@@ -250,15 +250,18 @@ def test_two_runs_are_compared_by_name(server: Server) -> None:
 
 def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
     run = paceline.run(SCENARIO)
-    for name in ("ours", "with-notes", "changed"):
+    for name in ("ours", "with-notes", "changed", "with-folder", "with-link"):
         store.keep(tmp_path / name, run.inner.write)
     run.write(tmp_path / "by-hand")
     (tmp_path / "by-hand" / "paceline.json").unlink()
     (tmp_path / "with-notes" / "notes.txt").write_text("mine")
     (tmp_path / "changed" / "scenario.toml").write_text("# mine")
+    (tmp_path / "with-folder" / "mine").mkdir()
+    (tmp_path / "with-link" / "samples.parquet").unlink()
+    (tmp_path / "with-link" / "samples.parquet").symlink_to(tmp_path / "ours" / "samples.parquet")
     (tmp_path / "link").symlink_to(tmp_path / "ours")
     with serving(tmp_path) as server:
-        for name in ("with-notes", "changed", "by-hand"):
+        for name in ("with-notes", "changed", "with-folder", "with-link", "by-hand"):
             status, answer = ask(server, "/api/delete", {"id": name})
             assert (status, "left unchanged" in answer["error"]) == (400, True), answer
             assert str(tmp_path) not in answer["error"]
@@ -266,7 +269,7 @@ def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
             assert ask(server, "/api/delete", {"id": name})[0] == 404
         assert ask(server, "/api/delete", {"id": "ours"})[0] == 200
         left = {entry["id"] for entry in ask(server, "/api/runs")[1]["runs"]}
-    assert left == {"with-notes", "changed", "by-hand"}
+    assert left == {"with-notes", "changed", "with-folder", "with-link", "by-hand"}
     assert {path.name for path in tmp_path.iterdir()} == left | {"link"}
 
 

@@ -206,6 +206,17 @@ path.rate = "5 Mbit/s"
         assert (rates[0], rates[-1]) == (10_000_000, 5_000_000)
 
 
+def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "record").mkdir()
+    assert run(tmp_path, "--", "sh", "-c", "exit 3").returncode == 3
+    assert paceline.read(tmp_path / "record").queue.height > 0
+    (tmp_path / "record" / "notes.txt").write_text("mine")
+    again = run(tmp_path, "--", "touch", str(tmp_path / "ran"))
+    assert (again.returncode, "left unchanged" in again.stderr) == (2, True), again.stderr
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "record" / "notes.txt").read_text() == "mine"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

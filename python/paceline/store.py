@@ -439,14 +439,16 @@ def _below(folder: Path, name: str, manifest: Manifest) -> list[str]:
 def delete(folder: Path) -> None:
     """Delete a run's folder; `StoreError` if there is anything in it that we did not write."""
     manifest = Manifest.of(folder)
-    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
-    others = [name for name in names if name != MANIFEST and not (folder / name).is_dir()]
+    what = ""
     if manifest is None or manifest.kind != "run":
-        others = others or [folder.name]
+        what = "is not a run that Paceline wrote"
     else:
-        others = [name for name in others if not manifest.owns(folder, name)]
-    if others:
-        what = "is not a run that a command wrote" if manifest is None else f"holds {others[0]}"
+        # A run has no folders, and no links.
+        others = [name for name in sorted(os.listdir(folder)) if name != MANIFEST]
+        others = [n for n in others if not (_is_file(folder / n) and manifest.owns(folder, n))]
+        if others:
+            what = f"contains {others[0]}, which Paceline did not write"
+    if what:
         raise StoreError(
             "exists",
             f"{folder.name} {what}, and is left unchanged",

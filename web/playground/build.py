@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import paceline
+from paceline import _paceline
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -58,6 +59,11 @@ def page(wasm: bytes) -> str:
             "lessons": lessons(),
             "controllers": controllers(),
             "version": version[1],
+            "labels": {
+                metric["name"]: metric["label"]
+                for metric in _paceline.metrics()
+                if metric["scope"] == "run"
+            },
             "schema": json.loads(paceline.schema()),
             "template": (HERE / "controller.js").read_text("utf-8"),
         },

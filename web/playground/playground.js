@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e2838e5de7c870a1b6de5b2d689f0817552221111628fdd386500da753bbac48
+// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
 "use strict";
 (() => {
   // src/dom.ts
@@ -132,16 +132,6 @@
   // src/quantity.ts
   var shown = (value) => value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en");
   var seconds = (value) => value == null ? "–" : `${value.toFixed(3)} s`;
-  var PREFIXES = {
-    _bps: [["Gbit/s", 1e9], ["Mbit/s", 1e6], ["kbit/s", 1e3], ["bit/s", 1]],
-    _ns: [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]],
-    _bytes: [["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 1]]
-  };
-  var scaleOf = (suffix, most) => {
-    const units = PREFIXES[suffix] ?? [["", 1]];
-    const [unit, size] = units.find(([, size2]) => most >= size2) ?? units.at(-1) ?? ["", 1];
-    return { unit, size };
-  };
 
   // src/toml.ts
   var section = (lines, head, nth) => {
@@ -384,7 +374,8 @@
 
   // src/chart.ts
   var SIDE = 64;
-  var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
+  var FONT = `12px ${FAMILY}`;
   var dark = matchMedia("(prefers-color-scheme: dark)");
   var onTone = (act) => dark.addEventListener("change", act);
   var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
@@ -659,10 +650,10 @@
   var LEAST_BIN = 2e7;
   var MANY2 = 20;
   var QUANTITIES = {
-    throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", suffix: "_bps" },
-    rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", suffix: "_ns" },
-    queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", suffix: "_ns" },
-    in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", suffix: "_bytes" }
+    throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", unit: "Mbit/s", factor: 1e-6 },
+    rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", unit: "ms", factor: 1e-6 },
+    queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", unit: "ms", factor: 1e-6 },
+    in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", unit: "kB", factor: 1e-3 }
   };
   var inflated = async (wasm2) => {
     const octets = Uint8Array.from(atob(wasm2), (letter) => letter.charCodeAt(0));
@@ -723,18 +714,16 @@
       const quantity = QUANTITIES[name];
       if (!quantity) throw new Error(`there is no quantity ${name}`);
       const results = [BEFORE, NOW].filter((run2) => runs.includes(run2)).map((run2) => [run2, this.#result(run2)]);
-      const end = results.reduce((most2, [, result]) => Math.max(most2, result?.end_ns ?? 1), 1);
+      const end = results.reduce((most, [, result]) => Math.max(most, result?.end_ns ?? 1), 1);
       const [from, to] = span ? [span[0] * 1e9, span[1] * 1e9] : [0, end];
       const cut = { from, to, buckets: span ? 2 * BUCKETS : BUCKETS };
       const drawn = results.flatMap(([run2, result]) => result ? this.#lines(quantity, run2, result, cut) : []);
-      const most = drawn.reduce((top, { values }) => values.reduce((high, value) => Math.max(high, value ?? 0), top), 0);
-      const { unit, size } = scaleOf(quantity.suffix, most);
       return {
         title: quantity.title,
-        unit,
+        unit: quantity.unit,
         end: end / 1e9,
         times: Array.from({ length: 2 * cut.buckets }, (_, nth) => (from + (nth + 0.5) * (to - from) / (2 * cut.buckets)) / 1e9),
-        lines: drawn.map((line) => ({ ...line, values: line.values.map((value) => value === null ? null : value / size) }))
+        lines: drawn.map((line) => ({ ...line, values: line.values.map((value) => value === null ? null : value * quantity.factor) }))
       };
     }
     #result(run2) {
@@ -743,11 +732,11 @@
       const columns = Object.fromEntries(COLUMNS.map((name) => [name, Float64Array.from(this.#growing[name] ?? [])]));
       return { text: this.#waiting.text, digest: "", columns, end_ns: this.#total };
     }
-    #lines({ table, of, suffix }, run2, { columns, summary }, cut) {
+    #lines({ table, of }, run2, { columns, summary }, cut) {
       const key = columns[table === "queue" ? "queue.link" : "samples.flow"];
       const [times, values] = [columns[`${table}.t_ns`], columns[`${table}.${of}`]];
       if (!key || !times || !values) return [];
-      const found2 = suffix === "_bps" ? rates(key, times, values, cut, LEAST_BIN) : envelopes(key, times, values, cut);
+      const found2 = of === "delivered_bytes" ? rates(key, times, values, cut, LEAST_BIN) : envelopes(key, times, values, cut);
       const old = run2 === BEFORE;
       const sorted = [...found2].sort(([a], [b]) => a - b).slice(0, MANY2);
       return sorted.map(([number, line]) => ({
@@ -898,12 +887,12 @@
     draw().catch(tell);
   });
   var NUMBERS = [
-    ["goodput_bps", "Goodput", "Mbit/s", 1e-6],
-    ["utilisation_ratio", "Link used", "%", 100],
-    ["rtt_p50_ns", "Median RTT", "ms", 1e-6],
-    ["queue_p95_ns", "Queue delay, 95th percentile", "ms", 1e-6],
-    ["retransmit_ratio", "Retransmitted", "%", 100],
-    ["jain_last_half_ratio", "Jain's index, second half", "", 1]
+    ["goodput_bps", "Mbit/s", 1e-6],
+    ["utilisation_ratio", "%", 100],
+    ["rtt_p50_ns", "ms", 1e-6],
+    ["queue_p95_ns", "ms", 1e-6],
+    ["retransmit_ratio", "%", 100],
+    ["jain_last_half_ratio", "", 1]
   ];
   var numbers = () => {
     const body = byId("numbers", HTMLTableElement);
@@ -912,12 +901,12 @@
     if (!results.length) return;
     const head = make("tr", void 0, body);
     for (const title of ["metric", NOW, BEFORE].slice(0, results.length + 1)) make("th", title, head).scope = "col";
-    for (const [name, label, unit, factor] of NUMBERS) {
+    for (const [name, unit, factor] of NUMBERS) {
       const values = results.map(({ metrics }) => metrics[name]);
       const alone = name.startsWith("jain") && results.every(({ flows }) => flows.length < 2);
       if (alone || values.every((value) => value == null)) continue;
       const row = make("tr", void 0, body);
-      make("th", label, row).scope = "row";
+      make("th", built.labels[name] ?? name, row).scope = "row";
       for (const value of values) make("td", value == null ? "–" : `${shown(value * factor)} ${unit}`, row);
     }
   };

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 e2838e5de7c870a1b6de5b2d689f0817552221111628fdd386500da753bbac48
+// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
 "use strict";
 (() => {
   // src/controller.ts

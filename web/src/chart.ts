@@ -4,7 +4,11 @@ import type uPlotType from "uplot";
 /** Width of a vertical axis with its label. */
 export const SIDE = 64;
 
-export const FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+const FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
+const FONT = `12px ${FAMILY}`;
+
+/** Words that are drawn in a plot, where so many pixels of the canvas are one of the page. */
+export const small = (ratio: number): string => `${11 * ratio}px ${FAMILY}`;
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 

@@ -33,6 +33,8 @@ interface Built {
   /** A controller to start from. */
   template: string;
   schema: Schema;
+  /** What people call each metric. */
+  labels: Record<string, string>;
 }
 
 declare global {
@@ -141,13 +143,13 @@ compared.addEventListener("change", () => {
   draw().catch(tell);
 });
 
-const NUMBERS: [name: string, label: string, unit: string, factor: number][] = [
-  ["goodput_bps", "Goodput", "Mbit/s", 1e-6],
-  ["utilisation_ratio", "Link used", "%", 100],
-  ["rtt_p50_ns", "Median RTT", "ms", 1e-6],
-  ["queue_p95_ns", "Queue delay, 95th percentile", "ms", 1e-6],
-  ["retransmit_ratio", "Retransmitted", "%", 100],
-  ["jain_last_half_ratio", "Jain's index, second half", "", 1],
+const NUMBERS: [name: string, unit: string, factor: number][] = [
+  ["goodput_bps", "Mbit/s", 1e-6],
+  ["utilisation_ratio", "%", 100],
+  ["rtt_p50_ns", "ms", 1e-6],
+  ["queue_p95_ns", "ms", 1e-6],
+  ["retransmit_ratio", "%", 100],
+  ["jain_last_half_ratio", "", 1],
 ];
 
 const numbers = (): void => {
@@ -157,13 +159,13 @@ const numbers = (): void => {
   if (!results.length) return;
   const head = make("tr", undefined, body);
   for (const title of ["metric", NOW, BEFORE].slice(0, results.length + 1)) make("th", title, head).scope = "col";
-  for (const [name, label, unit, factor] of NUMBERS) {
+  for (const [name, unit, factor] of NUMBERS) {
     const values = results.map(({ metrics }) => metrics[name]);
     // One flow is fair.
     const alone = name.startsWith("jain") && results.every(({ flows }) => flows.length < 2);
     if (alone || values.every((value) => value == null)) continue;
     const row = make("tr", undefined, body);
-    make("th", label, row).scope = "row";
+    make("th", built.labels[name] ?? name, row).scope = "row";
     for (const value of values) make("td", value == null ? "–" : `${shown(value * factor)} ${unit}`, row);
   }
 };

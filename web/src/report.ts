@@ -1,12 +1,12 @@
 /** The plots of a report: all data is in the page. */
 import type uPlotType from "uplot";
 import type { Band, Drawn, Happening, Panel, Shape } from "./api";
-import { FONT, SIDE, axis, cursor, dashed, fromZero, isDark, onTone, styled, timeAxis, tone } from "./chart";
+import { SIDE, axis, cursor, dashed, fromZero, isDark, onTone, small, styled, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
 import { seconds, shown } from "./quantity";
 import { strips } from "./strips";
 import { explain } from "./why";
-import { Zoom } from "./zoom";
+import { type Span, Zoom } from "./zoom";
 
 const HEIGHT = 230;
 const SMALL = 110;
@@ -62,7 +62,7 @@ const behind = (bands: Band[], tints: Record<string, string>): Hook => (u) =>
 const marked = (marks: Happening[], named: boolean): Hook => (u) =>
   inside(u, (ctx, box, ratio) => {
     ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");
-    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.font = small(ratio);
     ctx.textBaseline = "top";
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     const { min, max } = u.scales["x"] ?? {};
@@ -117,11 +117,11 @@ class Page {
   constructor(data: Drawn) {
     this.#data = data;
     const shows = byId("window", HTMLOutputElement);
-    this.#zoom = new Zoom(data.end, ([from, to]) => {
+    const tell = ([from, to]: Span): void => {
       shows.textContent = `${seconds(from)} to ${seconds(to)}`;
-    });
-    const [from, to] = this.#zoom.view;
-    shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+    };
+    this.#zoom = new Zoom(data.end, tell);
+    tell(this.#zoom.view);
   }
 
   start(): void {

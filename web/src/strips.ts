@@ -1,7 +1,7 @@
 /** The states of each flow over time, a row for each. */
 import type uPlotType from "uplot";
 import type { Detail } from "./api";
-import { FONT, SIDE, cursor, styled, timeAxis } from "./chart";
+import { SIDE, cursor, small, styled, timeAxis } from "./chart";
 
 const ROW = 24;
 const AXIS = 60;
@@ -12,7 +12,7 @@ const paint = (details: Detail[], tints: Record<string, string>) => (u: uPlotTyp
   const ratio = devicePixelRatio || 1;
   const height = bbox.height / details.length;
   ctx.save();
-  ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+  ctx.font = small(ratio);
   ctx.textBaseline = "middle";
   details.forEach(({ label, bands }, nth) => {
     const top = bbox.top + nth * height;

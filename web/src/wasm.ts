@@ -3,7 +3,6 @@ import type { Series } from "./api";
 import { type Ended, type Engine, type Problem, Refused, Stopped, type Watch } from "./engine";
 import { type Cut, type Line, envelopes, rates } from "./lines";
 import type { Columns, Order, Summary, Told } from "./orders";
-import { scaleOf } from "./quantity";
 
 /** What a run left. */
 export interface Result {
@@ -31,15 +30,17 @@ interface Quantity {
   title: string;
   table: string;
   of: string;
-  suffix: string;
+  unit: string;
+  /** Of the column in that unit. */
+  factor: number;
 }
 
 /** What can be drawn. */
 export const QUANTITIES: Record<string, Quantity> = {
-  throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", suffix: "_bps" },
-  rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", suffix: "_ns" },
-  queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", suffix: "_ns" },
-  in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", suffix: "_bytes" },
+  throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", unit: "Mbit/s", factor: 1e-6 },
+  rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", unit: "ms", factor: 1e-6 },
+  queue_delay_ns: { title: "Queue delay", table: "queue", of: "delay_ns", unit: "ms", factor: 1e-6 },
+  in_flight_bytes: { title: "Bytes in flight", table: "samples", of: "in_flight_bytes", unit: "kB", factor: 1e-3 },
 };
 
 const inflated = async (wasm: string): Promise<ArrayBuffer> => {
@@ -122,14 +123,12 @@ export class Wasm implements Engine {
     const [from, to] = span ? [span[0] * 1e9, span[1] * 1e9] : [0, end];
     const cut = { from, to, buckets: span ? 2 * BUCKETS : BUCKETS };
     const drawn = results.flatMap(([run, result]) => (result ? this.#lines(quantity, run, result, cut) : []));
-    const most = drawn.reduce((top, { values }) => values.reduce<number>((high, value) => Math.max(high, value ?? 0), top), 0);
-    const { unit, size } = scaleOf(quantity.suffix, most);
     return {
       title: quantity.title,
-      unit,
+      unit: quantity.unit,
       end: end / 1e9,
       times: Array.from({ length: 2 * cut.buckets }, (_, nth) => (from + ((nth + 0.5) * (to - from)) / (2 * cut.buckets)) / 1e9),
-      lines: drawn.map((line) => ({ ...line, values: line.values.map((value) => (value === null ? null : value / size)) })),
+      lines: drawn.map((line) => ({ ...line, values: line.values.map((value) => (value === null ? null : value * quantity.factor)) })),
     };
   }
 
@@ -140,11 +139,11 @@ export class Wasm implements Engine {
     return { text: this.#waiting.text, digest: "", columns, end_ns: this.#total };
   }
 
-  #lines({ table, of, suffix }: Quantity, run: string, { columns, summary }: Result, cut: Cut): Series["lines"] {
+  #lines({ table, of }: Quantity, run: string, { columns, summary }: Result, cut: Cut): Series["lines"] {
     const key = columns[table === "queue" ? "queue.link" : "samples.flow"];
     const [times, values] = [columns[`${table}.t_ns`], columns[`${table}.${of}`]];
     if (!key || !times || !values) return [];
-    const found: Map<number, Line> = suffix === "_bps" ? rates(key, times, values, cut, LEAST_BIN) : envelopes(key, times, values, cut);
+    const found: Map<number, Line> = of === "delivered_bytes" ? rates(key, times, values, cut, LEAST_BIN) : envelopes(key, times, values, cut);
     const old = run === BEFORE;
     const sorted = [...found].sort(([a], [b]) => a - b).slice(0, MANY);
     return sorted.map(([number, line]) => ({

@@ -6,6 +6,8 @@ import { seconds, shown } from "./quantity";
 /** Losses are counted over this time before the moment. */
 const BEFORE_S = 1;
 const EVENTS = 5;
+/** A value this many times before the moment still holds. */
+const NEAR = 10;
 
 /** Where the first time after `t` is, in times that rise. */
 const after = (times: number[], t: number): number => {
@@ -24,7 +26,8 @@ const within = (bands: Band[], t: number): string => bands.find(({ start, end })
 const value = (panel: Panel | undefined, nth: number, t: number): string => {
   const values = panel?.series[nth]?.values;
   if (!panel || !values) return "–";
-  for (let at = after(panel.times, t) - 1; at >= 0 && at > after(panel.times, t) - 12; at -= 1) {
+  const last = after(panel.times, t) - 1;
+  for (let at = last; at >= Math.max(last - NEAR, 0); at -= 1) {
     if (values[at] != null) return `${shown(values[at])} ${panel.unit}`;
   }
   return "–";

@@ -1,6 +1,5 @@
 //! The isolated process: two hosts, the path between them, and the threads that use them.
 
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -261,7 +260,7 @@ fn live(
         Ok((measured, path, code))
     })?;
     let ended = path.map_err(io("run the path"))?;
-    let mut talks = network.talks();
+    let (talks, rows) = network.talks();
     network.audit()?;
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -280,17 +279,10 @@ fn live(
     let log = shared.log.into_inner();
     let log = log.unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut samples = log.samples;
-    // Numbers without gaps: a direction without data is no flow.
-    let mut numbers = HashMap::new();
-    for (number, talk) in (plan.flows.len() as u32..).zip(&mut talks) {
-        numbers.insert(talk.totals.flow, number);
-        talk.totals.flow = number;
+    if programs.is_some() {
+        samples.extend(rows);
+        samples.sort_by_key(|sample| sample.row.t_ns);
     }
-    samples.extend(seen.programs.into_iter().filter_map(|mut sample| {
-        sample.row.flow = *numbers.get(&sample.row.flow)?;
-        Some(sample)
-    }));
-    samples.sort_by_key(|sample| sample.row.t_ns);
     let mut events = seen.events;
     events.extend(log.events);
     events.sort_by_key(|event| event.t_ns);

@@ -420,7 +420,10 @@ impl<'a> Network<'a> {
     /// A link is offered a packet.
     fn offer(&mut self, now: Instant, number: usize, frame: Frame) {
         let told = self.records_packets().then(|| frame.clone());
-        let flow = frame.flow;
+        let program = self
+            .talks
+            .is_some()
+            .then(|| (frame.flow, packet::payload(&frame.bytes)));
         let (Some(link), Some(last)) = (self.links.get_mut(number), self.offered.get_mut(number))
         else {
             return;
@@ -434,7 +437,7 @@ impl<'a> Network<'a> {
             self.busy.begin(now, before);
         }
         if let Verdict::Dropped(_) = verdict {
-            self.dropped(now, flow, told.as_ref());
+            self.dropped(now, program, told.as_ref());
         }
         self.tell_drops(number);
     }
@@ -442,12 +445,14 @@ impl<'a> Network<'a> {
     /// What a queue has dropped that it had taken.
     fn tell_drops(&mut self, number: usize) {
         while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
-            self.dropped(at, frame.flow, Some(&frame));
+            let program = Some((frame.flow, packet::payload(&frame.bytes)));
+            self.dropped(at, program, Some(&frame));
         }
     }
 
-    fn dropped(&mut self, at: Instant, flow: u32, frame: Option<&Frame>) {
-        if let Some(talks) = &mut self.talks {
+    /// The path drops a packet: `program` is its flow, and its payload.
+    fn dropped(&mut self, at: Instant, program: Option<(u32, u64)>, frame: Option<&Frame>) {
+        if let (Some(talks), Some((flow, 1..))) = (&mut self.talks, program) {
             talks.dropped(flow);
         }
         if let Some(frame) = frame {

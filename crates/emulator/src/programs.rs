@@ -91,8 +91,9 @@ fn keep(programs: &Programs, hosts: [&File; 2]) -> io::Result<i32> {
 
 /// The first process of the namespace.
 fn first(programs: &Programs, [server_host, client_host]: [&File; 2]) -> io::Result<i32> {
+    // Before anything is mounted: nothing of it may reach the machine.
+    sys::private_mounts()?;
     // One's own /proc shows only these processes. A container may not allow it; then the old one serves.
-    let _ = sys::private_mounts();
     let _ = sys::mount("proc", Path::new("/proc"), "proc", "");
     names()?;
     let shared = [

@@ -12,7 +12,7 @@ import polars as pl
 
 from paceline._paceline import metrics
 from paceline.measures import aggregate
-from paceline.quantities import NONE, plain, quantity, scale_of
+from paceline.quantities import NONE, quantity, scale_of
 from paceline.show import page
 from paceline.show.palette import Style, flow_style
 from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
@@ -112,7 +112,7 @@ class Joint:
         for name in names:
             cells = [self._cell(name, side) for side in self.sides]
             if any(cell["value"] != NONE for cell in cells):
-                rows.append({"name": name, "label": plain(name), "cells": cells})
+                rows.append({"name": name, "label": page.label("run", name), "cells": cells})
         return rows
 
     def _cell(self, name: str, side: str) -> dict[str, str]:

@@ -46,7 +46,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
         expectations=_expectations(run),
         headlines=_headlines(run),
         metrics=_rows(run.metrics, "run"),
-        undefined=[_label("run", name) for name, value in run.metrics.items() if value is None],
+        undefined=[label("run", name) for name, value in run.metrics.items() if value is None],
         flows=_flows(run),
         flow_columns=_flow_columns(run),
         definitions=definitions,
@@ -82,21 +82,22 @@ def _labels() -> dict[tuple[str, str], str]:
     return {(d["scope"], d["name"]): d["label"] for d in metrics()}
 
 
-def _label(scope: str, name: str) -> str:
+def label(scope: str, name: str) -> str:
+    """Return what people call a metric of a run or of a flow."""
     return _labels().get((scope, name), name)
 
 
 def _rows(values: dict[str, float | None], scope: str) -> list[dict[str, str]]:
     """Return the metrics that are defined."""
     return [
-        {"name": name, "label": _label(scope, name), "value": quantity(name, value)}
+        {"name": name, "label": label(scope, name), "value": quantity(name, value)}
         for name, value in values.items()
         if value is not None
     ]
 
 
 #: The metrics that matter most. Of one flow there is no fairness: what may have changed stands in.
-HEADLINES = (
+_FIRST = (
     "utilisation_ratio",
     "goodput_bps",
     "rtt_p50_ns",
@@ -111,7 +112,7 @@ HEADLINES = (
 def _headlines(run: Recorded) -> list[dict[str, str]]:
     """Return the six numbers that matter most, those that are defined."""
     one = len(run.flow_metrics) < 2
-    names = [name for name in HEADLINES if not (one and name.startswith("jain"))]
+    names = [name for name in _FIRST if not (one and name.startswith("jain"))]
     known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
     return _rows(dict(list(known.items())[:6]), "run")
 
@@ -123,7 +124,7 @@ def _expectations(run: Recorded) -> list[dict[str, Any]]:
         name, (sign, bound) = outcome["metric"], outcome["bound"].split(" ", 1)
         rows.append(
             {
-                "label": _label("run", name),
+                "label": label("run", name),
                 "name": name,
                 "bound": f"{_SIGNS.get(sign, sign)} {quantity(name, float(bound))}",
                 "value": quantity(name, outcome["value"]),

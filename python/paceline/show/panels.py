@@ -322,10 +322,6 @@ class Sketch:
         bands = self._bands(flow, frame)
         return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
 
-    def strip(self, flow: int) -> list[Band]:
-        """Return the states of a flow over time."""
-        return self._bands(flow, self._of_flow(flow))
-
     def _limits(self, frame: pl.DataFrame) -> list[Band]:
         """Return what bounded the sender at each sample, equal ones together.
 

@@ -1,9 +1,11 @@
-// Built from web/ by `make web`. Sources: sha256 e2838e5de7c870a1b6de5b2d689f0817552221111628fdd386500da753bbac48
+// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
 "use strict";
 (() => {
   // src/chart.ts
   var SIDE = 64;
-  var FONT = '12px system-ui, "DejaVu Sans", sans-serif';
+  var FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
+  var FONT = `12px ${FAMILY}`;
+  var small = (ratio) => `${11 * ratio}px ${FAMILY}`;
   var dark = matchMedia("(prefers-color-scheme: dark)");
   var isDark = () => dark.matches;
   var onTone = (act) => dark.addEventListener("change", act);
@@ -63,7 +65,7 @@
     const ratio = devicePixelRatio || 1;
     const height = bbox.height / details.length;
     ctx.save();
-    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.font = small(ratio);
     ctx.textBaseline = "middle";
     details.forEach(({ label, bands }, nth) => {
       const top = bbox.top + nth * height;
@@ -107,6 +109,7 @@
   // src/why.ts
   var BEFORE_S = 1;
   var EVENTS = 5;
+  var NEAR = 10;
   var after = (times, t) => {
     let [low, high] = [0, times.length];
     while (low < high) {
@@ -120,7 +123,8 @@
   var value = (panel, nth, t) => {
     const values = panel?.series[nth]?.values;
     if (!panel || !values) return "–";
-    for (let at = after(panel.times, t) - 1; at >= 0 && at > after(panel.times, t) - 12; at -= 1) {
+    const last = after(panel.times, t) - 1;
+    for (let at = last; at >= Math.max(last - NEAR, 0); at -= 1) {
       if (values[at] != null) return `${shown(values[at])} ${panel.unit}`;
     }
     return "–";
@@ -278,7 +282,7 @@
   });
   var marked = (marks, named) => (u) => inside(u, (ctx, box, ratio) => {
     ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");
-    ctx.font = FONT.replace("12px", `${11 * ratio}px`);
+    ctx.font = small(ratio);
     ctx.textBaseline = "top";
     ctx.setLineDash([3 * ratio, 3 * ratio]);
     const { min, max } = u.scales["x"] ?? {};
@@ -328,11 +332,11 @@
     constructor(data) {
       this.#data = data;
       const shows = byId("window", HTMLOutputElement);
-      this.#zoom = new Zoom(data.end, ([from2, to2]) => {
-        shows.textContent = `${seconds(from2)} to ${seconds(to2)}`;
-      });
-      const [from, to] = this.#zoom.view;
-      shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+      const tell = ([from, to]) => {
+        shows.textContent = `${seconds(from)} to ${seconds(to)}`;
+      };
+      this.#zoom = new Zoom(data.end, tell);
+      tell(this.#zoom.view);
     }
     start() {
       const { overview, details, tints, marks } = this.#data;

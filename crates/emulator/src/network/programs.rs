@@ -242,39 +242,49 @@ impl Network<'_> {
         }
     }
 
-    /// Each direction that carried data.
-    pub fn talks(&self) -> Vec<Talk> {
+    /// Each direction that carried data, and its rows: numbered without gaps, after the flows of the scenario.
+    pub fn talks(&mut self) -> (Vec<Talk>, Vec<Sample>) {
+        let mut rows = std::mem::take(&mut self.log.programs);
         let Some(talks) = &self.talks else {
-            return Vec::new();
+            return (Vec::new(), rows);
         };
-        let mut found = Vec::new();
+        let (mut found, mut numbers) = (Vec::new(), HashMap::new());
         for (place, pair) in (0..).zip(&talks.pairs) {
             for (turn, side) in (0..).zip([&pair.down, &pair.up]) {
                 if side.sent == 0 {
                     continue;
                 }
-                let way = if turn == 0 { "down" } else { "up" };
-                let label = match pair.of {
-                    Some((number, 0, _)) => format!("{} {way}", packet::protocol(number)),
-                    Some((number, port, client)) => {
-                        format!("{} {port}-{client} {way}", packet::protocol(number))
-                    }
-                    None => format!("others {way}"),
-                };
-                let flow = talks.first + 2 * place + turn;
-                found.push(Talk {
-                    label,
-                    kind: pair
-                        .of
-                        .map_or("ip", |(number, ..)| packet::protocol(number))
-                        .to_owned(),
-                    up: turn == 1,
-                    start: pair.since,
-                    stop: side.last,
-                    totals: side.totals(flow),
-                });
+                let flow = talks.first + found.len() as u32;
+                numbers.insert(talks.first + 2 * place + turn, flow);
+                found.push(pair.told(side, flow, turn == 1));
             }
         }
-        found
+        for row in &mut rows {
+            let flow = &mut row.row.flow;
+            *flow = numbers.get(flow).copied().unwrap_or(*flow);
+        }
+        (found, rows)
+    }
+}
+
+impl Pair {
+    /// What the record says of a direction.
+    fn told(&self, side: &Side, flow: u32, up: bool) -> Talk {
+        let way = if up { "up" } else { "down" };
+        let kind = self
+            .of
+            .map_or("others", |(number, ..)| packet::protocol(number));
+        let label = match self.of {
+            None | Some((_, 0, _)) => format!("{kind} {way}"),
+            Some((_, port, client)) => format!("{kind} {port}-{client} {way}"),
+        };
+        Talk {
+            label,
+            kind: kind.to_owned(),
+            up,
+            start: self.since,
+            stop: side.last,
+            totals: side.totals(flow),
+        }
     }
 }

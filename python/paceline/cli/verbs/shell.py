@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from paceline import _paceline, store
 from paceline.cli import console, files
 from paceline.cli.app import Set, app, examples, not_negative
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.tables import FLOW_COLUMNS
 from paceline.errors import RunError, ScenarioError, UnavailableError
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
@@ -20,16 +22,16 @@ from paceline.runs import Run
 _TEXT = """\
 schema = 1
 name = "shell"
-about = "Programs on a path of {rate} and {rtt}"
+about = {about}
 
 [run]
-duration = "{time}"
+duration = {time}
 sample_interval = "10 ms"
 
 [path]
-rate = {rate_value}
-rtt = "{rtt}"
-queue = {{ kind = "droptail", size = "{queue}" }}
+rate = {rate}
+rtt = {rtt}
+queue = {{ kind = "droptail", size = {queue} }}
 
 # It is left out: only the programs send.
 [[flows]]
@@ -130,10 +132,12 @@ def shell(
     except RunError as error:
         raise Failure("run-failed", str(error), code=Exit.SHELL_FAILED) from None
     run = Run(inner)
-    name = plan.name if options.rate else f"{plan.name}-shell"
-    base = Path("runs") / store.readable(name)
-    places = store.numbered(base, 1) if place is None else iter([place])
-    kept = store.keep_anew(places, inner.write)
+    if place is None:
+        name = plan.name if options.rate else f"{plan.name}-shell"
+        places = store.numbered(Path("runs") / store.readable(name), 1)
+        kept = store.keep_anew(places, inner.write)
+    else:
+        kept, _ = store.keep(place, inner.write)
     if not options.quiet:
         _tell(run, kept)
     return code
@@ -145,55 +149,44 @@ def _scenario(options: Options) -> str:
         rtt = f"{2 * duration_ns(options.delay)} ns"
     except ValueError as error:
         raise Failure("bad-value", f"--delay: {error}", hint='--delay "20 ms"') from None
-    rate = str(options.rate)
-    trace = Path(rate)
-    value = f'{{ trace = "{trace.resolve()}" }}' if trace.is_file() else f'"{rate}"'
+    trace = Path(str(options.rate))
     # Of a link without delay, a BDP is nothing.
     least = "1 us" if rtt == "0 ns" else rtt
+    # A string of JSON is one of TOML.
+    rate = json.dumps(str(trace.resolve() if trace.is_file() else options.rate))
     return _TEXT.format(
-        rate=rate, rate_value=value, rtt=least, queue=options.queue, time=options.time
+        about=json.dumps(f"Programs on a path of {options.rate} and {least}"),
+        rate=f"{{ trace = {rate} }}" if trace.is_file() else rate,
+        rtt=json.dumps(least),
+        queue=json.dumps(options.queue),
+        time=json.dumps(options.time),
     )
 
 
 def _tell(run: Run, kept: Path) -> None:
     """Say on stderr what the path carried."""
-    rows = [["Link", "Carried", "Link rate", "Queue p50", "Queue p95", "Dropped"]]
+    links = console.table("Link", "Carried", "Link rate", "Queue p50", "Queue p95", "Dropped")
     for number, (name, rate, _) in enumerate(run.links):
         queue = run.queue.filter(link=number)
         if queue.is_empty():
             continue
         seconds = int(queue["t_ns"][-1]) / 1e9 or 1.0
         delays = queue["delay_ns"].drop_nulls()
-        rows.append(
-            [
-                name,
-                quantity("_bps", int(queue["delivered_bytes"][-1]) * 8 / seconds),
-                quantity("_bps", rate),
-                quantity("_ns", delays.quantile(0.5, "nearest")),
-                quantity("_ns", delays.quantile(0.95, "nearest")),
-                str(queue["dropped_packets"][-1]),
-            ]
+        links.add_row(
+            name,
+            quantity("_bps", int(queue["delivered_bytes"][-1]) * 8 / seconds),
+            quantity("_bps", rate),
+            quantity("_ns", delays.quantile(0.5, "nearest")),
+            quantity("_ns", delays.quantile(0.95, "nearest")),
+            str(queue["dropped_packets"][-1]),
         )
-    lines = _columns(rows)
-    rows = [["Flow", "Goodput", "RTT p50", "RTT p95", "Retransmitted"]]
+    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+    flows = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
     for flow in run.flow_metrics:
-        names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
-        rows.append([str(flow["label"]), *(quantity(name, flow.get(name)) for name in names)])
-    lines += _columns(rows)
+        flows.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
     out = console.stderr()
-    emulation = run.emulation or {}
-    lines += [f"do not trust: {bound['message']}" for bound in emulation.get("beyond", [])]
-    for line in [*lines, f"record: {kept}"]:
-        out.print(line, soft_wrap=True)
-
-
-def _columns(rows: list[list[str]]) -> list[str]:
-    """Return rows as lines with columns of equal width, the first to the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if nth else cell.ljust(width)
-            for nth, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+    for table in (links, flows):
+        out.print(table)
+    if run.emulation is not None:
+        console.say_distrust([bound["message"] for bound in run.emulation["beyond"]])
+    out.print(f"record: {kept}", soft_wrap=True)
