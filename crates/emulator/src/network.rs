@@ -3,6 +3,7 @@
 mod programs;
 mod rows;
 mod script;
+mod talks;
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,6 +15,7 @@ use paceline_record::PacketKind;
 use paceline_units::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
+use self::talks::Talks;
 use crate::busy::{Busy, RateError};
 use crate::host::Shared;
 use crate::log::Log;
@@ -104,7 +106,7 @@ pub struct Network<'a> {
     /// The path's own link.
     busy: Busy,
     /// Those of programs.
-    talks: Option<programs::Talks>,
+    talks: Option<Talks>,
     /// What was seen.
     pub log: Log,
 }

@@ -1,0 +1,227 @@
+//! What programs say to each other: conversations, and what each direction of one has carried.
+
+use std::collections::HashMap;
+
+use paceline_record::{FlowTotals, SampleRow};
+use paceline_recovery::SenderStats;
+use paceline_units::{Bytes, Instant};
+
+use crate::message::{Own, Sample, Talk};
+use crate::packet::{self, Conversation, Tcp};
+use crate::tracker::Tracker;
+
+/// Conversations that are told apart; those after them are one.
+const MOST: usize = 500;
+
+/// One direction of a conversation.
+#[derive(Default)]
+struct Side {
+    tracker: Tracker,
+    sent: u64,
+    again: u64,
+    lost: u64,
+    /// Payload that has left the path, each byte of TCP once.
+    delivered: u64,
+    /// When its last payload left the path.
+    last: Option<Instant>,
+}
+
+/// Both directions of a conversation.
+struct Pair {
+    of: Option<Conversation>,
+    since: Instant,
+    down: Side,
+    up: Side,
+}
+
+/// The conversations of programs.
+pub(super) struct Talks {
+    /// The number of the first flow that is theirs.
+    first: u32,
+    /// The link from client to server.
+    pub(super) up: usize,
+    pairs: Vec<Pair>,
+    places: HashMap<Conversation, usize>,
+}
+
+impl Talks {
+    pub(super) fn new(first: usize, up: usize) -> Self {
+        Self {
+            first: first as u32,
+            up,
+            pairs: Vec::new(),
+            places: HashMap::new(),
+        }
+    }
+
+    /// The pair of a conversation.
+    fn place(&mut self, now: Instant, of: Conversation) -> usize {
+        if let Some(place) = self.places.get(&of) {
+            return *place;
+        }
+        let full = self.pairs.len() >= MOST;
+        if !full || self.pairs.len() == MOST {
+            self.pairs.push(Pair {
+                of: (!full).then_some(of),
+                since: now,
+                down: Side::default(),
+                up: Side::default(),
+            });
+        }
+        let place = self.pairs.len() - 1;
+        if !full {
+            self.places.insert(of, place);
+        }
+        place
+    }
+
+    /// The direction that a frame is of, and its opposite.
+    fn sides(&mut self, flow: u32) -> Option<(&mut Side, &mut Side)> {
+        let number = flow.checked_sub(self.first)? as usize;
+        let pair = self.pairs.get_mut(number / 2)?;
+        Some(match number % 2 {
+            0 => (&mut pair.down, &mut pair.up),
+            _ => (&mut pair.up, &mut pair.down),
+        })
+    }
+
+    pub(super) fn owns(&self, flow: u32) -> bool {
+        flow >= self.first
+    }
+
+    /// An end sends a packet; the flow that it is of.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Instant,
+        of: Conversation,
+        from_server: bool,
+        bytes: &[u8],
+    ) -> u32 {
+        let place = self.place(now, of);
+        let flow = self.first + 2 * place as u32 + u32::from(!from_server);
+        if let Some((side, _)) = self.sides(flow) {
+            side.sent += u64::from(packet::payload(bytes) > 0);
+            if let Some(tcp) = Tcp::read(bytes) {
+                side.again += u64::from(side.tracker.on_data(now, &tcp));
+            }
+        }
+        flow
+    }
+
+    /// A packet has crossed the path; whether it goes to the server.
+    pub(super) fn on_delivered(&mut self, now: Instant, flow: u32, bytes: &[u8]) -> bool {
+        if let Some((side, other)) = self.sides(flow) {
+            let payload = packet::payload(bytes);
+            match Tcp::read(bytes) {
+                Some(tcp) => {
+                    other.tracker.on_ack(now, &tcp);
+                    // What the other end has, in order.
+                    other.delivered = other.delivered.max(other.tracker.acknowledged());
+                }
+                None => side.delivered += payload,
+            }
+            if payload > 0 {
+                side.last = Some(now);
+            }
+        }
+        (flow - self.first) % 2 == 1
+    }
+
+    pub(super) fn dropped(&mut self, flow: u32) {
+        if let Some((side, _)) = self.sides(flow) {
+            side.lost += 1;
+        }
+    }
+
+    /// Each direction that has carried data, with the number of its flow and whether it goes to the server.
+    fn used(&self) -> impl Iterator<Item = (u32, &Pair, &Side, bool)> {
+        let pairs = (self.first..).step_by(2).zip(&self.pairs);
+        let sides = pairs.flat_map(|(flow, pair)| {
+            [
+                (flow, pair, &pair.down, false),
+                (flow + 1, pair, &pair.up, true),
+            ]
+        });
+        sides.filter(|(_, _, side, _)| side.sent > 0)
+    }
+
+    pub(super) fn rows(&self, now: Instant) -> impl Iterator<Item = Sample> {
+        self.used().map(move |(flow, _, side, _)| Sample {
+            row: side.row(now, flow),
+            own: Own::Hidden,
+        })
+    }
+
+    /// What the record says of each direction, and its rows: numbered without gaps.
+    pub(super) fn told(&self, mut rows: Vec<Sample>) -> (Vec<Talk>, Vec<Sample>) {
+        let mut numbers = HashMap::new();
+        let told = (self.first..).zip(self.used());
+        let told = told.map(|(flow, (number, pair, side, up))| {
+            numbers.insert(number, flow);
+            pair.told(side, flow, up)
+        });
+        let told = told.collect();
+        for row in &mut rows {
+            let flow = &mut row.row.flow;
+            *flow = numbers.get(flow).copied().unwrap_or(*flow);
+        }
+        (told, rows)
+    }
+}
+
+impl Side {
+    fn row(&self, now: Instant, flow: u32) -> SampleRow {
+        SampleRow {
+            t_ns: now,
+            flow,
+            in_flight_bytes: Bytes::new(self.tracker.in_flight()),
+            rtt_ns: self.tracker.rtt(),
+            goodput_bytes: Bytes::new(self.delivered),
+            delivered_bytes: Bytes::new(self.delivered),
+            sent_packets: self.sent,
+            lost_packets: self.lost,
+            retransmitted_packets: self.again,
+            ..SampleRow::default()
+        }
+    }
+
+    fn totals(&self, flow: u32) -> FlowTotals {
+        let known = [
+            ("sent_packets", self.sent),
+            ("retransmitted_packets", self.again),
+            ("lost_packets", self.lost),
+        ];
+        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| {
+            let found = known.iter().find(|(counter, _)| counter == name);
+            found.map(|(_, count)| *count)
+        });
+        FlowTotals {
+            flow,
+            goodput: Bytes::new(self.delivered),
+            finished: None,
+            counters: counters.collect(),
+        }
+    }
+}
+
+impl Pair {
+    /// What the record says of a direction.
+    fn told(&self, side: &Side, flow: u32, up: bool) -> Talk {
+        let way = if up { "up" } else { "down" };
+        let kind = self
+            .of
+            .map_or("others", |(number, ..)| packet::protocol(number));
+        let label = match self.of {
+            None | Some((_, 0, _)) => format!("{kind} {way}"),
+            Some((_, port, client)) => format!("{kind} {port}-{client} {way}"),
+        };
+        Talk {
+            label,
+            kind: kind.to_owned(),
+            up,
+            start: self.since,
+            stop: side.last,
+            totals: side.totals(flow),
+        }
+    }
+}
