@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -206,6 +209,90 @@ path.rate = "5 Mbit/s"
         assert (rates[0], rates[-1]) == (10_000_000, 5_000_000)
 
 
+#: Takes what whoever connects sends, and answers at its end.
+SINK = """
+import socket
+listener = socket.create_server(("0.0.0.0", 5000))
+while True:
+    connection, _ = listener.accept()
+    while connection.recv(65536):
+        pass
+    connection.close()
+"""
+
+SOURCE = """
+import socket
+connection = socket.create_connection(("server", 5000))
+connection.sendall(bytes(1_000_000))
+connection.shutdown(socket.SHUT_WR)
+connection.recv(1)
+"""
+
+
+def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
+    server = " ".join(python(tmp_path, "sink.py", SINK))
+    client = python(tmp_path, "source.py", SOURCE)
+    options = ["--rate-up", "4 Mbit/s", "--set", "run.record.packets=true", "--json"]
+    result = run(tmp_path, *options, "--server", server, "--", *client)
+    assert result.returncode == 0, result.stderr
+    record = paceline.read(tmp_path / "record")
+    assert [rate for _, rate, _ in record.links] == [20_000_000, 4_000_000]
+    # 1 MB takes 2.1 s at 4 Mbit/s with headers; half a second at 20.
+    answer = json.loads(result.stderr)
+    (up,) = [flow for flow in answer["flows"] if flow["label"].endswith(" up")]
+    assert 2e6 < up["goodput_bps"] < 4e6
+    assert (answer["exit"], answer["run"]) == (0, str(tmp_path / "record"))
+    # ACKs alone do not tell how fast the link from the server is.
+    error = answer["emulation"]["rate_error_ratio"]
+    assert error is None or abs(error) < 0.02
+    kinds = record.packets.group_by("kind").len()
+    counts = dict(zip(kinds["kind"].cast(str), kinds["len"], strict=True))
+    sent = record.flows["sent_packets"].sum()
+    assert counts["send"] + counts.get("retransmit", 0) == sent
+    assert counts["deliver"] == sent - counts.get("drop", 0)
+    assert counts["ack"] > sent / 4
+    assert set(record.packets["flow"]) == {0}
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+def test_without_a_client_it_is_a_shell(tmp_path: Path, shell: str) -> None:
+    """A shell with jobs takes the terminal, and its children are groups of their own."""
+    command = [sys.executable, "-m", "paceline", *path(tmp_path)]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*command, "--server", "sleep 60"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "SHELL": f"/bin/{shell}", "HOME": str(tmp_path)},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    said = b""
+
+    def until(word: bytes) -> None:
+        nonlocal said
+        while word not in said:
+            said += os.read(ours, 4096)
+
+    try:
+        until(b"[20 Mbit/s, 10 ms] ")
+        os.write(ours, b"echo one $((40 + 2)) $PACELINE_SERVER\n")
+        until(b"one 42 10.")
+        os.write(ours, b"sleep 60\n")
+        time.sleep(0.5)
+        os.write(ours, b"\x03")
+        os.write(ours, b"exit 5\n")
+        # What it prints has to be taken.
+        until(b"record: ")
+        assert process.wait(timeout=20) == 5
+    finally:
+        process.kill()
+        os.close(ours)
+    assert (tmp_path / "record" / "run.json").exists()
+
+
 def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     assert run(tmp_path, "--", "sh", "-c", "exit 3").returncode == 3
@@ -223,6 +310,7 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
         ([], "name a scenario, or give --rate"),
         (["nothing.toml", "--", "true"], "no such file"),
         (["--rate", "10 Mbit/s"], "name a client"),
+        (["--rate", "10 Mbit/s", "--rate-up", "slow", "--", "true"], "rate"),
         (["--rate", "fast", "--", "true"], "rate"),
         (["--rate", "10 Mbit/s", "--delay", "soon", "--", "true"], "--delay"),
         (["--rate", "10 Mbit/s", "--queue", "deep", "--", "true"], "size"),

@@ -9,7 +9,7 @@ mod packet;
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
     packet::classify(octets, true);
     packet::classify(octets, false);
-    packet::Tcp::read(octets);
+    paceline_capture::Tcp::read(octets);
     let mut octets = octets.to_vec();
     assert_eq!(
         packet::mark(&mut octets),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paceline.batch import run, run_jobs, run_many
     from paceline.controller import Ack, Config, Controller, Loss, Sent
     from paceline.errors import (
+        CaptureError,
         Diagnostic,
         NotARunError,
         PacelineError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ack",
+    "CaptureError",
     "Config",
     "Controller",
     "Diagnostic",

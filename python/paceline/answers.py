@@ -374,11 +374,32 @@ class ImportedScenario(TypedDict):
     notes: list[Note]
 
 
+class Shell(TypedDict):
+    """What programs on a path did; on stderr, since stdout is the client's."""
+
+    run: Annotated[str, "The folder."]
+    exit: Annotated[int, "The client's exit code."]
+    metrics: Metrics
+    flows: list[dict[str, Any]]
+    emulation: Annotated[dict[str, Any] | None, "What the emulator measured of itself."]
+
+
+class ImportedRecord(TypedDict):
+    """A record read from what another program wrote."""
+
+    run: Annotated[str, "The folder."]
+    incomplete: Annotated[str | None, "Why it stops before the end of the file; null if not."]
+    notes: Annotated[list[str], "What the file does not say, and what was left out."]
+    metrics: Metrics
+    flows: list[dict[str, Any]]
+
+
 class Import(TypedDict):
-    """A file's format, and the scenarios made from it."""
+    """A file's format, and the scenarios made from it, or the record."""
 
     format: str
-    scenarios: list[ImportedScenario]
+    scenarios: NotRequired[list[ImportedScenario]]
+    record: NotRequired[ImportedRecord]
 
 
 class Sequence(TypedDict):
@@ -540,6 +561,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "report": (Report,),
     "export": (Export,),
     "import": (Import,),
+    "shell": (Shell,),
     "sequence": (Sequence,),
     "init": (Init,),
     "doctor": (Doctor,),

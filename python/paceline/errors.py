@@ -63,6 +63,10 @@ class UnavailableError(PacelineError):
         super().__init__(what)
 
 
+class CaptureError(PacelineError):
+    """A file of another program that cannot be read as a record."""
+
+
 class NotARunError(PacelineError):
     """A folder that is not a run."""
 

@@ -64,6 +64,15 @@ class Run:
         """Read a run from its folder; raises `MemoryLimitError` if it takes more than it may."""
         return cls(_paceline.Run.read(os.fspath(folder), memory.limit()))
 
+    @classmethod
+    def capture(cls, file: str | os.PathLike[str], format: str | None = None) -> Run:  # noqa: A002
+        """Read what another program recorded: a pcap, pcapng, qlog or JSON of iperf3.
+
+        The file may be compressed with gzip or zstd. Raises `CaptureError` for what cannot be read
+        as a record. `format` is ``pcap``, ``qlog`` or ``iperf3``; by default the beginning tells.
+        """
+        return cls(_paceline.capture(os.fspath(file), format, memory.limit()))
+
     def measured(self) -> Run:
         """Return the run without its tables and its scenario: what was measured."""
         return Run(self.inner.measured(), self.engine)
@@ -159,7 +168,7 @@ class Run:
 
     @property
     def backend(self) -> str:
-        """What ran it: ``sim``, ``emu`` or ``vm``."""
+        """What ran it: ``sim``, ``emu`` or ``vm``; or of which format it was read."""
         return str(self.summary["backend"])
 
     @property
@@ -179,6 +188,12 @@ class Run:
         """What an engine with a kernel measured of itself; `None` of a simulated run."""
         emulation: dict[str, Any] | None = self.summary.get("emulation")
         return emulation
+
+    @property
+    def source(self) -> dict[str, Any] | None:
+        """The file of another program that it was read from, and what that does not say."""
+        source: dict[str, Any] | None = self.summary.get("source")
+        return source
 
     def plot(self, flow: int | None = None) -> Figure:
         """Draw the run as the report does; `flow` chooses the flow of the detailed panels."""

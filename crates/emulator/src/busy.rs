@@ -19,6 +19,9 @@ pub struct RateError {
 /// Of fewer packets nothing is said: one that is late for once would decide.
 const ENOUGH: u64 = 100;
 
+/// Where stretches differ by less than this, how late the emulator woke decides, and not the rate: a few ACKs on a fast link.
+const SPREAD: Duration = Duration::from_micros(200);
+
 /// A time in which the link is never idle.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
@@ -44,6 +47,8 @@ pub struct Busy {
     total: u64,
     /// Bytes that were compared.
     bytes: u64,
+    /// The most that the link could carry in [`SPREAD`].
+    least: f64,
     line: Line,
 }
 
@@ -92,12 +97,14 @@ impl Busy {
         let carried = total.saturating_sub(current.position);
         let asked = capacity(left).get() as f64 - capacity(current.start).get() as f64;
         self.line.add(carried as f64, asked - carried as f64);
+        let least = capacity(left + SPREAD).get() - capacity(left).get();
+        self.least = self.least.max(least as f64);
         self.bytes += size;
     }
 
-    /// What came of it; none of fewer than [`ENOUGH`] packets.
+    /// What came of it; none of fewer than [`ENOUGH`] packets, or of stretches too short.
     pub fn error(&self) -> Option<RateError> {
-        if self.line.count < ENOUGH as f64 {
+        if self.line.count < ENOUGH as f64 || self.line.spread() < self.least {
             return None;
         }
         self.fitted()
@@ -136,6 +143,11 @@ impl Line {
         self.xx += dx * (x - self.x_mean);
         self.xy += dx * (y - self.y_mean);
         self.yy += dy * (y - self.y_mean);
+    }
+
+    /// The standard deviation of what was carried.
+    fn spread(&self) -> f64 {
+        (self.xx / self.count.max(1.0)).sqrt()
     }
 
     /// The slope and its standard error.
@@ -214,6 +226,25 @@ mod tests {
             assert!((error.ratio - 0.03).abs() < 0.01, "{error:?}");
             assert!(error.ratio - error.uncertainty > 0.02, "{error:?}");
         }
+    }
+
+    #[test]
+    fn a_few_acks_say_nothing_of_a_fast_link() {
+        let fast = |at: Instant| Rate::from_bps(50_000_000).volume_in(at.since(Instant::ZERO));
+        let mut busy = Busy::default();
+        let mut total = 0;
+        for stretch in 0..1000 {
+            let start = Instant::from_nanos(stretch * 10_000_000);
+            busy.begin(start, total);
+            // Both leave when the emulator wakes, which takes longer than the link.
+            for micros in [60, 61] {
+                total += 52;
+                let now = start + DELAY + Duration::from_micros(micros);
+                busy.left(now, DELAY, total, fast);
+            }
+        }
+        assert_eq!(busy.error(), None);
+        assert!(busy.fitted().unwrap().ratio.abs() > 0.5);
     }
 
     #[test]

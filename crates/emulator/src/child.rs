@@ -195,12 +195,17 @@ fn live(
         stop: AtomicBool::new(false),
     };
     let mut network = Network::new(plan, devices, &shared);
-    if programs.is_some() {
+    if let Some(programs) = programs {
         // Its own random numbers: the two directions are not alike.
-        let other = Plan {
-            seed: seed_of(plan.seed, UP),
-            ..plan.clone()
+        let seed = seed_of(plan.seed, UP);
+        let other = match &programs.up {
+            Some(up) => Plan::resolve(up, seed, &plan.info.backend).ok(),
+            None => None,
         };
+        let other = other.unwrap_or_else(|| Plan {
+            seed,
+            ..plan.clone()
+        });
         if let Some(up) = other.build_links().into_iter().next() {
             network = network.with_programs(up);
         }

@@ -29,7 +29,6 @@ mod recovery;
 mod run;
 mod sample;
 mod sys;
-mod tracker;
 mod tun;
 
 /// What any engine of this workspace with a kernel's TCP needs: what the kernel is asked for, and what it
@@ -40,10 +39,9 @@ pub mod linux {
     pub use crate::message::{Flow, Outcome, Sample};
     pub use crate::namespace::{Stack, counter, settings};
     pub use crate::netlink::{LOOPBACK, Request, RouteMetrics, attribute, link_header};
-    pub use crate::packet::{Kind, RECEIVERS, SENDER, Tcp, classify, is_marked, receiver};
+    pub use crate::packet::{Kind, RECEIVERS, SENDER, classify, is_marked, receiver};
     pub use crate::record::run as record;
     pub use crate::sample::{Counts, Rows, decode};
-    pub use crate::tracker::Tracker;
 }
 
 pub use doctor::doctor;

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
+use paceline_capture::{Tcp, Tracker};
 use paceline_experiment::{Change, Plan, Unbalanced, audit};
 use paceline_path::{Link, Verdict, next_slot};
 use paceline_record::PacketKind;
@@ -19,9 +20,8 @@ use self::talks::Talks;
 use crate::busy::{Busy, RateError};
 use crate::host::Shared;
 use crate::log::Log;
-use crate::packet::{self, Kind, Tcp};
+use crate::packet::{self, Kind};
 use crate::sys;
-use crate::tracker::Tracker;
 use crate::tun::Tun;
 
 /// A packet on its way.

@@ -5,6 +5,8 @@
 
 use std::net::Ipv4Addr;
 
+use paceline_capture::{TCP, Tcp};
+
 /// The senders' address.
 pub const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 /// The receivers' network; each flow has an address in it.
@@ -45,7 +47,6 @@ pub enum Kind {
 /// IPv4 and UDP headers of a datagram.
 pub const UDP_HEADERS: usize = 28;
 
-const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// Tells what an IP packet is, by the address of the receivers' side: its destination when it comes
@@ -152,105 +153,6 @@ pub fn is_marked(packet: &[u8]) -> bool {
 /// Whether a packet asks for the L4S service: ECT(1), or CE already (RFC 9331 section 5.1).
 pub fn is_l4s(packet: &[u8]) -> bool {
     packet.get(1).is_some_and(|tos| tos & 1 == 1)
-}
-
-/// What TCP says in a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tcp {
-    /// Sequence number of the first byte, or of the SYN.
-    pub seq: u32,
-    /// Acknowledgment number.
-    pub ack: u32,
-    /// Whether it opens the connection.
-    pub syn: bool,
-    /// Payload in bytes.
-    pub len: u32,
-    /// Receive window, as written.
-    pub window: u16,
-    /// The shift that a SYN announces for windows.
-    pub window_shift: Option<u8>,
-    /// Source and destination.
-    pub ports: [u16; 2],
-    /// The value of its timestamp; 0 if it has none.
-    pub stamp: u32,
-    /// SACK blocks; those that are not there are empty.
-    pub blocks: [(u32, u32); 4],
-}
-
-impl Tcp {
-    /// Reads the TCP header of an IPv4 packet.
-    pub fn read(packet: &[u8]) -> Option<Self> {
-        let first = *packet.first()?;
-        if *packet.get(9)? != TCP {
-            return None;
-        }
-        let total = usize::from(u16::from_be_bytes([*packet.get(2)?, *packet.get(3)?]));
-        let ip = usize::from(first & 15) * 4;
-        let header = packet.get(ip..)?.first_chunk::<20>()?;
-        let word = |at: usize| {
-            let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            u32::from_be_bytes(bytes)
-        };
-        let length = usize::from(header[12] >> 4) * 4;
-        let options = packet.get(ip + 20..ip + length)?;
-        let mut tcp = Self {
-            seq: word(4),
-            ack: word(8),
-            syn: header[13] & 2 != 0,
-            len: u32::try_from(total.checked_sub(ip + length)?).ok()?,
-            window: u16::from_be_bytes([header[14], header[15]]),
-            ports: [
-                u16::from_be_bytes([header[0], header[1]]),
-                u16::from_be_bytes([header[2], header[3]]),
-            ],
-            ..Self::default()
-        };
-        tcp.read_options(options);
-        Some(tcp)
-    }
-
-    fn read_options(&mut self, mut options: &[u8]) {
-        const END: u8 = 0;
-        const PAD: u8 = 1;
-        const WINDOW: u8 = 3;
-        const SACK: u8 = 5;
-        const STAMP: u8 = 8;
-        while let [kind, rest @ ..] = options {
-            if *kind == END {
-                return;
-            }
-            if *kind == PAD {
-                options = rest;
-                continue;
-            }
-            let Some((length, value)) = rest.split_first() else {
-                return;
-            };
-            let Some(length) = usize::from(*length).checked_sub(2) else {
-                return;
-            };
-            let Some((value, next)) = value.split_at_checked(length) else {
-                return;
-            };
-            match *kind {
-                WINDOW => self.window_shift = value.first().copied(),
-                STAMP => {
-                    let stamp = value.first_chunk().copied();
-                    self.stamp = stamp.map_or(0, u32::from_be_bytes);
-                }
-                SACK => {
-                    for (block, bytes) in self.blocks.iter_mut().zip(value.chunks_exact(8)) {
-                        if let [a, b, c, d, e, f, g, h] = *bytes {
-                            let start = u32::from_be_bytes([a, b, c, d]);
-                            *block = (start, u32::from_be_bytes([e, f, g, h]));
-                        }
-                    }
-                }
-                _ => {}
-            }
-            options = next;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use paceline_scenario::Scenario;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use rustix::thread::UnshareFlags;
 
 use crate::process::{self, Child};
@@ -32,6 +33,8 @@ pub struct Programs {
     pub client: Vec<OsString>,
     /// The server, a command for the shell; none if there is none.
     pub server: Option<OsString>,
+    /// Whose path the client's data takes; none if it takes one like the server's.
+    pub up: Option<Scenario>,
 }
 
 /// How long the client waits for the server to listen.
@@ -49,10 +52,12 @@ const FAILED: i32 = 125;
 /// client. Dropping the child ends all of them.
 pub fn start(programs: &Programs, hosts: [&File; 2]) -> io::Result<(Child, UnixStream)> {
     let (server_host, client_host) = (hosts[0].try_clone()?, hosts[1].try_clone()?);
+    // Once inside, groups outside have no number.
+    let foreground = sys::in_foreground();
     process::start(move |mut theirs| {
         let _ = sys::die_with_parent();
         sys::behave();
-        let code = match keep(programs, [&server_host, &client_host]) {
+        let code = match keep(programs, [&server_host, &client_host], foreground) {
             Ok(code) => code,
             Err(error) => {
                 eprintln!("paceline shell: {error}");
@@ -73,11 +78,11 @@ pub fn ended(stream: &mut UnixStream) -> i32 {
 }
 
 /// The keeper: has the first process, and passes on what that says.
-fn keep(programs: &Programs, hosts: [&File; 2]) -> io::Result<i32> {
+fn keep(programs: &Programs, hosts: [&File; 2], foreground: bool) -> io::Result<i32> {
     sys::unshare(UnshareFlags::NEWPID | UnshareFlags::NEWNS)?;
     let (_first, mut stream) = process::start(|mut theirs| {
         let _ = sys::die_with_parent();
-        let code = match first(programs, hosts) {
+        let code = match first(programs, hosts, foreground) {
             Ok(code) => code,
             Err(error) => {
                 eprintln!("paceline shell: {error}");
@@ -90,7 +95,11 @@ fn keep(programs: &Programs, hosts: [&File; 2]) -> io::Result<i32> {
 }
 
 /// The first process of the namespace.
-fn first(programs: &Programs, [server_host, client_host]: [&File; 2]) -> io::Result<i32> {
+fn first(
+    programs: &Programs,
+    [server_host, client_host]: [&File; 2],
+    foreground: bool,
+) -> io::Result<i32> {
     // Before anything is mounted: nothing of it may reach the machine.
     sys::private_mounts()?;
     // One's own /proc shows only these processes. A container may not allow it; then the old one serves.
@@ -106,7 +115,7 @@ fn first(programs: &Programs, [server_host, client_host]: [&File; 2]) -> io::Res
             let mut command = Command::new("/bin/sh");
             command.arg("-c").arg(line).envs(shared.clone());
             command.stdin(Stdio::null()).stdout(io::stderr());
-            let server = sys::spawn_in(&mut command, server_host)?;
+            let server = sys::spawn_in(&mut command, server_host, false)?;
             await_listener(server_host, server.id())?;
             Some(server)
         }
@@ -117,7 +126,7 @@ fn first(programs: &Programs, [server_host, client_host]: [&File; 2]) -> io::Res
         .ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(name);
     command.args(arguments).envs(shared);
-    let client = match sys::spawn_in(&mut command, client_host) {
+    let client = match sys::spawn_in(&mut command, client_host, foreground) {
         Ok(client) => client,
         Err(error) => {
             eprintln!("paceline shell: {}: {error}", Path::new(name).display());
@@ -150,7 +159,7 @@ fn pid(number: u32) -> io::Result<Pid> {
 /// Waits for any process of the namespace; none if there is none left. Zero is nobody yet.
 fn reap(options: WaitOptions) -> io::Result<Option<(u32, ExitStatus)>> {
     loop {
-        match waitpid(None, options) {
+        match wait(options) {
             Ok(Some((pid, status))) => {
                 let status = ExitStatus::from_raw(status.as_raw());
                 return Ok(Some((pid.as_raw_nonzero().get().cast_unsigned(), status)));

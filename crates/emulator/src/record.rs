@@ -62,7 +62,7 @@ fn visit(sample: &Sample, visit: &mut dyn FnMut(&'static str, Value)) {
 
 /// What is known of a run with programs when it has ended: its true length, their conversations, and the link from client
 /// to server.
-pub fn with_talks(plan: &Plan<'_>, outcome: &Outcome) -> RunInfo {
+pub fn with_talks(plan: &Plan<'_>, up_link: Option<&LinkInfo>, outcome: &Outcome) -> RunInfo {
     let mut info = plan.info.clone();
     let mut scenario = plan.scenario.clone();
     scenario.run.duration = outcome.ended.since(Instant::ZERO);
@@ -92,7 +92,7 @@ pub fn with_talks(plan: &Plan<'_>, outcome: &Outcome) -> RunInfo {
         let twin = LinkInfo {
             name: format!("{} up", link.name),
             flows: up,
-            ..link.clone()
+            ..up_link.unwrap_or(link).clone()
         };
         link.flows.extend(down);
         info.links.push(twin);

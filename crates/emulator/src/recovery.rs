@@ -9,6 +9,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::thread;
 
+use paceline_capture::Tcp;
 use paceline_conformance::recovery::{
     MSS, Peer, Played, Script, Trace, Transmission, WINDOW, compare,
 };
@@ -19,7 +20,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use self::segment::Answerer;
 use crate::namespace::{self, Host, Refused, Stack};
 use crate::netlink::RouteMetrics;
-use crate::packet::{self, Kind, Tcp};
+use crate::packet::{self, Kind};
 use crate::{process, sys};
 
 /// How many scripts are played side by side: they mostly wait.

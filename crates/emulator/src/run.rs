@@ -70,11 +70,20 @@ pub fn shell(
         return Err(RunError::Scenario(wrong));
     }
     let plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
+    let up = match &programs.up {
+        Some(up) => Plan::resolve(up, seed, "emu").map_err(RunError::Scenario)?,
+        None => plan.clone(),
+    };
     available(scenario)?;
     let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
+    let foreground = sys::in_foreground();
     let (outcome, _) = emulate(&plan, &stacks(&plan, &choices), Some(programs), progress)?;
     let (report, exit) = (fidelity::report(&plan, &outcome), outcome.exit.unwrap_or(0));
-    let info = record::with_talks(&plan, &outcome);
+    let info = record::with_talks(&plan, up.info.links.first(), &outcome);
+    if foreground {
+        // The client had the terminal, and has ended.
+        let _ = sys::take_terminal();
+    }
     Ok((
         record::run(info, &plan.flows, outcome).with_emulation(report),
         exit,

@@ -192,10 +192,37 @@ pub fn behave() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(50_000));
 }
 
-/// Starts a command in a network namespace, with every signal as a shell's child has it; it dies with this thread.
-pub fn spawn_in(command: &mut Command, host: &File) -> io::Result<std::process::Child> {
+/// Whether this process's group is the terminal's, if there is a terminal.
+pub fn in_foreground() -> bool {
+    let terminal = File::open("/dev/tty");
+    let group = terminal.and_then(|terminal| Ok(rustix::termios::tcgetpgrp(terminal)?));
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+/// Makes this process's group the terminal's. Whoever reads or sets a terminal that is another group's is stopped.
+pub fn take_terminal() -> io::Result<()> {
+    let terminal = File::open("/dev/tty")?;
+    // SAFETY: the action runs no code of ours.
+    let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+    let taken = rustix::termios::tcsetpgrp(&terminal, rustix::process::getpgrp());
+    // SAFETY: it is the action of before.
+    unsafe { libc::signal(libc::SIGTTOU, before) };
+    Ok(taken?)
+}
+
+/// Starts a command in a network namespace, with every signal as a shell's child has it; it dies with this thread. One of
+/// the `foreground` is a process group that has the terminal.
+pub fn spawn_in(
+    command: &mut Command,
+    host: &File,
+    foreground: bool,
+) -> io::Result<std::process::Child> {
     let host = host.try_clone()?;
     let prepare = move || {
+        if foreground {
+            rustix::process::setpgid(None, None)?;
+            take_terminal()?;
+        }
         for signal in 1..32 {
             // SAFETY: the action is a constant that runs no code of ours; signals that have none refuse it.
             unsafe { libc::signal(signal, libc::SIG_DFL) };

@@ -232,9 +232,10 @@ mod emulator {
         seed: u64,
         client: Vec<OsString>,
         server: Option<OsString>,
+        up: Option<Scenario>,
         stop: &AtomicBool,
     ) -> Result<(Run, i32), Failure> {
-        let programs = paceline_emulator::Programs { client, server };
+        let programs = paceline_emulator::Programs { client, server, up };
         let mut go_on = |_: &_| match stop.load(Relaxed) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -421,6 +422,7 @@ mod emulator {
         _: u64,
         _: Vec<OsString>,
         _: Option<OsString>,
+        _: Option<Scenario>,
         _: &AtomicBool,
     ) -> Result<(Run, i32), Failure> {
         available(scenario)?;

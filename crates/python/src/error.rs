@@ -49,6 +49,11 @@ pub fn too_large(py: Python<'_>, what: &str, hint: &str) -> PyErr {
     raise(py, "MemoryLimitError", vec![Some(what), Some(hint)])
 }
 
+/// `CaptureError`: a file of another program is no record.
+pub fn capture(py: Python<'_>, message: &str) -> PyErr {
+    raise(py, "CaptureError", message)
+}
+
 /// `UnavailableError`: this machine lacks what a run needs.
 pub fn unavailable(py: Python<'_>, what: &str, hint: Option<&str>) -> PyErr {
     raise(py, "UnavailableError", vec![Some(what), hint])

@@ -7,6 +7,7 @@ mod conformance;
 mod doctor;
 mod engine;
 mod error;
+mod foreign;
 mod guest;
 mod heard;
 mod quantity;
@@ -30,6 +31,8 @@ mod _paceline {
     use crate::conformance::{golden_traces, recovery_live, recovery_scripts};
     #[pymodule_export]
     use crate::doctor::doctor;
+    #[pymodule_export]
+    use crate::foreign::{capture, capture_format};
     #[pymodule_export]
     use crate::guest::{Ack, Config, Loss, PyGuest, Sent};
     #[pymodule_export]

@@ -11,7 +11,8 @@ use crate::run::Run;
 use crate::scenario;
 
 /// Runs a client, and a server if one is given (a line for the shell), at the ends of a scenario's path until the client
-/// ends: the record and the client's exit status. Unless `flows`, the scenario's flows are left out.
+/// ends: the record and the client's exit status. Unless `flows`, the scenario's flows are left out. With `up`, what the
+/// client sends takes the path of the scenario with these overrides, too.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn shell(
@@ -23,16 +24,21 @@ pub fn shell(
     client: Vec<OsString>,
     server: Option<OsString>,
     flows: bool,
+    up: Option<Vec<(String, String)>>,
 ) -> PyResult<(Run, i32)> {
     let none = paceline_experiment::Guests::none();
-    let parsed = scenario::parse(text, &file, &overrides, Engine::Emulator, &none, true);
-    let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
+    let read = |overrides: &[(String, String)]| {
+        let parsed = scenario::parse(text, &file, overrides, Engine::Emulator, &none, true);
+        parsed.map_err(|failure| failure.raise(py))
+    };
+    let mut scenario = read(&overrides)?;
+    let up = up.map(|up| read(&[overrides, up].concat())).transpose()?;
     if !flows {
         scenario.flows.clear();
     }
     let seed = seed.unwrap_or(scenario.run.seed);
     let ran = heard(py, move |stop| {
-        engine::shell(&scenario, seed, client, server, stop)
+        engine::shell(&scenario, seed, client, server, up, stop)
     })?;
     let (run, code) = ran.map_err(|failure| failure.raise(py))?;
     Ok((Run::new(run), code))

@@ -20,6 +20,7 @@ pub struct Run {
     metrics: Vec<Metric>,
     flows: Vec<FlowMetrics>,
     emulation: Option<Value>,
+    source: Option<Value>,
 }
 
 impl Run {
@@ -46,12 +47,19 @@ impl Run {
             metrics,
             flows,
             emulation: None,
+            source: None,
         })
     }
 
     /// The run with what its emulator measured of itself.
     pub fn with_emulation(mut self, emulation: Value) -> Self {
         self.emulation = Some(emulation);
+        self
+    }
+
+    /// The run with what is known of the file of another program that it was read from.
+    pub fn with_source(mut self, source: Value) -> Self {
+        self.source = Some(source);
         self
     }
 
@@ -66,6 +74,7 @@ impl Run {
             metrics: self.metrics.clone(),
             flows: self.flows.clone(),
             emulation: self.emulation.clone(),
+            source: self.source.clone(),
         }
     }
 
@@ -148,6 +157,7 @@ impl Run {
         });
         let extra = [
             ("emulation", self.emulation.clone()),
+            ("source", self.source.clone()),
             (
                 "guests",
                 (!self.info.guests.is_empty()).then(|| json!(self.info.guests)),

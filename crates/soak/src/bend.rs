@@ -35,7 +35,7 @@ const READERS: [Reader; 7] = [
     ("packet", "ets", |octets| {
         packet::classify(octets, true);
         packet::classify(octets, false);
-        packet::Tcp::read(octets);
+        paceline_capture::Tcp::read(octets);
         true
     }),
     ("record", "record", |octets| {

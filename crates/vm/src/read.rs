@@ -1,6 +1,7 @@
 //! From what the guest told to a record.
 
-use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows, Tcp, Tracker};
+use paceline_capture::{Tcp, Tracker};
+use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows};
 use paceline_experiment::{Before, Change, LinkChange, Plan, change_rows};
 use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, QueueRow};
 use paceline_units::{Bytes, Duration, Instant, Rate};

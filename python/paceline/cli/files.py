@@ -56,9 +56,13 @@ def read_scenario(path: str) -> str:
             file=path,
         ) from None
     except OSError as error:
-        raise Failure(
-            "unreadable", f"cannot read {path}: {error.strerror}", hint=_why(error), file=path
-        ) from None
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str, error: OSError) -> Failure:
+    """Return what to say of a file that the system does not give."""
+    what = f"cannot read {path}: {error.strerror or error}"
+    return Failure("unreadable", what, hint=_why(error), file=path)
 
 
 def _why(error: OSError) -> str | None:

@@ -1,6 +1,6 @@
 """Exports and imports: what other programs read, and what they wrote. A module each.
 
-A module that has an `EXPORT` or an `IMPORT` is on the list by that alone.
+A module that has an `EXPORT`, an `IMPORT` or a `RECORD` is on the list by that alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from importlib import import_module
 from pathlib import Path
 
 from paceline import store
-from paceline.exchange.declared import Export, Import
+from paceline.exchange.declared import Export, Import, Record
 from paceline.runs import Run
 
 _MODULES = [import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 
-#: Every export and every import, by name.
+#: Every export, every import of a scenario and every import of a record, by name.
 EXPORTS: dict[str, Export] = {m.EXPORT.name: m.EXPORT for m in _MODULES if hasattr(m, "EXPORT")}
 IMPORTS: dict[str, Import] = {m.IMPORT.name: m.IMPORT for m in _MODULES if hasattr(m, "IMPORT")}
+RECORDS: dict[str, Record] = {m.RECORD.name: m.RECORD for m in _MODULES if hasattr(m, "RECORD")}
 
 
 def export(

@@ -69,6 +69,14 @@ class Asked:
 
 
 @dataclass(frozen=True)
+class Record:
+    """A way to read what another program recorded: a module's `RECORD`."""
+
+    name: str
+    summary: str
+
+
+@dataclass(frozen=True)
 class Import:
     """A way to make scenarios of another program's file: a module's `IMPORT`."""
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from paceline import _paceline
-from paceline.exchange.declared import Export
+from paceline.exchange.declared import Export, Record
 from paceline.quantities import size_bytes
 from paceline.reading import toml
 from paceline.runs import Run
@@ -150,3 +150,5 @@ def _dropped(rows: pl.DataFrame) -> set[int]:
 EXPORT = Export(
     "pcapng", "a packet capture at the sender, for Wireshark", "run.pcapng", write, packets=True
 )
+
+RECORD = Record("pcap", "a capture of TCP, pcap or pcapng: a flow per direction of a connection")

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from paceline._paceline import __version__
-from paceline.exchange.declared import Export
+from paceline.exchange.declared import Export, Record
 from paceline.exchange.pcapng import ack_bytes, headers
 from paceline.runs import Run
 
@@ -270,3 +270,5 @@ def _ranges(numbers: list[int]) -> list[list[int]]:
 EXPORT = Export(
     "qlog", "the sender's view, one file per flow", {"current": "qlog", "0.3": "run.qlog"}, write
 )
+
+RECORD = Record("qlog", "what an end of QUIC connections logged, in any version of qlog")

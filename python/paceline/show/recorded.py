@@ -50,6 +50,10 @@ class Recorded(Protocol):
         """What the emulator measured of itself."""
 
     @property
+    def source(self) -> dict[str, Any] | None:
+        """The file of another program that it was read from."""
+
+    @property
     def flows(self) -> pl.DataFrame:
         """One row for each flow."""
 

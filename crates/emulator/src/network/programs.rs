@@ -2,10 +2,12 @@
 
 use std::io;
 
+use paceline_capture::Tcp;
 use paceline_path::Link;
+use paceline_record::PacketKind;
 use paceline_units::{Duration, Instant};
 
-use super::talks::Talks;
+use super::talks::{Sent, Talks};
 use super::{Frame, Network, write};
 use crate::message::{Sample, Talk};
 use crate::packet;
@@ -55,14 +57,23 @@ impl Network<'_> {
         let Some(of) = packet::conversation(bytes, from_server, to) else {
             return false;
         };
-        let flow = talks.on_sent(now, of, from_server, bytes);
+        let (flow, sent) = talks.on_sent(now, of, from_server, bytes);
         let link = if from_server { 0 } else { talks.up };
         self.log.offered += 1;
+        let number = match sent {
+            Sent::Datagram(number) => Some(number),
+            _ => None,
+        };
         let frame = Frame {
             flow,
-            number: None,
+            number,
             bytes: bytes.into(),
         };
+        match sent {
+            Sent::Segment(tcp, again) => self.record_data(now, flow, &tcp, again),
+            Sent::Datagram(_) => self.record(now, PacketKind::Send, &frame),
+            Sent::Nothing => {}
+        }
         self.offer(now, link, frame);
         true
     }
@@ -74,7 +85,13 @@ impl Network<'_> {
         let Some(talks) = &mut self.talks else {
             return Ok(());
         };
-        let up = talks.on_delivered(now, frame.flow, &frame.bytes);
+        let (up, other) = talks.on_delivered(now, frame.flow, &frame.bytes);
+        if packet::payload(&frame.bytes) > 0 {
+            self.record_delivery(now, frame);
+        }
+        if let Some(tcp) = Tcp::read(&frame.bytes) {
+            self.record_ack(now, other, &tcp);
+        }
         write(if up { self.senders } else { self.receivers }, &frame.bytes)
     }
 
@@ -87,10 +104,11 @@ impl Network<'_> {
 
     /// Each direction that carried data, and its rows: numbered without gaps, after the flows of the scenario.
     pub fn talks(&mut self) -> (Vec<Talk>, Vec<Sample>) {
-        let rows = std::mem::take(&mut self.log.programs);
-        match &self.talks {
-            Some(talks) => talks.told(rows),
-            None => (Vec::new(), rows),
-        }
+        let mut rows = std::mem::take(&mut self.log.programs);
+        let told = match &self.talks {
+            Some(talks) => talks.told(&mut rows, &mut self.log.packets),
+            None => Vec::new(),
+        };
+        (told, rows)
     }
 }

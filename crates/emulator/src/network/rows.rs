@@ -1,10 +1,11 @@
 //! What the path writes down of what it sees.
 
+use paceline_capture::{Tcp, Tracker};
 use paceline_record::{PacketKind, PacketRow, QueueRow};
 use paceline_units::Instant;
 
 use super::{Frame, Network};
-use crate::packet::{self, Tcp};
+use crate::packet;
 
 impl Network<'_> {
     pub(super) fn records_packets(&self) -> bool {
@@ -46,14 +47,21 @@ impl Network<'_> {
         if !self.records_packets() || tcp.syn {
             return;
         }
-        let Some(tracker) = self.trackers.get(flow as usize) else {
+        let Some(tracker) = self.tracker(flow) else {
             return;
         };
-        self.log.packets.extend(tracker.ack_rows(now, flow, tcp));
+        let rows = tracker.ack_rows(now, flow, tcp);
+        self.log.packets.extend(rows);
+    }
+
+    /// What is known of a flow from its packets.
+    fn tracker(&self, flow: u32) -> Option<&Tracker> {
+        let of_program = || self.talks.as_ref()?.tracker(flow);
+        self.trackers.get(flow as usize).or_else(of_program)
     }
 
     fn data(&mut self, at: Instant, flow: u32, kind: PacketKind, tcp: &Tcp) {
-        if let (true, Some(tracker)) = (self.records_packets(), self.trackers.get(flow as usize)) {
+        if let (true, Some(tracker)) = (self.records_packets(), self.tracker(flow)) {
             let row = PacketRow::new(at, flow, kind, tracker.start_of(tcp), tcp.len.into());
             self.log.packets.push(row);
         }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use paceline_record::{FlowTotals, SampleRow};
+use paceline_capture::{Tcp, Tracker};
+use paceline_record::{FlowTotals, PacketRow, SampleRow};
 use paceline_recovery::SenderStats;
 use paceline_units::{Bytes, Instant};
 
 use crate::message::{Own, Sample, Talk};
-use crate::packet::{self, Conversation, Tcp};
-use crate::tracker::Tracker;
+use crate::packet::{self, Conversation};
 
 /// Conversations that are told apart; those after them are one.
 const MOST: usize = 500;
@@ -24,6 +24,16 @@ struct Side {
     delivered: u64,
     /// When its last payload left the path.
     last: Option<Instant>,
+}
+
+/// What an end sends.
+pub(super) enum Sent {
+    /// No data.
+    Nothing,
+    /// A segment with data; whether it was sent before.
+    Segment(Tcp, bool),
+    /// A datagram with data, and how many were sent before it.
+    Datagram(u64),
 }
 
 /// Both directions of a conversation.
@@ -85,31 +95,51 @@ impl Talks {
         })
     }
 
+    /// What is known of a direction from its packets.
+    pub(super) fn tracker(&self, flow: u32) -> Option<&Tracker> {
+        let number = flow.checked_sub(self.first)? as usize;
+        let pair = self.pairs.get(number / 2)?;
+        Some(match number % 2 {
+            0 => &pair.down.tracker,
+            _ => &pair.up.tracker,
+        })
+    }
+
     pub(super) fn owns(&self, flow: u32) -> bool {
         flow >= self.first
     }
 
-    /// An end sends a packet; the flow that it is of.
+    /// An end sends a packet: the flow that it is of, and what that is.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
         of: Conversation,
         from_server: bool,
         bytes: &[u8],
-    ) -> u32 {
+    ) -> (u32, Sent) {
         let place = self.place(now, of);
         let flow = self.first + 2 * place as u32 + u32::from(!from_server);
+        let mut sent = Sent::Nothing;
         if let Some((side, _)) = self.sides(flow) {
-            side.sent += u64::from(packet::payload(bytes) > 0);
-            if let Some(tcp) = Tcp::read(bytes) {
-                side.again += u64::from(side.tracker.on_data(now, &tcp));
+            let has_data = packet::payload(bytes) > 0;
+            match Tcp::read(bytes) {
+                Some(tcp) => {
+                    let again = side.tracker.on_data(now, &tcp);
+                    side.again += u64::from(again);
+                    if has_data {
+                        sent = Sent::Segment(tcp, again);
+                    }
+                }
+                None if has_data => sent = Sent::Datagram(side.sent),
+                None => {}
             }
+            side.sent += u64::from(has_data);
         }
-        flow
+        (flow, sent)
     }
 
-    /// A packet has crossed the path; whether it goes to the server.
-    pub(super) fn on_delivered(&mut self, now: Instant, flow: u32, bytes: &[u8]) -> bool {
+    /// A packet has crossed the path: whether it goes to the server, and the flow of the other direction.
+    pub(super) fn on_delivered(&mut self, now: Instant, flow: u32, bytes: &[u8]) -> (bool, u32) {
         if let Some((side, other)) = self.sides(flow) {
             let payload = packet::payload(bytes);
             match Tcp::read(bytes) {
@@ -124,7 +154,8 @@ impl Talks {
                 side.last = Some(now);
             }
         }
-        (flow - self.first) % 2 == 1
+        let number = flow - self.first;
+        (number % 2 == 1, self.first + (number ^ 1))
     }
 
     pub(super) fn dropped(&mut self, flow: u32) {
@@ -152,8 +183,8 @@ impl Talks {
         })
     }
 
-    /// What the record says of each direction, and its rows: numbered without gaps.
-    pub(super) fn told(&self, mut rows: Vec<Sample>) -> (Vec<Talk>, Vec<Sample>) {
+    /// What the record says of each direction; its rows become numbered without gaps.
+    pub(super) fn told(&self, rows: &mut [Sample], packets: &mut Vec<PacketRow>) -> Vec<Talk> {
         let mut numbers = HashMap::new();
         let told = (self.first..).zip(self.used());
         let told = told.map(|(flow, (number, pair, side, up))| {
@@ -161,11 +192,19 @@ impl Talks {
             pair.told(side, flow, up)
         });
         let told = told.collect();
-        for row in &mut rows {
+        for row in rows {
             let flow = &mut row.row.flow;
             *flow = numbers.get(flow).copied().unwrap_or(*flow);
         }
-        (told, rows)
+        packets.retain_mut(|row| match numbers.get(&row.flow) {
+            Some(number) => {
+                row.flow = *number;
+                true
+            }
+            // Acknowledgments of a direction that carried nothing.
+            None => row.flow < self.first,
+        });
+        told
     }
 }
 

@@ -86,12 +86,15 @@ impl Run {
             None => return Err(RecordError::Table { table: "flows" }),
         };
         check_ids(&tables, &flows, run.links.len())?;
-        let emulation = run.emulation.clone();
-        let read = Self::new(run.info(scenario_toml, flows), tables)?;
-        Ok(match emulation {
-            Some(emulation) => read.with_emulation(emulation),
-            None => read,
-        })
+        let (emulation, source) = (run.emulation.clone(), run.source.clone());
+        let mut read = Self::new(run.info(scenario_toml, flows), tables)?;
+        if let Some(emulation) = emulation {
+            read = read.with_emulation(emulation);
+        }
+        if let Some(source) = source {
+            read = read.with_source(source);
+        }
+        Ok(read)
     }
 }
 
@@ -120,6 +123,7 @@ struct RunFile {
     guests: Vec<GuestInfo>,
     links: Vec<LinkFile>,
     emulation: Option<Value>,
+    source: Option<Value>,
 }
 
 #[derive(Deserialize)]

@@ -35,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quinn",
         ],
     ),
+    ("capture", &["units", "record", "recovery"]),
     ("experiment", LIBRARIES),
     ("simulator", ENGINE),
     ("emulator", EMULATOR),
@@ -77,6 +78,7 @@ const ENGINE: &[&str] = &[
     "experiment",
 ];
 const EMULATOR: &[&str] = &[
+    "capture",
     "quic",
     "endpoint",
     "units",
@@ -90,6 +92,7 @@ const EMULATOR: &[&str] = &[
 ];
 /// The machine has the emulator's knowledge of Linux: what it asks of a kernel, and what that says of itself.
 const VM: &[&str] = &[
+    "capture",
     "units",
     "path",
     "scenario",
@@ -99,6 +102,7 @@ const VM: &[&str] = &[
     "emulator",
 ];
 const SOAK: &[&str] = &[
+    "capture",
     "units",
     "congestion",
     "path",
@@ -111,6 +115,7 @@ const SOAK: &[&str] = &[
     "emulator",
 ];
 const BINDINGS: &[&str] = &[
+    "capture",
     "units",
     "congestion",
     "scenario",

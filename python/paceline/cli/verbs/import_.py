@@ -1,4 +1,4 @@
-"""``paceline import``: an experiment of another tool, as a scenario."""
+"""``paceline import``: experiments of other tools become scenarios, recordings become records."""
 
 from __future__ import annotations
 
@@ -7,34 +7,49 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from paceline import answers, store
+from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.exchange import IMPORTS
+from paceline.cli.tables import FLOW_COLUMNS
+from paceline.errors import CaptureError
+from paceline.exchange import IMPORTS, RECORDS
 from paceline.exchange.declared import Asked, ImportFailedError
+from paceline.quantities import quantity
+from paceline.runs import Run
 
 if TYPE_CHECKING:
     Format = str
 else:
-    Format = Literal[("auto", *sorted(IMPORTS, reverse=True))]
+    Format = Literal[("auto", *sorted(IMPORTS, reverse=True), *sorted(RECORDS))]
 
 
 @app.command(
     name="import",
     help_epilogue=examples(
         "import 4bbr2_50M_40ms_BDP.py > four-flows.toml",
-        "import sample.py --out scenarios/mine",
         'import verizon.trace --rtt "40 ms" --queue "300 packets" --cc bbr3',
+        "import capture.pcapng",
+        "import server.sqlog.gz --out runs/quinn",
+        "import iperf3.json --json",
     ),
 )
 def import_(
-    file: Annotated[str, Parameter(help="A transperf configuration or a mahimahi trace.")],
+    file: Annotated[
+        str,
+        Parameter(
+            help="A transperf configuration, a mahimahi trace; a capture, a qlog, iperf3's JSON."
+        ),
+    ],
     /,
     *,
     format: Annotated[Format, Parameter(help="Format of the file.")] = "auto",  # noqa: A002
     out: Annotated[
-        Path | None, Parameter(help="A scenario file (.toml) or a folder. Default: stdout.")
+        Path | None,
+        Parameter(
+            help="Of a scenario: a file (.toml) or a folder; default: stdout. Of a record: its "
+            "folder; default: runs/NAME."
+        ),
     ] = None,
     rtt: Annotated[str | None, Parameter(help="Round-trip time for a trace.")] = None,
     queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
@@ -45,18 +60,22 @@ def import_(
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Convert an experiment of another tool into a scenario.
+    """Convert what another tool has: an experiment into a scenario, a recording into a record.
 
     A configuration is parsed and never executed. What a scenario cannot express is an error with
-    its line; approximations are noted.
+    its line; approximations are noted. A recording (pcap or pcapng of TCP, qlog of any version,
+    iperf3's JSON; also compressed with gzip or zstd) becomes a run that `report`, `compare` and
+    `sequence` read; what it does not say is noted and stored in the record.
     """
+    if format in RECORDS or (format == "auto" and _recorded(file)):
+        return _record(file, None if format == "auto" else format, out, json=json)
     text = files.read_scenario(file)
     path = Path(file)
     known = [name for name, one in IMPORTS.items() if one.looks_like(text, path)]
     if format == "auto" and not known:
         what, hint = (
             f"{file} has no known format",
-            f"name the format with --format: {', '.join(IMPORTS)}",
+            f"name the format with --format: {', '.join([*IMPORTS, *RECORDS])}",
         )
         if path.suffix == ".toml":
             what = f"{file} is already a scenario, by its name"
@@ -115,3 +134,56 @@ def _place(out: Path | None, name: str) -> Path:
     if out is not None and out.suffix == ".toml":
         return out
     return (out or Path()) / f"{name}.toml"
+
+
+def _recorded(file: str) -> bool:
+    """Return whether a file begins as something that was recorded."""
+    try:
+        return _paceline.capture_format(file) is not None
+    except OSError:
+        # The reader of scenarios says it better.
+        return False
+
+
+def _record(file: str, format: str | None, out: Path | None, *, json: bool) -> Exit:  # noqa: A002
+    """Read a recording, keep it as a run, and say what it has."""
+    if out is not None:
+        store.check(out)
+    try:
+        run = Run.capture(file, format)
+    except CaptureError as error:
+        raise Failure("import", f"{file}: {error}", file=file) from None
+    except OSError as error:
+        raise files.unreadable(file, error) from None
+    if out is None:
+        name = Path(file).name.split(".", 1)[0] or "capture"
+        place = Path("runs") / store.readable(name)
+        kept, _ = store.keep(place, run.inner.write, rivals=store.numbered(place, 2))
+    else:
+        kept, _ = store.keep(out, run.inner.write)
+    source = run.source or {}
+    if json:
+        answer: answers.Import = {
+            "format": run.backend,
+            "record": {
+                "run": str(kept),
+                "incomplete": run.incomplete,
+                "notes": source.get("notes", []),
+                "metrics": run.metrics,
+                "flows": run.flow_metrics,
+            },
+        }
+        console.say_json(answer)
+        return Exit.OK
+    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
+    for flow in run.flow_metrics:
+        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
+    console.stdout().print(table)
+    err = console.stderr()
+    if run.incomplete is not None:
+        err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
+    for note in source.get("notes", []):
+        err.print(f"note: {note}", soft_wrap=True, markup=False)
+    console.say_file(f"{kept}\n")
+    return Exit.OK

@@ -12,7 +12,7 @@ from paceline import _paceline, shipped
 from paceline.cli import console, files
 from paceline.cli.app import Json, app, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.exchange import EXPORTS, IMPORTS
+from paceline.exchange import EXPORTS, IMPORTS, RECORDS
 from paceline.names import did_you_mean
 from paceline.reading import json_value, read_toml
 
@@ -104,7 +104,10 @@ def _exports() -> list[dict[str, Any]]:
 
 
 def _imports() -> list[dict[str, Any]]:
-    return [{"name": one.name, "summary": one.summary} for one in IMPORTS.values()]
+    made = [(one.name, one.summary, "scenario") for one in IMPORTS.values()]
+    read = [(one.name, one.summary, "record") for one in RECORDS.values()]
+    keys = ("name", "summary", "gives")
+    return [dict(zip(keys, row, strict=True)) for row in [*made, *read]]
 
 
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from paceline import _paceline, store
+from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Set, app, examples, not_negative
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.tables import FLOW_COLUMNS
 from paceline.errors import RunError, ScenarioError, UnavailableError
+from paceline.names import visible
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
 
@@ -52,7 +56,17 @@ class Options:
     ] = None
     rate: Annotated[
         str | None,
-        Parameter(help='Instead of FILE: the rate each way, such as "12 Mbit/s", or a trace file.'),
+        Parameter(
+            name=["--rate", "--trace-down"],
+            help='Instead of FILE: the rate each way, such as "12 Mbit/s", or a trace file.',
+        ),
+    ] = None
+    up: Annotated[
+        str | None,
+        Parameter(
+            name=["--rate-up", "--trace-up"],
+            help="The rate from client to server, or a trace file. Default: as from the server.",
+        ),
     ] = None
     delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
     queue: Annotated[str, Parameter(help='With --rate: the queue each way, such as "1 bdp".')] = (
@@ -67,6 +81,9 @@ class Options:
     ] = None
     overrides: Set = None
     quiet: Annotated[bool, Parameter(negative="", help="No summary.")] = False
+    json: Annotated[
+        bool, Parameter(negative="", help="The summary as JSON on stderr: stdout is the client's.")
+    ] = False
 
 
 @app.command(
@@ -81,7 +98,8 @@ def shell(
         Parameter(
             negative="",
             allow_leading_hyphen=True,
-            help="FILE, unless --rate is given, then --, the client and its arguments.",
+            help="FILE, unless --rate is given, then --, the client and its arguments. Without a "
+            "client: your shell at its end of the path.",
         ),
     ] = None,
     /,
@@ -117,14 +135,22 @@ def shell(
         text, path = _scenario(options), "shell.toml"
         pairs = files.parse_overrides(options.overrides)
     if not words:
-        raise Failure("usage", "name a client", hint="paceline shell ... -- curl http://server/")
+        if not sys.stdin.isatty():
+            hint = "paceline shell ... -- curl http://server/"
+            raise Failure("usage", "without a terminal, name a client", hint=hint)
+        words = [_interactive(options, path)]
     flows = options.rate is None
+    up = None if options.up is None else [("path.rate", _rate(options.up))]
     plan = files.plan(text, path, pairs, "emu")
+    if up is not None:
+        files.plan(text, path, [*pairs, *up], "emu")
     place = options.out
     if place is not None:
         store.check(place)
     try:
-        inner, code = _paceline.shell(text, path, pairs, options.seed, words, options.server, flows)
+        inner, code = _paceline.shell(
+            text, path, pairs, options.seed, words, options.server, flows, up
+        )
     except ScenarioError as error:
         raise files.scenario_failure(error) from None
     except UnavailableError as error:
@@ -138,7 +164,16 @@ def shell(
         kept = store.keep_anew(places, inner.write)
     else:
         kept, _ = store.keep(place, inner.write)
-    if not options.quiet:
+    if options.json:
+        summary: answers.Shell = {
+            "run": str(kept),
+            "exit": code,
+            "metrics": run.metrics,
+            "flows": run.flow_metrics,
+            "emulation": run.emulation,
+        }
+        console.stderr().print_json(data=summary)
+    elif not options.quiet:
         _tell(run, kept)
     return code
 
@@ -149,18 +184,35 @@ def _scenario(options: Options) -> str:
         rtt = f"{2 * duration_ns(options.delay)} ns"
     except ValueError as error:
         raise Failure("bad-value", f"--delay: {error}", hint='--delay "20 ms"') from None
-    trace = Path(str(options.rate))
     # Of a link without delay, a BDP is nothing.
     least = "1 us" if rtt == "0 ns" else rtt
     # A string of JSON is one of TOML.
-    rate = json.dumps(str(trace.resolve() if trace.is_file() else options.rate))
     return _TEXT.format(
         about=json.dumps(f"Programs on a path of {options.rate} and {least}"),
-        rate=f"{{ trace = {rate} }}" if trace.is_file() else rate,
+        rate=_rate(str(options.rate)),
         rtt=json.dumps(least),
         queue=json.dumps(options.queue),
         time=json.dumps(options.time),
     )
+
+
+def _interactive(options: Options, path: str) -> str:
+    """Return the user's shell; its prompt names the path."""
+    name = f"{options.rate}, {options.delay}" if options.rate else Path(path).stem
+    # dash and its kin read the first; bash takes the second over what its start-up files say.
+    os.environ["PS1"] = f"[{visible(name)}] $ "
+    os.environ["PROMPT_COMMAND"] = (
+        f"PS1={shlex.quote(f'[{visible(name)}] ')}$PS1; unset PROMPT_COMMAND"
+    )
+    return os.environ.get("SHELL") or "/bin/sh"
+
+
+def _rate(told: str) -> str:
+    """Return a rate or the path of a trace, as TOML."""
+    trace = Path(told)
+    if trace.is_file():
+        return f"{{ trace = {json.dumps(str(trace.resolve()))} }}"
+    return json.dumps(told)
 
 
 def _tell(run: Run, kept: Path) -> None:
@@ -186,7 +238,8 @@ def _tell(run: Run, kept: Path) -> None:
         flows.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
     out = console.stderr()
     for table in (links, flows):
-        out.print(table)
-    if run.emulation is not None:
+        if table.row_count:
+            out.print(table)
+    if run.emulation is not None and run.emulation["beyond"]:
         console.say_distrust([bound["message"] for bound in run.emulation["beyond"]])
     out.print(f"record: {kept}", soft_wrap=True)

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paceline_record::{PacketKind, PacketRow};
 use paceline_units::{Bytes, Duration, Instant};
 
-use crate::packet::Tcp;
+use crate::tcp::Tcp;
 
 /// A packet that has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
@@ -62,11 +62,11 @@ impl Tracker {
         true
     }
 
-    /// The receiver's packet leaves the path.
-    pub fn on_ack(&mut self, now: Instant, tcp: &Tcp) {
+    /// The receiver's packet leaves the path; the round trip that it measures.
+    pub fn on_ack(&mut self, now: Instant, tcp: &Tcp) -> Option<Duration> {
         if tcp.syn {
             self.window_shift = tcp.window_shift.unwrap_or(0).min(14);
-            return;
+            return None;
         }
         let ack = self.ack_of(tcp).min(self.highest);
         let mut newest = None;
@@ -84,9 +84,24 @@ impl Tracker {
             newest = newest.max(self.cover(block));
         }
         self.covered = seen;
-        if let Some(at) = newest {
-            self.rtt = Some(now.since(at));
-        }
+        let rtt = newest.map(|at| now.since(at));
+        self.rtt = rtt.or(self.rtt);
+        rtt
+    }
+
+    /// The stream begins here, if it is not known: the capture missed the SYN.
+    pub fn begin(&mut self, seq: u32) {
+        self.first.get_or_insert(seq);
+    }
+
+    /// Everything up to here has been sent, seen or not.
+    pub fn skip_to(&mut self, end: u64) {
+        self.highest = self.highest.max(end);
+    }
+
+    /// The end of what has been sent.
+    pub fn highest(&self) -> u64 {
+        self.highest
     }
 
     /// How far it is acknowledged.

@@ -1,0 +1,171 @@
+//! A record, put together from what a file says.
+
+use paceline_record::{
+    EventRow, FlowInfo, FlowTotals, PacketRow, Recorder, Run, RunInfo, SampleRow, in_words,
+};
+use paceline_recovery::SenderStats;
+use paceline_units::{Bytes, Duration, Instant};
+use serde_json::json;
+
+use crate::source::{Format, Source};
+
+/// Time between two rows of a flow, unless there would be too many.
+const INTERVAL: Duration = Duration::from_millis(10);
+/// The most rows of all flows.
+const ROWS: u64 = 2_000_000;
+
+/// A flow of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    pub label: String,
+    /// Its controller, if the file names one.
+    pub cc: Option<String>,
+    pub start: Instant,
+    pub stop: Option<Instant>,
+    pub finished: Option<Instant>,
+    pub base_rtt: Option<Duration>,
+    pub mss: u32,
+    pub goodput: u64,
+    /// Its counters, by name, as far as they are known.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// A record in the making.
+pub struct Build<'a> {
+    source: &'a Source<'a>,
+    format: Format,
+    recorder: Recorder,
+    start: Instant,
+    /// What the record does not hold, or holds otherwise.
+    pub notes: Vec<String>,
+    full: Option<Instant>,
+}
+
+/// The time between two rows of flows that are active for so long.
+pub fn interval(active: impl Iterator<Item = Duration>) -> Duration {
+    let total = active.fold(0_u64, |sum, time| sum.saturating_add(time.as_nanos()));
+    let mut interval = INTERVAL;
+    while total / interval.as_nanos() > ROWS {
+        interval = interval * 2;
+    }
+    interval
+}
+
+impl<'a> Build<'a> {
+    /// An empty record of flows that are known.
+    pub fn new(
+        source: &'a Source<'a>,
+        format: Format,
+        flows: &[Told],
+        duration: Duration,
+        interval: Duration,
+    ) -> Self {
+        let name = source.name();
+        let mss = flows.iter().map(|flow| flow.mss).max().unwrap_or(0);
+        let about = format!("What {name} says ({}): no scenario was run.", format.name());
+        let info = RunInfo {
+            scenario: name,
+            scenario_toml: format!("about = {}\n", json!(about)),
+            seed: 0,
+            backend: format.name().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            duration,
+            sample_interval: interval,
+            payload_ratio: f64::from(mss.max(1)) / f64::from(mss.max(1) + 52),
+            incomplete: None,
+            guests: Vec::new(),
+            flows: (0..)
+                .zip(flows)
+                .map(|(flow, told)| FlowInfo {
+                    flow,
+                    cc: told.cc.clone().unwrap_or_else(|| "unknown".to_owned()),
+                    label: told.label.clone(),
+                    start: told.start,
+                    stop: told.stop,
+                    base_rtt: told.base_rtt.unwrap_or(Duration::ZERO),
+                    mss: told.mss,
+                })
+                .collect(),
+            links: Vec::new(),
+        };
+        let fields = vec![Vec::new(); flows.len()];
+        let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
+        Self {
+            source,
+            format,
+            recorder: Recorder::new(info, &fields, counters),
+            start: Instant::ZERO,
+            notes: Vec::new(),
+            full: None,
+        }
+    }
+
+    /// Whether there is room for more; if not, the record ends here.
+    pub fn has_room(&mut self, now: Instant) -> bool {
+        let held = self.recorder.held();
+        let held = [held.samples, held.queue, held.events, held.packets];
+        let held = held
+            .iter()
+            .fold(0_u64, |sum, part| sum.saturating_add(*part));
+        if self.full.is_none() && held > self.source.memory {
+            self.full = Some(now);
+            let limit = in_words(self.source.memory);
+            let why = format!("the record would take more than {limit} (--memory)");
+            self.recorder.stop(now, &why);
+        }
+        self.full.is_none()
+    }
+
+    /// The file ends before its time.
+    pub fn cut(&mut self, now: Instant, why: &str) {
+        if self.full.is_none() {
+            self.recorder.stop(now.max(self.start), why);
+        }
+    }
+
+    pub fn sample(&mut self, row: SampleRow) {
+        self.recorder.sample(row, |_| {});
+    }
+
+    pub fn event(&mut self, row: EventRow) {
+        self.recorder.event(row);
+    }
+
+    pub fn packet(&mut self, row: PacketRow) {
+        self.recorder.packet(row);
+    }
+
+    pub fn maybe(&mut self, row: Option<PacketRow>) {
+        if let Some(row) = row {
+            self.recorder.packet(row);
+        }
+    }
+
+    /// The record; `more` is what only its format knows.
+    pub fn finish(self, flows: &[Told], more: Option<(&str, serde_json::Value)>) -> Run {
+        let totals: Vec<FlowTotals> = (0..)
+            .zip(flows)
+            .map(|(flow, told)| FlowTotals {
+                flow,
+                goodput: Bytes::new(told.goodput),
+                finished: told.finished,
+                counters: SenderStats::COUNTERS
+                    .iter()
+                    .map(|(name, _)| {
+                        let known = told.counters.iter().find(|(counter, _)| counter == name);
+                        known.map(|(_, count)| *count)
+                    })
+                    .collect(),
+            })
+            .collect();
+        let mut source = json!({
+            "format": self.format.name(),
+            "file": self.source.name(),
+        });
+        if let Some(object) = source.as_object_mut() {
+            object.extend(more.map(|(name, value)| (name.to_owned(), value)));
+            object.insert("notes".to_owned(), json!(self.notes));
+        }
+        self.recorder.finish(&totals).with_source(source)
+    }
+}

@@ -1,0 +1,439 @@
+//! Captures of TCP: each direction of a connection that carried data is a flow, told from its packets as tcptrace does.
+//!
+//! A capture is read twice: first for what each connection was, then for its rows.
+
+mod file;
+mod follow;
+
+use std::collections::HashMap;
+
+use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow};
+use paceline_units::{Bytes, Duration, Instant};
+use serde_json::json;
+
+use crate::build::{Build, Told, interval};
+use crate::error::CaptureError;
+use crate::frame::{self, End, Frame};
+use crate::source::{Format, Source};
+use crate::tcp::Tcp;
+use file::Read;
+use follow::{Connection, Data, Side, Vantage};
+
+/// Connections that are followed; packets of those after them are counted.
+const CONNECTIONS: usize = 100_000;
+/// Flows of the record, the largest.
+const FLOWS: usize = 500;
+/// Packets up to which they are in the record, each by itself.
+const PACKETS: u64 = 4_000_000;
+/// A direction that carries less than one part in so many of the other is requests or acknowledgments of a program.
+const SMALL: u64 = 100;
+
+/// The connections of a capture, in the order of their first packet.
+#[derive(Default)]
+struct Connections {
+    all: Vec<Connection>,
+    places: HashMap<(End, End), usize>,
+    /// When the first packet was captured, since 1970.
+    epoch: Option<u64>,
+    latest: Instant,
+    backwards: u64,
+    datagrams: u64,
+    fragments: u64,
+    short: u64,
+    other: u64,
+    beyond: u64,
+}
+
+impl Connections {
+    /// The time of a frame since the first; time does not run backwards.
+    fn time(&mut self, nanos: u64) -> Instant {
+        let epoch = *self.epoch.get_or_insert(nanos);
+        let at = Instant::from_nanos(nanos.saturating_sub(epoch));
+        self.backwards += u64::from(at < self.latest);
+        self.latest = self.latest.max(at);
+        self.latest
+    }
+
+    /// The connection that a frame is of, which of its ends sent it, and what it says.
+    fn segment(&mut self, link: i32, bytes: &[u8]) -> Option<(usize, usize, Tcp)> {
+        let (from, to, tcp) = match frame::read(link, bytes) {
+            Frame::Segment(from, to, tcp) => (from, to, tcp),
+            other => {
+                let count = match other {
+                    Frame::Datagram => &mut self.datagrams,
+                    Frame::Fragment => &mut self.fragments,
+                    Frame::Short => &mut self.short,
+                    _ => &mut self.other,
+                };
+                *count += 1;
+                return None;
+            }
+        };
+        let key = if from <= to { (from, to) } else { (to, from) };
+        let known = self.places.get(&key).copied();
+        let place = match known {
+            Some(place)
+                if !self
+                    .all
+                    .get(place)
+                    .is_some_and(|connection| connection.is_over(from, &tcp)) =>
+            {
+                place
+            }
+            _ if self.all.len() >= CONNECTIONS => {
+                self.beyond += 1;
+                return None;
+            }
+            _ => {
+                self.all.push(Connection::new(from, to));
+                self.places.insert(key, self.all.len() - 1);
+                self.all.len() - 1
+            }
+        };
+        let from = usize::from(self.all.get(place)?.ends[0] != from);
+        Some((place, from, tcp))
+    }
+}
+
+/// A direction of a connection that is a flow of the record.
+struct Chosen {
+    connection: usize,
+    side: usize,
+    start: Instant,
+    end: Instant,
+    vantage: Vantage,
+}
+
+/// Reads a capture.
+pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
+    let mut survey = Connections::default();
+    let seen = file::frames(source, |nanos, link, bytes| {
+        let now = survey.time(nanos);
+        if let Some((place, from, tcp)) = survey.segment(link, bytes)
+            && let Some(connection) = survey.all.get_mut(place)
+        {
+            connection.on_segment(now, from, &tcp);
+        }
+        true
+    })?;
+    source.check()?;
+    let (chosen, small) = choose(&survey);
+    if chosen.is_empty() {
+        return Err(CaptureError::empty(nothing(&survey, &seen)));
+    }
+    let told: Vec<Told> = chosen.iter().map(|flow| flow.told(&survey)).collect();
+    let active = chosen.iter().map(|flow| flow.end.since(flow.start));
+    let interval = interval(active);
+    let duration = survey.latest.since(Instant::ZERO);
+    let duration = duration.max(Duration::from_millis(1));
+    let mut build = Build::new(source, Format::Pcap, &told, duration, interval);
+    let with_packets = seen.frames <= PACKETS;
+    build.notes = notes(&survey, &seen, small, with_packets);
+    let mut rows = Rows::new(build, &chosen, interval, with_packets);
+    let mut follow = Connections::default();
+    file::frames(source, |nanos, link, bytes| {
+        let now = follow.time(nanos);
+        if !rows.sample_until(now, &follow) {
+            return false;
+        }
+        if let Some((place, from, tcp)) = follow.segment(link, bytes)
+            && let Some(connection) = follow.all.get_mut(place)
+        {
+            let data = connection.on_segment(now, from, &tcp);
+            rows.on_segment(now, place, from, &tcp, data, connection);
+        }
+        true
+    })?;
+    source.check()?;
+    rows.sample_until(survey.latest + interval, &follow);
+    let mut build = rows.build;
+    if let Some(cut) = &seen.cut {
+        build.cut(survey.latest, cut);
+    }
+    let epoch = json!(survey.epoch.unwrap_or(0));
+    Ok(build.finish(&told, Some(("captured_ns", epoch))))
+}
+
+/// The directions that are flows, in the order of their starts; and how many are left out for how little they carried.
+fn choose(survey: &Connections) -> (Vec<Chosen>, usize) {
+    let mut small = 0;
+    let mut chosen = Vec::new();
+    for (place, connection) in survey.all.iter().enumerate() {
+        for side in 0..2 {
+            let [this, other] = [&connection.sides[side], &connection.sides[1 - side]];
+            if this.data_packets == 0 {
+                continue;
+            }
+            if this.tracker.highest() < other.tracker.highest() / SMALL {
+                small += 1;
+                continue;
+            }
+            let (Some(start), Some(end)) = (this.first, this.last) else {
+                continue;
+            };
+            chosen.push(Chosen {
+                connection: place,
+                side,
+                start,
+                end,
+                vantage: this.vantage(),
+            });
+        }
+    }
+    let carried = |flow: &Chosen| {
+        let connection = survey.all.get(flow.connection);
+        connection.map_or(0, |one| one.sides[flow.side].tracker.highest())
+    };
+    if chosen.len() > FLOWS {
+        chosen.sort_by_key(|flow| std::cmp::Reverse(carried(flow)));
+        small += chosen.len() - FLOWS;
+        chosen.truncate(FLOWS);
+    }
+    chosen.sort_by_key(|flow| (flow.start, flow.connection, flow.side));
+    (chosen, small)
+}
+
+impl Chosen {
+    fn told(&self, survey: &Connections) -> Told {
+        let Some(connection) = survey.all.get(self.connection) else {
+            return Told::default();
+        };
+        let side = &connection.sides[self.side];
+        let [from, to] = [self.side, 1 - self.side].map(|end| connection.ends[end]);
+        let name = |(address, port): End| match address {
+            std::net::IpAddr::V4(address) => format!("{address}:{port}"),
+            std::net::IpAddr::V6(address) => format!("[{address}]:{port}"),
+        };
+        Told {
+            label: format!("{} to {}", name(from), name(to)),
+            cc: None,
+            start: self.start,
+            stop: Some(self.end).filter(|_| side.finished.is_none()),
+            finished: side.finished,
+            base_rtt: connection
+                .handshake
+                .into_iter()
+                .chain(side.least_rtt())
+                .min(),
+            mss: side.largest,
+            goodput: side.tracker.acknowledged(),
+            counters: vec![
+                ("sent_packets", side.data_packets),
+                ("retransmitted_packets", side.retransmitted),
+            ],
+        }
+    }
+}
+
+/// Why a capture gives no flow.
+fn nothing(survey: &Connections, seen: &Read) -> String {
+    if seen.frames == 0 {
+        return "the capture has no packet".to_owned();
+    }
+    if seen.foreign == seen.frames {
+        return "the capture is of a kind of link that is not read".to_owned();
+    }
+    let udp = match survey.datagrams {
+        0 => String::new(),
+        count => format!("; {count} are UDP, of which only a qlog tells more"),
+    };
+    format!("none of {} packets is of TCP with data{udp}", seen.frames)
+}
+
+/// What the record does not hold, or holds otherwise.
+fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) -> Vec<String> {
+    let unseen: u64 = survey
+        .all
+        .iter()
+        .flat_map(|connection| &connection.sides)
+        .map(|side| side.unseen)
+        .sum();
+    let reordered: u64 = survey
+        .all
+        .iter()
+        .flat_map(|connection| &connection.sides)
+        .map(|side| side.reordered)
+        .sum();
+    let late: usize = survey
+        .all
+        .iter()
+        .filter(|connection| !connection.opened)
+        .count();
+    let counts = [
+        ("acknowledged bytes that are not in the capture", unseen),
+        ("packets that the capture says it dropped", seen.missed),
+        ("packets out of order", reordered),
+        (
+            "connections open before the capture began, whose bytes count from the first seen",
+            late as u64,
+        ),
+        (
+            "directions left out because they carried little",
+            small as u64,
+        ),
+        ("UDP packets", survey.datagrams),
+        ("fragments", survey.fragments),
+        ("packets cut within their headers", survey.short),
+        (
+            "packets of neither TCP nor UDP",
+            survey.other + seen.foreign,
+        ),
+        (
+            "packets of connections beyond the first 100,000",
+            survey.beyond,
+        ),
+        (
+            "packets earlier than the one before, taken as if at its time",
+            survey.backwards,
+        ),
+    ];
+    let told = counts.iter().filter(|(_, count)| *count > 0);
+    let mut notes: Vec<String> = told
+        .map(|(what, count)| format!("{what}: {count}"))
+        .collect();
+    if !with_packets {
+        notes.push(format!(
+            "the table of packets is left out: {} are too many",
+            seen.frames
+        ));
+    }
+    notes.push("a packet counts as lost when it is sent again".to_owned());
+    notes
+}
+
+/// The rows of a record in the making.
+struct Rows<'a> {
+    build: Build<'a>,
+    chosen: &'a [Chosen],
+    /// The flow of each direction of a connection.
+    flows: HashMap<(usize, usize), u32>,
+    interval: Duration,
+    next: Instant,
+    /// Flows whose rows are not yet complete: the earliest to start first.
+    waiting: usize,
+    active: Vec<u32>,
+    with_packets: bool,
+}
+
+impl<'a> Rows<'a> {
+    fn new(build: Build<'a>, chosen: &'a [Chosen], interval: Duration, with_packets: bool) -> Self {
+        let flows = (0..).zip(chosen);
+        Self {
+            flows: flows
+                .map(|(number, flow)| ((flow.connection, flow.side), number))
+                .collect(),
+            build,
+            chosen,
+            interval,
+            next: Instant::ZERO,
+            waiting: 0,
+            active: Vec::new(),
+            with_packets,
+        }
+    }
+
+    /// Adds the rows of all times before `now`; false when there is no room for more.
+    fn sample_until(&mut self, now: Instant, follow: &Connections) -> bool {
+        while self.next < now {
+            let at = self.next;
+            while let Some(flow) = self
+                .chosen
+                .get(self.waiting)
+                .filter(|flow| flow.start <= at)
+            {
+                self.active.push(self.waiting as u32);
+                self.event(flow.start, self.waiting, EventKind::Start);
+                self.waiting += 1;
+            }
+            let chosen = self.chosen;
+            let interval = self.interval;
+            self.active.retain(|flow| {
+                let last = chosen.get(*flow as usize).map(|flow| flow.end);
+                last.is_some_and(|last| at < last + interval)
+            });
+            for number in self.active.clone() {
+                let Some(flow) = self.chosen.get(number as usize) else {
+                    continue;
+                };
+                if let Some(connection) = follow.all.get(flow.connection) {
+                    let side = &connection.sides[flow.side];
+                    self.build.sample(row(at, number, side, flow.vantage));
+                }
+            }
+            if !self.build.has_room(at) {
+                return false;
+            }
+            if self.active.is_empty() {
+                // Nothing happens until the next flow starts, or any more.
+                let next = self.chosen.get(self.waiting).map_or(now, |flow| flow.start);
+                let steps = next.max(at).since(Instant::ZERO).as_nanos() / self.interval.as_nanos();
+                self.next = (Instant::ZERO + self.interval * steps).max(at + self.interval);
+            } else {
+                self.next = at + self.interval;
+            }
+        }
+        true
+    }
+
+    fn event(&mut self, at: Instant, flow: usize, kind: EventKind) {
+        self.build.event(EventRow::new(at, Some(flow as u32), kind));
+    }
+
+    fn on_segment(
+        &mut self,
+        now: Instant,
+        place: usize,
+        from: usize,
+        tcp: &Tcp,
+        data: Data,
+        connection: &Connection,
+    ) {
+        let own = self.flows.get(&(place, from)).copied();
+        let other = self.flows.get(&(place, 1 - from)).copied();
+        if let Some(flow) = own {
+            let kind = match data {
+                Data::New(start) => Some((PacketKind::Send, start)),
+                Data::Again(start) => Some((PacketKind::Retransmit, start)),
+                Data::None => None,
+            };
+            if let Some((kind, start)) = kind.filter(|_| self.with_packets) {
+                self.build
+                    .packet(PacketRow::new(now, flow, kind, start, tcp.len.into()));
+            }
+        }
+        if let Some(flow) = other {
+            let side = &connection.sides[1 - from];
+            if self.with_packets && !tcp.syn {
+                for row in side.tracker.ack_rows(now, flow, tcp) {
+                    self.build.packet(row);
+                }
+            }
+            if side.finished == Some(now) {
+                self.event(now, flow as usize, EventKind::Finish);
+            }
+        }
+        if tcp.rst {
+            for flow in own.into_iter().chain(other) {
+                let mut row = EventRow::new(now, Some(flow), EventKind::Error);
+                row.detail = "RST".into();
+                self.build.event(row);
+            }
+        }
+    }
+}
+
+fn row(at: Instant, flow: u32, side: &Side, vantage: Vantage) -> SampleRow {
+    SampleRow {
+        t_ns: at,
+        flow,
+        in_flight_bytes: Bytes::new(side.tracker.in_flight()),
+        rtt_ns: side.rtt(vantage),
+        min_rtt_ns: side.least(vantage),
+        goodput_bytes: Bytes::new(side.tracker.acknowledged()),
+        delivered_bytes: Bytes::new(side.tracker.acknowledged()),
+        sent_packets: side.data_packets,
+        lost_packets: side.retransmitted,
+        retransmitted_packets: side.retransmitted,
+        ..SampleRow::default()
+    }
+}

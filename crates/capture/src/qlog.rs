@@ -1,0 +1,290 @@
+//! qlog: what one end of QUIC connections saw, in whatever version its stack writes.
+//!
+//! Read are the current drafts (draft-ietf-quic-qlog-main-schema-14, quic-events-13), 0.3 and 0.4, and drafts 00 to 02
+//! with events as arrays; one JSON text, JSON text sequences, and a text a line. The data that this end sends is a
+//! flow, and so is the data that it receives.
+
+mod events;
+mod follow;
+mod ranges;
+
+use std::collections::BTreeMap;
+
+use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow};
+use paceline_units::{Duration, Instant};
+use serde_json::json;
+
+use crate::build::{Build, Told, interval};
+use crate::error::CaptureError;
+use crate::source::{Format, Source};
+use events::{Event, Head, Seen};
+use follow::{Connection, Did};
+
+/// Connections that are followed.
+const CONNECTIONS: usize = 500;
+/// Packets up to which they are in the record, each by itself.
+const PACKETS: u64 = 4_000_000;
+
+/// The connections of a file, by trace and by group of events.
+#[derive(Default)]
+struct Connections {
+    all: Vec<(String, Connection)>,
+    places: BTreeMap<(usize, String), usize>,
+    epoch: Option<i128>,
+    latest: Instant,
+    backwards: u64,
+    beyond: u64,
+    events: u64,
+}
+
+impl Connections {
+    /// Takes an event: when it was, of which connection, and what that did.
+    fn on_event(&mut self, head: &Head, event: &Event) -> Option<(Instant, usize, Vec<Did>)> {
+        self.events += 1;
+        let epoch = *self.epoch.get_or_insert(event.nanos);
+        let at = u64::try_from(event.nanos - epoch).unwrap_or(0);
+        let at = Instant::from_nanos(at.min(u64::MAX / 4));
+        self.backwards += u64::from(at < self.latest);
+        self.latest = self.latest.max(at);
+        let now = self.latest;
+        let place = match self.places.get(&(head.number, event.group.clone())) {
+            Some(place) => *place,
+            None if self.all.len() >= CONNECTIONS => {
+                self.beyond += 1;
+                return None;
+            }
+            None => {
+                let name = match (head.title.as_str(), event.group.as_str()) {
+                    ("", group) => group,
+                    (title, _) => title,
+                };
+                let from = head.vantage.as_str();
+                let label = [name, from].into_iter().filter(|part| !part.is_empty());
+                let label = label.collect::<Vec<_>>().join(", ");
+                self.all.push((label, Connection::default()));
+                let place = self.all.len() - 1;
+                self.places
+                    .insert((head.number, event.group.clone()), place);
+                place
+            }
+        };
+        let (_, connection) = self.all.get_mut(place)?;
+        Some((now, place, connection.on_event(now, head.unit, event)))
+    }
+}
+
+/// A flow of the record: which connection, and whether the end that wrote the file sends it.
+struct Chosen {
+    connection: usize,
+    sent: bool,
+    start: Instant,
+    end: Instant,
+}
+
+/// Reads a qlog.
+pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
+    let mut survey = Connections::default();
+    let seen = events::read(source, |head, event| {
+        survey.on_event(head, event);
+        true
+    })?;
+    let chosen = choose(&mut survey);
+    if chosen.is_empty() {
+        return Err(CaptureError::empty(format!(
+            "none of {} events sends or receives data: packet_sent and packet_received are needed to tell goodput",
+            survey.events
+        )));
+    }
+    let told: Vec<Told> = chosen.iter().map(|flow| flow.told(&survey)).collect();
+    let active = chosen.iter().map(|flow| flow.end.since(flow.start));
+    let interval = interval(active);
+    let duration = survey.latest.since(Instant::ZERO);
+    let duration = duration.max(Duration::from_millis(1));
+    let mut build = Build::new(source, Format::Qlog, &told, duration, interval);
+    build.notes = notes(&survey, &seen);
+    let mut follow = Connections::default();
+    for (place, (_, connection)) in survey.all.iter().enumerate() {
+        follow
+            .all
+            .push((String::new(), Connection::like(connection)));
+        let key = survey.places.iter().find(|(_, one)| **one == place);
+        follow
+            .places
+            .extend(key.map(|(key, place)| (key.clone(), *place)));
+    }
+    let mut rows = Rows {
+        build,
+        chosen: &chosen,
+        interval,
+        next: Instant::ZERO,
+        with_packets: seen.events <= PACKETS,
+    };
+    events::read(source, |head, event| {
+        let before = follow.latest;
+        if !rows.sample_until(before, &follow) {
+            return false;
+        }
+        if let Some((now, place, did)) = follow.on_event(head, event) {
+            rows.on_event(now, place, &did);
+        }
+        true
+    })?;
+    rows.sample_until(survey.latest + interval, &follow);
+    let mut build = rows.build;
+    if let Some(cut) = &seen.cut {
+        build.cut(survey.latest, cut);
+    }
+    let version = json!(seen.version);
+    Ok(build.finish(&told, Some(("version", version))))
+}
+
+/// Which directions carried data. One that carried little beside the other is requests.
+fn choose(survey: &mut Connections) -> Vec<Chosen> {
+    let mut chosen = Vec::new();
+    for (place, (_, connection)) in survey.all.iter_mut().enumerate() {
+        connection.settle();
+        let sizes = [connection.carried(true), connection.carried(false)];
+        for (sent, [own, other]) in [(true, sizes), (false, [sizes[1], sizes[0]])] {
+            if own == 0 || own < other / 100 {
+                continue;
+            }
+            if let Some((start, end)) = connection.active(sent) {
+                chosen.push(Chosen {
+                    connection: place,
+                    sent,
+                    start,
+                    end,
+                });
+            }
+        }
+    }
+    chosen.sort_by_key(|flow| (flow.start, flow.connection, !flow.sent));
+    chosen
+}
+
+impl Chosen {
+    fn told(&self, survey: &Connections) -> Told {
+        let Some((label, connection)) = survey.all.get(self.connection) else {
+            return Told::default();
+        };
+        let way = if self.sent { "sends" } else { "receives" };
+        let label = match label.as_str() {
+            "" => way.to_owned(),
+            label => format!("{label} {way}"),
+        };
+        let mut told = connection.told(self.sent);
+        told.label = label.chars().filter(|c| !c.is_control()).take(80).collect();
+        told.start = self.start;
+        told.stop = Some(self.end);
+        told
+    }
+}
+
+fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
+    let mut notes = Vec::new();
+    let sums = survey.all.iter().map(|(_, connection)| connection);
+    let whole = sums.clone().filter(|one| one.counts_packets).count();
+    let metrics = sums.filter(|one| !one.has_metrics).count();
+    let counts = [
+        (
+            "events earlier than the one before, taken as if at its time",
+            survey.backwards,
+        ),
+        ("events of connections beyond the first 500", survey.beyond),
+        ("events without time or name, left out", seen.odd),
+        (
+            "connections without stream frames, whose goodput is of whole packets",
+            whole as u64,
+        ),
+        (
+            "connections without recovery metrics, whose RTT and bytes in flight are from packets and ACKs",
+            metrics as u64,
+        ),
+    ];
+    let counted = counts.iter().filter(|(_, count)| *count > 0);
+    notes.extend(counted.map(|(what, count)| format!("{what}: {count}")));
+    if seen.events > PACKETS {
+        notes.push(format!(
+            "the table of packets is left out: {} events are too many",
+            seen.events
+        ));
+    }
+    notes.push("positions in `packets` count payload in the order of sending".to_owned());
+    notes
+}
+
+/// The rows of a record in the making.
+struct Rows<'a> {
+    build: Build<'a>,
+    chosen: &'a [Chosen],
+    interval: Duration,
+    next: Instant,
+    with_packets: bool,
+}
+
+impl Rows<'_> {
+    /// Adds the rows of all times before `now`; false when there is no room for more.
+    fn sample_until(&mut self, now: Instant, follow: &Connections) -> bool {
+        let mut active = true;
+        while self.next < now && active {
+            let at = self.next;
+            active = false;
+            for (number, flow) in (0..).zip(self.chosen) {
+                // A flow has a row at its last moment, or after it.
+                if at + self.interval <= flow.start || flow.end + self.interval <= at {
+                    active |= at < flow.end;
+                    continue;
+                }
+                active = true;
+                if let Some((_, connection)) = follow.all.get(flow.connection) {
+                    self.build.sample(SampleRow {
+                        t_ns: at,
+                        flow: number,
+                        ..connection.row(flow.sent)
+                    });
+                }
+            }
+            if !self.build.has_room(at) {
+                return false;
+            }
+            self.next = at + self.interval;
+        }
+        true
+    }
+
+    fn on_event(&mut self, now: Instant, place: usize, did: &[Did]) {
+        for did in did {
+            let of = |sent| {
+                let mut flows = (0..).zip(self.chosen);
+                flows
+                    .find(|(_, flow)| flow.connection == place && flow.sent == sent)
+                    .map(|(number, _)| number)
+            };
+            let packet = |kind, flow, at, len| PacketRow::new(now, flow, kind, at, len);
+            match did {
+                Did::Sent { at, len, again } if self.with_packets => {
+                    let kind = if *again {
+                        PacketKind::Retransmit
+                    } else {
+                        PacketKind::Send
+                    };
+                    self.build
+                        .maybe(of(true).map(|flow| packet(kind, flow, *at, *len)));
+                }
+                Did::Acked { at, len } if self.with_packets => {
+                    let row = of(true).map(|flow| packet(PacketKind::Sack, flow, *at, *len));
+                    self.build.maybe(row);
+                }
+                Did::Received { at, len } if self.with_packets => {
+                    let row = of(false).map(|flow| packet(PacketKind::Deliver, flow, *at, *len));
+                    self.build.maybe(row);
+                }
+                Did::State { from, to } => {
+                    let row = EventRow::new(now, of(true), EventKind::State);
+                    self.build.event(row.between(from.clone(), to.clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+}

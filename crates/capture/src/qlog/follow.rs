@@ -1,0 +1,484 @@
+//! A connection, followed by the events of one of its ends.
+
+use std::collections::BTreeMap;
+
+use paceline_record::SampleRow;
+use paceline_units::{Bytes, Duration, Instant, Rate};
+use serde_json::Value;
+
+use crate::build::Told;
+use crate::qlog::events::{Event, number_of};
+use crate::qlog::ranges::Ranges;
+
+/// Ranges of an acknowledgment that are looked at.
+const ACK_RANGES: usize = 4096;
+
+/// What an event did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Did {
+    /// Data was sent: payload of so many bytes, after so many.
+    Sent { at: u64, len: u64, again: bool },
+    /// A packet with data was acknowledged.
+    Acked { at: u64, len: u64 },
+    /// Data came.
+    Received { at: u64, len: u64 },
+    /// The controller changed its state.
+    State { from: String, to: String },
+}
+
+/// A packet that was sent and not yet acknowledged.
+#[derive(Clone, Debug)]
+struct Sent {
+    when: Instant,
+    size: u64,
+    /// The place of its payload in the order of sending, and its length.
+    at: u64,
+    len: u64,
+    frames: Vec<(u64, u64, u64)>,
+    lost: bool,
+}
+
+/// What one end sends, or receives.
+#[derive(Clone, Debug, Default)]
+struct Direction {
+    packets: u64,
+    bytes: u64,
+    /// Bytes of stream data, each once.
+    payload: u64,
+    largest: u64,
+    first: Option<Instant>,
+    last: Option<Instant>,
+    streams: BTreeMap<u64, Ranges>,
+}
+
+impl Direction {
+    fn add(&mut self, frames: &[(u64, u64, u64)]) -> u64 {
+        frames
+            .iter()
+            .map(|(id, offset, length)| self.streams.entry(*id).or_default().add(*offset, *length))
+            .sum()
+    }
+
+    fn seen(&mut self, now: Instant) {
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+}
+
+/// A connection.
+#[derive(Clone, Debug, Default)]
+pub struct Connection {
+    waiting: BTreeMap<(u8, u64), Sent>,
+    /// What is delivered of what this end sends.
+    sent: Direction,
+    received: Direction,
+    /// Bytes of stream data that were sent for the first time.
+    highest: BTreeMap<u64, Ranges>,
+    retransmitted: u64,
+    lost: u64,
+    acked_bytes: u64,
+    in_flight: u64,
+    packets_sent: u64,
+    has_frames: bool,
+    pub has_metrics: bool,
+    /// Goodput is of whole packets: no frame says what is in them.
+    pub counts_packets: bool,
+    tells_in_flight: Option<u64>,
+    cwnd: Option<u64>,
+    ssthresh: Option<u64>,
+    pacing: Option<u64>,
+    rtt: Option<Duration>,
+    srtt: Option<Duration>,
+    min_rtt: Option<Duration>,
+    state: String,
+    app_limited: bool,
+}
+
+impl Connection {
+    /// An empty one that counts as another was found to have to.
+    pub fn like(other: &Self) -> Self {
+        Self {
+            counts_packets: other.counts_packets,
+            ..Self::default()
+        }
+    }
+
+    /// Decides what goodput is of, when all is known.
+    pub fn settle(&mut self) {
+        self.counts_packets = !self.has_frames;
+    }
+
+    /// Bytes that one direction carried.
+    pub fn carried(&self, sent: bool) -> u64 {
+        let direction = if sent { &self.sent } else { &self.received };
+        match self.counts_packets {
+            true if sent => self.acked_bytes,
+            true => direction.bytes,
+            false => direction.payload,
+        }
+    }
+
+    /// From when to when a direction was used.
+    pub fn active(&self, sent: bool) -> Option<(Instant, Instant)> {
+        let direction = if sent { &self.sent } else { &self.received };
+        direction.first.zip(direction.last)
+    }
+
+    pub fn told(&self, sent: bool) -> Told {
+        let direction = if sent { &self.sent } else { &self.received };
+        let counters = match sent {
+            true => vec![
+                ("sent_packets", self.packets_sent),
+                ("retransmitted_packets", self.retransmitted),
+                ("lost_packets", self.lost),
+            ],
+            false => vec![("sent_packets", direction.packets)],
+        };
+        Told {
+            base_rtt: self.min_rtt,
+            mss: u32::try_from(direction.largest).unwrap_or(u32::MAX),
+            goodput: self.carried(sent),
+            counters,
+            ..Told::default()
+        }
+    }
+
+    pub fn row(&self, sent: bool) -> SampleRow {
+        let delivered = Bytes::new(self.carried(sent));
+        let row = SampleRow {
+            goodput_bytes: delivered,
+            delivered_bytes: delivered,
+            ..SampleRow::default()
+        };
+        if !sent {
+            return SampleRow {
+                sent_packets: self.received.packets,
+                ..row
+            };
+        }
+        SampleRow {
+            cwnd_bytes: self.cwnd.map(Bytes::new),
+            in_flight_bytes: Bytes::new(self.tells_in_flight.unwrap_or(self.in_flight)),
+            pacing_bps: self.pacing.map(Rate::from_bps),
+            rtt_ns: self.rtt,
+            srtt_ns: self.srtt,
+            min_rtt_ns: self.min_rtt,
+            sent_packets: self.packets_sent,
+            lost_packets: self.lost,
+            retransmitted_packets: self.retransmitted,
+            phase: self.state.clone().into(),
+            app_limited: self.app_limited,
+            ..row
+        }
+    }
+
+    /// Takes an event; `unit` is what times of metrics are in, in nanoseconds.
+    pub fn on_event(&mut self, now: Instant, unit: f64, event: &Event) -> Vec<Did> {
+        let data = &event.data;
+        match event.name.as_str() {
+            "packet_sent" => self.on_sent(now, data),
+            "packet_received" => self.on_received(now, data),
+            "packets_acked" => {
+                let space = space(text(data, "packet_number_space"));
+                let numbers = list(data, "packet_numbers");
+                let numbers = numbers.iter().filter_map(|number| whole(Some(number)));
+                let numbers: Vec<u64> = numbers.take(ACK_RANGES).collect();
+                let acked = numbers
+                    .into_iter()
+                    .flat_map(|n| self.acknowledge(now, space, n, n));
+                acked.collect()
+            }
+            "packet_lost" => {
+                self.on_lost(data);
+                Vec::new()
+            }
+            // mvfst's count of them.
+            "packets_lost" | "loss" => {
+                self.lost += whole(data.get("lost_packets")).unwrap_or(0);
+                Vec::new()
+            }
+            "metrics_updated"
+            | "recovery_metrics_updated"
+            | "metric_update"
+            | "congestion_metric_update" => self.on_metrics(unit, data),
+            "congestion_state_updated" => {
+                let to = text(data, "new").to_owned();
+                let from = text(data, "old").to_owned();
+                self.on_state(Some(from), to)
+            }
+            "pacing_metric_update" | "pacing_rate_updated" => {
+                self.pacing = whole(data.get("pacing_rate")).or(self.pacing);
+                Vec::new()
+            }
+            "app_limited_update" => {
+                self.app_limited = match data.get("app_limited") {
+                    Some(Value::Bool(limited)) => *limited,
+                    Some(Value::String(word)) => word == "app_limited" || word == "app limited",
+                    _ => self.app_limited,
+                };
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn on_sent(&mut self, now: Instant, data: &Value) -> Vec<Did> {
+        let Some(number) = number(data) else {
+            return Vec::new();
+        };
+        let (size, frames) = (size(data), stream_frames(data));
+        let len = frames.iter().map(|(_, _, length)| *length).sum();
+        self.has_frames |= len > 0;
+        let mut new = 0;
+        for (id, offset, length) in &frames {
+            new += self.highest.entry(*id).or_default().add(*offset, *length);
+        }
+        let again = len > 0 && new == 0;
+        let of_data = len > 0 || list(data, "frames").is_empty();
+        let at = self.sent.bytes;
+        if of_data {
+            self.sent.seen(now);
+            self.packets_sent += 1;
+            self.retransmitted += u64::from(again);
+            self.sent.bytes += if len > 0 { len } else { size };
+            self.sent.largest = self.sent.largest.max(if len > 0 { len } else { size });
+        }
+        let elicits = list(data, "frames").is_empty()
+            || list(data, "frames").iter().any(|frame| {
+                !matches!(
+                    text(frame, "frame_type"),
+                    "ack" | "padding" | "connection_close"
+                )
+            });
+        if elicits {
+            self.in_flight += size;
+        }
+        let sent = Sent {
+            when: now,
+            size: if elicits { size } else { 0 },
+            at,
+            len,
+            frames,
+            lost: false,
+        };
+        // Nobody need acknowledge the rest.
+        if elicits || of_data {
+            self.waiting
+                .insert((space(packet_type(data)), number), sent);
+        }
+        match of_data {
+            true => vec![Did::Sent {
+                at,
+                len: if len > 0 { len } else { size },
+                again,
+            }],
+            false => Vec::new(),
+        }
+    }
+
+    fn on_received(&mut self, now: Instant, data: &Value) -> Vec<Did> {
+        let frames = stream_frames(data);
+        let (len, size) = (
+            frames.iter().map(|(_, _, length)| *length).sum(),
+            size(data),
+        );
+        self.has_frames |= len > 0;
+        let mut did = Vec::new();
+        let nothing_named = list(data, "frames").is_empty();
+        if len > 0 || nothing_named {
+            self.received.seen(now);
+            self.received.packets += 1;
+            let length = if len > 0 { len } else { size };
+            did.push(Did::Received {
+                at: self.received.bytes,
+                len: length,
+            });
+            self.received.bytes += length;
+            self.received.largest = self.received.largest.max(length);
+            let new = self.received.add(&frames);
+            self.received.payload += new;
+        }
+        let space = space(packet_type(data));
+        for frame in list(data, "frames") {
+            if text(frame, "frame_type") != "ack" {
+                continue;
+            }
+            for range in list(frame, "acked_ranges").iter().take(ACK_RANGES) {
+                let bounds = range.as_array().map_or(&[][..], Vec::as_slice);
+                let first = whole(bounds.first());
+                let Some(first) = first.or_else(|| whole(Some(range))) else {
+                    continue;
+                };
+                let last = whole(bounds.get(1)).unwrap_or(first);
+                did.extend(self.acknowledge(now, space, first.min(last), first.max(last)));
+            }
+        }
+        did
+    }
+
+    /// What was sent under these numbers has arrived.
+    fn acknowledge(&mut self, now: Instant, space: u8, first: u64, last: u64) -> Vec<Did> {
+        let numbers = self.waiting.range((space, first)..=(space, last));
+        let numbers: Vec<_> = numbers.map(|(key, _)| *key).collect();
+        let mut did = Vec::new();
+        let largest = numbers.last().copied();
+        for key in numbers {
+            let Some(sent) = self.waiting.remove(&key) else {
+                continue;
+            };
+            if !sent.lost {
+                self.in_flight = self.in_flight.saturating_sub(sent.size);
+            }
+            if !self.has_metrics && Some(key) == largest && sent.size > 0 {
+                let rtt = now.since(sent.when);
+                self.rtt = Some(rtt);
+                self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+            }
+            self.acked_bytes += sent.size;
+            self.sent.payload += self.sent.add(&sent.frames);
+            self.sent.last = self.sent.last.map(|_| now);
+            if sent.len > 0 {
+                did.push(Did::Acked {
+                    at: sent.at,
+                    len: sent.len,
+                });
+            }
+        }
+        did
+    }
+
+    fn on_lost(&mut self, data: &Value) {
+        let number = number(data).or_else(|| whole(data.get("packet_nr")));
+        let kind = packet_type(data);
+        let kind = if kind.is_empty() {
+            text(data, "type")
+        } else {
+            kind
+        };
+        let Some(number) = number else {
+            self.lost += 1;
+            return;
+        };
+        if let Some(sent) = self.waiting.get_mut(&(space(kind), number))
+            && !std::mem::replace(&mut sent.lost, true)
+        {
+            self.in_flight = self.in_flight.saturating_sub(sent.size);
+        }
+        self.lost += 1;
+    }
+
+    fn on_metrics(&mut self, unit: f64, data: &Value) -> Vec<Did> {
+        let time = |keys: &[&str]| {
+            let value = keys.iter().find_map(|key| number_of(data.get(*key)))?;
+            let nanos = value * unit;
+            // A year; stacks write the largest number of all for none.
+            (nanos > 0.0 && nanos < 3.2e16).then(|| Duration::from_nanos(nanos.round() as u64))
+        };
+        let amount = |keys: &[&str]| keys.iter().find_map(|key| whole(data.get(*key)));
+        // "No limit" is the largest number that a stack has.
+        let finite = |value: Option<u64>| value.filter(|value| *value < u64::from(u32::MAX) * 1024);
+        if !self.has_metrics {
+            self.has_metrics = true;
+            (self.rtt, self.min_rtt) = (None, None);
+        }
+        self.rtt = time(&["latest_rtt"]).or(self.rtt);
+        self.srtt = time(&["smoothed_rtt", "srtt"]).or(self.srtt);
+        self.min_rtt = time(&["min_rtt", "mrtt"]).or(self.min_rtt);
+        let window = amount(&["congestion_window", "cwnd", "current_cwnd"]);
+        self.cwnd = finite(window).or(self.cwnd);
+        self.ssthresh = finite(amount(&["ssthresh"])).or(self.ssthresh);
+        self.pacing = amount(&["pacing_rate"]).or(self.pacing);
+        self.tells_in_flight = amount(&["bytes_in_flight"]).or(self.tells_in_flight);
+        match text(data, "state") {
+            "" => Vec::new(),
+            state => self.on_state(None, state.to_owned()),
+        }
+    }
+
+    fn on_state(&mut self, from: Option<String>, to: String) -> Vec<Did> {
+        let to: String = to.chars().filter(|c| !c.is_control()).take(60).collect();
+        let before = std::mem::replace(&mut self.state, to.clone());
+        if before == to {
+            return Vec::new();
+        }
+        let from = from.unwrap_or(before);
+        let from = from.chars().filter(|c| !c.is_control()).take(60).collect();
+        vec![Did::State { from, to }]
+    }
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A number of things: neither negative nor beyond all bounds.
+fn whole(value: Option<&Value>) -> Option<u64> {
+    let exact = value?.as_u64();
+    exact
+        .or_else(|| {
+            number_of(value)
+                .filter(|number| *number >= 0.0)
+                .map(|number| number as u64)
+        })
+        .filter(|number| *number < 1 << 62)
+}
+
+fn number(data: &Value) -> Option<u64> {
+    let header = data.get("header").unwrap_or(data);
+    whole(header.get("packet_number"))
+}
+
+/// Bytes of a packet on the wire, from whatever names them.
+fn size(data: &Value) -> u64 {
+    let within = |key: &str, of: &str| whole(data.get(key)?.get(of));
+    within("raw", "length")
+        .or_else(|| within("header", "packet_size"))
+        .or_else(|| whole(data.get("packet_size")))
+        .or_else(|| within("raw", "payload_length"))
+        .unwrap_or(0)
+        .min(1 << 24)
+}
+
+fn packet_type(data: &Value) -> &str {
+    let within = data
+        .get("header")
+        .map_or("", |header| text(header, "packet_type"));
+    if within.is_empty() {
+        text(data, "packet_type")
+    } else {
+        within
+    }
+}
+
+/// The space that a packet's number is of (RFC 9000 section 12.3), by its type or the space's name.
+fn space(kind: &str) -> u8 {
+    match kind {
+        "initial" | "Initial" | "INITIAL" => 0,
+        "handshake" | "Handshake" | "HANDSHAKE" => 1,
+        _ => 2,
+    }
+}
+
+/// The stream data of a packet: stream, offset, length.
+fn stream_frames(data: &Value) -> Vec<(u64, u64, u64)> {
+    let frames = list(data, "frames").iter();
+    let frames = frames.filter(|frame| text(frame, "frame_type").eq_ignore_ascii_case("stream"));
+    frames
+        .filter_map(|frame| {
+            let id = whole(frame.get("stream_id")).or_else(|| whole(frame.get("id")));
+            let raw = |key: &str| whole(frame.get("raw")?.get(key));
+            let length = whole(frame.get("length"))
+                .or_else(|| raw("payload_length"))
+                .or_else(|| raw("length"))?;
+            let offset = whole(frame.get("offset")).unwrap_or(0);
+            Some((id.unwrap_or(0), offset, length.min(1 << 24)))
+        })
+        .collect()
+}

@@ -1,0 +1,144 @@
+//! A file of others: what it is, and its bytes, whatever it is compressed with.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use paceline_record::regular;
+
+use crate::error::CaptureError;
+
+/// A format that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// pcap or pcapng, of TCP.
+    Pcap,
+    /// qlog, of whatever version.
+    Qlog,
+    /// iperf3's `--json` or `--json-stream`.
+    Iperf3,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Pcap, Self::Qlog, Self::Iperf3];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pcap => "pcap",
+            Self::Qlog => "qlog",
+            Self::Iperf3 => "iperf3",
+        }
+    }
+}
+
+/// By which bytes a capture begins: pcap in either order of bytes and with either resolution, pcapng.
+const CAPTURES: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
+];
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// How much of a text is looked at to tell what it is.
+const HEAD: u64 = 1 << 16;
+/// The most of a file, once it is no longer compressed.
+const MOST: u64 = 64 << 30;
+
+/// A file of others.
+pub struct Source<'a> {
+    pub path: &'a Path,
+    /// What a record of it may take, in bytes.
+    pub memory: u64,
+    pub stop: &'a AtomicBool,
+}
+
+impl Source<'_> {
+    /// Its bytes, from the first.
+    pub fn open(&self) -> Result<Box<dyn BufRead + Send + '_>, CaptureError> {
+        let mut file = BufReader::with_capacity(1 << 18, regular::open(self.path)?);
+        let head = file.fill_buf()?;
+        let inner: Box<dyn Read + Send> = if head.starts_with(&GZIP) {
+            Box::new(flate2::bufread::MultiGzDecoder::new(file))
+        } else if head.starts_with(&ZSTD) {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
+            // A frame may ask for a window of gigabytes.
+            decoder.window_log_max(27)?;
+            Box::new(decoder)
+        } else {
+            Box::new(file)
+        };
+        let bounded = Bounded {
+            inner,
+            left: MOST,
+            stop: self.stop,
+        };
+        Ok(Box::new(BufReader::with_capacity(1 << 18, bounded)))
+    }
+
+    /// What its beginning says.
+    pub fn format(&self) -> Result<Format, CaptureError> {
+        let mut head = Vec::new();
+        // A file that is cut off while compressed has a beginning all the same.
+        let read = self.open()?.take(HEAD).read_to_end(&mut head);
+        if head.is_empty() {
+            read?;
+            return Err(CaptureError::empty("it is empty"));
+        }
+        if CAPTURES.iter().any(|magic| head.starts_with(magic)) {
+            return Ok(Format::Pcap);
+        }
+        let text = String::from_utf8_lossy(&head);
+        let text = text.trim_start_matches(['\u{1e}', '\u{feff}']).trim_start();
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        match text.starts_with('{') {
+            true if says(&["\"qlog_version\"", "\"qlog_format\"", "\"file_schema\""]) => {
+                Ok(Format::Qlog)
+            }
+            true if says(&["\"intervals\"", "\"test_start\"", "\"event\"", "\"start\""]) => {
+                Ok(Format::Iperf3)
+            }
+            _ => Err(CaptureError::Unknown),
+        }
+    }
+
+    /// The last part of its path, as far as it can be shown.
+    pub fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        name.chars().filter(|c| !c.is_control()).collect()
+    }
+
+    /// Whether somebody still waits.
+    pub fn check(&self) -> Result<(), CaptureError> {
+        match self.stop.load(Relaxed) {
+            true => Err(CaptureError::Stopped),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Bytes with an end, that nobody need wait for.
+struct Bounded<'a> {
+    inner: Box<dyn Read + Send>,
+    left: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Read for Bounded<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Relaxed) {
+            return Err(io::Error::other("stopped"));
+        }
+        let read = self.inner.read(into)?;
+        self.left = self
+            .left
+            .checked_sub(read as u64)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+        Ok(read)
+    }
+}

@@ -1,0 +1,432 @@
+"""What other programs recorded becomes a record: captures of TCP, qlog, iperf3's JSON."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paceline
+from conftest import Command
+from paceline import _paceline
+from paceline.errors import CaptureError
+from paceline.exchange import export
+
+#: Two flows that lose packets, one after the other, with packets recorded.
+SCENARIO = """\
+schema = 1
+
+[run]
+duration = "4 s"
+seed = 3
+record = { packets = true }
+
+[path]
+rate = "10 Mbit/s"
+rtt = "30 ms"
+queue = { kind = "droptail", size = "0.5 bdp" }
+
+[[flows]]
+cc = "cubic"
+
+[[flows]]
+cc = "bbr3"
+start = "1 s"
+"""
+
+
+@pytest.fixture(scope="module")
+def simulated() -> paceline.Run:
+    return paceline.run(SCENARIO)
+
+
+def at_end(run: paceline.Run, column: str) -> list[int]:
+    last = run.samples.group_by("flow", maintain_order=True).last().sort("flow")
+    return [int(value) for value in last[column]]
+
+
+def test_a_capture_at_the_sender_says_what_the_sender_did(
+    simulated: paceline.Run, tmp_path: Path
+) -> None:
+    (file,) = export([simulated], "pcapng", tmp_path / "run.pcapng")
+    run = paceline.Run.capture(file)
+    assert (run.backend, run.incomplete) == ("pcap", None)
+    assert run.flows.height == 2
+    # Sent again is sent again; all else is what ACKs say.
+    for column in ("sent_packets", "retransmitted_packets", "delivered_bytes"):
+        ends = at_end(run, column), at_end(simulated, column)
+        assert ends[0] == pytest.approx(ends[1], rel=0.01, abs=2), column
+    for told, known in zip(run.flow_metrics, simulated.flow_metrics, strict=True):
+        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
+        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.02)
+        assert told["rtt_p95_ns"] == pytest.approx(known["rtt_p95_ns"], rel=0.02)
+    sent = run.packets.filter(kind="send").group_by("flow").len().sort("flow")
+    first = simulated.packets.filter(kind="send").group_by("flow").len().sort("flow")
+    assert sent["len"].to_list() == first["len"].to_list()
+
+
+def test_it_reads_what_is_compressed_and_writes_what_is_read(
+    simulated: paceline.Run, tmp_path: Path
+) -> None:
+    (file,) = export([simulated], "pcapng", tmp_path / "run.pcapng")
+    packed = tmp_path / "run.pcapng.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    run = paceline.Run.capture(packed)
+    assert run.digest == paceline.Run.capture(file).digest
+    run.write(tmp_path / "kept")
+    read = paceline.read(tmp_path / "kept")
+    assert (read.digest, read.source) == (run.digest, run.source)
+    assert read.report(tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("dialect", ["current", "0.3"])
+def test_a_qlog_says_what_the_sender_did(
+    simulated: paceline.Run, tmp_path: Path, dialect: str
+) -> None:
+    files = export([simulated], "qlog", tmp_path / "run.qlog", dialect=dialect)
+    runs = [paceline.Run.capture(file) for file in files]
+    flows = [flow for run in runs for flow in run.flow_metrics]
+    assert len(flows) == 2
+    for told, known in zip(flows, simulated.flow_metrics, strict=True):
+        # The qlog ends with its last event.
+        assert told["goodput_bps"] == pytest.approx(known["goodput_bps"], rel=0.01)
+        assert told["rtt_p50_ns"] == pytest.approx(known["rtt_p50_ns"], rel=0.01)
+    states = {row for run in runs for row in run.samples["phase"].cast(str).unique()}
+    assert {"ProbeBW_CRUISE", "Startup"} & states
+
+
+# By hand.
+
+
+def segment(
+    seq: int,
+    ack: int,
+    length: int = 0,
+    *,
+    flags: int = 16,
+    back: bool = False,
+    options: bytes = b"",
+) -> bytes:
+    """Return an IPv4 packet between 10.0.0.1:80 and 10.0.0.2:9."""
+    ends = bytes([10, 0, 0, 1, 10, 0, 0, 2]), struct.pack(">HH", 80, 9)
+    if back:
+        ends = bytes([10, 0, 0, 2, 10, 0, 0, 1]), struct.pack(">HH", 9, 80)
+    words = (20 + len(options)) // 4
+    tcp = ends[1] + struct.pack(">IIBBHHH", seq, ack, words << 4, flags, 1000, 0, 0) + options
+    total = 20 + len(tcp) + length
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, total, 0, 0, 64, 6, 0) + ends[0]
+    # The payload was not captured.
+    return ip + tcp
+
+
+def pcap(packets: list[tuple[float, bytes]], link: int = 101) -> bytes:
+    """Return a capture; times are in milliseconds."""
+    head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, link)
+    rows = []
+    for ms, frame in packets:
+        seconds, micros = divmod(round(ms * 1000) + 1_700_000_000_000_000, 1_000_000)
+        rows.append(struct.pack("<IIII", seconds, micros, len(frame), len(frame)) + frame)
+    return head + b"".join(rows)
+
+
+SYN, FIN, RST = 2, 17, 4
+
+#: 5 segments of 1000 bytes; the second is lost after the capture, and sent again.
+LOSS = [
+    (0, segment(99, 0, flags=SYN)),
+    (20, segment(499, 100, flags=SYN | 16, back=True)),
+    (20.1, segment(100, 500)),
+    *[(21 + n, segment(100 + 1000 * n, 500, 1000)) for n in range(5)],
+    (41, segment(500, 1100, back=True)),
+    (43, segment(500, 1100, back=True, options=struct.pack(">BBBBII", 1, 1, 5, 10, 2100, 3100))),
+    (45, segment(500, 1100, back=True, options=struct.pack(">BBBBII", 1, 1, 5, 10, 2100, 5100))),
+    (46, segment(1100, 500, 1000)),
+    (66, segment(500, 5100, back=True)),
+    (67, segment(5100, 500, flags=FIN)),
+    (87, segment(500, 5101, back=True)),
+]
+
+
+def capture(tmp_path: Path, data: bytes, name: str = "file.pcap") -> paceline.Run:
+    (tmp_path / name).write_bytes(data)
+    return paceline.Run.capture(tmp_path / name)
+
+
+def test_a_loss_by_hand(tmp_path: Path) -> None:
+    run = capture(tmp_path, pcap(LOSS))
+    (flow,) = run.flows.to_dicts()
+    assert flow["label"] == "10.0.0.1:80 to 10.0.0.2:9"
+    assert (flow["goodput_bytes"], flow["mss_bytes"]) == (5000, 1000)
+    assert (flow["sent_packets"], flow["retransmitted_packets"]) == (6, 1)
+    # The handshake takes 20.1 ms; segments 20 ms to their ACK.
+    assert (flow["base_rtt_ns"], flow["finish_ns"]) == (20_000_000, 87_000_000)
+    kinds = run.packets["kind"].cast(str).to_list()
+    assert kinds.count("send") == 5
+    assert kinds.count("retransmit") == 1
+    assert kinds.count("sack") == 2
+    rtts = run.samples["rtt_ns"].drop_nulls().unique().sort().to_list()
+    # The fourth and fifth are covered by one block: 45 - 25 ms; the resent one does not measure.
+    assert rtts == [20_000_000]
+
+
+def test_a_capture_at_the_receiver_tells_the_whole_round_trip(tmp_path: Path) -> None:
+    def stamped(value: int, echo: int) -> bytes:
+        return struct.pack(">BBBBII", 1, 1, 8, 10, value, echo)
+
+    rows = []
+    # The sender is 30 ms away; the receiver answers after 0.1 ms.
+    for n in range(20):
+        at = 30.0 * n
+        rows.append((at, segment(100 + 1000 * n, 500, 1000, options=stamped(n + 1, 1000 + n))))
+        answer = segment(500, 1100 + 1000 * n, back=True, options=stamped(1001 + n, n + 1))
+        rows.append((at + 0.1, answer))
+    (flow,) = capture(tmp_path, pcap(rows)).flow_metrics
+    assert flow["rtt_p50_ns"] == 30_000_000
+
+
+def test_a_gap_that_fills_soon_is_reordering(tmp_path: Path) -> None:
+    rows = LOSS[:4]
+    # The third comes before the second, by 1 ms, and a lost one comes 40 ms later.
+    rows += [(22, segment(2100, 500, 1000)), (23, segment(1100, 500, 1000))]
+    rows += [(24, segment(4100, 500, 1000)), (41, segment(500, 3100, back=True))]
+    rows += [(64, segment(3100, 500, 1000)), (84, segment(500, 5100, back=True))]
+    run = capture(tmp_path, pcap(rows))
+    assert run.flows["retransmitted_packets"].to_list() == [1]
+    assert run.source is not None
+    assert "packets out of order: 1" in run.source["notes"]
+
+
+def test_what_a_capture_missed_is_said(tmp_path: Path) -> None:
+    rows = [row for row in LOSS if row[0] not in (22, 23, 46)]
+    run = capture(tmp_path, pcap([*rows[:7], (66, segment(500, 7100, back=True))]))
+    assert run.source is not None
+    assert "acknowledged bytes that are not in the capture: 2000" in run.source["notes"]
+    assert run.flows["goodput_bytes"].to_list() == [7000]
+
+
+def test_a_capture_that_begins_later_counts_from_there(tmp_path: Path) -> None:
+    run = capture(tmp_path, pcap(LOSS[3:]))
+    assert run.flows["goodput_bytes"].to_list() == [5000]
+    assert run.source is not None
+    assert any("open before the capture" in note for note in run.source["notes"])
+
+
+def test_ports_that_are_used_again_are_another_flow(tmp_path: Path) -> None:
+    later = [(1000 + ms, frame) for ms, frame in LOSS]
+    # Its SYN has another number.
+    later[0] = (1000, segment(98, 0, flags=SYN))
+    run = capture(tmp_path, pcap([*LOSS, *later]))
+    assert run.flows.height == 2
+
+
+def test_a_capture_that_ends_within_a_packet_is_incomplete(tmp_path: Path) -> None:
+    run = capture(tmp_path, pcap(LOSS)[:-7])
+    assert run.incomplete == "the file ends within a packet"
+    assert run.flows["goodput_bytes"].to_list() == [5000]
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "it is empty"),
+        (b"hello", "no capture, qlog or iperf3 output that is known"),
+        (pcap([]), "the capture has no packet"),
+        (pcap(LOSS, link=147), "a kind of link that is not read"),
+        (pcap([(0, segment(1, 1))]), "none of 1 packets is of TCP with data"),
+        (b'{"qlog_version": "0.3", "traces": [', "it ends within its JSON"),
+        (b'{"qlog_version": "0.3", "traces": []}', "none of 0 events"),
+        (b'{"start": {}, "intervals": [], "end": {}}', "no interval of a stream"),
+        (b'{"start": {}, "intervals": [], "error": "unable to connect"}', "unable to connect"),
+    ],
+)
+def test_what_is_no_recording_is_refused(tmp_path: Path, data: bytes, says: str) -> None:
+    with pytest.raises(CaptureError, match=says):
+        capture(tmp_path, data, "file")
+
+
+# qlog, as stacks write it.
+
+
+def sent(number: int, offset: int, length: int = 1000) -> dict[str, Any]:
+    frame = {"frame_type": "stream", "stream_id": 0, "offset": offset, "length": length}
+    header = {"packet_type": "1RTT", "packet_number": number}
+    return {"header": header, "raw": {"length": length + 50}, "frames": [frame]}
+
+
+def acked(*ranges: list[int]) -> dict[str, Any]:
+    frames = [{"frame_type": "ack", "acked_ranges": list(ranges)}]
+    return {"header": {"packet_type": "1RTT", "packet_number": 0}, "frames": frames}
+
+
+#: Packet 1 is lost, and its data goes out again as packet 4. Times are in milliseconds.
+EVENTS: list[tuple[float, str, dict[str, Any]]] = [
+    *[(float(n), "packet_sent", sent(n, 1000 * n)) for n in range(4)],
+    (20.0, "packet_received", acked([0, 0], [2, 3])),
+    (20.0, "metrics_updated", {"latest_rtt": 17.0, "min_rtt": 17.0, "congestion_window": 12000}),
+    (21.0, "packet_lost", {"header": {"packet_type": "1RTT", "packet_number": 1}}),
+    (22.0, "packet_sent", sent(4, 1000)),
+    (40.0, "packet_received", acked([0, 0], [2, 4])),
+]
+
+
+def objects(prefix: dict[str, str]) -> list[dict[str, Any]]:
+    return [
+        {"time": t, "name": prefix.get(name, "transport:") + name, "data": data}
+        for t, name, data in EVENTS
+    ]
+
+
+OLD = {"metrics_updated": "recovery:", "packet_lost": "recovery:"}
+NEW = dict.fromkeys(["packet_sent", "packet_received", "packet_lost"], "quic:")
+
+
+def sequence(separator: str) -> str:
+    """Return events as texts; each time is from the event before."""
+    common = {"time_format": "relative_to_previous_event"}
+    head = {"qlog_version": "0.4", "trace": {"common_fields": common}}
+    texts, last = [json.dumps(head)], 0.0
+    for event in objects({**NEW, "metrics_updated": "quic:recovery_"}):
+        texts.append(json.dumps({**event, "time": event["time"] - last}))
+        last = event["time"]
+    return "".join(f"{separator}{text}\n" for text in texts)
+
+
+def arrays() -> str:
+    """Return what picoquic writes: arrays, numbers as text, microseconds, names in capitals."""
+    fields = ["relative_time", "CATEGORY", "EVENT_TYPE", "DATA"]
+    events = []
+    for t, name, data in EVENTS:
+        if name == "metrics_updated":
+            data = {"cwnd": 12000, "latest_rtt": 17000, "min_rtt": 17000}
+        elif "raw" in data:
+            header = {"packet_size": 1050, "packet_number": str(data["header"]["packet_number"])}
+            data = {"packet_type": "1RTT", "header": header, "frames": data["frames"]}
+        category = "RECOVERY" if name in OLD else "TRANSPORT"
+        events.append([str(round(t * 1000)), category, name.upper(), data])
+    trace = {
+        "event_fields": fields,
+        "configuration": {"time_units": "us"},
+        "common_fields": {"reference_time": "1700000000000000"},
+        "events": events,
+    }
+    return json.dumps({"qlog_version": "draft-00", "traces": [trace]})
+
+
+def whole() -> str:
+    trace = {"vantage_point": {"type": "server"}, "events": objects(OLD)}
+    return json.dumps({"qlog_version": "0.3", "traces": [trace]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [whole(), sequence("\x1e"), sequence(""), arrays()],
+    ids=["0.3", "json-seq", "lines", "draft-00"],
+)
+def test_every_dialect_says_the_same(tmp_path: Path, text: str) -> None:
+    run = capture(tmp_path, text.encode(), "log.qlog")
+    (flow,) = run.flows.to_dicts()
+    assert flow["goodput_bytes"] == 4000
+    assert (flow["sent_packets"], flow["retransmitted_packets"]) == (5, 1)
+    assert flow["lost_packets"] == 1
+    assert flow["base_rtt_ns"] == 17_000_000
+    last = run.samples.row(-1, named=True)
+    assert (last["cwnd_bytes"], last["rtt_ns"]) == (12_000, 17_000_000)
+    assert last["goodput_bytes"] == 4000
+
+
+def test_a_sequence_that_is_cut_is_incomplete(tmp_path: Path) -> None:
+    run = capture(tmp_path, sequence("\x1e")[:-20].encode(), "log.sqlog")
+    assert run.incomplete == "the file ends within an event"
+    assert run.flows["goodput_bytes"].to_list() == [3000]
+
+
+# iperf3.
+
+
+def iperf3() -> dict[str, Any]:
+    def row(n: int, **more: int) -> dict[str, Any]:
+        told = {"socket": 5, "start": float(n), "end": n + 1.0, "bytes": 1_250_000}
+        return {**told, "retransmits": n, "snd_cwnd": 60_000, "rtt": 20_000 + n, "sender": True}
+
+    connected = {"socket": 5, "local_host": "10.0.0.1", "local_port": 40000}
+    connected |= {"remote_host": "10.0.0.2", "remote_port": 5201}
+    start = {"connected": [connected], "tcp_mss_default": 1448, "test_start": {"protocol": "TCP"}}
+    total = {"sender": {"socket": 5, "bytes": 3_750_000, "retransmits": 3, "min_rtt": 19_500}}
+    total["receiver"] = {"socket": 5, "bytes": 3_700_000}
+    end = {"streams": [total], "sender_tcp_congestion": "bbr"}
+    return {"start": start, "intervals": [{"streams": [row(n)]} for n in range(3)], "end": end}
+
+
+def lines(result: dict[str, Any]) -> str:
+    rows = [("start", result["start"]), *[("interval", one) for one in result["intervals"]]]
+    rows.append(("end", result["end"]))
+    return "".join(json.dumps({"event": name, "data": data}) + "\n" for name, data in rows)
+
+
+@pytest.mark.parametrize("text", [json.dumps(iperf3()), lines(iperf3())], ids=["json", "stream"])
+def test_a_result_of_iperf3(tmp_path: Path, text: str) -> None:
+    run = capture(tmp_path, text.encode(), "iperf3.json")
+    (flow,) = run.flows.to_dicts()
+    assert flow["label"] == "10.0.0.1:40000 to 10.0.0.2:5201"
+    assert (flow["cc"], flow["mss_bytes"]) == ("bbr", 1448)
+    assert (flow["goodput_bytes"], flow["base_rtt_ns"]) == (3_700_000, 19_500_000)
+    assert run.samples["t_ns"].to_list() == [0, 10**9, 2 * 10**9, 3 * 10**9]
+    assert run.samples["goodput_bytes"].to_list() == [0, 1_250_000, 2_500_000, 3_700_000]
+    assert run.samples["retransmitted_packets"].to_list() == [0, 0, 1, 3]
+
+
+def test_a_stream_of_iperf3_that_is_cut_is_incomplete(tmp_path: Path) -> None:
+    run = capture(tmp_path, lines(iperf3())[:-40].encode(), "iperf3.json")
+    assert run.incomplete is not None
+    assert run.flows["goodput_bytes"].to_list() == [3_750_000]
+
+
+# The command.
+
+
+def test_the_command_keeps_a_run_that_others_read(tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "web.pcap").write_bytes(pcap(LOSS))
+    result = cli("import", "web.pcap")
+    assert result.returncode == 0, result.stderr
+    assert "runs/web" in result.stdout
+    assert "note: " in result.stderr
+    # The same file is the same run.
+    assert "runs/web\n" in cli("import", "web.pcap").stdout
+    assert cli("report", "runs/web").returncode == 0
+    assert cli("sequence", "runs/web").returncode == 0
+    answer = json.loads(cli("import", "web.pcap", "--json").stdout)
+    assert answer["format"] == "pcap"
+    assert answer["record"]["incomplete"] is None
+    compared = cli("compare", "runs/web", "runs/web")
+    assert compared.returncode == 0, compared.stderr
+
+
+def test_the_command_tells_what_is_wrong(tmp_path: Path, cli: Command) -> None:
+    (tmp_path / "cut.pcap").write_bytes(pcap(LOSS)[:20])
+    result = cli("import", "cut.pcap")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "the capture ends within its header" in result.stderr
+    (tmp_path / "web.pcap").write_bytes(pcap(LOSS))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note").write_text("mine")
+    result = cli("import", "web.pcap", "--out", "mine")
+    assert result.returncode == 2
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
+
+
+def test_a_record_beyond_its_memory_ends_there(tmp_path: Path) -> None:
+    rows = []
+    for n in range(20_000):
+        rows.append((n * 0.1, segment(100 + 1000 * n, 500, 1000)))
+        rows.append((n * 0.1 + 20, segment(500, 1100 + 1000 * n, back=True)))
+    rows.sort(key=lambda row: row[0])
+    (tmp_path / "large.pcap").write_bytes(pcap(rows))
+    inner = _paceline.capture(str(tmp_path / "large.pcap"), None, 1_000_000)
+    run = paceline.Run(inner)
+    assert run.incomplete is not None
+    assert "--memory" in run.incomplete
+    assert 0 < run.packets.height < 20_000
