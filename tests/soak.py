@@ -24,14 +24,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "soak.md"
-FUZZ = ("ets", "golden", "packet", "record", "run", "scenario", "trace")
+FUZZ = ("capture", "ets", "golden", "packet", "record", "run", "scenario", "trace")
 #: Readers in Python that `fuzz/readers.py` fuzzes.
 PYTHON = ("transperf", "mahimahi", "claim", "case", "ledger", "manifest", "run", "http")
 #: Inputs for each reader in Rust: together 10^8.
 BENDS = {
     "ets": 6e7,
     "packet": 3e7,
-    "trace": 7e6,
+    "trace": 6e6,
+    "capture": 1e6,
     "scenario": 1.5e6,
     "golden": 1e6,
     "run": 4e5,

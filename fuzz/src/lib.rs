@@ -26,6 +26,20 @@ pub fn ets(octets: &[u8]) -> bool {
     true
 }
 
+/// What is read as another program's recording is a run with metrics, within its memory.
+pub fn capture(octets: &[u8]) -> bool {
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let Ok(run) = paceline_capture::read_bytes(octets, "fuzz", None, 8 << 20, &stop) else {
+        return false;
+    };
+    let info = run.info();
+    assert_eq!(run.flows().len(), info.flows.len());
+    for metric in run.metrics() {
+        assert!(metric.value.is_none_or(f64::is_finite), "{}", metric.name);
+    }
+    true
+}
+
 /// What is read as a scenario is written and read again as the same, but for its sweep: what is written is one run.
 pub fn scenario(text: &str) -> bool {
     match paceline_experiment::parse(text, "fuzz.toml", &[]) {

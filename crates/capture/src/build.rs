@@ -60,7 +60,7 @@ impl<'a> Build<'a> {
         duration: Duration,
         interval: Duration,
     ) -> Self {
-        let name = source.name();
+        let name = source.name.clone();
         let mss = flows.iter().map(|flow| flow.mss).max().unwrap_or(0);
         let about = format!("What {name} says ({}): no scenario was run.", format.name());
         let info = RunInfo {
@@ -160,7 +160,7 @@ impl<'a> Build<'a> {
             .collect();
         let mut source = json!({
             "format": self.format.name(),
-            "file": self.source.name(),
+            "file": self.source.name,
         });
         if let Some(object) = source.as_object_mut() {
             object.extend(more.map(|(name, value)| (name.to_owned(), value)));

@@ -35,11 +35,28 @@ pub fn read(
     memory: u64,
     stop: &AtomicBool,
 ) -> Result<Run, CaptureError> {
-    let source = Source { path, memory, stop };
+    read_source(&Source::file(path, memory, stop), format)
+}
+
+/// The same of a file that is in memory.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_bytes(
+    bytes: &[u8],
+    name: &str,
+    format: Option<Format>,
+    memory: u64,
+    stop: &AtomicBool,
+) -> Result<Run, CaptureError> {
+    read_source(&Source::bytes(bytes, name, memory, stop), format)
+}
+
+fn read_source(source: &Source<'_>, format: Option<Format>) -> Result<Run, CaptureError> {
     match format.map_or_else(|| source.format(), Ok)? {
-        Format::Pcap => pcap::read(&source),
-        Format::Qlog => qlog::read(&source),
-        Format::Iperf3 => iperf3::read(&source),
+        Format::Pcap => pcap::read(source),
+        Format::Qlog => qlog::read(source),
+        Format::Iperf3 => iperf3::read(source),
     }
 }
 
@@ -48,10 +65,5 @@ pub fn read(
 /// # Errors
 /// [`CaptureError`] for what cannot be read or has no known format.
 pub fn format(path: &Path) -> Result<Format, CaptureError> {
-    let source = Source {
-        path,
-        memory: 0,
-        stop: &AtomicBool::new(false),
-    };
-    source.format()
+    Source::file(path, 0, &AtomicBool::new(false)).format()
 }

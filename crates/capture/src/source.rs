@@ -49,20 +49,51 @@ const HEAD: u64 = 1 << 16;
 /// The most of a file, once it is no longer compressed.
 const MOST: u64 = 64 << 30;
 
+/// Where a file is.
+enum Place<'a> {
+    Disk(&'a Path),
+    Memory(&'a [u8]),
+}
+
 /// A file of others.
 pub struct Source<'a> {
-    pub path: &'a Path,
+    place: Place<'a>,
+    /// The last part of its path, as far as it can be shown.
+    pub name: String,
     /// What a record of it may take, in bytes.
     pub memory: u64,
     pub stop: &'a AtomicBool,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    pub fn file(path: &'a Path, memory: u64, stop: &'a AtomicBool) -> Self {
+        let name = path.file_name().unwrap_or_default();
+        Self {
+            place: Place::Disk(path),
+            name: shown(&name.to_string_lossy()),
+            memory,
+            stop,
+        }
+    }
+
+    pub fn bytes(bytes: &'a [u8], name: &str, memory: u64, stop: &'a AtomicBool) -> Self {
+        Self {
+            place: Place::Memory(bytes),
+            name: shown(name),
+            memory,
+            stop,
+        }
+    }
+
     /// Its bytes, from the first.
     pub fn open(&self) -> Result<Box<dyn BufRead + Send + '_>, CaptureError> {
-        let mut file = BufReader::with_capacity(1 << 18, regular::open(self.path)?);
+        let raw: Box<dyn Read + Send + '_> = match self.place {
+            Place::Disk(path) => Box::new(regular::open(path)?),
+            Place::Memory(bytes) => Box::new(bytes),
+        };
+        let mut file = BufReader::with_capacity(1 << 18, raw);
         let head = file.fill_buf()?;
-        let inner: Box<dyn Read + Send> = if head.starts_with(&GZIP) {
+        let inner: Box<dyn Read + Send + '_> = if head.starts_with(&GZIP) {
             Box::new(flate2::bufread::MultiGzDecoder::new(file))
         } else if head.starts_with(&ZSTD) {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(file)?;
@@ -106,13 +137,6 @@ impl Source<'_> {
         }
     }
 
-    /// The last part of its path, as far as it can be shown.
-    pub fn name(&self) -> String {
-        let name = self.path.file_name().unwrap_or_default();
-        let name = name.to_string_lossy();
-        name.chars().filter(|c| !c.is_control()).collect()
-    }
-
     /// Whether somebody still waits.
     pub fn check(&self) -> Result<(), CaptureError> {
         match self.stop.load(Relaxed) {
@@ -122,9 +146,13 @@ impl Source<'_> {
     }
 }
 
+fn shown(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).collect()
+}
+
 /// Bytes with an end, that nobody need wait for.
 struct Bounded<'a> {
-    inner: Box<dyn Read + Send>,
+    inner: Box<dyn Read + Send + 'a>,
     left: u64,
     stop: &'a AtomicBool,
 }

@@ -40,6 +40,7 @@ fn text(check: impl Fn(&str) -> bool) -> impl Fn(&[u8]) -> bool {
 
 #[test]
 fn every_seed_is_accepted_or_refused() {
+    assert_eq!(accepted("capture", checks::capture), (8, 10));
     assert_eq!(accepted("ets", checks::ets), (4, 8));
     assert_eq!(accepted("trace", text(checks::trace)), (3, 10));
     assert_eq!(accepted("scenario", text(checks::scenario)), (10, 15));
@@ -121,6 +122,11 @@ proptest! {
     #[test]
     fn a_bent_ets_option(octets in bent("ets")) {
         checks::ets(&octets);
+    }
+
+    #[test]
+    fn a_bent_capture(octets in bent("capture")) {
+        checks::capture(&octets);
     }
 
     #[test]

@@ -22,7 +22,8 @@ mod packet;
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 /// The readers, by the names of their fuzz targets.
-const READERS: [Reader; 7] = [
+const READERS: [Reader; 8] = [
+    ("capture", "capture", |octets| checks::capture(octets)),
     ("ets", "ets", |octets| checks::ets(octets)),
     ("golden", "golden", |octets| {
         let trace = read_trace(octets);
