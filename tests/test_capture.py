@@ -338,6 +338,41 @@ def test_every_dialect_says_the_same(tmp_path: Path, text: str) -> None:
     assert last["goodput_bytes"] == 4000
 
 
+def test_quinn_names_neither_frames_nor_acks_and_has_rtts_in_seconds(tmp_path: Path) -> None:
+    def packet(kind: str, number: int) -> dict[str, Any]:
+        return {"header": {"packet_type": kind, "packet_number": number, "length": 1000}}
+
+    def metrics(**told: float) -> tuple[str, dict[str, Any]]:
+        return "recovery:metrics_updated", told
+
+    events: list[tuple[float, str, dict[str, Any]]] = [
+        (0, "transport:packet_sent", packet("initial", 0)),
+        (
+            40,
+            "transport:packet_received",
+            {"header": {"packet_type": "initial", "packet_number": 0}},
+        ),
+        (40, *metrics(latest_rtt=0.04, min_rtt=0.04, bytes_in_flight=0)),
+        *[(50 + n, "transport:packet_sent", packet("1RTT", n)) for n in range(5)],
+        (54, *metrics(bytes_in_flight=5000)),
+        (95, "transport:packet_received", {"header": {"packet_type": "1RTT", "packet_number": 0}}),
+        (95, "recovery:packet_lost", packet("1RTT", 1)),
+        (95, *metrics(latest_rtt=0.041, bytes_in_flight=1000)),
+        (99, *metrics(latest_rtt=0.0412, bytes_in_flight=0)),
+    ]
+    head = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {}}
+    rows = [{"time": t, "name": name, "data": data} for t, name, data in events]
+    text = "".join(f"\x1e{json.dumps(row)}\n" for row in [head, *rows])
+    run = capture(tmp_path, text.encode(), "quinn.qlog")
+    (flow,) = run.flows.to_dicts()
+    # Six packets were sent, and one was lost.
+    assert (flow["goodput_bytes"], flow["lost_packets"]) == (5000, 1)
+    assert flow["base_rtt_ns"] == 40_000_000
+    assert run.samples["rtt_ns"][-1] == 41_200_000
+    assert run.source is not None
+    assert any("RTTs in seconds" in note for note in run.source["notes"])
+
+
 def test_a_sequence_that_is_cut_is_incomplete(tmp_path: Path) -> None:
     run = capture(tmp_path, sequence("\x1e")[:-20].encode(), "log.sqlog")
     assert run.incomplete == "the file ends within an event"
@@ -430,3 +465,30 @@ def test_a_record_beyond_its_memory_ends_there(tmp_path: Path) -> None:
     assert run.incomplete is not None
     assert "--memory" in run.incomplete
     assert 0 < run.packets.height < 20_000
+
+
+@pytest.mark.parametrize("dialect", ["current", "0.3"])
+def test_a_draft_case_judges_a_qlog(tmp_path: Path, cli: Command, dialect: str) -> None:
+    case = Path(paceline.__file__).parent / "shipped" / "conformance" / "draft-ietf-ccwg-bbr"
+    packets = {"run.record.packets": True}
+    run = paceline.run(case / "01-startup-bandwidth-plateau.toml", overrides=packets)
+    run.write(tmp_path / "ours")
+    (file,) = export([run], "qlog", tmp_path / "log.qlog", dialect=dialect)
+    # Another stack's words.
+    text = file.read_text().replace('"Startup"', '"startup"').replace("ProbeBW_", "probe_bw_")
+    file.write_text(text)
+    paceline.Run.capture(file).write(tmp_path / "theirs")
+    ours = cli("conformance", "01", "--judge", "ours", "--json")
+    assert (ours.returncode, json.loads(ours.stdout)["cases"][0]["verdict"]) == (0, "pass")
+    theirs = cli("conformance", "01", "--judge", "theirs", "--json")
+    assert theirs.returncode == 0, theirs.stdout
+    evidence = json.loads(theirs.stdout)["cases"][0]["evidence"]
+    assert "step 1 holds" in evidence
+    assert "step 3 not applicable" in evidence
+    # It leaves Startup at once.
+    file.write_text(text.replace('"startup"', '"drain"'))
+    paceline.Run.capture(file).write(tmp_path / "broken")
+    broken = cli("conformance", "01", "--judge", "broken")
+    assert broken.returncode == 3
+    assert "step 1 does not hold" in broken.stdout
+    assert cli("conformance", "--judge", "ours").returncode == 2

@@ -109,6 +109,12 @@ print(pathlib.Path("/etc/resolv.conf").read_text().count("nameserver"))
     assert not any(line.startswith("reached") for line in lines)
 
 
+def test_programs_have_the_buffers_of_the_machine(tmp_path: Path) -> None:
+    result = run(tmp_path, "--", "cat", "/proc/sys/net/ipv4/tcp_rmem")
+    outside = Path("/proc/sys/net/ipv4/tcp_rmem").read_text().split()[2]
+    assert int(result.stdout.split()[2]) >= max(int(outside), 1 << 20), result.stderr
+
+
 @pytest.mark.parametrize(
     ("client", "code"),
     [

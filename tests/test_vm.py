@@ -44,7 +44,7 @@ def snapshot() -> str:
     report = json.loads(_paceline.doctor(True, lambda _: None))
     (check,) = (each for each in report["checks"] if each["name"] == "kernels in virtual time")
     if check["state"] != "good":
-        pytest.skip(f"{check['found']}: {check['mend']}")
+        pytest.skip(f"{check['found']}: {check['fix']}")
     return str(json.loads(_paceline.vm_images())[0]["hash"])
 
 

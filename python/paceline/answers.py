@@ -423,7 +423,7 @@ class Checked(TypedDict):
     name: str
     state: str
     found: str
-    mend: Annotated[str | None, "The command that fixes it."]
+    fix: Annotated[str | None, "The command that fixes it."]
 
 
 class Doctor(TypedDict):

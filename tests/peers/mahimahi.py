@@ -1,11 +1,12 @@
-"""Compare ``paceline shell`` with mahimahi's ``mm-delay`` and ``mm-link``, in turn: the same iperf3 and probes.
+"""Compare ``paceline shell`` with mahimahi's mm-delay and mm-link: the same programs, in turn.
 
-    python tests/peers/mahimahi.py --bin FOLDER --user USER [--traces FOLDER] [--json]
+    python tests/peers/mahimahi.py --bin FOLDER --user USER [--traces FOLDER]
 
-Runs as root of a machine with iperf3. FOLDER has mahimahi's setuid programs; they refuse root, so that USER runs them,
-and they ask for `sysctl net.ipv4.ip_forward=1`. A cell is a link and a delay; each is run `--times` times, the two tools in
-turn. Goodput is what iperf3's receiver got in the second half of the transfer. Delay is the RTT of UDP probes, 50 a second,
-through the same queue, less twice the delay that was asked for.
+Runs as root of a machine with iperf3. FOLDER has mahimahi's setuid programs; they refuse root, so
+USER runs them, and they ask for `sysctl net.ipv4.ip_forward=1`. A cell is a link; each is run
+`--times` times, the two tools in turn. Goodput is what iperf3's receiver got in the second half of
+the transfer. Delay is the RTT of UDP probes, 50 a second, through the same queue, less twice the
+delay that was asked for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 DELAY_MS = 20
@@ -43,16 +45,18 @@ def send():
         s.send(struct.pack("d", time.monotonic()).ljust(100))
         time.sleep(0.02)
 def receive():
-    s.settimeout(2)
-    try:
-        while True:
+    # A recorded link may stand still for seconds.
+    s.settimeout(0.5)
+    while time.monotonic() - begin < seconds + 3:
+        try:
             sent = struct.unpack("d", s.recv(2000)[:8])[0]
             rtts.append((sent - begin, time.monotonic() - sent))
-    except TimeoutError:
-        pass
+        except TimeoutError:
+            pass
 threads = [threading.Thread(target=one) for one in (send, receive)]
 for one in threads: one.start()
-told = subprocess.run(["iperf3", "-c", server, "-t", str(seconds), "-J", *sys.argv[3:]], capture_output=True, text=True)
+command = ["iperf3", "-c", server, "-t", str(seconds), "-J", *sys.argv[3:]]
+told = subprocess.run(command, capture_output=True, text=True)
 for one in threads: one.join()
 print(json.dumps({"iperf3": json.loads(told.stdout), "rtts": rtts}))
 """
@@ -84,7 +88,7 @@ def measured(said: str, seconds: float) -> dict[str, float]:
 
 
 def run(command: list[str]) -> str:
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if not ended.stdout.strip():
         raise SystemExit(f"{shlex.join(command)}: {ended.stderr[-2000:]}")
     return ended.stdout
@@ -107,9 +111,10 @@ def main() -> None:
     cells = [(f"{rate} Mbit/s", fixed(rate, place), fixed(rate, place)) for rate in options.rates]
     for down in sorted(options.traces.glob("*.down")) if options.traces else []:
         cells.append((down.stem, down, down.with_suffix(".up")))
-    client = [sys.executable, str(place / "client.py")]
+    # The user of mahimahi may not read this one's interpreter.
+    client = ["/usr/bin/python3", str(place / "client.py")]
     words = [str(options.seconds), "-R"]
-    server = f"{sys.executable} {place / 'echo.py'} & iperf3 -s -1 > /dev/null; wait"
+    server = f"/usr/bin/python3 {place / 'echo.py'} & iperf3 -s -1 > /dev/null; wait"
     queue = f"--{{}}link-queue=droptail --{{}}link-queue-args=packets={options.queue}"
     for name, down, up in cells:
         found: dict[str, list[dict[str, float]]] = {"mahimahi": [], "paceline": []}
@@ -118,9 +123,12 @@ def main() -> None:
             link = f"{options.bin}/mm-link {up} {down} {queue.format('up', 'up')}"
             link += f" {queue.format('down', 'down')} -- sh -c {shlex.quote(inner)}"
             outside = subprocess.Popen(["sh", "-c", server], start_new_session=True)
-            said = run(["su", options.user, "-c", f"{options.bin}/mm-delay {DELAY_MS} {link}"])
-            subprocess.run(["pkill", "-s", str(outside.pid)], check=False)
-            outside.wait()
+            time.sleep(0.5)
+            try:
+                said = run(["su", options.user, "-c", f"{options.bin}/mm-delay {DELAY_MS} {link}"])
+            finally:
+                subprocess.run(["pkill", "-s", str(outside.pid)], check=False)
+                outside.wait()
             found["mahimahi"].append(measured(said, options.seconds))
             ours = ["shell", "--trace-down", down, "--trace-up", up, "--delay", f"{DELAY_MS} ms"]
             ours += ["--queue", f"{options.queue} packets", "--quiet"]
@@ -130,7 +138,8 @@ def main() -> None:
             found["paceline"].append(measured(said, options.seconds))
         for tool, rows in found.items():
             middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
-            print(json.dumps({"cell": name, "tool": tool, **middle}), flush=True)
+            sys.stdout.write(json.dumps({"cell": name, "tool": tool, **middle}) + "\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

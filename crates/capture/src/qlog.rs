@@ -18,7 +18,7 @@ use crate::build::{Build, Told, interval};
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
 use events::{Event, Head, Seen};
-use follow::{Connection, Did};
+use follow::{Connection, Counting, Did};
 
 /// Connections that are followed.
 const CONNECTIONS: usize = 500;
@@ -183,7 +183,12 @@ impl Chosen {
 fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
     let mut notes = Vec::new();
     let sums = survey.all.iter().map(|(_, connection)| connection);
-    let whole = sums.clone().filter(|one| one.counts_packets).count();
+    let whole = sums.clone().filter(|one| one.counting != Counting::Frames);
+    let unnamed = sums
+        .clone()
+        .filter(|one| one.counting == Counting::InFlight);
+    let (whole, unnamed) = (whole.count(), unnamed.count());
+    let seconds = sums.clone().filter(|one| one.is_in_seconds()).count();
     let metrics = sums.filter(|one| !one.has_metrics).count();
     let counts = [
         (
@@ -195,6 +200,14 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
         (
             "connections without stream frames, whose goodput is of whole packets",
             whole as u64,
+        ),
+        (
+            "connections without acknowledgments, where what is neither lost nor in flight has arrived",
+            unnamed as u64,
+        ),
+        (
+            "connections with RTTs in seconds: in milliseconds they would be a thousandth of the handshake's",
+            seconds as u64,
         ),
         (
             "connections without recovery metrics, whose RTT and bytes in flight are from packets and ACKs",

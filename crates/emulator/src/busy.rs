@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct RateError {
     /// The share of its rate that it did not carry; negative if it carried more.
     pub ratio: f64,
-    /// Three standard errors of that.
+    /// Three standard errors of that, and what lateness may do to it.
     pub uncertainty: f64,
     /// Wire bytes that it is from.
     pub bytes: u64,
@@ -19,8 +19,11 @@ pub struct RateError {
 /// Of fewer packets nothing is said: one that is late for once would decide.
 const ENOUGH: u64 = 100;
 
-/// Where stretches differ by less than this, how late the emulator woke decides, and not the rate: a few ACKs on a fast link.
-const SPREAD: Duration = Duration::from_micros(200);
+/// By how much the emulator may be late without the clock standing still for it. All that left in that time may have left at
+/// its end, and looks like a link that is faster, the shorter stretches are.
+const LATE: Duration = Duration::from_micros(500);
+/// Stretches whose lengths differ by less than so many times that say nothing.
+const LONG: f64 = 10.0;
 
 /// A time in which the link is never idle.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +50,8 @@ pub struct Busy {
     total: u64,
     /// Bytes that were compared.
     bytes: u64,
-    /// The most that the link could carry in [`SPREAD`].
-    least: f64,
+    /// The most that the link could carry in [`LATE`].
+    late: f64,
     line: Line,
 }
 
@@ -97,14 +100,14 @@ impl Busy {
         let carried = total.saturating_sub(current.position);
         let asked = capacity(left).get() as f64 - capacity(current.start).get() as f64;
         self.line.add(carried as f64, asked - carried as f64);
-        let least = capacity(left + SPREAD).get() - capacity(left).get();
-        self.least = self.least.max(least as f64);
+        let late = capacity(left + LATE).get() - capacity(left).get();
+        self.late = self.late.max(late as f64);
         self.bytes += size;
     }
 
     /// What came of it; none of fewer than [`ENOUGH`] packets, or of stretches too short.
     pub fn error(&self) -> Option<RateError> {
-        if self.line.count < ENOUGH as f64 || self.line.spread() < self.least {
+        if self.line.count < ENOUGH as f64 || self.line.spread() < LONG * self.late {
             return None;
         }
         self.fitted()
@@ -116,7 +119,7 @@ impl Busy {
         let asked = 1.0 + slope;
         (asked > 0.0).then(|| RateError {
             ratio: slope / asked,
-            uncertainty: 3.0 * deviation / (asked * asked),
+            uncertainty: 3.0 * deviation / (asked * asked) + self.late / self.line.spread(),
             bytes: self.bytes,
         })
     }
@@ -211,7 +214,9 @@ mod tests {
         let error = busy.fitted().unwrap();
         assert!((error.ratio - 0.1 / 1.1).abs() < 1e-9);
         let deviation = (15_000.0_f64 / 4_500_000.0).sqrt();
-        assert!((error.uncertainty - 3.0 * deviation / 1.21).abs() < 1e-9);
+        // 625 bytes in 0.5 ms, and what was carried differs by 1225.
+        let late = 625.0 / 1_500_000.0_f64.sqrt();
+        assert!((error.uncertainty - 3.0 * deviation / 1.21 - late).abs() < 1e-9);
         assert_eq!(error.bytes, 4500);
     }
 
@@ -221,11 +226,33 @@ mod tests {
         let each = Duration::from_nanos(1_237_113);
         let mut random = Rng::new(1);
         let mut jitter = || Duration::from_nanos(random.below(200_000));
-        for (stretches, packets) in [(200, 3), (20, 10), (1, 200)] {
+        for (stretches, packets) in [(1, 200), (3, 200)] {
             let error = run(stretches, packets, each, &mut jitter).unwrap();
             assert!((error.ratio - 0.03).abs() < 0.01, "{error:?}");
             assert!(error.ratio - error.uncertainty > 0.02, "{error:?}");
         }
+        for (stretches, packets) in [(200, 3), (20, 10)] {
+            assert_eq!(run(stretches, packets, each, &mut jitter), None);
+        }
+    }
+
+    #[test]
+    fn bursts_that_leave_at_one_wake_say_nothing() {
+        let fast = |at: Instant| Rate::from_bps(200_000_000).volume_in(at.since(Instant::ZERO));
+        let mut busy = Busy::default();
+        let mut total = 0;
+        for stretch in 0..1000 {
+            let start = Instant::from_nanos(stretch * 10_000_000);
+            busy.begin(start, total);
+            // 60 us each, and all of them once the emulator has woken.
+            for n in 1..=10 {
+                total += 1500;
+                let now = start + DELAY + Duration::from_micros((60 * n).max(400));
+                busy.left(now, DELAY, total, fast);
+            }
+        }
+        assert_eq!(busy.error(), None);
+        assert!(busy.fitted().unwrap().ratio < -0.2);
     }
 
     #[test]
@@ -257,7 +284,7 @@ mod tests {
                 0 => Duration::from_millis(3),
                 _ => Duration::from_nanos(random.below(500_000)),
             };
-            for (stretches, packets) in [(50, 2), (40, 3), (200, 3), (1, 100)] {
+            for (stretches, packets) in [(10, 20), (5, 40), (1, 100)] {
                 let error = run(stretches, packets, each, &mut jitter).unwrap();
                 assert!(error.ratio.abs() - error.uncertainty < 0.02, "{error:?}");
             }

@@ -155,7 +155,11 @@ fn live(
     pid: u32,
 ) -> Result<Outcome, Trouble> {
     let (grants, user_namespace) = isolate(pid)?;
-    let stack = kernel::stack(plan.scenario);
+    let mut stack = kernel::stack(plan.scenario);
+    if programs.is_some() {
+        // They have what they have outside.
+        stack.window = stack.window.max(kernel::largest_window());
+    }
     let metrics: Vec<_> = plan
         .flows
         .iter()

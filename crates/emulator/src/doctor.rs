@@ -46,20 +46,20 @@ enum State {
 struct Findings(Vec<Value>);
 
 impl Findings {
-    fn add(&mut self, name: &str, state: State, found: impl Into<Value>, mend: &str) {
+    fn add(&mut self, name: &str, state: State, found: impl Into<Value>, fix: &str) {
         let word = match state {
             State::Good => "good",
             State::Lacking => "lacking",
             State::Missing => "missing",
         };
-        let mend = (state != State::Good).then_some(mend);
+        let fix = (state != State::Good).then_some(fix);
         self.0.push(json!({
-            "name": name, "state": word, "found": found.into(), "mend": mend,
+            "name": name, "state": word, "found": found.into(), "fix": fix,
         }));
     }
 }
 
-/// Looks at this machine: `checks` [{`name`, `state`, `found`, `mend`}], and, unless it is to be
+/// Looks at this machine: `checks` [{`name`, `state`, `found`, `fix`}], and, unless it is to be
 /// quick, the `rates` that were tried for two seconds each, up to the first that did not hold.
 /// `step` hears what is being tried.
 pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
@@ -104,9 +104,9 @@ fn look_at_controllers(findings: &mut Findings) {
     } else {
         State::Lacking
     };
-    let mend: Vec<String> = missing.iter().map(|name| format!("tcp_{name}")).collect();
-    let mend = format!("sudo modprobe -a {}", mend.join(" "));
-    findings.add("congestion controllers", state, has.join(" "), &mend);
+    let fix: Vec<String> = missing.iter().map(|name| format!("tcp_{name}")).collect();
+    let fix = format!("sudo modprobe -a {}", fix.join(" "));
+    findings.add("congestion controllers", state, has.join(" "), &fix);
 }
 
 fn look_at_qdiscs(findings: &mut Findings) {
@@ -191,32 +191,32 @@ fn look_at_namespaces(findings: &mut Findings) {
         })
     });
     let (state, found) = graded(outcome, State::Missing);
-    let mend =
+    let fix =
         "sudo sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0";
-    findings.add("namespaces", state, found, mend);
+    findings.add("namespaces", state, found, fix);
     let outcome = trial(|| {
         namespace::isolate().map_err(words)?;
         Tun::open("trial").map_err(|error| error.to_string())?;
         Ok(format!("{DEVICE} opens"))
     });
     let (state, found) = graded(outcome, State::Missing);
-    let mend =
+    let fix =
         "sudo modprobe tun && sudo chmod 666 /dev/net/tun (in a container: --device /dev/net/tun)";
-    findings.add("TUN devices", state, found, mend);
+    findings.add("TUN devices", state, found, fix);
     let outcome = trial(|| match sys::real_time(1) {
         Ok(()) => Ok("SCHED_FIFO".to_owned()),
         Err(error) => Err(format!("no SCHED_FIFO: {error}")),
     });
     let (state, found) = graded(outcome, State::Lacking);
-    let mend = "echo \"$USER - rtprio 50\" | sudo tee /etc/security/limits.d/paceline.conf, and log in anew";
-    findings.add("real-time scheduling", state, found, mend);
+    let fix = "echo \"$USER - rtprio 50\" | sudo tee /etc/security/limits.d/paceline.conf, and log in again";
+    findings.add("real-time scheduling", state, found, fix);
     let outcome = trial(|| match sys::lock_memory() {
         Ok(()) => Ok("mlockall".to_owned()),
         Err(error) => Err(format!("memory is not locked: {error}")),
     });
     let (state, found) = graded(outcome, State::Lacking);
-    let mend = "echo \"$USER - memlock unlimited\" | sudo tee -a /etc/security/limits.d/paceline.conf, and log in anew";
-    findings.add("locked memory", state, found, mend);
+    let fix = "echo \"$USER - memlock unlimited\" | sudo tee -a /etc/security/limits.d/paceline.conf, and log in again";
+    findings.add("locked memory", state, found, fix);
 }
 
 fn graded(outcome: Result<String, String>, bad: State) -> (State, String) {

@@ -230,6 +230,13 @@ pub fn metrics(group: &FlowGroup) -> RouteMetrics {
     }
 }
 
+/// The largest receive window of this machine's TCP: half of its largest buffer. Linux's default is 6 MB.
+pub fn largest_window() -> u64 {
+    let limits = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").unwrap_or_default();
+    let most = limits.split_whitespace().nth(2);
+    most.and_then(|most| most.parse().ok()).unwrap_or(6 << 20) / 2
+}
+
 /// What a run asks of both stacks.
 pub fn stack(scenario: &Scenario) -> Stack {
     let groups = || tcp_groups(scenario);

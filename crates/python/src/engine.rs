@@ -26,7 +26,7 @@ pub struct Progress {
 pub enum Failure {
     /// What is wrong with the scenario, for this engine.
     Scenario(Vec<Diagnostic>),
-    /// What this machine lacks, and what may mend it.
+    /// What this machine lacks, and what may fix it.
     Unavailable(String, Option<String>),
     /// It stopped before its end.
     Stopped(String),
@@ -384,7 +384,7 @@ mod emulator {
     use super::{Failure, Progress};
 
     pub fn doctor(_: bool, _: &mut dyn FnMut(&str)) -> String {
-        let check = r#"{"name":"system","state":"missing","found":"not Linux","mend":null}"#;
+        let check = r#"{"name":"system","state":"missing","found":"not Linux","fix":null}"#;
         format!(r#"{{"kernel":"","controllers":[],"able":false,"checks":[{check}]}}"#)
     }
 

@@ -8,9 +8,9 @@ use serde_json::{Value as Json, json};
 
 use crate::draft::Draft;
 use crate::drawer::Drawer;
-use crate::mend;
 use crate::names::refer;
 use crate::quantity::{chance, log_uniform, pick};
+use crate::repair;
 use crate::schema::Schema;
 
 /// A scenario that the reader accepts, and in which `wrong` finds nothing; `None` if this seed leads to none.
@@ -64,7 +64,7 @@ fn drawn(
     prepare(&mut draft, &mut drawer.rng);
     refer(&mut draft, &mut drawer.rng);
     drawer.vary(&mut draft);
-    mend::mend(&mut drawer, Draft(draft), &wrong)
+    repair::repair(&mut drawer, Draft(draft), &wrong)
 }
 
 /// The same with another value of a key, made a scenario again.
@@ -85,5 +85,5 @@ pub fn with(
         millis: 1000.0,
         shapes: BTreeMap::new(),
     };
-    mend::mend(&mut drawer, draft, &wrong)
+    repair::repair(&mut drawer, draft, &wrong)
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::image::images;
 use crate::machine::version;
 
-/// A check of the doctor: `name`, `state`, `found`, and the command that fixes it (`mend`).
+/// A check of the doctor: `name`, `state`, `found`, and the command that fixes it (`fix`).
 pub fn doctor() -> Value {
-    let check = |state: &str, found: String, mend: Option<String>| json!({ "name": "kernels in virtual time", "state": state, "found": found, "mend": mend });
+    let check = |state: &str, found: String, fix: Option<String>| json!({ "name": "kernels in virtual time", "state": state, "found": found, "fix": fix });
     let qemu = match version() {
         Ok(qemu) => qemu,
         Err(missing) => return check("lacking", missing.what, missing.hint),

@@ -22,7 +22,7 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # It warns where it cannot keep its list of fonts: nobody has to mend that.
+    # It warns where it cannot keep its list of fonts: nobody has to fix that.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 

@@ -10,6 +10,8 @@ use crate::build::Told;
 use crate::qlog::events::{Event, number_of};
 use crate::qlog::ranges::Ranges;
 
+/// What is taken for seconds where milliseconds are meant is so many times too small.
+const SECONDS: u64 = 1000;
 /// Ranges of an acknowledgment that are looked at.
 const ACK_RANGES: usize = 4096;
 
@@ -36,6 +38,18 @@ struct Sent {
     len: u64,
     frames: Vec<(u64, u64, u64)>,
     lost: bool,
+}
+
+/// What goodput is counted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Stream data, each byte once.
+    #[default]
+    Frames,
+    /// Whole packets: no frame says what is in them.
+    Packets,
+    /// Whole packets that are neither lost nor in flight: nothing says which were acknowledged.
+    InFlight,
 }
 
 /// What one end sends, or receives.
@@ -79,10 +93,19 @@ pub struct Connection {
     acked_bytes: u64,
     in_flight: u64,
     packets_sent: u64,
+    lost_bytes: u64,
     has_frames: bool,
+    has_acks: bool,
+    /// The most that was neither lost nor in flight.
+    cleared: u64,
+    /// When this end first sent, and how long it then waited for the other.
+    first_sent: Option<Instant>,
+    answered: Option<Duration>,
+    least_rtt: Option<Duration>,
+    /// By how much times of metrics are to be multiplied.
+    scale: u64,
     pub has_metrics: bool,
-    /// Goodput is of whole packets: no frame says what is in them.
-    pub counts_packets: bool,
+    pub counting: Counting,
     tells_in_flight: Option<u64>,
     cwnd: Option<u64>,
     ssthresh: Option<u64>,
@@ -98,23 +121,41 @@ impl Connection {
     /// An empty one that counts as another was found to have to.
     pub fn like(other: &Self) -> Self {
         Self {
-            counts_packets: other.counts_packets,
+            counting: other.counting,
+            scale: other.scale,
             ..Self::default()
         }
     }
 
+    /// Whether RTTs are in seconds although times are not: quinn writes them so.
+    pub fn is_in_seconds(&self) -> bool {
+        self.scale > 1
+    }
+
     /// Decides what goodput is of, when all is known.
     pub fn settle(&mut self) {
-        self.counts_packets = !self.has_frames;
+        self.counting = match (self.has_frames, self.has_acks) {
+            (true, _) => Counting::Frames,
+            (false, false) if self.tells_in_flight.is_some() => Counting::InFlight,
+            (false, _) => Counting::Packets,
+        };
+        if let (Some(answered), Some(rtt)) = (self.answered, self.least_rtt) {
+            let (answered, rtt) = (answered.as_nanos(), rtt.as_nanos().saturating_mul(SECONDS));
+            if answered / 3 < rtt && rtt / 3 < answered {
+                self.scale = SECONDS;
+                self.min_rtt = self.min_rtt.map(|rtt| rtt * SECONDS);
+            }
+        }
     }
 
     /// Bytes that one direction carried.
     pub fn carried(&self, sent: bool) -> u64 {
         let direction = if sent { &self.sent } else { &self.received };
-        match self.counts_packets {
-            true if sent => self.acked_bytes,
-            true => direction.bytes,
-            false => direction.payload,
+        match (self.counting, sent) {
+            (Counting::Frames, _) => direction.payload,
+            (Counting::Packets, true) => self.acked_bytes,
+            (Counting::InFlight, true) => self.cleared,
+            (_, false) => direction.bytes,
         }
     }
 
@@ -200,7 +241,7 @@ impl Connection {
             "metrics_updated"
             | "recovery_metrics_updated"
             | "metric_update"
-            | "congestion_metric_update" => self.on_metrics(unit, data),
+            | "congestion_metric_update" => self.on_metrics(now, unit, data),
             "congestion_state_updated" => {
                 let to = text(data, "new").to_owned();
                 let from = text(data, "old").to_owned();
@@ -226,6 +267,7 @@ impl Connection {
         let Some(number) = number(data) else {
             return Vec::new();
         };
+        self.first_sent.get_or_insert(now);
         let (size, frames) = (size(data), stream_frames(data));
         let len = frames.iter().map(|(_, _, length)| *length).sum();
         self.has_frames |= len > 0;
@@ -277,6 +319,9 @@ impl Connection {
     }
 
     fn on_received(&mut self, now: Instant, data: &Value) -> Vec<Did> {
+        if let (Some(first), None) = (self.first_sent, self.answered) {
+            self.answered = Some(now.since(first));
+        }
         let frames = stream_frames(data);
         let (len, size) = (
             frames.iter().map(|(_, _, length)| *length).sum(),
@@ -318,6 +363,7 @@ impl Connection {
 
     /// What was sent under these numbers has arrived.
     fn acknowledge(&mut self, now: Instant, space: u8, first: u64, last: u64) -> Vec<Did> {
+        self.has_acks = true;
         let numbers = self.waiting.range((space, first)..=(space, last));
         let numbers: Vec<_> = numbers.map(|(key, _)| *key).collect();
         let mut did = Vec::new();
@@ -363,16 +409,19 @@ impl Connection {
             && !std::mem::replace(&mut sent.lost, true)
         {
             self.in_flight = self.in_flight.saturating_sub(sent.size);
+            self.lost_bytes += sent.size;
         }
         self.lost += 1;
     }
 
-    fn on_metrics(&mut self, unit: f64, data: &Value) -> Vec<Did> {
+    fn on_metrics(&mut self, now: Instant, unit: f64, data: &Value) -> Vec<Did> {
+        let scale = self.scale.max(1);
         let time = |keys: &[&str]| {
             let value = keys.iter().find_map(|key| number_of(data.get(*key)))?;
             let nanos = value * unit;
-            // A year; stacks write the largest number of all for none.
-            (nanos > 0.0 && nanos < 3.2e16).then(|| Duration::from_nanos(nanos.round() as u64))
+            // Nine hours; stacks write the largest number of all for none.
+            let known = nanos > 0.0 && nanos < 3.2e13;
+            known.then(|| Duration::from_nanos(nanos.round() as u64) * scale)
         };
         let amount = |keys: &[&str]| keys.iter().find_map(|key| whole(data.get(*key)));
         // "No limit" is the largest number that a stack has.
@@ -381,7 +430,9 @@ impl Connection {
             self.has_metrics = true;
             (self.rtt, self.min_rtt) = (None, None);
         }
-        self.rtt = time(&["latest_rtt"]).or(self.rtt);
+        let latest = time(&["latest_rtt"]);
+        self.least_rtt = self.least_rtt.into_iter().chain(latest).min();
+        self.rtt = latest.or(self.rtt);
         self.srtt = time(&["smoothed_rtt", "srtt"]).or(self.srtt);
         self.min_rtt = time(&["min_rtt", "mrtt"]).or(self.min_rtt);
         let window = amount(&["congestion_window", "cwnd", "current_cwnd"]);
@@ -389,6 +440,9 @@ impl Connection {
         self.ssthresh = finite(amount(&["ssthresh"])).or(self.ssthresh);
         self.pacing = amount(&["pacing_rate"]).or(self.pacing);
         self.tells_in_flight = amount(&["bytes_in_flight"]).or(self.tells_in_flight);
+        let known = self.lost_bytes + self.tells_in_flight.unwrap_or(self.sent.bytes);
+        self.cleared = self.cleared.max(self.sent.bytes.saturating_sub(known));
+        self.sent.last = self.sent.last.map(|_| now);
         match text(data, "state") {
             "" => Vec::new(),
             state => self.on_state(None, state.to_owned()),
@@ -441,6 +495,7 @@ fn size(data: &Value) -> u64 {
     within("raw", "length")
         .or_else(|| within("header", "packet_size"))
         .or_else(|| whole(data.get("packet_size")))
+        .or_else(|| within("header", "length"))
         .or_else(|| within("raw", "payload_length"))
         .unwrap_or(0)
         .min(1 << 24)

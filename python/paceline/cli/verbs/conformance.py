@@ -10,12 +10,12 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from paceline import _paceline, shipped
-from paceline.cli import console
+from paceline.cli import console, files
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
-from paceline.study.conformance import Case, CaseError, Cases, load
+from paceline.study.conformance import Case, CaseError, Cases, judge, load
 
 #: The suites, by the names of their folders.
 GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
@@ -54,6 +54,10 @@ class Options:
             "Default: bbr3."
         ),
     ] = None
+    judge: Annotated[
+        Path | None,
+        Parameter(help="Judge this record by the cases named, instead of running them."),
+    ] = None
     quick: Annotated[
         bool,
         Parameter(negative="", help="A shorter form: no golden traces, and each case on one path."),
@@ -86,6 +90,7 @@ class Options:
         "conformance 07b 16",
         "conformance --controller bbr3-linux",
         "conformance --traces DIR --json",
+        "conformance 01 03 --judge runs/quinn",
         "conformance recovery/tail --live",
         "conformance --recovery DIR --live --record traces",
     )
@@ -107,8 +112,14 @@ def conformance(
     the record of its run, on every path. A step that cannot hold is an expected failure, with its
     reason. A controller of your own is judged by its behaviour: steps that ask for BBR's states are
     not applicable. Exit code 3 if one fails.
+
+    With --judge, the cases named judge a record: one of yours, or one that `import` read from a
+    qlog. Steps that ask for what the record does not have are not applicable. The path and the
+    events of the case have to be those of the record; nothing checks that they were.
     """
     limit_memory(options.memory)
+    if options.judge is not None:
+        return _judged(names or [], options)
     names, controller = names or [], options.controller or "bbr3"
     if "=" in controller:
         bring([controller])
@@ -158,6 +169,31 @@ def conformance(
         rows.append({**result.as_json(), "summary": summary})
         told = result.evidence if names else result.notable
         details += [f"{case.id}: {line}" for line in told]
+    _print(rows, details, as_json=options.json)
+    failed = any(row["verdict"] == "fail" for row in rows)
+    return Exit.EXPECTATION_FAILED if failed else Exit.OK
+
+
+def _judged(names: list[str], options: Options) -> Exit:
+    """Judge a record by the cases named."""
+    if not names:
+        hint = "name the case that the record is of, such as `conformance 01 --judge runs/mine`"
+        raise Failure("usage", "--judge needs a case", hint=hint)
+    known = _cases(options.cases or shipped.nearest_folder("conformance") / DRAFT)
+    cases = [case for case in known if _chosen(case.id, names)]
+    for name in names:
+        if not any(_named(case.id, name) for case in cases):
+            raise _unknown("case", name, [case.id for case in known])
+    run = files.read_run(str(options.judge))
+    rows, details = [], []
+    for case in cases:
+        try:
+            result = judge(case, run)
+        except CaseError as error:
+            raise Failure("bad-case", str(error)) from error
+        summary = f"{result.held} of {result.judged} checks hold"
+        rows.append({**result.as_json(), "summary": summary})
+        details += [f"{case.id}: {line}" for line in result.evidence]
     _print(rows, details, as_json=options.json)
     failed = any(row["verdict"] == "fail" for row in rows)
     return Exit.EXPECTATION_FAILED if failed else Exit.OK

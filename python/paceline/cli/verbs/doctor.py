@@ -53,8 +53,8 @@ def _kernel() -> dict[str, Any]:
     found = "; ".join(what for what, _ in lacking) or (
         f"{controller.NAME} is registered" if registered else "this kernel takes it by eBPF"
     )
-    mend = "\n  ".join(hint for _, hint in lacking) or None
-    return {"name": "BBRv3 in the kernel", "state": state, "found": found, "mend": mend}
+    fix = "\n  ".join(hint for _, hint in lacking) or None
+    return {"name": "BBRv3 in the kernel", "state": state, "found": found, "fix": fix}
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -84,5 +84,5 @@ def _print(report: dict[str, Any]) -> None:
             for why in tried["why"]:
                 out.print(f"  {quantity('_bps', tried['rate_bps'])}: {why}")
     for check in report["checks"]:
-        if check["mend"]:
-            out.print(f"To fix {check['name']}:\n  {check['mend']}")
+        if check["fix"]:
+            out.print(f"To fix {check['name']}:\n  {check['fix']}")

@@ -5,6 +5,6 @@ A case is two files side by side: ``NN-name.toml``, a scenario like any other, a
 """
 
 from paceline.study.conformance.case import Case, CaseError, Step, Variant, load
-from paceline.study.conformance.draft import Cases, Result
+from paceline.study.conformance.draft import Cases, Result, judge
 
-__all__ = ["Case", "CaseError", "Cases", "Result", "Step", "Variant", "load"]
+__all__ = ["Case", "CaseError", "Cases", "Result", "Step", "Variant", "judge", "load"]

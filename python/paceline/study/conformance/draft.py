@@ -51,6 +51,9 @@ class Result:
 #: The draft's names of what only a controller with BBR's states has, beside the columns of `bbr3`.
 _STATES = frozenset({"phase", "visit", "visits", "nth"})
 
+#: How evidence begins of a step that asks for a column that there is not.
+_ABSENT = "; not recorded: "
+
 #: Of a step: whether it holds, its number, what was found, and why it cannot be asked.
 Judged = tuple[bool, int, str, str | None]
 
@@ -187,6 +190,51 @@ class Cases:
         return Result(case, self._controller, verdict, judged, kept, *said)
 
 
+def judge(case: Case, run: Run) -> Result:
+    """Judge a record by the steps of a case: one of ours, or one read from another program.
+
+    A step that asks for what the record does not have is not applicable. Nothing says that the path
+    was the case's.
+    """
+    controller = str(run.flows["cc"][0])
+    names = NAMES.get(controller, Names())
+    if run.source is not None:
+        found = run.events.filter(kind="state")
+        words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
+        words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
+        states = {_plain(state): state for state in _DRAFT}
+        own = {states[_plain(word)]: word for word in words if _plain(word) in states}
+        names = replace(names, states={**names.states, **own})
+    evidence, failed, held = [], [], 0
+    left = 0
+    for does, number, found_, absent in _judge(case, run, names):
+        says = next(step.says for step in case.steps if step.number == number)
+        if does is None or found_.startswith(_ABSENT):
+            left += 1
+            evidence.append(f"step {number} not applicable: {says}{absent or found_}")
+            continue
+        line = f"step {number} {'holds' if does else 'does not hold'}: {says}{found_}"
+        evidence.append(line)
+        held += does
+        if not does:
+            failed.append(line)
+    judged = len(evidence) - left
+    verdict = "fail" if failed else "pass" if judged else "not applicable"
+    return Result(case, controller, verdict, judged, held, tuple(evidence), tuple(failed))
+
+
+#: The draft's names of BBR's states.
+_DRAFT = (
+    *("Startup", "Drain", "ProbeRTT"),
+    *("ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP"),
+)
+
+
+def _plain(state: str) -> str:
+    """Return a state's letters: stacks write ProbeBwUp, PROBE_BW_UP and probe_bw_up."""
+    return "".join(c for c in state.casefold() if c.isalnum())
+
+
 def _listed(numbers: set[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
@@ -216,7 +264,7 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             rows = step.query.ask(tables)
         except pl.exceptions.ColumnNotFoundError as error:
             column = _column(error)
-            yield False, step.number, f"; not recorded: {column}", names.absent.get(column)
+            yield False, step.number, f"{_ABSENT}{column}", names.absent.get(column)
             continue
         except QueryError as error:
             raise CaseError(f"{case.id}, step {step.number}: its query {error}") from error
@@ -282,19 +330,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     )
     entered = visits.select("enter_ns", "visit", "nth")
     samples = samples.join_asof(entered, left_on="t_ns", right_on="enter_ns").drop("enter_ns")
-    flow = run.flows.row(0, named=True)
-    link = run.queue.row(0, named=True)
-    header = toml(run.scenario_toml)["flows"][0]["header"]
-    wire = flow["mss_bytes"] + quantities.size_bytes(header)
-    goodput = link["rate_bps"] * flow["mss_bytes"] // wire
-    path = {
-        "link_bps": link["rate_bps"],
-        "goodput_bps": goodput,
-        "base_rtt_ns": flow["base_rtt_ns"],
-        "pipe_bytes": goodput * flow["base_rtt_ns"] // 8_000_000_000,
-        "mss_bytes": flow["mss_bytes"],
-        "end_ns": run.queue["t_ns"].max(),
-    }
+    path = _path(run)
     return {
         "samples": samples,
         "visits": visits,
@@ -303,6 +339,25 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
         ),
         "queue": run.queue,
         "path": pl.DataFrame([path]),
+    }
+
+
+def _path(run: Run) -> dict[str, int]:
+    """Return what is known of a record's path; of a recording of another program, less."""
+    flow = run.flows.row(0, named=True)
+    path = {"base_rtt_ns": flow["base_rtt_ns"], "mss_bytes": flow["mss_bytes"]}
+    if run.queue.is_empty():
+        return {**path, "end_ns": run.samples["t_ns"].max()}
+    link = run.queue.row(0, named=True)
+    header = toml(run.scenario_toml)["flows"][0]["header"]
+    wire = flow["mss_bytes"] + quantities.size_bytes(header)
+    goodput = link["rate_bps"] * flow["mss_bytes"] // wire
+    return {
+        **path,
+        "link_bps": link["rate_bps"],
+        "goodput_bps": goodput,
+        "pipe_bytes": goodput * flow["base_rtt_ns"] // 8_000_000_000,
+        "end_ns": run.queue["t_ns"].max(),
     }
 
 

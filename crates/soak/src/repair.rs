@@ -26,7 +26,7 @@ const PLAIN: [(&str, &str); 9] = [
 ];
 
 /// Mends a draft until it is a scenario.
-pub(crate) fn mend(
+pub(crate) fn repair(
     drawer: &mut Drawer<'_>,
     mut draft: Draft,
     wrong: &impl Fn(&Scenario) -> Vec<Diagnostic>,
