@@ -64,7 +64,7 @@ fn drawn(
     prepare(&mut draft, &mut drawer.rng);
     refer(&mut draft, &mut drawer.rng);
     drawer.vary(&mut draft);
-    repair::repair(&mut drawer, Draft(draft), &wrong)
+    repair::repaired(&mut drawer, Draft(draft), &wrong)
 }
 
 /// The same with another value of a key, made a scenario again.
@@ -85,5 +85,5 @@ pub fn with(
         millis: 1000.0,
         shapes: BTreeMap::new(),
     };
-    repair::repair(&mut drawer, draft, &wrong)
+    repair::repaired(&mut drawer, draft, &wrong)
 }

@@ -26,7 +26,7 @@ const PLAIN: [(&str, &str); 9] = [
 ];
 
 /// Mends a draft until it is a scenario.
-pub(crate) fn repair(
+pub(crate) fn repaired(
     drawer: &mut Drawer<'_>,
     mut draft: Draft,
     wrong: &impl Fn(&Scenario) -> Vec<Diagnostic>,
