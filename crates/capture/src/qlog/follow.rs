@@ -108,7 +108,6 @@ pub struct Connection {
     pub counting: Counting,
     tells_in_flight: Option<u64>,
     cwnd: Option<u64>,
-    ssthresh: Option<u64>,
     pacing: Option<u64>,
     rtt: Option<Duration>,
     srtt: Option<Duration>,
@@ -437,7 +436,6 @@ impl Connection {
         self.min_rtt = time(&["min_rtt", "mrtt"]).or(self.min_rtt);
         let window = amount(&["congestion_window", "cwnd", "current_cwnd"]);
         self.cwnd = finite(window).or(self.cwnd);
-        self.ssthresh = finite(amount(&["ssthresh"])).or(self.ssthresh);
         self.pacing = amount(&["pacing_rate"]).or(self.pacing);
         self.tells_in_flight = amount(&["bytes_in_flight"]).or(self.tells_in_flight);
         let known = self.lost_bytes + self.tells_in_flight.unwrap_or(self.sent.bytes);
