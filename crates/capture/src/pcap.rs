@@ -309,7 +309,7 @@ struct Rows<'a> {
     flows: HashMap<(usize, usize), u32>,
     interval: Duration,
     next: Instant,
-    /// Flows whose rows are not yet complete: the earliest to start first.
+    /// The first flow that has not started.
     waiting: usize,
     active: Vec<u32>,
     with_packets: bool,

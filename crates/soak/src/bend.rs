@@ -180,7 +180,8 @@ mod tests {
     }
 
     /// Inputs of each reader: about ten seconds of one processor, unoptimised.
-    const COUNTS: [(&str, u64); 7] = [
+    const COUNTS: [(&str, u64); 8] = [
+        ("capture", 60_000),
         ("ets", 25_000_000),
         ("golden", 1_500_000),
         ("packet", 20_000_000),

@@ -146,14 +146,16 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
-        # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
-        rows = max(self._queue.height // 2, 1)
-        self._count = min(BUCKETS, rows)
-        self._width = -(-(self.end_ns + 1) // self._count)
         self._by_flow = {
             int(key[0]): frame
             for key, frame in self._samples.partition_by("flow", as_dict=True).items()
         }
+        # A recording of another program has no link.
+        longest = max((frame.height for frame in self._by_flow.values()), default=0)
+        self._rows = self._queue.height or longest
+        # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
+        self._count = min(BUCKETS, max(self._rows // 2, 1))
+        self._width = -(-(self.end_ns + 1) // self._count)
         # Two values in a bucket stand at its first and its third quarter.
         self._times = [(i + 0.5) * self._width / 2 / 1e9 for i in range(2 * self._count)]
 
@@ -173,8 +175,11 @@ class Sketch:
 
     def overview(self) -> list[Panel]:
         """Return what is drawn of all flows together."""
+        both = [self.throughput(), self.rtt()]
+        if self._queue.is_empty():
+            return both
         drops = self.drops()
-        return [self.throughput(), self.rtt(), self.queue(), *([drops] if drops else [])]
+        return [*both, self.queue(), *([drops] if drops else [])]
 
     def throughput(self) -> Panel:
         """Throughput of each flow, one on the other.
@@ -182,7 +187,7 @@ class Sketch:
         It counts what arrived, in whatever order: what the receiver hands over in order comes in
         bursts after a loss, beyond what the link can carry.
         """
-        interval = self.end_ns // max(self._queue.height - 1, 1)
+        interval = self.end_ns // max(self._rows - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
         found = rates(self._samples, width, count)
@@ -201,6 +206,8 @@ class Sketch:
             series.append(Series(label, Style(NEUTRAL, ()), scaled(list(others), scale)))
         times = [(i + 0.5) * width / 1e9 for i in range(count)]
         title = f"Throughput by flow, stacked, bins of {width / 1e6:g} ms"
+        if self._queue.is_empty():
+            return Panel(title, scale.unit, times, series, stacked=True)
         capacity_bps = self._capacity(width, count)
         references = [Series("link rate", reference_style(0), scaled(capacity_bps, scale))]
         share = self._share(capacity_bps, times)
@@ -332,6 +339,8 @@ class Sketch:
         limit = (
             pl.when(pl.col("app_limited"))
             .then(pl.lit("application"))
+            .when(pl.col("cwnd_bytes").is_null() & pl.col("pacing_bps").is_null())
+            .then(pl.lit("not known"))
             .when(room < mss)
             .then(pl.lit("congestion window"))
             .when(pl.col("pacing_bps").is_not_null())
