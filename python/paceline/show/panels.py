@@ -320,7 +320,7 @@ class Sketch:
         frame = self._of_flow(flow)
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
-        bdp = [("1 BDP", self._rate * base / 8e9) for base in bases[:1]]
+        bdp = [("1 BDP", self._rate * base / 8e9) for base in bases[:1] if self._rate]
         rate = [("link rate", self._rate)] if self._rate else []
         panels = [
             self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows, bdp),
