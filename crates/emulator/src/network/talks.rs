@@ -20,7 +20,7 @@ struct Side {
     sent: u64,
     again: u64,
     lost: u64,
-    /// Payload that has left the path, each byte of TCP once.
+    /// Payload that the other end has: of TCP what it has acknowledged, of others what has left the path.
     delivered: u64,
     /// When its last payload left the path.
     last: Option<Instant>,
@@ -120,12 +120,17 @@ impl Talks {
         let place = self.place(now, of);
         let flow = self.first + 2 * place as u32 + u32::from(!from_server);
         let mut sent = Sent::Nothing;
-        if let Some((side, _)) = self.sides(flow) {
+        if let Some((side, other)) = self.sides(flow) {
             let has_data = packet::payload(bytes) > 0;
             match Tcp::read(bytes) {
                 Some(tcp) => {
                     let again = side.tracker.on_data(now, &tcp);
                     side.again += u64::from(again);
+                    if !tcp.syn {
+                        // What this end has of the other direction, in order.
+                        let has = other.tracker.ack_of(&tcp).min(other.tracker.highest());
+                        other.delivered = other.delivered.max(has);
+                    }
                     if has_data {
                         sent = Sent::Segment(tcp, again);
                     }
@@ -145,8 +150,6 @@ impl Talks {
             match Tcp::read(bytes) {
                 Some(tcp) => {
                     other.tracker.on_ack(now, &tcp);
-                    // What the other end has, in order.
-                    other.delivered = other.delivered.max(other.tracker.acknowledged());
                 }
                 None => side.delivered += payload,
             }
