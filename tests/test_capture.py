@@ -338,6 +338,19 @@ def test_every_dialect_says_the_same(tmp_path: Path, text: str) -> None:
     assert last["goodput_bytes"] == 4000
 
 
+def test_rows_are_of_their_time_however_far_events_are_apart(tmp_path: Path) -> None:
+    # Another connection 30,000 years later, and nothing between.
+    later = [{"time": t + 1e15, "name": f"transport:{n}", "data": d} for t, n, d in EVENTS[:5]]
+    events = [*objects(OLD), *({**event, "group_id": "b"} for event in later)]
+    text = json.dumps({"qlog_version": "0.3", "traces": [{"events": events}]})
+    run = capture(tmp_path, text.encode(), "log.qlog")
+    assert run.flows.height == 2
+    rows = run.samples.filter(flow=0)
+    # What is acknowledged at 20 and at 40 ms counts from then on.
+    told = dict(zip(rows["t_ns"], rows["goodput_bytes"], strict=True))
+    assert [told[ms * 10**6] for ms in (10, 20, 30, 40)] == [0, 3000, 3000, 4000]
+
+
 def test_quinn_names_neither_frames_nor_acks_and_has_rtts_in_seconds(tmp_path: Path) -> None:
     def packet(kind: str, number: int) -> dict[str, Any]:
         return {"header": {"packet_type": kind, "packet_number": number, "length": 1000}}

@@ -1,7 +1,8 @@
 //! A record, put together from what a file says.
 
 use paceline_record::{
-    EventRow, FlowInfo, FlowTotals, PacketRow, Recorder, Run, RunInfo, SampleRow, in_words,
+    EventKind, EventRow, FlowInfo, FlowTotals, PacketRow, Recorder, Run, RunInfo, SampleRow,
+    in_words,
 };
 use paceline_recovery::SenderStats;
 use paceline_units::{Bytes, Duration, Instant};
@@ -13,6 +14,8 @@ use crate::source::{Format, Source};
 const INTERVAL: Duration = Duration::from_millis(10);
 /// The most rows of all flows.
 const ROWS: u64 = 2_000_000;
+/// Packets up to which they are in the record, each by itself.
+pub const PACKETS: u64 = 4_000_000;
 
 /// A flow of a file.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +24,8 @@ pub struct Told {
     /// Its controller, if the file names one.
     pub cc: Option<String>,
     pub start: Instant,
-    pub stop: Option<Instant>,
+    /// When it was last heard of.
+    pub last: Instant,
     pub finished: Option<Instant>,
     pub base_rtt: Option<Duration>,
     pub mss: u32,
@@ -35,10 +39,24 @@ pub struct Build<'a> {
     source: &'a Source<'a>,
     format: Format,
     recorder: Recorder,
-    start: Instant,
+    interval: Duration,
+    /// From when to when each flow has rows; the flows are in the order of their starts.
+    spans: Vec<(Instant, Instant)>,
+    /// The first flow that has not started.
+    waiting: usize,
+    active: Vec<usize>,
+    next: Instant,
     /// What the record does not hold, or holds otherwise.
     pub notes: Vec<String>,
-    full: Option<Instant>,
+    full: bool,
+}
+
+/// What is counted and not nothing, in words.
+pub fn counted(counts: &[(&str, u64)]) -> Vec<String> {
+    let counts = counts.iter().filter(|(_, count)| *count > 0);
+    counts
+        .map(|(what, count)| format!("{what}: {count}"))
+        .collect()
 }
 
 /// The time between two rows of flows that are active for so long.
@@ -81,7 +99,7 @@ impl<'a> Build<'a> {
                     cc: told.cc.clone().unwrap_or_else(|| "unknown".to_owned()),
                     label: told.label.clone(),
                     start: told.start,
-                    stop: told.stop,
+                    stop: Some(told.last).filter(|_| told.finished.is_none()),
                     base_rtt: told.base_rtt.unwrap_or(Duration::ZERO),
                     mss: told.mss,
                 })
@@ -94,32 +112,72 @@ impl<'a> Build<'a> {
             source,
             format,
             recorder: Recorder::new(info, &fields, counters),
-            start: Instant::ZERO,
+            interval,
+            spans: flows.iter().map(|told| (told.start, told.last)).collect(),
+            waiting: 0,
+            active: Vec::new(),
+            next: Instant::ZERO,
             notes: Vec::new(),
-            full: None,
+            full: false,
         }
     }
 
+    /// Adds the rows of all times before `now`, as `row` says what is known of a flow; false when there is no room for more.
+    pub fn sample_until(&mut self, now: Instant, row: impl Fn(usize) -> SampleRow) -> bool {
+        while self.next < now {
+            let at = self.next;
+            while let Some((start, _)) = self.spans.get(self.waiting).filter(|span| span.0 <= at) {
+                let flow = self.waiting as u32;
+                self.recorder
+                    .event(EventRow::new(*start, Some(flow), EventKind::Start));
+                self.active.push(self.waiting);
+                self.waiting += 1;
+            }
+            let (spans, interval) = (&self.spans, self.interval);
+            self.active
+                .retain(|flow| spans.get(*flow).is_some_and(|span| at < span.1 + interval));
+            for flow in &self.active {
+                let sample = SampleRow {
+                    t_ns: at,
+                    flow: *flow as u32,
+                    ..row(*flow)
+                };
+                self.recorder.sample(sample, |_| {});
+            }
+            if !self.has_room(at) {
+                return false;
+            }
+            self.next = at + self.interval;
+            if self.active.is_empty() {
+                // Nothing happens until the next flow starts, or any more.
+                let then = self.spans.get(self.waiting).map_or(now, |span| span.0);
+                let steps = then.since(Instant::ZERO).as_nanos() / self.interval.as_nanos();
+                self.next = self.next.max(Instant::ZERO + self.interval * steps);
+            }
+        }
+        true
+    }
+
     /// Whether there is room for more; if not, the record ends here.
-    pub fn has_room(&mut self, now: Instant) -> bool {
+    fn has_room(&mut self, now: Instant) -> bool {
         let held = self.recorder.held();
         let held = [held.samples, held.queue, held.events, held.packets];
         let held = held
             .iter()
             .fold(0_u64, |sum, part| sum.saturating_add(*part));
-        if self.full.is_none() && held > self.source.memory {
-            self.full = Some(now);
+        if !self.full && held > self.source.memory {
+            self.full = true;
             let limit = in_words(self.source.memory);
             let why = format!("the record would take more than {limit} (--memory)");
             self.recorder.stop(now, &why);
         }
-        self.full.is_none()
+        !self.full
     }
 
     /// The file ends before its time.
     pub fn cut(&mut self, now: Instant, why: &str) {
-        if self.full.is_none() {
-            self.recorder.stop(now.max(self.start), why);
+        if !self.full {
+            self.recorder.stop(now, why);
         }
     }
 
@@ -133,12 +191,6 @@ impl<'a> Build<'a> {
 
     pub fn packet(&mut self, row: PacketRow) {
         self.recorder.packet(row);
-    }
-
-    pub fn maybe(&mut self, row: Option<PacketRow>) {
-        if let Some(row) = row {
-            self.recorder.packet(row);
-        }
     }
 
     /// The record; `more` is what only its format knows.

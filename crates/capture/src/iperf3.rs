@@ -249,7 +249,7 @@ fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&
         label,
         cc,
         start: at(stream.rows.first().map_or(0.0, |row| row.from)),
-        stop: stream.rows.last().map(|row| at(row.to)),
+        last: at(stream.rows.last().map_or(0.0, |row| row.to)),
         finished: None,
         base_rtt: least.map(|us| Duration::from_micros(us.min(u64::MAX / 2_000))),
         mss: whole(head, "tcp_mss_default").map_or(0, |mss| u32::try_from(mss).unwrap_or(0)),

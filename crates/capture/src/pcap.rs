@@ -11,20 +11,18 @@ use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow
 use paceline_units::{Bytes, Duration, Instant};
 use serde_json::json;
 
-use crate::build::{Build, Told, interval};
+use crate::build::{Build, PACKETS, Told, counted, interval};
 use crate::error::CaptureError;
 use crate::frame::{self, End, Frame};
 use crate::source::{Format, Source};
 use crate::tcp::Tcp;
 use file::Read;
-use follow::{Connection, Data, Side, Vantage};
+use follow::{Connection, Data, Vantage};
 
 /// Connections that are followed; packets of those after them are counted.
 const CONNECTIONS: usize = 100_000;
 /// Flows of the record, the largest.
 const FLOWS: usize = 500;
-/// Packets up to which they are in the record, each by itself.
-const PACKETS: u64 = 4_000_000;
 /// A direction that carries less than one part in so many of the other is requests or acknowledgments of a program.
 const SMALL: u64 = 100;
 
@@ -129,11 +127,14 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let mut build = Build::new(source, Format::Pcap, &told, duration, interval);
     let with_packets = seen.frames <= PACKETS;
     build.notes = notes(&survey, &seen, small, with_packets);
-    let mut rows = Rows::new(build, &chosen, interval, with_packets);
+    let mut rows = Rows::new(build, &chosen, with_packets);
     let mut follow = Connections::default();
     file::frames(source, |nanos, link, bytes| {
         let now = follow.time(nanos);
-        if !rows.sample_until(now, &follow) {
+        if !rows
+            .build
+            .sample_until(now, |flow| row(&chosen, &follow, flow))
+        {
             return false;
         }
         if let Some((place, from, tcp)) = follow.segment(link, bytes)
@@ -145,8 +146,8 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
         true
     })?;
     source.check()?;
-    rows.sample_until(survey.latest + interval, &follow);
     let mut build = rows.build;
+    build.sample_until(survey.latest + interval, |flow| row(&chosen, &follow, flow));
     if let Some(cut) = &seen.cut {
         build.cut(survey.latest, cut);
     }
@@ -208,7 +209,7 @@ impl Chosen {
             label: format!("{} to {}", name(from), name(to)),
             cc: None,
             start: self.start,
-            stop: Some(self.end).filter(|_| side.finished.is_none()),
+            last: self.end,
             finished: side.finished,
             base_rtt: connection
                 .handshake
@@ -242,30 +243,18 @@ fn nothing(survey: &Connections, seen: &Read) -> String {
 
 /// What the record does not hold, or holds otherwise.
 fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) -> Vec<String> {
-    let unseen: u64 = survey
-        .all
-        .iter()
-        .flat_map(|connection| &connection.sides)
-        .map(|side| side.unseen)
-        .sum();
-    let reordered: u64 = survey
-        .all
-        .iter()
-        .flat_map(|connection| &connection.sides)
-        .map(|side| side.reordered)
-        .sum();
-    let late: usize = survey
-        .all
-        .iter()
-        .filter(|connection| !connection.opened)
-        .count();
+    let sides = || survey.all.iter().flat_map(|connection| &connection.sides);
+    let unseen = sides().map(|side| side.unseen).sum();
+    let reordered = sides().map(|side| side.reordered).sum();
+    let late = survey.all.iter().filter(|connection| !connection.opened);
+    let late = late.count() as u64;
     let counts = [
         ("acknowledged bytes that are not in the capture", unseen),
         ("packets that the capture says it dropped", seen.missed),
         ("packets out of order", reordered),
         (
             "connections open before the capture began, whose bytes count from the first seen",
-            late as u64,
+            late,
         ),
         (
             "directions left out because they carried little",
@@ -287,10 +276,7 @@ fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) ->
             survey.backwards,
         ),
     ];
-    let told = counts.iter().filter(|(_, count)| *count > 0);
-    let mut notes: Vec<String> = told
-        .map(|(what, count)| format!("{what}: {count}"))
-        .collect();
+    let mut notes = counted(&counts);
     if !with_packets {
         notes.push(format!(
             "the table of packets is left out: {} are too many",
@@ -301,82 +287,24 @@ fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) ->
     notes
 }
 
-/// The rows of a record in the making.
+/// What packets say, on its way into a record.
 struct Rows<'a> {
     build: Build<'a>,
-    chosen: &'a [Chosen],
     /// The flow of each direction of a connection.
     flows: HashMap<(usize, usize), u32>,
-    interval: Duration,
-    next: Instant,
-    /// The first flow that has not started.
-    waiting: usize,
-    active: Vec<u32>,
     with_packets: bool,
 }
 
 impl<'a> Rows<'a> {
-    fn new(build: Build<'a>, chosen: &'a [Chosen], interval: Duration, with_packets: bool) -> Self {
+    fn new(build: Build<'a>, chosen: &[Chosen], with_packets: bool) -> Self {
         let flows = (0..).zip(chosen);
         Self {
             flows: flows
                 .map(|(number, flow)| ((flow.connection, flow.side), number))
                 .collect(),
             build,
-            chosen,
-            interval,
-            next: Instant::ZERO,
-            waiting: 0,
-            active: Vec::new(),
             with_packets,
         }
-    }
-
-    /// Adds the rows of all times before `now`; false when there is no room for more.
-    fn sample_until(&mut self, now: Instant, follow: &Connections) -> bool {
-        while self.next < now {
-            let at = self.next;
-            while let Some(flow) = self
-                .chosen
-                .get(self.waiting)
-                .filter(|flow| flow.start <= at)
-            {
-                self.active.push(self.waiting as u32);
-                self.event(flow.start, self.waiting, EventKind::Start);
-                self.waiting += 1;
-            }
-            let chosen = self.chosen;
-            let interval = self.interval;
-            self.active.retain(|flow| {
-                let last = chosen.get(*flow as usize).map(|flow| flow.end);
-                last.is_some_and(|last| at < last + interval)
-            });
-            for number in self.active.clone() {
-                let Some(flow) = self.chosen.get(number as usize) else {
-                    continue;
-                };
-                if let Some(connection) = follow.all.get(flow.connection) {
-                    let side = &connection.sides[flow.side];
-                    self.build.sample(row(at, number, side, flow.vantage));
-                }
-            }
-            if !self.build.has_room(at) {
-                return false;
-            }
-            if self.active.is_empty() {
-                // Nothing happens until the next flow starts, or any more.
-                let next = self.chosen.get(self.waiting).map_or(now, |flow| flow.start);
-                let steps = next.max(at).since(Instant::ZERO).as_nanos() / self.interval.as_nanos();
-                self.next = (Instant::ZERO + self.interval * steps).max(at + self.interval);
-            } else {
-                self.next = at + self.interval;
-            }
-        }
-        true
-    }
-
-    fn event(&mut self, at: Instant, flow: usize, kind: EventKind) {
-        self.build.event(EventRow::new(at, Some(flow as u32), kind));
     }
 
     fn on_segment(
@@ -409,7 +337,8 @@ impl<'a> Rows<'a> {
                 }
             }
             if side.finished == Some(now) {
-                self.event(now, flow as usize, EventKind::Finish);
+                self.build
+                    .event(EventRow::new(now, Some(flow), EventKind::Finish));
             }
         }
         if tcp.rst {
@@ -422,10 +351,16 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn row(at: Instant, flow: u32, side: &Side, vantage: Vantage) -> SampleRow {
+/// What is known of a flow.
+fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
+    let side = chosen.get(flow).and_then(|flow| {
+        let connection = follow.all.get(flow.connection)?;
+        Some((&connection.sides[flow.side], flow.vantage))
+    });
+    let Some((side, vantage)) = side else {
+        return SampleRow::default();
+    };
     SampleRow {
-        t_ns: at,
-        flow,
         in_flight_bytes: Bytes::new(side.tracker.in_flight()),
         rtt_ns: side.rtt(vantage),
         min_rtt_ns: side.least(vantage),

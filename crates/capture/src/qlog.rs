@@ -14,7 +14,7 @@ use paceline_record::{EventKind, EventRow, PacketKind, PacketRow, Run, SampleRow
 use paceline_units::{Duration, Instant};
 use serde_json::json;
 
-use crate::build::{Build, Told, interval};
+use crate::build::{Build, PACKETS, Told, counted, interval};
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
 use events::{Event, Head, Seen};
@@ -22,8 +22,6 @@ use follow::{Connection, Counting, Did};
 
 /// Connections that are followed.
 const CONNECTIONS: usize = 500;
-/// Packets up to which they are in the record, each by itself.
-const PACKETS: u64 = 4_000_000;
 
 /// The connections of a file, by trace and by group of events.
 #[derive(Default)]
@@ -38,15 +36,19 @@ struct Connections {
 }
 
 impl Connections {
-    /// Takes an event: when it was, of which connection, and what that did.
-    fn on_event(&mut self, head: &Head, event: &Event) -> Option<(Instant, usize, Vec<Did>)> {
-        self.events += 1;
+    /// The time of an event since the first; time does not run backwards.
+    fn time(&mut self, event: &Event) -> Instant {
         let epoch = *self.epoch.get_or_insert(event.nanos);
         let at = u64::try_from(event.nanos - epoch).unwrap_or(0);
         let at = Instant::from_nanos(at.min(u64::MAX / 4));
         self.backwards += u64::from(at < self.latest);
         self.latest = self.latest.max(at);
-        let now = self.latest;
+        self.latest
+    }
+
+    /// Takes an event: of which connection it is, and what that did.
+    fn on_event(&mut self, now: Instant, head: &Head, event: &Event) -> Option<(usize, Vec<Did>)> {
+        self.events += 1;
         let place = match self.places.get(&(head.number, event.group.clone())) {
             Some(place) => *place,
             None if self.all.len() >= CONNECTIONS => {
@@ -69,7 +71,7 @@ impl Connections {
             }
         };
         let (_, connection) = self.all.get_mut(place)?;
-        Some((now, place, connection.on_event(now, head.unit, event)))
+        Some((place, connection.on_event(now, head.unit, event)))
     }
 }
 
@@ -85,7 +87,8 @@ struct Chosen {
 pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let mut survey = Connections::default();
     let seen = events::read(source, |head, event| {
-        survey.on_event(head, event);
+        let now = survey.time(event);
+        survey.on_event(now, head, event);
         true
     })?;
     let chosen = choose(&mut survey);
@@ -102,35 +105,32 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     let duration = duration.max(Duration::from_millis(1));
     let mut build = Build::new(source, Format::Qlog, &told, duration, interval);
     build.notes = notes(&survey, &seen);
-    let mut follow = Connections::default();
-    for (place, (_, connection)) in survey.all.iter().enumerate() {
-        follow
-            .all
-            .push((String::new(), Connection::like(connection)));
-        let key = survey.places.iter().find(|(_, one)| **one == place);
-        follow
-            .places
-            .extend(key.map(|(key, place)| (key.clone(), *place)));
-    }
+    let like = |(name, one): &(String, Connection)| (name.clone(), Connection::like(one));
+    let mut follow = Connections {
+        all: survey.all.iter().map(like).collect(),
+        places: survey.places.clone(),
+        ..Connections::default()
+    };
     let mut rows = Rows {
         build,
         chosen: &chosen,
-        interval,
-        next: Instant::ZERO,
         with_packets: seen.events <= PACKETS,
     };
     events::read(source, |head, event| {
-        let before = follow.latest;
-        if !rows.sample_until(before, &follow) {
+        let now = follow.time(event);
+        if !rows
+            .build
+            .sample_until(now, |flow| row(&chosen, &follow, flow))
+        {
             return false;
         }
-        if let Some((now, place, did)) = follow.on_event(head, event) {
+        if let Some((place, did)) = follow.on_event(now, head, event) {
             rows.on_event(now, place, &did);
         }
         true
     })?;
-    rows.sample_until(survey.latest + interval, &follow);
     let mut build = rows.build;
+    build.sample_until(survey.latest + interval, |flow| row(&chosen, &follow, flow));
     if let Some(cut) = &seen.cut {
         build.cut(survey.latest, cut);
     }
@@ -175,13 +175,12 @@ impl Chosen {
         let mut told = connection.told(self.sent);
         told.label = label.chars().filter(|c| !c.is_control()).take(80).collect();
         told.start = self.start;
-        told.stop = Some(self.end);
+        told.last = self.end;
         told
     }
 }
 
 fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
-    let mut notes = Vec::new();
     let sums = survey.all.iter().map(|(_, connection)| connection);
     let whole = sums.clone().filter(|one| one.counting != Counting::Frames);
     let unnamed = sums
@@ -214,8 +213,7 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
             metrics as u64,
         ),
     ];
-    let counted = counts.iter().filter(|(_, count)| *count > 0);
-    notes.extend(counted.map(|(what, count)| format!("{what}: {count}")));
+    let mut notes = counted(&counts);
     if seen.events > PACKETS {
         notes.push(format!(
             "the table of packets is left out: {} events are too many",
@@ -226,45 +224,23 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
     notes
 }
 
-/// The rows of a record in the making.
+/// What is known of a flow.
+fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
+    let known = chosen.get(flow).and_then(|flow| {
+        let (_, connection) = follow.all.get(flow.connection)?;
+        Some(connection.row(flow.sent))
+    });
+    known.unwrap_or_default()
+}
+
+/// What events say, on its way into a record.
 struct Rows<'a> {
     build: Build<'a>,
     chosen: &'a [Chosen],
-    interval: Duration,
-    next: Instant,
     with_packets: bool,
 }
 
 impl Rows<'_> {
-    /// Adds the rows of all times before `now`; false when there is no room for more.
-    fn sample_until(&mut self, now: Instant, follow: &Connections) -> bool {
-        let mut active = true;
-        while self.next < now && active {
-            let at = self.next;
-            active = false;
-            for (number, flow) in (0..).zip(self.chosen) {
-                // A flow has a row at its last moment, or after it.
-                if at + self.interval <= flow.start || flow.end + self.interval <= at {
-                    active |= at < flow.end;
-                    continue;
-                }
-                active = true;
-                if let Some((_, connection)) = follow.all.get(flow.connection) {
-                    self.build.sample(SampleRow {
-                        t_ns: at,
-                        flow: number,
-                        ..connection.row(flow.sent)
-                    });
-                }
-            }
-            if !self.build.has_room(at) {
-                return false;
-            }
-            self.next = at + self.interval;
-        }
-        true
-    }
-
     fn on_event(&mut self, now: Instant, place: usize, did: &[Did]) {
         for did in did {
             let of = |sent| {
@@ -273,30 +249,28 @@ impl Rows<'_> {
                     .find(|(_, flow)| flow.connection == place && flow.sent == sent)
                     .map(|(number, _)| number)
             };
-            let packet = |kind, flow, at, len| PacketRow::new(now, flow, kind, at, len);
-            match did {
-                Did::Sent { at, len, again } if self.with_packets => {
+            let packet = match did {
+                Did::Sent { at, len, again } => {
                     let kind = if *again {
                         PacketKind::Retransmit
                     } else {
                         PacketKind::Send
                     };
-                    self.build
-                        .maybe(of(true).map(|flow| packet(kind, flow, *at, *len)));
+                    Some((true, kind, at, len))
                 }
-                Did::Acked { at, len } if self.with_packets => {
-                    let row = of(true).map(|flow| packet(PacketKind::Sack, flow, *at, *len));
-                    self.build.maybe(row);
-                }
-                Did::Received { at, len } if self.with_packets => {
-                    let row = of(false).map(|flow| packet(PacketKind::Deliver, flow, *at, *len));
-                    self.build.maybe(row);
-                }
+                Did::Acked { at, len } => Some((true, PacketKind::Sack, at, len)),
+                Did::Received { at, len } => Some((false, PacketKind::Deliver, at, len)),
                 Did::State { from, to } => {
                     let row = EventRow::new(now, of(true), EventKind::State);
                     self.build.event(row.between(from.clone(), to.clone()));
+                    None
                 }
-                _ => {}
+            };
+            if let Some((sent, kind, at, len)) = packet.filter(|_| self.with_packets)
+                && let Some(flow) = of(sent)
+            {
+                self.build
+                    .packet(PacketRow::new(now, flow, kind, *at, *len));
             }
         }
     }

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use paceline_units::{Bytes, Duration, Instant};
 use serde::{Deserialize, Serialize};
 
+use crate::clock::STALL;
+
 /// How far a link was from its rate while it was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateError {
@@ -19,10 +21,8 @@ pub struct RateError {
 /// Of fewer packets nothing is said: one that is late for once would decide.
 const ENOUGH: u64 = 100;
 
-/// By how much the emulator may be late without the clock standing still for it. All that left in that time may have left at
-/// its end, and looks like a link that is faster, the shorter stretches are.
-const LATE: Duration = Duration::from_micros(500);
-/// Stretches whose lengths differ by less than so many times that say nothing.
+/// Stretches whose lengths differ by less than so many times [`STALL`] say nothing: all that left in that time may have left
+/// at its end, and looks like a link that is faster, the shorter stretches are.
 const LONG: f64 = 10.0;
 
 /// A time in which the link is never idle.
@@ -50,7 +50,7 @@ pub struct Busy {
     total: u64,
     /// Bytes that were compared.
     bytes: u64,
-    /// The most that the link could carry in [`LATE`].
+    /// The most that the link could carry in [`STALL`].
     late: f64,
     line: Line,
 }
@@ -98,10 +98,11 @@ impl Busy {
             return;
         }
         let carried = total.saturating_sub(current.position);
-        let asked = capacity(left).get() as f64 - capacity(current.start).get() as f64;
+        let able = capacity(left);
+        let asked = able.get() as f64 - capacity(current.start).get() as f64;
         self.line.add(carried as f64, asked - carried as f64);
-        let late = capacity(left + LATE).get() - capacity(left).get();
-        self.late = self.late.max(late as f64);
+        let late = capacity(left + STALL) - able;
+        self.late = self.late.max(late.get() as f64);
         self.bytes += size;
     }
 

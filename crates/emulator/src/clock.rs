@@ -6,6 +6,9 @@ use paceline_units::{Duration, Instant};
 
 use crate::sys;
 
+/// How long the path may not run and still go on by the clock.
+pub const STALL: Duration = Duration::from_micros(500);
+
 /// Time since the run began, less the time in which the path stood still.
 ///
 /// A machine that does not run the path for some milliseconds (its hypervisor took the processor, the kernel

@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags};
 
 use self::talks::Talks;
 use crate::busy::{Busy, RateError};
+use crate::clock::STALL;
 use crate::host::Shared;
 use crate::log::Log;
 use crate::packet::{self, Kind};
@@ -110,9 +111,6 @@ pub struct Network<'a> {
     /// What was seen.
     pub log: Log,
 }
-
-/// How long the path may not run and still go on by the clock.
-const STALL: Duration = Duration::from_micros(500);
 
 /// Rows for which there is room before the first.
 const ROWS: usize = 1 << 20;

@@ -54,8 +54,9 @@ _STATES = frozenset({"phase", "visit", "visits", "nth"})
 #: How evidence begins of a step that asks for a column that there is not.
 _ABSENT = "; not recorded: "
 
-#: Of a step: whether it holds, its number, what was found, and why it cannot be asked.
-Judged = tuple[bool, int, str, str | None]
+#: Of a step: whether it holds (none if what it compares is null), its number, what was found, and
+#: why it cannot be asked.
+Judged = tuple[bool | None, int, str, str | None]
 
 
 class Cases:
@@ -163,7 +164,8 @@ class Cases:
         unseen = dict(case.expected.get(self._controller, {})) if case.on_all_paths else {}
         for variant, outcome in zip(case.variants, outcomes, strict=True):
             expected = case.expected.get(self._controller, {}) | variant.expected
-            for held, number, found, absent in outcome.kept:
+            for does, number, found, absent in outcome.kept:
+                held = does is True
                 where = f"{number} ({variant.name})" if variant.name else str(number)
                 says = steps[number].says
                 line = f"step {where} {'holds' if held else 'does not hold'}: {says}{found}"
@@ -279,7 +281,7 @@ def _judge(case: Case, run: Run, names: Names) -> Iterator[Judged]:
             continue
         row = rows.row(0, named=True)
         held = row.pop("holds")
-        yield held is True or held == 1, step.number, _words(row), None
+        yield None if held is None else held == 1, step.number, _words(row), None
 
 
 def _column(error: Exception) -> str:
