@@ -290,3 +290,40 @@ def test_a_sweep_of_another_schema_is_refused(cli: Command, tmp_path: Path) -> N
     result = cli("compare", "a", "a")
     assert result.returncode == 2
     assert "schema 2" in result.stderr
+
+
+def test_a_run_is_compared_with_a_case_of_the_draft(cli: Command, tmp_path: Path) -> None:
+    """Linux's BBRv3 leaves Startup at the same time or earlier; the order does not matter."""
+    case = Path(__file__).parent.parent / "conformance/draft-ietf-ccwg-bbr/03-drain-inflight.toml"
+    mine = tmp_path / "mine"
+    cli("run", case, "--set", "flows.0.cc=bbr3-linux", "--out", mine, "--quiet")
+    one = json.loads(cli("compare", mine, "reference:03", "--json").stdout)
+    other = json.loads(cli("compare", "reference:03", mine, "--json").stdout)
+    assert one == other
+    assert (one["old"], one["new"]) == ("reference:03", str(mine))
+    first = one["states"][0]
+    assert (first["old"], first["new"]) == ("Startup", "Startup")
+    assert one["departs"].startswith("state ")
+    same = tmp_path / "same"
+    packets = ("--set", "run.record.packets=true")
+    cli("run", case, "--set", "flows.0.cc=bbr3", *packets, "--out", same, "--quiet")
+    answer = json.loads(cli("compare", same, "reference:03-drain-inflight", "--json").stdout)
+    assert (
+        answer["departs"]
+        == f"the first {len(answer['states'])} states are the same, each within one RTT"
+    )
+    assert set(answer["counts"].items()) >= {("untested", 0), ("worse", 0)}
+    # A qlog has no queue, and the states of the stack.
+    cli("export", same, "--format", "qlog", "--out", tmp_path / "q.qlog")
+    cli("import", tmp_path / "q.qlog" / "flow-0.sqlog", "--out", tmp_path / "read")
+    table = cli("compare", tmp_path / "read", "reference:03").stdout
+    assert "ProbeBW_CRUISE" in table
+    reno = tmp_path / "reno"
+    cli("run", case, "--set", "flows.0.cc=reno", "--out", reno, "--quiet")
+    assert "BBR states: state 1 is " in cli("compare", reno, "reference:03").stdout
+
+
+def test_a_reference_that_there_is_not_is_told(cli: Command, scenario: Path) -> None:
+    result = cli("compare", scenario, "reference:03-drain-inflite")
+    assert result.returncode == 2
+    assert "did you mean 03-drain-inflight?" in result.stderr

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import paceline
@@ -260,6 +261,113 @@ def test_the_way_up_may_have_a_rate_of_its_own(tmp_path: Path) -> None:
     assert set(record.packets["flow"]) == {0}
 
 
+def test_the_kernel_tells_of_the_sockets_of_programs(tmp_path: Path) -> None:
+    """Windows and states of the sender are its socket's, whatever has opened that."""
+    code = SERVER.replace(
+        "connection.sendall",
+        "connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'reno')\n"
+        "    connection.sendall",
+        1,
+    )
+    # A socket of IPv6 with an address of IPv4, as most servers have.
+    code = code.replace(
+        'create_server(("0.0.0.0", 5000))',
+        ('create_server(("::", 5000), family=socket.AF_INET6, dualstack_ipv6=True)'),
+    )
+    server = " ".join(python(tmp_path, "server.py", code))
+    client = python(tmp_path, "client.py", CLIENT, 5_000_000)
+    result = run(tmp_path, "--server", server, "--", *client)
+    assert result.returncode == 0, result.stderr
+    record = paceline.read(tmp_path / "record")
+    flows = {str(flow["label"]).rsplit(" ", 1)[1]: flow for flow in record.flow_metrics}
+    assert flows["down"]["cc"] == "reno"
+    rows = record.samples.filter(flow=int(flows["down"]["flow"])).filter(
+        pl.col("sent_packets") > 50
+    )
+    known = rows.filter(pl.col("cwnd_bytes").is_not_null())
+    assert known.height > 0.9 * rows.height - 3
+    # It has a round trip and a queue of one BDP to fill, in segments of less than the path's.
+    assert 20e3 < known["cwnd_bytes"].max() < 1e6  # type: ignore[operator]
+    assert known["srtt_ns"].min() >= 20_000_000  # type: ignore[operator]
+    assert known["ssthresh_bytes"].drop_nulls().len() > 0
+    assert {"SlowStart", "CongestionAvoidance"} <= set(known["phase"].cast(str))
+    states = record.events.filter(kind="state")
+    assert set(states["flow"]) >= {flows["down"]["flow"]}
+
+
+def test_paths_nest(tmp_path: Path) -> None:
+    """A session at the client's end of another leads to the server of that, through both paths."""
+    server = " ".join(python(tmp_path, "server.py", SERVER))
+    client = python(tmp_path, "client.py", CLIENT, 1_000_000)
+    command = [sys.executable, "-m", "paceline", "shell", "--rate"]
+    inner = [*command, "8 Mbit/s", "--delay", "15 ms", "--out", str(tmp_path / "inner"), "--"]
+    middle = [*command, "40 Mbit/s", "--delay", "5 ms", "--out", str(tmp_path / "middle"), "--"]
+    result = run(tmp_path, "--server", server, "--", *middle, *inner, *client)
+    assert (result.returncode, result.stdout) == (0, "1000000\n"), result.stderr
+    median = {}
+    for name in ("record", "middle", "inner"):
+        record = paceline.read(tmp_path / name)
+        (down,) = [flow for flow in record.flow_metrics if flow["label"].endswith(" down")]
+        assert down["label"].startswith("tcp 5000-")
+        # The innermost ends with its client: its last ACKs do not reach the others.
+        fewest = 1_000_000 if name == "inner" else 950_000
+        assert record.flows["goodput_bytes"].max() in range(fewest, 1_000_002)
+        assert down["goodput_bps"] < 8e6
+        median[name] = down["rtt_p50_ns"]
+    # Each path sees itself and what lies on its client's side. The clock of one that the machine
+    # does not run for a while stands still, and the others' do not.
+    assert median["inner"] >= 30e6
+    assert median["middle"] >= 36e6
+    assert median["record"] >= 50e6
+
+
+def test_paths_beside_each_other_lead_to_one_server(tmp_path: Path) -> None:
+    server = " ".join(python(tmp_path, "server.py", SERVER))
+    client = " ".join(python(tmp_path, "client.py", CLIENT, 300_000))
+    line = f"{sys.executable} -m paceline shell --rate '4 Mbit/s' --quiet --out"
+    both = f"{line} {tmp_path}/one -- {client} & {line} {tmp_path}/two -- {client}; wait"
+    result = run(tmp_path, "--server", server, "--", "sh", "-c", both)
+    assert result.stdout == "300000\n300000\n", result.stderr
+    # One with a server of its own leads there.
+    (tmp_path / "record").rename(tmp_path / "before")
+    alone = f"{line} {tmp_path}/own --server '{server}' -- {client}"
+    result = run(tmp_path, "--", "sh", "-c", alone)
+    assert result.stdout == "300000\n", result.stderr
+
+
+#: With headers as QUIC's: each sends the spin bit that it has seen, the client its opposite.
+SPIN_SERVER = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 4433))
+while True:
+    data, peer = s.recvfrom(2000)
+    s.sendto(data, peer)
+"""
+
+SPIN_CLIENT = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("server", 4433))
+s.send(bytes([0xC3, 0, 0, 0, 1, 8]) + bytes(1194))
+s.recv(2000)
+spin = 0
+for _ in range(20):
+    s.send(bytes([0x43 | spin]) + bytes(99))
+    spin = ~s.recv(2000)[0] & 0x20
+"""
+
+
+def test_the_spin_bit_measures_the_round_trip_of_quic(tmp_path: Path) -> None:
+    server = " ".join(python(tmp_path, "server.py", SPIN_SERVER))
+    result = run(tmp_path, "--server", server, "--", *python(tmp_path, "client.py", SPIN_CLIENT))
+    assert result.returncode == 0, result.stderr
+    record = paceline.read(tmp_path / "record")
+    assert {flow["label"].split()[0] for flow in record.flow_metrics} == {"udp"}
+    for flow in record.flow_metrics:
+        assert 20e6 <= flow["rtt_p50_ns"] < 40e6
+
+
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 def test_without_a_client_it_is_a_shell(tmp_path: Path, shell: str) -> None:
     """A shell with jobs takes the terminal, and its children are groups of their own."""
@@ -306,6 +414,7 @@ def test_what_is_in_the_way_is_told_before_anything_runs(tmp_path: Path) -> None
     (tmp_path / "record" / "notes.txt").write_text("mine")
     again = run(tmp_path, "--", "touch", str(tmp_path / "ran"))
     assert (again.returncode, "left unchanged" in again.stderr) == (2, True), again.stderr
+    assert "--force" not in again.stderr
     assert not (tmp_path / "ran").exists()
     assert (tmp_path / "record" / "notes.txt").read_text() == "mine"
 

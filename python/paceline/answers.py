@@ -196,6 +196,15 @@ class Finding(TypedDict):
     verdict: Verdict
 
 
+class Stays(TypedDict):
+    """The stays of two flows in states of BBR, one beside the other; null where one has no more."""
+
+    old: str | None
+    old_enter_ns: int | None
+    new: str | None
+    new_enter_ns: int | None
+
+
 class Comparison(TypedDict):
     """Two results compared: `compare A B`."""
 
@@ -208,6 +217,8 @@ class Comparison(TypedDict):
     findings: list[Finding]
     differing: Annotated[list[str], "Keys in which the scenarios differ."]
     notes: list[str]
+    states: Annotated[list[Stays], "Of a comparison with a reference: BBR's states on both sides."]
+    departs: Annotated[str | None, "Where they depart; null without a reference."]
     only_old: Annotated[list[str], "Points that exist on one side only."]
     only_new: list[str]
 

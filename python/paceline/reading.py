@@ -9,13 +9,14 @@ import os
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn
 
 from paceline import _paceline, memory
 from paceline.errors import MemoryLimitError
 from paceline.quantities import quantity
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
 TEXT = 64 << 20
@@ -70,6 +71,8 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
 
     Rows that are all alike take next to nothing in the file, however many they are.
     """
+    import polars as pl
+
     rows, size = _paceline.parquet_size(path)
     most = memory.limit()
     if size > most:

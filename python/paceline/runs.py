@@ -11,13 +11,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from paceline import _paceline, guests, memory, store
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
 Overrides = Mapping[str, object] | Iterable[tuple[str, object]]
@@ -93,30 +92,36 @@ class Run:
             raise KeyError(f"this run has no table {name!r}")
         return table
 
+    def _frame(self, name: str) -> pl.DataFrame:
+        # It takes 0.2 s to load: commands that read no table do not wait for it.
+        import polars as pl
+
+        return pl.DataFrame(self.table(name))
+
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row for each flow."""
-        return pl.DataFrame(self.table("flows"))
+        return self._frame("flows")
 
     @cached_property
     def samples(self) -> pl.DataFrame:
         """Each flow over time."""
-        return pl.DataFrame(self.table("samples"))
+        return self._frame("samples")
 
     @cached_property
     def queue(self) -> pl.DataFrame:
         """Each link's queue over time."""
-        return pl.DataFrame(self.table("queue"))
+        return self._frame("queue")
 
     @cached_property
     def events(self) -> pl.DataFrame:
         """What happened, in order."""
-        return pl.DataFrame(self.table("events"))
+        return self._frame("events")
 
     @cached_property
     def packets(self) -> pl.DataFrame:
         """Each packet's sending, loss, delivery and ACK; `KeyError` if they were not recorded."""
-        return pl.DataFrame(self.table("packets"))
+        return self._frame("packets")
 
     @cached_property
     def summary(self) -> dict[str, Any]:

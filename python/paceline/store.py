@@ -26,12 +26,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from paceline import _paceline, guests
 from paceline.errors import NotARunError, StoreError
 from paceline.reading import open_regular, read_json
+
+if TYPE_CHECKING:
+    import polars as pl
 
 #: What a folder of ours says of itself, and which names in it are ours.
 MANIFEST = "paceline.json"
@@ -410,8 +412,11 @@ def differing(one: Path, other: Path) -> list[str]:
     return sorted(unequal + missing)
 
 
-def check(place: Path, *, force: bool = False) -> None:
-    """See, before any work, that a file may be written: nothing of the user's is replaced."""
+def check(place: Path, *, force: bool | None = False) -> None:
+    """See, before any work, that a file may be written: nothing of the user's is replaced.
+
+    With `None` there is no `--force` to replace it with.
+    """
     if force or not os.path.lexists(place) or _is_special(place):
         return
     owner = _owner(place)
@@ -426,7 +431,8 @@ def check(place: Path, *, force: bool = False) -> None:
     raise StoreError(
         "exists",
         f"{place} exists, and is left unchanged",
-        hint="choose another place with --out, or replace it with --force",
+        hint="choose another place with --out"
+        + (", or replace it with --force" if force is not None else ""),
         file=str(place),
     )
 

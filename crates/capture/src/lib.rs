@@ -10,6 +10,7 @@ mod iperf3;
 mod pcap;
 mod qlog;
 mod source;
+mod spin;
 mod tcp;
 mod tracker;
 
@@ -21,6 +22,7 @@ use paceline_record::Run;
 pub use error::CaptureError;
 pub use source::Format;
 use source::Source;
+pub use spin::Spin;
 pub use tcp::{TCP, Tcp};
 pub use tracker::Tracker;
 

@@ -14,6 +14,7 @@ use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::Clock;
+use crate::gate::Gate;
 use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
 use crate::kernel;
@@ -21,7 +22,9 @@ use crate::message::{self, Measured, Message, Outcome};
 use crate::namespace::{self, Host, Refused};
 use crate::network::Network;
 use crate::packet::PROBE;
-use crate::programs::{self, CLIENT, Programs, SERVER};
+use crate::place::{Place, SERVER};
+use crate::programs::{self, Programs};
+use crate::sockets::{self, Asker};
 use crate::sys;
 
 /// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
@@ -154,12 +157,17 @@ fn live(
     parent: &UnixStream,
     pid: u32,
 ) -> Result<Outcome, Trouble> {
-    let (grants, user_namespace) = isolate(pid)?;
     let mut stack = kernel::stack(plan.scenario);
-    if programs.is_some() {
+    let mut gate = None;
+    if let Some(programs) = programs {
         // They have what they have outside.
         stack.window = stack.window.max(kernel::largest_window());
+        if programs.server.is_none() {
+            gate = Gate::open(&stack)?;
+        }
     }
+    let place = gate.as_ref().map_or(Place::OUTERMOST, |gate| gate.place);
+    let (grants, user_namespace) = isolate(pid)?;
     let metrics: Vec<_> = plan
         .flows
         .iter()
@@ -173,13 +181,14 @@ fn live(
         let listener = host::listen(number, &flow.group, stack.as_ref());
         listeners.push(listener.map_err(io("make a receiver"))?);
     }
-    let mut keeper = None;
+    let (mut keeper, mut asker) = (None, None);
     if let Some(programs) = programs {
-        senders.give(SERVER, CLIENT)?;
-        receivers.give(CLIENT, SERVER)?;
+        senders.give(SERVER, &place.networks())?;
+        receivers.give(place.client(), &[(SERVER, 32)])?;
+        asker = Asker::new(&senders, &receivers)?;
         // Before there are threads: these do not go into another process namespace.
         let hosts = [senders.namespace(), receivers.namespace()];
-        keeper = Some(programs::start(programs, hosts).map_err(io("start programs"))?);
+        keeper = Some(programs::start(programs, place, hosts).map_err(io("start programs"))?);
     }
     senders.enter()?;
     let there = probe_socket(Ipv4Addr::UNSPECIFIED).map_err(io("make a probe"))?;
@@ -211,13 +220,15 @@ fn live(
             ..plan.clone()
         });
         if let Some(up) = other.build_links().into_iter().next() {
-            network = network.with_programs(up);
+            let gate = gate.as_ref().map(|gate| &gate.device);
+            network = network.with_programs(up, place, gate);
         }
     }
     let (exit, over) = (AtomicI32::new(0), AtomicBool::new(false));
     let (passed, offered) = (AtomicU64::new(0), AtomicU64::new(0));
     let interval = plan.info.sample_interval;
     let (begin, machine) = (sys::now(), machine_cpu());
+    let asking = &mut asker;
     let (mut measured, path, code) = std::thread::scope(|scope| -> Result<_, Trouble> {
         let shared = &shared;
         // However this ends, the threads end, too.
@@ -227,7 +238,7 @@ fn live(
         }
         spawn(scope, || shared.probe(&there, &back, PROBES))?;
         spawn(scope, || report(shared, parent, &passed, &offered))?;
-        let watcher = spawn(scope, move || shared.watch(interval))?;
+        let watcher = spawn(scope, move || shared.watch(interval, asking))?;
         // Those that still run at the end end with their keeper.
         let mut kept = None;
         if let Some((keeper, mut ending)) = keeper {
@@ -269,7 +280,9 @@ fn live(
         Ok((measured, path, code))
     })?;
     let ended = path.map_err(io("run the path"))?;
-    let (talks, rows) = network.talks();
+    let (mut talks, mut rows) = network.talks();
+    let told = asker.map(Asker::told).unwrap_or_default();
+    let seen_of_sockets = sockets::lay(told, &mut rows, &mut talks, interval);
     network.audit()?;
     measured.machine_cpu = machine_cpu().saturating_sub(machine);
     measured.cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
@@ -294,6 +307,7 @@ fn live(
     }
     let mut events = seen.events;
     events.extend(log.events);
+    events.extend(seen_of_sockets);
     events.sort_by_key(|event| event.t_ns);
     Ok(Outcome {
         samples,

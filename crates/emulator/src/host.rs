@@ -25,6 +25,7 @@ use crate::kernel;
 use crate::message::{Flow, Own, Sample};
 use crate::packet::{PROBE, SENDER, receiver};
 use crate::sample;
+use crate::sockets::Asker;
 use crate::sys;
 
 /// Where receivers listen.
@@ -398,7 +399,7 @@ impl Shared<'_> {
     }
 
     /// Takes rows of all flows at each interval; how late they were.
-    pub fn watch(&self, interval: Duration) -> Times {
+    pub fn watch(&self, interval: Duration, asker: &mut Option<Asker>) -> Times {
         let mut late = Histogram::default();
         let mut next = Instant::ZERO;
         while next <= self.end && !self.over() {
@@ -408,6 +409,9 @@ impl Shared<'_> {
                 if let Err(error) = self.sample(connection, &mut state) {
                     state.error.get_or_insert_with(|| error.to_string());
                 }
+            }
+            if let Some(asker) = asker {
+                asker.ask(next);
             }
             let now = self.now();
             late.add(now.since(next));

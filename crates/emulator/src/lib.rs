@@ -9,10 +9,12 @@
 mod busy;
 mod child;
 mod clock;
+mod diag;
 mod doctor;
 mod ends;
 mod error;
 mod fidelity;
+mod gate;
 mod histogram;
 mod host;
 mod kernel;
@@ -22,12 +24,14 @@ mod namespace;
 mod netlink;
 mod network;
 mod packet;
+mod place;
 mod process;
 mod programs;
 mod record;
 mod recovery;
 mod run;
 mod sample;
+mod sockets;
 mod sys;
 mod tun;
 

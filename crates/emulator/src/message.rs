@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::busy::RateError;
 use crate::histogram::Times;
+use crate::packet::Conversation;
 
 /// A message.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,8 +63,10 @@ pub struct Outcome {
 pub struct Talk {
     /// What people call it.
     pub label: String,
-    /// The protocol.
-    pub kind: String,
+    /// Its congestion control, as the kernel calls it, or the protocol where that is unknown.
+    pub cc: String,
+    /// What it is of; none of all that are not told apart.
+    pub of: Option<Conversation>,
     /// Whether it goes from the client to the server.
     pub up: bool,
     /// When its first packet was sent.

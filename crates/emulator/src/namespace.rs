@@ -28,6 +28,13 @@ pub struct Stack {
     pub window: u64,
 }
 
+impl Stack {
+    /// The MTU and the queue of the host's device.
+    pub fn device(&self) -> (u32, u32) {
+        (self.mtu, DEVICE_QUEUE)
+    }
+}
+
 /// Why the hosts could not be made.
 #[derive(Debug)]
 pub struct Refused {
@@ -38,7 +45,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn at(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    /// That `what` was refused.
+    pub fn at(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self { what, source }
     }
@@ -76,7 +84,7 @@ pub struct Host {
 }
 
 /// Its name in either namespace.
-const NAME: &str = "path0";
+pub const LINK: &str = "path0";
 
 /// Packets that a device holds while the emulator is late. Far more than any delay of its own lets
 /// come up: what it drops is seen and told.
@@ -88,15 +96,12 @@ impl Host {
         let path = "/proc/thread-self/ns/net";
         let namespace = File::open(path).map_err(Refused::at(format!("open {path}")))?;
         tune(stack)?;
-        let device = Tun::open(NAME).map_err(Refused::at(format!("open {DEVICE}")))?;
+        let device = Tun::open(LINK).map_err(Refused::at(format!("open {DEVICE}")))?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
-        let index = routing.find(NAME).map_err(Refused::at("find the device"))?;
+        let index = routing.find(LINK).map_err(Refused::at("find the device"))?;
         routing
             .ask(&Request::bring_up(LOOPBACK, None))
-            .and_then(|()| {
-                let sizes = Some((stack.mtu, DEVICE_QUEUE));
-                routing.ask(&Request::bring_up(index, sizes))
-            })
+            .and_then(|()| routing.ask(&Request::bring_up(index, Some(stack.device()))))
             .map_err(Refused::at("bring the devices up"))?;
         Ok(Self {
             namespace,
@@ -148,15 +153,20 @@ impl Host {
         Ok(host)
     }
 
-    /// Gives the host a program's address, and a route to the other program.
-    pub fn give(&self, own: Ipv4Addr, other: Ipv4Addr) -> Result<(), Refused> {
+    /// Gives the host a program's address, and routes to what is at the other end.
+    pub fn give(&self, own: Ipv4Addr, there: &[(Ipv4Addr, u8)]) -> Result<(), Refused> {
         self.enter()?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
-        let route = Request::add_route(self.index, Some(own), (other, 32), RouteMetrics::default());
-        routing
-            .ask(&Request::add_address(self.index, own))
-            .and_then(|()| routing.ask(&route))
+        let routes = there
+            .iter()
+            .map(|to| Request::add_route(self.index, Some(own), *to, RouteMetrics::default()));
+        std::iter::once(Request::add_address(self.index, own))
+            .chain(routes)
+            .try_for_each(|request| routing.ask(&request))
             .map_err(Refused::at("add an address"))?;
+        // Sessions inside reach the other end through this host.
+        let forwards = "/proc/sys/net/ipv4/ip_forward";
+        fs::write(forwards, "1").map_err(Refused::at(format!("write {forwards}")))?;
         // Whoever they are, programs may ping.
         let range = "/proc/sys/net/ipv4/ping_group_range";
         let _ = fs::write(range, "0 2147483647");
@@ -188,7 +198,7 @@ impl Host {
         let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
         let line = table
             .lines()
-            .find(|line| line.trim_start().starts_with(NAME));
+            .find(|line| line.trim_start().starts_with(LINK));
         // Of the columns after the name the 4th is what was dropped on receipt, the 12th on sending.
         let columns: Vec<u64> = line
             .and_then(|line| line.split_once(':'))

@@ -32,7 +32,8 @@ const RTAX_INITCWND: u16 = 11;
 const RTAX_FEATURES: u16 = 12;
 const RTAX_RTO_MIN: u16 = 13;
 const RTAX_FEATURE_ECN: u32 = 1;
-const HEADER: usize = 16;
+/// `struct nlmsghdr`.
+pub const HEADER: usize = 16;
 
 /// Loopback's number in every namespace.
 pub const LOOPBACK: u32 = 1;
@@ -48,6 +49,12 @@ impl Request {
     pub fn question(kind: u16, body: Vec<u8>) -> Self {
         // Traffic control answers as it tells of changes, and the asker only if it wants an echo.
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ECHO) as u16;
+        Self { kind, flags, body }
+    }
+
+    /// One that is answered with all that there is.
+    pub fn dump(kind: u16, body: Vec<u8>) -> Self {
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         Self { kind, flags, body }
     }
 

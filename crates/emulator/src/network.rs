@@ -86,6 +86,8 @@ pub struct Network<'a> {
     plan: &'a Plan<'a>,
     senders: &'a Tun,
     receivers: &'a Tun,
+    /// Where programs' servers are.
+    servers: &'a Tun,
     hosts: &'a Shared<'a>,
     links: Vec<Link<Frame>>,
     /// When each link was last offered a packet: time does not run backwards there.
@@ -142,6 +144,7 @@ impl<'a> Network<'a> {
             plan,
             senders,
             receivers,
+            servers: senders,
             hosts,
             offered: vec![Instant::ZERO; links.len()],
             links,
@@ -192,10 +195,8 @@ impl<'a> Network<'a> {
             let next = self.next_due().min(self.next_sample).min(self.end);
             let now = self.now();
             if next > now {
-                let devices = [
-                    PollFd::new(self.senders, PollFlags::IN),
-                    PollFd::new(self.receivers, PollFlags::IN),
-                ];
+                let devices = [self.senders, self.receivers, self.servers]
+                    .map(|device| PollFd::new(device, PollFlags::IN));
                 sys::poll(devices, next.since(now))?;
                 self.look(next);
             }
@@ -364,6 +365,15 @@ impl<'a> Network<'a> {
                 Kind::Tcp(flow) | Kind::Udp(flow) => self.take_data(now, flow, bytes),
                 Kind::Probe(sent) => self.probed(now, sent),
                 Kind::Other => {}
+            }
+        }
+        if !std::ptr::eq(self.servers, self.senders) {
+            for _ in 0..BATCH {
+                let Some(length) = self.servers.read(buffer)? else {
+                    break;
+                };
+                let now = self.now();
+                self.take_program(now, true, buffer.get(..length).unwrap_or_default());
             }
         }
         for _ in 0..BATCH {

@@ -6,6 +6,9 @@
 use std::net::Ipv4Addr;
 
 use paceline_capture::{TCP, Tcp};
+use serde::{Deserialize, Serialize};
+
+use crate::place::{Place, SERVER};
 
 /// The senders' address.
 pub const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
@@ -73,13 +76,31 @@ pub fn classify(packet: &[u8], from_sender: bool) -> Kind {
     }
 }
 
-/// A conversation of programs: the protocol, and the ports at the server and at the client; no ports but TCP's and UDP's.
-pub type Conversation = (u8, u16, u16);
+/// A conversation of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Conversation {
+    /// The number of its protocol.
+    pub protocol: u8,
+    /// The port at the server; 0 of what is neither TCP nor UDP.
+    pub server: u16,
+    /// The port at the client.
+    pub client: u16,
+    /// Where the client is.
+    pub at: Ipv4Addr,
+}
 
-/// The conversation that a packet is of, if it goes to a program's address; `from_server` says where it comes from.
-pub fn conversation(packet: &[u8], from_server: bool, to: Ipv4Addr) -> Option<Conversation> {
+/// The conversation that a packet is of, if it is between the server and a client of `place`; `from_server` says where it
+/// comes from.
+pub fn conversation(packet: &[u8], from_server: bool, place: Place) -> Option<Conversation> {
     let header = packet.first_chunk::<20>()?;
-    if header[0] >> 4 != 4 || header[16..20] != to.octets() {
+    let address =
+        |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+    let (source, destination) = (address(12), address(16));
+    let (at, known) = match from_server {
+        true => (destination, place.contains(destination)),
+        false => (source, destination == SERVER),
+    };
+    if header[0] >> 4 != 4 || !known {
         return None;
     }
     let payload = usize::from(header[0] & 15) * 4;
@@ -94,9 +115,15 @@ pub fn conversation(packet: &[u8], from_server: bool, to: Ipv4Addr) -> Option<Co
         ),
         _ => (0, 0),
     };
-    Some(match from_server {
-        true => (header[9], from, there),
-        false => (header[9], there, from),
+    let (server, client) = match from_server {
+        true => (from, there),
+        false => (there, from),
+    };
+    Some(Conversation {
+        protocol: header[9],
+        server,
+        client,
+        at,
     })
 }
 
@@ -112,15 +139,20 @@ pub fn protocol(number: u8) -> &'static str {
 
 /// The payload of a packet in bytes: that of TCP or UDP, or all after the IP header.
 pub fn payload(packet: &[u8]) -> u64 {
+    match Tcp::read(packet) {
+        Some(tcp) => tcp.len.into(),
+        None => datagram(packet).len() as u64,
+    }
+}
+
+/// The payload of a datagram, or all after the IP header.
+pub fn datagram(packet: &[u8]) -> &[u8] {
     let Some(header) = packet.first_chunk::<20>() else {
-        return 0;
+        return &[];
     };
     let ip = usize::from(header[0] & 15) * 4;
-    match (header[9], Tcp::read(packet)) {
-        (TCP, Some(tcp)) => tcp.len.into(),
-        (UDP, _) => packet.len().saturating_sub(ip + 8) as u64,
-        _ => packet.len().saturating_sub(ip) as u64,
-    }
+    let udp = if header[9] == UDP { 8 } else { 0 };
+    packet.get(ip + udp..).unwrap_or_default()
 }
 
 /// Marks a packet with CE; false if it is not ECN-capable.

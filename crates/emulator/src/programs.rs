@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -18,13 +17,9 @@ use paceline_scenario::Scenario;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use rustix::thread::UnshareFlags;
 
+use crate::place::{CLIENT_KEY, Place, SERVER, SERVER_KEY};
 use crate::process::{self, Child};
 use crate::sys;
-
-/// The server's address, at the end that data of scenarios comes from.
-pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
-/// The client's.
-pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
 
 /// What is run at the ends of the path.
 #[derive(Clone, Debug)]
@@ -49,15 +44,19 @@ const MISSING: i32 = 127;
 const FAILED: i32 = 125;
 
 /// Starts both; their end comes through the stream, as four bytes. `hosts` are the namespaces of the server and of the
-/// client. Dropping the child ends all of them.
-pub fn start(programs: &Programs, hosts: [&File; 2]) -> io::Result<(Child, UnixStream)> {
+/// client, which is at `place`. Dropping the child ends all of them.
+pub fn start(
+    programs: &Programs,
+    place: Place,
+    hosts: [&File; 2],
+) -> io::Result<(Child, UnixStream)> {
     let (server_host, client_host) = (hosts[0].try_clone()?, hosts[1].try_clone()?);
     // Once inside, groups outside have no number.
     let foreground = sys::in_foreground();
     process::start(move |mut theirs| {
         let _ = sys::die_with_parent();
         sys::behave();
-        let code = match keep(programs, [&server_host, &client_host], foreground) {
+        let code = match keep(programs, place, [&server_host, &client_host], foreground) {
             Ok(code) => code,
             Err(error) => {
                 eprintln!("paceline shell: {error}");
@@ -78,11 +77,11 @@ pub fn ended(stream: &mut UnixStream) -> i32 {
 }
 
 /// The keeper: has the first process, and passes on what that says.
-fn keep(programs: &Programs, hosts: [&File; 2], foreground: bool) -> io::Result<i32> {
+fn keep(programs: &Programs, place: Place, hosts: [&File; 2], foreground: bool) -> io::Result<i32> {
     sys::unshare(UnshareFlags::NEWPID | UnshareFlags::NEWNS)?;
     let (_first, mut stream) = process::start(|mut theirs| {
         let _ = sys::die_with_parent();
-        let code = match first(programs, hosts, foreground) {
+        let code = match first(programs, place, hosts, foreground) {
             Ok(code) => code,
             Err(error) => {
                 eprintln!("paceline shell: {error}");
@@ -97,6 +96,7 @@ fn keep(programs: &Programs, hosts: [&File; 2], foreground: bool) -> io::Result<
 /// The first process of the namespace.
 fn first(
     programs: &Programs,
+    place: Place,
     [server_host, client_host]: [&File; 2],
     foreground: bool,
 ) -> io::Result<i32> {
@@ -104,10 +104,10 @@ fn first(
     sys::private_mounts()?;
     // One's own /proc shows only these processes. A container may not allow it; then the old one serves.
     let _ = sys::mount("proc", Path::new("/proc"), "proc", "");
-    names()?;
+    names(place)?;
     let shared = [
-        ("PACELINE_SERVER", SERVER.to_string()),
-        ("PACELINE_CLIENT", CLIENT.to_string()),
+        (SERVER_KEY, SERVER.to_string()),
+        (CLIENT_KEY, place.client().to_string()),
     ];
     let server = match &programs.server {
         None => None,
@@ -184,11 +184,12 @@ fn reap_until(wanted: u32) -> io::Result<ExitStatus> {
 }
 
 /// Names both ends in /etc/hosts, and says that there is no name server.
-fn names() -> io::Result<()> {
+fn names(place: Place) -> io::Result<()> {
+    let client = place.client();
     let files = [
         (
             "hosts",
-            format!("127.0.0.1 localhost\n{SERVER} server\n{CLIENT} client\n"),
+            format!("127.0.0.1 localhost\n{SERVER} server\n{client} client\n"),
         ),
         (
             "resolv.conf",

@@ -33,19 +33,30 @@ fn gain(gain: u32) -> Value {
     Value::Gain(Gain::from_millionths(millionths))
 }
 
+fn of<T>(shown: &[Shown<T>]) -> Vec<Field> {
+    let field = |(name, quantity, _): &Shown<T>| Field {
+        name,
+        quantity: *quantity,
+    };
+    shown.iter().map(field).collect()
+}
+
 /// The fields that a flow's controller shows.
 fn fields(flow: &FlowPlan) -> Vec<Field> {
-    fn of<T>(shown: &[Shown<T>]) -> Vec<Field> {
-        let field = |(name, quantity, _): &Shown<T>| Field {
-            name,
-            quantity: *quantity,
-        };
-        shown.iter().map(field).collect()
-    }
     match flow.group.is_quic() {
         true => Vec::new(),
         false if kernel::is_bbr(flow) => of(BBR),
         false => of(WINDOW),
+    }
+}
+
+/// The fields that a program's controller showed.
+fn fields_of(flow: u32, samples: &[Sample]) -> Vec<Field> {
+    let mut of_flow = samples.iter().filter(|sample| sample.row.flow == flow);
+    match of_flow.find_map(|sample| (sample.own != Own::Hidden).then_some(sample.own)) {
+        Some(Own::Bbr(_)) => of(BBR),
+        Some(Own::Window(_)) => of(WINDOW),
+        _ => Vec::new(),
     }
 }
 
@@ -79,7 +90,7 @@ pub fn with_talks(plan: &Plan<'_>, up_link: Option<&LinkInfo>, outcome: &Outcome
         ways[usize::from(talk.up)].push(flow);
         info.flows.push(FlowInfo {
             flow,
-            cc: talk.kind.clone(),
+            cc: talk.cc.clone(),
             label: talk.label.clone(),
             start: talk.start,
             stop: talk.stop,
@@ -106,8 +117,8 @@ const HEADERS: u64 = 52;
 /// The record of a run.
 pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
     let mut fields: Vec<_> = flows.iter().map(fields).collect();
-    // Programs show nothing of their controllers.
-    fields.resize(info.flows.len(), Vec::new());
+    let talks = outcome.talks.iter().map(|talk| talk.totals.flow);
+    fields.extend(talks.map(|flow| fields_of(flow, &outcome.samples)));
     let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
     let mut recorder = Recorder::new(info, &fields, counters);
     for sample in outcome.samples {

@@ -68,6 +68,11 @@ pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sampl
     Ok(decode(info, own, is_bbr, mss))
 }
 
+/// The payload of a full segment, as TCP_INFO says.
+pub fn mss(info: &[u8]) -> u32 {
+    Info(info).word(16)
+}
+
 /// Reads what TCP_INFO and TCP_CC_INFO gave. Times and places are the caller's to fill in.
 pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
     const ESTABLISHED: u8 = 1;

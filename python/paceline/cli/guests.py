@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import polars as pl
-
 from paceline import guests
 from paceline.batch import Job, Outcome, Watch, execute, locally
 from paceline.cli.failure import Exit, Failure
@@ -81,5 +79,4 @@ def _rehearse(names: Sequence[str]) -> None:
 
 
 def _digest(_: int, __: Job, run: Run) -> str:
-    frame = pl.DataFrame(run.table("samples"))
-    return hashlib.sha256(frame.write_csv().encode()).hexdigest()
+    return hashlib.sha256(run.samples.write_csv().encode()).hexdigest()

@@ -11,14 +11,21 @@ use super::talks::{Sent, Talks};
 use super::{Frame, Network, write};
 use crate::message::{Sample, Talk};
 use crate::packet;
-use crate::programs::{CLIENT, SERVER};
+use crate::place::Place;
+use crate::tun::Tun;
 
-impl Network<'_> {
+impl<'a> Network<'a> {
     /// Lets programs use the path: data of the server takes the path's own link, and that of the client another of the same
-    /// kind.
-    pub fn with_programs(mut self, mut up: Link<Frame>) -> Self {
+    /// kind. The client is at `place`; the server is behind `gate`, or at the host of senders.
+    pub fn with_programs(
+        mut self,
+        mut up: Link<Frame>,
+        place: Place,
+        gate: Option<&'a Tun>,
+    ) -> Self {
         up.set_delay(Instant::ZERO, self.up_delay(self.plan.scenario.path.rtt));
-        self.talks = Some(Talks::new(self.plan.flows.len(), self.links.len()));
+        self.talks = Some(Talks::new(self.plan.flows.len(), self.links.len(), place));
+        self.servers = gate.unwrap_or(self.senders);
         self.links.push(up);
         self.offered.push(Instant::ZERO);
         self
@@ -53,12 +60,15 @@ impl Network<'_> {
         let Some(talks) = &mut self.talks else {
             return false;
         };
-        let to = if from_server { CLIENT } else { SERVER };
-        let Some(of) = packet::conversation(bytes, from_server, to) else {
+        let Some(of) = packet::conversation(bytes, from_server, talks.at) else {
             return false;
         };
         let (flow, sent) = talks.on_sent(now, of, from_server, bytes);
         let link = if from_server { 0 } else { talks.up };
+        if let (Sent::Datagram(_), false) = (&sent, from_server) {
+            let delay = |link| self.links.get(link).map_or(Duration::ZERO, Link::delay);
+            talks.on_datagram(now, flow, bytes, delay(0) + delay(talks.up));
+        }
         self.log.offered += 1;
         let number = match sent {
             Sent::Datagram(number) => Some(number),
@@ -92,7 +102,7 @@ impl Network<'_> {
         if let Some(tcp) = Tcp::read(&frame.bytes) {
             self.record_ack(now, other, &tcp);
         }
-        write(if up { self.senders } else { self.receivers }, &frame.bytes)
+        write(if up { self.servers } else { self.receivers }, &frame.bytes)
     }
 
     /// A row for each direction that carries data.

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use paceline_capture::{Tcp, Tracker};
+use paceline_capture::{Spin, Tcp, Tracker};
 use paceline_record::{FlowTotals, PacketRow, SampleRow};
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Instant};
+use paceline_units::{Bytes, Duration, Instant};
 
 use crate::message::{Own, Sample, Talk};
 use crate::packet::{self, Conversation};
+use crate::place::Place;
 
 /// Conversations that are told apart; those after them are one.
 const MOST: usize = 500;
@@ -42,6 +43,8 @@ struct Pair {
     since: Instant,
     down: Side,
     up: Side,
+    /// Of the client's datagrams.
+    spin: Spin,
 }
 
 /// The conversations of programs.
@@ -50,15 +53,18 @@ pub(super) struct Talks {
     first: u32,
     /// The link from client to server.
     pub(super) up: usize,
+    /// Where the client is.
+    pub(super) at: Place,
     pairs: Vec<Pair>,
     places: HashMap<Conversation, usize>,
 }
 
 impl Talks {
-    pub(super) fn new(first: usize, up: usize) -> Self {
+    pub(super) fn new(first: usize, up: usize, at: Place) -> Self {
         Self {
             first: first as u32,
             up,
+            at,
             pairs: Vec::new(),
             places: HashMap::new(),
         }
@@ -76,6 +82,7 @@ impl Talks {
                 since: now,
                 down: Side::default(),
                 up: Side::default(),
+                spin: Spin::default(),
             });
         }
         let place = self.pairs.len() - 1;
@@ -143,6 +150,18 @@ impl Talks {
         (flow, sent)
     }
 
+    /// A datagram of a client's: what its spin bit says, on a path that takes `least` there and back.
+    pub(super) fn on_datagram(&mut self, now: Instant, flow: u32, bytes: &[u8], least: Duration) {
+        let number = flow.saturating_sub(self.first) as usize;
+        if let Some(pair) = self
+            .pairs
+            .get_mut(number / 2)
+            .filter(|pair| pair.of.is_some())
+        {
+            pair.spin.on_datagram(now, packet::datagram(bytes), least);
+        }
+    }
+
     /// A packet has crossed the path: whether it goes to the server, and the flow of the other direction.
     pub(super) fn on_delivered(&mut self, now: Instant, flow: u32, bytes: &[u8]) -> (bool, u32) {
         if let Some((side, other)) = self.sides(flow) {
@@ -180,8 +199,8 @@ impl Talks {
     }
 
     pub(super) fn rows(&self, now: Instant) -> impl Iterator<Item = Sample> {
-        self.used().map(move |(flow, _, side, _)| Sample {
-            row: side.row(now, flow),
+        self.used().map(move |(flow, pair, side, _)| Sample {
+            row: side.row(now, flow, pair.spin.rtt()),
             own: Own::Hidden,
         })
     }
@@ -212,12 +231,12 @@ impl Talks {
 }
 
 impl Side {
-    fn row(&self, now: Instant, flow: u32) -> SampleRow {
+    fn row(&self, now: Instant, flow: u32, spin: Option<Duration>) -> SampleRow {
         SampleRow {
             t_ns: now,
             flow,
             in_flight_bytes: Bytes::new(self.tracker.in_flight()),
-            rtt_ns: self.tracker.rtt(),
+            rtt_ns: self.tracker.rtt().or(spin),
             goodput_bytes: Bytes::new(self.delivered),
             delivered_bytes: Bytes::new(self.delivered),
             sent_packets: self.sent,
@@ -250,16 +269,15 @@ impl Pair {
     /// What the record says of a direction.
     fn told(&self, side: &Side, flow: u32, up: bool) -> Talk {
         let way = if up { "up" } else { "down" };
-        let kind = self
-            .of
-            .map_or("others", |(number, ..)| packet::protocol(number));
+        let kind = self.of.map_or("others", |of| packet::protocol(of.protocol));
         let label = match self.of {
-            None | Some((_, 0, _)) => format!("{kind} {way}"),
-            Some((_, port, client)) => format!("{kind} {port}-{client} {way}"),
+            None | Some(Conversation { server: 0, .. }) => format!("{kind} {way}"),
+            Some(of) => format!("{kind} {}-{} {way}", of.server, of.client),
         };
         Talk {
             label,
-            kind: kind.to_owned(),
+            cc: kind.to_owned(),
+            of: self.of,
             up,
             start: self.since,
             stop: side.last,

@@ -6,12 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import answers, store
+from paceline import answers, shipped, store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -19,8 +20,13 @@ from paceline.errors import NotARunError
 from paceline.measures import FEWEST
 from paceline.names import did_you_mean
 from paceline.quantities import NONE, plain, quantity
+from paceline.reading import toml
+from paceline.runs import Run
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
+from paceline.study.conformance import DRAFT, Case, load
+from paceline.study.conformance.reference import PREFIX, departure, stays
+from paceline.study.conformance.reference import run as run_case
 from paceline.study.sweep import Sweep
 
 _ORDER: tuple[answers.Verdict, ...] = (
@@ -76,10 +82,17 @@ class Options:
         "compare runs/before runs/after",
         "compare runs/before-sweep runs/after-sweep --metric goodput_bps --markdown",
         "compare runs/buffers-sweep --by flows.0.cc",
+        "compare runs/quinn reference:03",
     )
 )
 def compare(
-    old: Annotated[str, Parameter(help="A folder: a run, repeats of one, or a sweep.")],
+    old: Annotated[
+        str,
+        Parameter(
+            help="A folder: a run, repeats of one, or a sweep. Or `reference:CASE`, a test case of "
+            "the BBR draft."
+        ),
+    ],
     new: Annotated[str | None, Parameter(help="The result to compare with it.")] = None,
     /,
     *,
@@ -91,6 +104,10 @@ def compare(
 
     With `--by`, one sweep's values of a key are compared with the first of them. They are paired by
     what else the sweep varies: each of those points counts once, as the mean of its seeds.
+
+    A run, also one that `import` read from a qlog, can be compared with `reference:CASE`: that case
+    of the BBR draft, run with `bbr3`. The answer then says where the BBR states of the run depart
+    from the reference. The path and the events of the case have to be those of the run.
     """
     limit_memory(options.memory)
     files.known_metrics(options.metrics or ())
@@ -99,7 +116,13 @@ def compare(
         raise Failure("usage", message, hint="`paceline compare --help` shows both")
     if new is None:
         return _by(old, options)
-    before, after = _read(old), _read(new)
+    if new.startswith(PREFIX):
+        # Whatever comes first, it is what the other is compared with.
+        old, new = new, old
+    case = _case(old)
+    reference = None if case is None else run_case(case)
+    other = None if case is None else files.read_run(new)
+    before, after = _read(old) if reference is None else _alone(old, reference), _read(new)
     try:
         findings = study.compare(
             before,
@@ -114,6 +137,13 @@ def compare(
     counts = Counter(finding.verdict for finding in findings)
     differ = differing(before, after)
     notes = _notes(findings, differ)
+    for side in (before, after):
+        if any(side.is_recording(point) for point in side.points):
+            notes.append(f"{side.name} is a recording: nothing is known of its path.")
+    states, departs = [], None
+    if reference is not None and other is not None:
+        states, departs = _states(reference, other), departure(reference, other)
+        notes.insert(0, f"BBR states: {departs}.")
     if options.json:
         answer: answers.Comparison = {
             "old": old,
@@ -125,6 +155,8 @@ def compare(
             "findings": [finding.as_json() for finding in findings],
             "differing": differ,
             "notes": notes,
+            "states": states,
+            "departs": departs,
             "only_old": _only(before, after),
             "only_new": _only(after, before),
         }
@@ -132,6 +164,8 @@ def compare(
     else:
         text = _markdown if options.markdown else _table
         text(old, new, _chosen(findings, options), [_summary(counts, options), *notes])
+        if states and not options.markdown:
+            _tell(states, old, new)
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
@@ -215,6 +249,57 @@ def _sentence(
 def _chosen(findings: Sequence[Finding], options: Options) -> list[Finding]:
     chosen = [f for f in findings if options.everything or f.verdict != "same"]
     return sorted(chosen, key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
+
+
+def _case(name: str) -> Case | None:
+    """Return the case that is asked for as a reference; none of a folder."""
+    if not name.startswith(PREFIX):
+        return None
+    wanted = name.removeprefix(PREFIX)
+    cases = load(shipped.nearest_folder("conformance") / DRAFT)
+    for case in cases:
+        if case.id == wanted or case.id.startswith(f"{wanted}-"):
+            return case
+    known = [case.id for case in cases]
+    hint = did_you_mean(wanted, known, f"known are {', '.join(known)}")
+    raise Failure("unknown-name", f"no case of the draft is called {wanted!r}", hint=hint)
+
+
+def _alone(name: str, run: Run) -> Subject:
+    return Subject.alone(name, run.summary, toml(run.scenario_toml))
+
+
+def _states(reference: Run, other: Run) -> list[answers.Stays]:
+    """Return the stays of both in states of BBR, side by side."""
+    return [
+        {
+            "old": None if old is None else old.state,
+            "old_enter_ns": None if old is None else old.enter_ns,
+            "new": None if new is None else new.state,
+            "new_enter_ns": None if new is None else new.enter_ns,
+        }
+        for old, new in zip_longest(stays(reference), stays(other))
+    ]
+
+
+#: The most states that are shown.
+_STATES = 12
+
+
+def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
+    table = console.table("State", old, "from", new, "from", left=2)
+    for number, row in enumerate(states[:_STATES], 1):
+        table.add_row(
+            str(number),
+            row["old"] or NONE,
+            quantity("_ns", row["old_enter_ns"]),
+            row["new"] or NONE,
+            quantity("_ns", row["new_enter_ns"]),
+        )
+    out = console.stdout()
+    out.print(table)
+    if len(states) > _STATES:
+        out.print(f"The first {_STATES} of {len(states)} states; --json gives all.")
 
 
 def _read(name: str) -> Subject:

@@ -15,10 +15,10 @@ from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_mem
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
-from paceline.study.conformance import Case, CaseError, Cases, judge, load
+from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load
 
 #: The suites, by the names of their folders.
-GOLDEN, DRAFT = ("linux-bbr", "linux-cubic"), "draft-ietf-ccwg-bbr"
+GOLDEN = ("linux-bbr", "linux-cubic")
 RECOVERY = "linux-recovery"
 
 

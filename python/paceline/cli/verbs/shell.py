@@ -146,7 +146,7 @@ def shell(
         files.plan(text, path, [*pairs, *up], "emu")
     place = options.out
     if place is not None:
-        store.check(place)
+        store.check(place, force=None)
     try:
         inner, code = _paceline.shell(
             text, path, pairs, options.seed, words, options.server, flows, up
@@ -197,13 +197,14 @@ def _scenario(options: Options) -> str:
 
 
 def _interactive(options: Options, path: str) -> str:
-    """Return the user's shell; its prompt names the path."""
+    """Return the user's shell; its prompt names the path, after those of the paths around it."""
     name = f"{options.rate}, {options.delay}" if options.rate else Path(path).stem
+    around = os.environ.get("PACELINE_PATH", "") if "PACELINE_SERVER" in os.environ else ""
+    prompt = f"{around}[{visible(name)}] "
+    os.environ["PACELINE_PATH"] = prompt
     # dash and its kin read the first; bash takes the second over what its start-up files say.
-    os.environ["PS1"] = f"[{visible(name)}] $ "
-    os.environ["PROMPT_COMMAND"] = (
-        f"PS1={shlex.quote(f'[{visible(name)}] ')}$PS1; unset PROMPT_COMMAND"
-    )
+    os.environ["PS1"] = f"{prompt}$ "
+    os.environ["PROMPT_COMMAND"] = f"PS1={shlex.quote(prompt)}$PS1; unset PROMPT_COMMAND"
     return os.environ.get("SHELL") or "/bin/sh"
 
 

@@ -101,6 +101,7 @@ def compare(
         pairs = [(next(iter(old.points)), next(iter(new.points)))]
     if not pairs:
         raise Incomparable(f"{old.name} and {new.name} have no point in common")
+    recorded = {p: old.is_recording(p) or new.is_recording(other) for p, other in pairs}
     names = metrics or [name for name in old.metrics() if name in new.metrics()]
     rows = [
         (point, name, old.values(point, name), new.values(other, name))
@@ -116,6 +117,8 @@ def compare(
     for nth, (point, name, before, after) in enumerate(rows):
         if not before and not after:
             continue
+        if not (before and after) and recorded[point]:
+            continue  # of a recording, what it does not say is not lost
         means = [sum(v.values()) / len(v) if v else None for v in (before, after)]
         p = adjusted.get(nth)
         findings.append(
@@ -141,6 +144,8 @@ def differing(old: Subject, new: Subject) -> list[str]:
     for point in old.points:
         other = next(iter(new.points)) if alone else point
         if point not in old.settings or other not in new.settings:
+            continue
+        if old.is_recording(point) or new.is_recording(other):
             continue
         before, after = old.settings[point], new.settings[other]
         for key in [*before, *(key for key in after if key not in before)]:

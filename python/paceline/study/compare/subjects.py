@@ -49,6 +49,10 @@ class Subject:
         runs = self.points[point].values()
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
+    def is_recording(self, point: str) -> bool:
+        """Return whether another program recorded what is at a point: its path is unknown."""
+        return any(run.get("source") is not None for run in self.points[point].values())
+
     def metrics(self) -> list[str]:
         """Return the metrics of its runs, in the order of their definitions."""
         there = {

@@ -7,4 +7,7 @@ A case is two files side by side: ``NN-name.toml``, a scenario like any other, a
 from paceline.study.conformance.case import Case, CaseError, Step, Variant, load
 from paceline.study.conformance.draft import Cases, Result, judge
 
-__all__ = ["Case", "CaseError", "Cases", "Result", "Step", "Variant", "judge", "load"]
+#: The suite's name, and that of its folder.
+DRAFT = "draft-ietf-ccwg-bbr"
+
+__all__ = ["DRAFT", "Case", "CaseError", "Cases", "Result", "Step", "Variant", "judge", "load"]

@@ -199,14 +199,7 @@ def judge(case: Case, run: Run) -> Result:
     was the case's.
     """
     controller = str(run.flows["cc"][0])
-    names = NAMES.get(controller, Names())
-    if run.source is not None:
-        found = run.events.filter(kind="state")
-        words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
-        words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
-        states = {_plain(state): state for state in _DRAFT}
-        own = {states[_plain(word)]: word for word in words if _plain(word) in states}
-        names = replace(names, states={**names.states, **own})
+    names = names_of(run)
     evidence, failed, held = [], [], 0
     left = 0
     for does, number, found_, absent in _judge(case, run, names):
@@ -223,6 +216,19 @@ def judge(case: Case, run: Run) -> Result:
     judged = len(evidence) - left
     verdict = "fail" if failed else "pass" if judged else "not applicable"
     return Result(case, controller, verdict, judged, held, tuple(evidence), tuple(failed))
+
+
+def names_of(run: Run) -> Names:
+    """Return what the first flow's controller calls the draft's states and variables."""
+    names = NAMES.get(str(run.flows["cc"][0]), Names())
+    if run.source is None:
+        return names
+    found = run.events.filter(kind="state")
+    words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
+    words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
+    states = {_plain(state): state for state in _DRAFT}
+    own = {states[_plain(word)]: word for word in words if _plain(word) in states}
+    return replace(names, states={**names.states, **own})
 
 
 #: The draft's names of BBR's states.
@@ -320,9 +326,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     `base_rtt_ns`, `pipe_bytes` (goodput times RTT), `mss_bytes`, all as at the start, and `end_ns`.
     """
     drafts = {own: drafts for drafts, own in names.states.items()}
-    visits = _visits(run.events).with_columns(
-        pl.col("phase", "came_from", "went_to").replace(drafts)
-    )
+    visits = visits_of(run, names)
     samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
     # What a controller of one's own shows does not stand for what the draft's queries mean.
     samples = (
@@ -363,8 +367,10 @@ def _path(run: Run) -> dict[str, int]:
     }
 
 
-def _visits(events: pl.DataFrame) -> pl.DataFrame:
-    states = events.filter((pl.col("flow") == 0) & (pl.col("kind") == "state"))
+def visits_of(run: Run, names: Names) -> pl.DataFrame:
+    """Return the table `visits`: a row for each stay of the first flow in a state."""
+    states = run.events.filter((pl.col("flow") == 0) & (pl.col("kind") == "state"))
+    drafts = {own: drafts for drafts, own in names.states.items()}
     return (
         states.select(
             pl.col("detail").cast(pl.Utf8).alias("phase"),
@@ -375,4 +381,5 @@ def _visits(events: pl.DataFrame) -> pl.DataFrame:
         )
         .with_row_index("visit")
         .with_columns(pl.int_range(1, pl.len() + 1).over("phase").alias("nth"))
+        .with_columns(pl.col("phase", "came_from", "went_to").replace(drafts))
     )

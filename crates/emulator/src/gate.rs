@@ -1,0 +1,67 @@
+//! The end of a session's path inside another session.
+
+use std::env;
+use std::io;
+
+use crate::namespace::{LINK, Refused, Stack};
+use crate::netlink::{Request, RouteMetrics, Routing};
+use crate::place::{BITS, CLIENT_KEY, DEEPEST, Place};
+use crate::tun::Tun;
+
+/// The end of a path that leads to the client's end of another session, where this process was started.
+pub struct Gate {
+    /// Its device there.
+    pub device: Tun,
+    /// The place of the path's client.
+    pub place: Place,
+}
+
+impl Gate {
+    /// Opens one if this process is at the client's end of a session, before it leaves that.
+    pub fn open(stack: &Stack) -> Result<Option<Self>, Refused> {
+        let client = env::var(CLIENT_KEY).ok().and_then(|text| text.parse().ok());
+        let Some(outer) = client.and_then(Place::of) else {
+            return Ok(None);
+        };
+        let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
+        if routing.find(LINK).is_err() {
+            // Said of a place that this is not.
+            return Ok(None);
+        }
+        for number in 1..1 << BITS {
+            let Some(place) = outer.inside(number) else {
+                break;
+            };
+            let name = format!("path{number}");
+            let device = match Tun::open(&name) {
+                // That of another session beside this.
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
+                device => device.map_err(Refused::at("open a device inside a session"))?,
+            };
+            let own = place.gate();
+            let route = |index| {
+                Request::add_route(
+                    index,
+                    Some(own),
+                    place.networks()[1],
+                    RouteMetrics::default(),
+                )
+            };
+            routing
+                .find(&name)
+                .and_then(|index| {
+                    routing.ask(&Request::bring_up(index, Some(stack.device())))?;
+                    routing.ask(&Request::add_address(index, own))?;
+                    routing.ask(&route(index))
+                })
+                .map_err(Refused::at("lead a path to the session around it"))?;
+            return Ok(Some(Self { device, place }));
+        }
+        let most = DEEPEST;
+        let beside = (1 << BITS) - 1;
+        let what = format!(
+            "start one more session here (at most {most} inside one another, {beside} beside one another)"
+        );
+        Err(Refused::at(what)(io::ErrorKind::QuotaExceeded.into()))
+    }
+}

@@ -1,0 +1,273 @@
+//! What the kernel says of programs' sockets, beside what their packets say.
+
+use std::collections::HashMap;
+
+use paceline_record::{EventRow, SampleRow};
+use paceline_recovery::SenderStats;
+use paceline_units::{Duration, Instant};
+
+use crate::diag::{Diag, Found};
+use crate::message::{Own, Sample, Talk};
+use crate::namespace::{Host, Refused};
+use crate::packet::Conversation;
+use crate::sample::{self, Counts, Rows};
+use paceline_capture::TCP;
+
+/// A socket that has sent data, at one time.
+#[derive(Clone, Debug)]
+pub struct Told {
+    at: Instant,
+    /// The direction of its data: the conversation, and whether it goes to the server.
+    of: (Conversation, bool),
+    cc: String,
+    sample: Sample,
+    counts: Counts,
+}
+
+/// Asks both hosts about the sockets of their programs.
+pub struct Asker {
+    server: Diag,
+    client: Diag,
+    told: Vec<Told>,
+}
+
+impl Asker {
+    /// None where the kernel does not answer such questions.
+    pub fn new(server: &Host, client: &Host) -> Result<Option<Self>, Refused> {
+        let open = |host: &Host| host.enter().map(|()| Diag::open().ok());
+        Ok(match (open(server)?, open(client)?) {
+            (Some(server), Some(client)) => Some(Self {
+                server,
+                client,
+                told: Vec::new(),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Asks now, for the sample at `at`.
+    pub fn ask(&mut self, at: Instant) {
+        for (diag, up) in [(&mut self.server, false), (&mut self.client, true)] {
+            let told = &mut self.told;
+            // A question without an answer leaves what is not known unknown.
+            let _ = diag.each(|found| told.extend(Told::new(at, up, found)));
+        }
+    }
+
+    /// All that was told.
+    pub fn told(self) -> Vec<Told> {
+        self.told
+    }
+}
+
+impl Told {
+    /// What a socket at the client's end, or at the server's, says; none of one that has sent nothing.
+    fn new(at: Instant, up: bool, found: Found<'_>) -> Option<Self> {
+        let (other, port) = found.other;
+        let (server, client) = if up {
+            (port, found.port)
+        } else {
+            (found.port, port)
+        };
+        let cc = found.cc.to_owned();
+        let (sample, counts) = sample::decode(
+            found.info,
+            found.own,
+            cc.starts_with("bbr"),
+            sample::mss(found.info),
+        );
+        let of = Conversation {
+            protocol: TCP,
+            server,
+            client,
+            at: if up { found.local } else { other },
+        };
+        (sample.row.sent_packets > 0).then_some(Self {
+            at,
+            of: (of, up),
+            cc,
+            sample,
+            counts,
+        })
+    }
+}
+
+/// Lays what sockets said over the rows of the conversations that they are of, which are in order of time; what happened to
+/// them.
+pub fn lay(
+    told: Vec<Told>,
+    rows: &mut [Sample],
+    talks: &mut [Talk],
+    interval: Duration,
+) -> Vec<EventRow> {
+    let mut flows: HashMap<u32, (&mut Talk, Vec<Told>, Rows)> = HashMap::new();
+    let mut places = HashMap::new();
+    for talk in talks {
+        if let Some(of) = talk.of {
+            places.insert((of, talk.up), talk.totals.flow);
+            flows.insert(talk.totals.flow, (talk, Vec::new(), Rows::default()));
+        }
+    }
+    for one in told.into_iter().rev() {
+        if let Some((_, told, _)) = places.get(&one.of).and_then(|flow| flows.get_mut(flow)) {
+            told.push(one);
+        }
+    }
+    for (talk, told, _) in flows.values_mut() {
+        // The one that it had at its end.
+        if let Some(last) = told.first() {
+            talk.cc.clone_from(&last.cc);
+        }
+        // Of a connection that closes a kernel may not tell what BBR says.
+        let is_bbr = |one: &Told| matches!(one.sample.own, Own::Bbr(_));
+        if told.iter().any(is_bbr) {
+            let silent = told.iter_mut().filter(|one| !is_bbr(one));
+            silent.for_each(|one| one.sample.own = Own::Hidden);
+        }
+    }
+    let mut events = Vec::new();
+    for sample in rows {
+        let Some((talk, told, rows)) = flows.get_mut(&sample.row.flow) else {
+            continue;
+        };
+        let until = sample.row.t_ns;
+        let mut latest = None;
+        // The latest is the last.
+        while told.last().is_some_and(|one| one.at <= until) {
+            latest = told.pop();
+        }
+        let recent = latest.filter(|one| one.cc == talk.cc && until.since(one.at) <= interval);
+        if let Some(one) = recent {
+            one.lay(sample);
+            let mut seen = sample.clone();
+            events.extend(rows.next(&mut seen, one.counts));
+        }
+    }
+    for (talk, _, rows) in flows.into_values() {
+        let Some((_, counts)) = rows.last else {
+            continue;
+        };
+        let known = [
+            ("spurious_packets", counts.duplicates),
+            ("rto_count", counts.rto),
+        ];
+        for ((name, _), counter) in SenderStats::COUNTERS.iter().zip(&mut talk.totals.counters) {
+            if let Some((_, count)) = known.iter().find(|(counter, _)| counter == name) {
+                *counter = Some(*count);
+            }
+        }
+    }
+    events
+}
+
+impl Told {
+    /// Fills in what packets do not show.
+    fn lay(&self, over: &mut Sample) {
+        let own = &self.sample.row;
+        over.row = SampleRow {
+            cwnd_bytes: own.cwnd_bytes,
+            pacing_bps: own.pacing_bps,
+            delivery_bps: own.delivery_bps,
+            srtt_ns: own.srtt_ns,
+            min_rtt_ns: own.min_rtt_ns,
+            phase: own.phase.clone(),
+            ca_state: own.ca_state.clone(),
+            app_limited: own.app_limited,
+            ..std::mem::take(&mut over.row)
+        };
+        over.own = self.sample.own;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use paceline_units::Bytes;
+
+    use super::*;
+
+    const OF: Conversation = Conversation {
+        protocol: TCP,
+        server: 80,
+        client: 4000,
+        at: Ipv4Addr::new(10, 3, 0, 2),
+    };
+
+    fn ms(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_millis(ms)
+    }
+
+    fn told(at: u64, cwnd: u64, rto: u64, up: bool) -> Told {
+        let row = SampleRow {
+            cwnd_bytes: Some(Bytes::new(cwnd)),
+            phase: "SlowStart".into(),
+            ca_state: "Open".into(),
+            ..SampleRow::default()
+        };
+        Told {
+            at: ms(at),
+            of: (OF, up),
+            cc: "cubic".to_owned(),
+            sample: Sample {
+                row,
+                own: Own::Window(Bytes::new(7)),
+            },
+            counts: Counts {
+                rto,
+                ..Counts::default()
+            },
+        }
+    }
+
+    fn row(at: u64, flow: u32) -> Sample {
+        let row = SampleRow {
+            t_ns: ms(at),
+            flow,
+            sent_packets: 9,
+            ..SampleRow::default()
+        };
+        Sample {
+            row,
+            own: Own::Hidden,
+        }
+    }
+
+    #[test]
+    fn a_row_has_what_the_socket_said_last_in_its_interval() {
+        let mut talk = Talk {
+            of: Some(OF),
+            cc: "tcp".to_owned(),
+            ..Talk::default()
+        };
+        talk.totals.flow = 3;
+        talk.totals.counters = vec![None; SenderStats::COUNTERS.len()];
+        let mut talks = [talk];
+        let mut rows = [row(5, 3), row(10, 3), row(10, 4), row(20, 3), row(40, 3)];
+        // The client's socket is the other direction's.
+        let all = vec![
+            told(9, 100, 0, false),
+            told(9, 1, 0, true),
+            told(19, 200, 1, false),
+        ];
+        let events = lay(all, &mut rows, &mut talks, Duration::from_millis(10));
+        let windows = rows
+            .each_ref()
+            .map(|row| row.row.cwnd_bytes.map(Bytes::get));
+        // Before the first, of another flow, and long after the last it is unknown.
+        assert_eq!(windows, [None, Some(100), None, Some(200), None]);
+        assert_eq!(rows[1].own, Own::Window(Bytes::new(7)));
+        assert_eq!(rows[1].row.sent_packets, 9);
+        assert_eq!(talks[0].cc, "cubic");
+        let rto = SenderStats::COUNTERS
+            .iter()
+            .position(|(name, _)| *name == "rto_count");
+        assert_eq!(talks[0].totals.counters[rto.unwrap()], Some(1));
+        // It began in slow start, and had a timeout.
+        let times: Vec<_> = events
+            .iter()
+            .map(|event| (event.t_ns, event.flow))
+            .collect();
+        assert_eq!(times, [(ms(10), Some(3)), (ms(20), Some(3))]);
+    }
+}
