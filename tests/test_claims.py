@@ -141,6 +141,11 @@ def test_the_interval_belongs_to_a_plain_statistic() -> None:
 
 def test_what_was_found_is_said_where_it_fails() -> None:
     assert Expression("all(mean(a.x) > 12)").found(NAMES) == "11.5 at '1'"
+    # A metric has its unit, unless something else is made of it.
+    assert Expression("all(mean(a.x_ns) > 12)").found(NAMES) == "11.50 ns at '1'"
+    assert Expression("max(mean(a.x_bps)) < 2").found(NAMES) == "41.50 bit/s"
+    assert Expression("all(mean(a.x_ns) / 2 > 6)").found(NAMES) == "5.75 at '1'"
+    assert Expression("count(mean(a.x_ns) > 12) > 2").found(NAMES) == "2"
     assert Expression("gain > 3").found(NAMES) == "2"
     assert Expression("falling(a.x)").found(NAMES).startswith("+10 from '1' to '2'")
 

@@ -316,6 +316,7 @@ class Criterion(TypedDict):
     source: str
     criterion: str
     about: str
+    measures: Annotated[str, "What `measured` is, with its unit."]
     measured: float | None
     low: float | None
     high: float | None

@@ -124,10 +124,9 @@ if kind == "iperf3":
     got = [(one["sum"]["end"], one["sum"]["bytes"]) for one in told["intervals"]]
 else:
     address = socket.gethostbyname(server)
-    command = {
-        "curl": ["curl", "-s", f"http://{address}:8080/"],
-        "quic": [*sys.argv[4:6], address, str(seconds), sys.argv[6]],
-    }[kind]
+    command = ["curl", "-s", f"http://{address}:8080/"]
+    if kind == "quic":
+        command = [*sys.argv[4:6], address, str(seconds), sys.argv[6]]
     transfer = subprocess.Popen(command, stdout=subprocess.PIPE)
     while time.monotonic() - begin < seconds:
         data = os.read(transfer.stdout.fileno(), 1 << 16)

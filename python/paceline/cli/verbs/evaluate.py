@@ -154,6 +154,7 @@ def _row(result: Result) -> dict[str, Any]:
         "source": result.claim.source,
         "criterion": result.claim.published,
         "about": result.claim.about,
+        "measures": result.claim.measures,
         "measured": result.measured,
         "low": result.low,
         "high": result.high,
@@ -165,12 +166,14 @@ def _row(result: Result) -> dict[str, Any]:
 def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     out = console.stdout()
     title = f"{controller} by the criteria of RFC 9743; Paceline chose the bounds"
-    table = console.table("Section", "Criterion", "Measured", "Verdict", title=title, left=2)
+    table = console.table(
+        "Section", "Criterion", "Measured", "Value", "Verdict", title=title, left=3
+    )
     for row in rows:
         measured = "" if row["measured"] is None else f"{row['measured']:.3g}"
         colour = {"met": "green", "not met": "red"}.get(row["verdict"], "yellow")
         verdict = console.styled(row["verdict"], colour)
-        table.add_row(row["section"], row["criterion"], measured, verdict)
+        table.add_row(row["section"], row["criterion"], row["measures"], measured, verdict)
     out.print(table)
     for row in rows:
         if row["why"]:

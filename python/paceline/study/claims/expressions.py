@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from paceline.quantities import quantity
 from paceline.study.claims.quantity import (
     Quantity,
     QuantityError,
@@ -205,8 +206,8 @@ class Expression:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self._found(operand, names)
             case ast.Compare(left=left, comparators=rest) if not self._guarded(node, names).axes:
-                sides = [self._guarded(side, names) for side in [left, *rest]]
-                written = [f"{side.rows[0][0]:.4g}" for side in sides if not side.seeded]
+                sides = [(side, self._guarded(side, names)) for side in [left, *rest]]
+                written = [_written(n, s.rows[0][0]) for n, s in sides if not s.seeded]
                 constants = [isinstance(side, ast.Constant) for side in [left, *rest]]
                 return ", ".join(
                     text for text, fixed in zip(written, constants, strict=False) if not fixed
@@ -229,11 +230,26 @@ class Expression:
         if held.seeded or len(left.rows) != len(held.rows):
             return ""
         missed = [
-            f"{value[0]:.4g} at {', '.join(point)!r}"
+            f"{_written(node.left, value[0])} at {', '.join(point)!r}"
             for point, value, holds in zip(held.points, left.rows, held.rows, strict=True)
             if not holds[0]
         ]
         return ", ".join(missed)
+
+
+#: Functions whose values have the unit of what they are given.
+_KEEPS = frozenset({*_STATISTICS, "min", "max", "sum"})
+
+
+def _written(node: ast.expr, value: float) -> str:
+    """Return what an expression gave, in the unit of the one metric that it is about."""
+    parts = list(ast.walk(node))
+    names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+    calls = {getattr(part.func, "id", "") for part in parts if isinstance(part, ast.Call)}
+    same = calls <= _KEEPS and not any(isinstance(part, ast.BinOp | ast.Compare) for part in parts)
+    if same and len(names) == 1 and names[0].endswith(("_ns", "_bps", "_bytes")):
+        return quantity(names[0], value)
+    return f"{value:.4g}"
 
 
 class _Evaluation:
