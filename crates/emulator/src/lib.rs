@@ -9,6 +9,7 @@
 mod busy;
 mod child;
 mod clock;
+mod conversation;
 mod diag;
 mod doctor;
 mod ends;

@@ -7,8 +7,8 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 use serde::{Deserialize, Serialize};
 
 use crate::busy::RateError;
+use crate::conversation::Conversation;
 use crate::histogram::Times;
-use crate::packet::Conversation;
 
 /// A message.
 #[derive(Debug, Serialize, Deserialize)]

@@ -6,9 +6,6 @@
 use std::net::Ipv4Addr;
 
 use paceline_capture::{TCP, Tcp};
-use serde::{Deserialize, Serialize};
-
-use crate::place::{Place, SERVER};
 
 /// The senders' address.
 pub const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
@@ -50,7 +47,8 @@ pub enum Kind {
 /// IPv4 and UDP headers of a datagram.
 pub const UDP_HEADERS: usize = 28;
 
-const UDP: u8 = 17;
+/// Its protocol number.
+pub const UDP: u8 = 17;
 
 /// Tells what an IP packet is, by the address of the receivers' side: its destination when it comes
 /// from the sender, its source otherwise.
@@ -74,57 +72,6 @@ pub fn classify(packet: &[u8], from_sender: bool) -> Kind {
         UDP => flow_of(address).map_or(Kind::Other, Kind::Udp),
         _ => Kind::Other,
     }
-}
-
-/// A conversation of programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Conversation {
-    /// The number of its protocol.
-    pub protocol: u8,
-    /// The port at the server; 0 of what is neither TCP nor UDP.
-    pub server: u16,
-    /// The port at the client.
-    pub client: u16,
-    /// Where the client is.
-    pub at: Ipv4Addr,
-}
-
-/// The conversation that a packet is of, if it is between the server and a client of `place`; `from_server` says where it
-/// comes from.
-pub fn conversation(packet: &[u8], from_server: bool, place: Place) -> Option<Conversation> {
-    let header = packet.first_chunk::<20>()?;
-    let address =
-        |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-    let (source, destination) = (address(12), address(16));
-    let (at, known) = match from_server {
-        true => (destination, place.contains(destination)),
-        false => (source, destination == SERVER),
-    };
-    if header[0] >> 4 != 4 || !known {
-        return None;
-    }
-    let payload = usize::from(header[0] & 15) * 4;
-    let first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
-    let ports = packet
-        .get(payload..)
-        .and_then(|body| body.first_chunk::<4>());
-    let (from, there) = match ports {
-        Some(ports) if first && matches!(header[9], TCP | UDP) => (
-            u16::from_be_bytes([ports[0], ports[1]]),
-            u16::from_be_bytes([ports[2], ports[3]]),
-        ),
-        _ => (0, 0),
-    };
-    let (server, client) = match from_server {
-        true => (from, there),
-        false => (there, from),
-    };
-    Some(Conversation {
-        protocol: header[9],
-        server,
-        client,
-        at,
-    })
 }
 
 /// What people call a protocol.

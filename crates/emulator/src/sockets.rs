@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
+use paceline_capture::TCP;
 use paceline_record::{EventRow, SampleRow};
 use paceline_recovery::SenderStats;
 use paceline_units::{Duration, Instant};
 
+use crate::conversation::Conversation;
 use crate::diag::{Diag, Found};
 use crate::message::{Own, Sample, Talk};
 use crate::namespace::{Host, Refused};
-use crate::packet::Conversation;
 use crate::sample::{self, Counts, Rows};
-use paceline_capture::TCP;
 
 /// A socket that has sent data, at one time.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use paceline_units::{Duration, Instant};
 
 use super::talks::{Sent, Talks};
 use super::{Frame, Network, write};
+use crate::conversation::conversation;
 use crate::message::{Sample, Talk};
 use crate::packet;
 use crate::place::Place;
@@ -60,7 +61,7 @@ impl<'a> Network<'a> {
         let Some(talks) = &mut self.talks else {
             return false;
         };
-        let Some(of) = packet::conversation(bytes, from_server, talks.at) else {
+        let Some(of) = conversation(bytes, from_server, talks.at) else {
             return false;
         };
         let (flow, sent) = talks.on_sent(now, of, from_server, bytes);

@@ -7,8 +7,9 @@ use paceline_record::{FlowTotals, PacketRow, SampleRow};
 use paceline_recovery::SenderStats;
 use paceline_units::{Bytes, Duration, Instant};
 
+use crate::conversation::Conversation;
 use crate::message::{Own, Sample, Talk};
-use crate::packet::{self, Conversation};
+use crate::packet;
 use crate::place::Place;
 
 /// Conversations that are told apart; those after them are one.
