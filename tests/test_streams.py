@@ -150,12 +150,12 @@ def test_a_home_that_cannot_be_written(home: str | None, place: Path) -> None:
 
 
 def test_ctrl_c_while_the_program_is_loaded(place: Path) -> None:
-    # The signal comes while polars is loaded, which is most of the way.
+    # The signal comes while what reads the command line is loaded.
     script = """
 import os, signal, sys
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name == "polars":
+        if name == "cyclopts":
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Finder())
 sys.argv[1:] = ["list", "controllers"]
