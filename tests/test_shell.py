@@ -200,7 +200,7 @@ path.rate = "5 Mbit/s"
     (tmp_path / "file.toml").write_text(text)
     command = [sys.executable, "-m", "paceline", "shell", str(tmp_path / "file.toml")]
     ran = subprocess.run(
-        [*command, "--out", str(tmp_path / "record"), "--", "sleep", "1.5"],
+        [*command, "--out", str(tmp_path / "record"), "--", "sleep", "4"],
         capture_output=True,
         text=True,
         check=False,
