@@ -57,10 +57,9 @@ impl Gate {
                 .map_err(Refused::at("lead a path to the session around it"))?;
             return Ok(Some(Self { device, place }));
         }
-        let most = DEEPEST;
         let beside = (1 << BITS) - 1;
         let what = format!(
-            "start one more session here (at most {most} inside one another, {beside} beside one another)"
+            "start one more session here (at most {DEEPEST} inside one another, {beside} beside one another)"
         );
         Err(Refused::at(what)(io::ErrorKind::QuotaExceeded.into()))
     }

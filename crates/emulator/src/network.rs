@@ -86,8 +86,8 @@ pub struct Network<'a> {
     plan: &'a Plan<'a>,
     senders: &'a Tun,
     receivers: &'a Tun,
-    /// Where programs' servers are.
-    servers: &'a Tun,
+    /// Where programs' servers are, unless that is the host of senders.
+    gate: Option<&'a Tun>,
     hosts: &'a Shared<'a>,
     links: Vec<Link<Frame>>,
     /// When each link was last offered a packet: time does not run backwards there.
@@ -144,7 +144,7 @@ impl<'a> Network<'a> {
             plan,
             senders,
             receivers,
-            servers: senders,
+            gate: None,
             hosts,
             offered: vec![Instant::ZERO; links.len()],
             links,
@@ -195,9 +195,14 @@ impl<'a> Network<'a> {
             let next = self.next_due().min(self.next_sample).min(self.end);
             let now = self.now();
             if next > now {
-                let devices = [self.senders, self.receivers, self.servers]
-                    .map(|device| PollFd::new(device, PollFlags::IN));
-                sys::poll(devices, next.since(now))?;
+                let (wait, poll) = (next.since(now), |tun| PollFd::new(tun, PollFlags::IN));
+                let (senders, receivers) = (self.senders, self.receivers);
+                match self.gate {
+                    None => sys::poll([senders, receivers].map(poll), wait).map(drop)?,
+                    Some(gate) => {
+                        sys::poll([senders, receivers, gate].map(poll), wait).map(drop)?
+                    }
+                }
                 self.look(next);
             }
         }
@@ -352,44 +357,44 @@ impl<'a> Network<'a> {
 
     /// Takes what the hosts have sent.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.drain(self.senders, buffer, |path, now, bytes| {
+            if !path.take_program(now, true, bytes) {
+                match packet::classify(bytes, true) {
+                    Kind::Tcp(flow) | Kind::Udp(flow) => path.take_data(now, flow, bytes),
+                    Kind::Probe(sent) => path.probed(now, sent),
+                    Kind::Other => {}
+                }
+            }
+        })?;
+        if let Some(gate) = self.gate {
+            self.drain(gate, buffer, |path, now, bytes| {
+                path.take_program(now, true, bytes);
+            })?;
+        }
+        self.drain(self.receivers, buffer, |path, now, bytes| {
+            if !path.take_program(now, false, bytes) {
+                match packet::classify(bytes, false) {
+                    Kind::Tcp(flow) | Kind::Udp(flow) => path.take_ack(now, flow, bytes),
+                    Kind::Probe(sent) => path.probed(now, sent),
+                    Kind::Other => {}
+                }
+            }
+        })
+    }
+
+    /// Takes what a device has, up to a batch.
+    fn drain(
+        &mut self,
+        device: &Tun,
+        buffer: &mut [u8],
+        mut each: impl FnMut(&mut Self, Instant, &[u8]),
+    ) -> io::Result<()> {
         for _ in 0..BATCH {
-            let Some(length) = self.senders.read(buffer)? else {
+            let Some(length) = device.read(buffer)? else {
                 break;
             };
             let now = self.now();
-            let bytes = buffer.get(..length).unwrap_or_default();
-            if self.take_program(now, true, bytes) {
-                continue;
-            }
-            match packet::classify(bytes, true) {
-                Kind::Tcp(flow) | Kind::Udp(flow) => self.take_data(now, flow, bytes),
-                Kind::Probe(sent) => self.probed(now, sent),
-                Kind::Other => {}
-            }
-        }
-        if !std::ptr::eq(self.servers, self.senders) {
-            for _ in 0..BATCH {
-                let Some(length) = self.servers.read(buffer)? else {
-                    break;
-                };
-                let now = self.now();
-                self.take_program(now, true, buffer.get(..length).unwrap_or_default());
-            }
-        }
-        for _ in 0..BATCH {
-            let Some(length) = self.receivers.read(buffer)? else {
-                break;
-            };
-            let now = self.now();
-            let bytes = buffer.get(..length).unwrap_or_default();
-            if self.take_program(now, false, bytes) {
-                continue;
-            }
-            match packet::classify(bytes, false) {
-                Kind::Tcp(flow) | Kind::Udp(flow) => self.take_ack(now, flow, bytes),
-                Kind::Probe(sent) => self.probed(now, sent),
-                Kind::Other => {}
-            }
+            each(self, now, buffer.get(..length).unwrap_or_default());
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! From what the isolated process saw to a record with the simulator's tables.
 
+use std::collections::HashMap;
+
 use paceline_experiment::{FlowPlan, Plan};
 use paceline_record::{FlowInfo, LinkInfo, Recorder, Run, RunInfo};
 use paceline_recovery::SenderStats;
@@ -50,14 +52,14 @@ fn fields(flow: &FlowPlan) -> Vec<Field> {
     }
 }
 
-/// The fields that a program's controller showed.
-fn fields_of(flow: u32, samples: &[Sample]) -> Vec<Field> {
-    let mut of_flow = samples.iter().filter(|sample| sample.row.flow == flow);
-    match of_flow.find_map(|sample| (sample.own != Own::Hidden).then_some(sample.own)) {
-        Some(Own::Bbr(_)) => of(BBR),
-        Some(Own::Window(_)) => of(WINDOW),
-        _ => Vec::new(),
+/// What each flow's controller has shown first, if it has shown anything.
+fn shown(samples: &[Sample]) -> HashMap<u32, Own> {
+    let showing = samples.iter().filter(|sample| sample.own != Own::Hidden);
+    let mut first = HashMap::new();
+    for sample in showing {
+        first.entry(sample.row.flow).or_insert(sample.own);
     }
+    first
 }
 
 /// Their values.
@@ -117,8 +119,15 @@ const HEADERS: u64 = 52;
 /// The record of a run.
 pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
     let mut fields: Vec<_> = flows.iter().map(fields).collect();
-    let talks = outcome.talks.iter().map(|talk| talk.totals.flow);
-    fields.extend(talks.map(|flow| fields_of(flow, &outcome.samples)));
+    if !outcome.talks.is_empty() {
+        let shown = shown(&outcome.samples);
+        let talks = outcome.talks.iter().map(|talk| talk.totals.flow);
+        fields.extend(talks.map(|flow| match shown.get(&flow) {
+            Some(Own::Bbr(_)) => of(BBR),
+            Some(Own::Window(_)) => of(WINDOW),
+            _ => Vec::new(),
+        }));
+    }
     let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
     let mut recorder = Recorder::new(info, &fields, counters);
     for sample in outcome.samples {

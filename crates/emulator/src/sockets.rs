@@ -90,77 +90,7 @@ impl Told {
             counts,
         })
     }
-}
 
-/// Lays what sockets said over the rows of the conversations that they are of, which are in order of time; what happened to
-/// them.
-pub fn lay(
-    told: Vec<Told>,
-    rows: &mut [Sample],
-    talks: &mut [Talk],
-    interval: Duration,
-) -> Vec<EventRow> {
-    let mut flows: HashMap<u32, (&mut Talk, Vec<Told>, Rows)> = HashMap::new();
-    let mut places = HashMap::new();
-    for talk in talks {
-        if let Some(of) = talk.of {
-            places.insert((of, talk.up), talk.totals.flow);
-            flows.insert(talk.totals.flow, (talk, Vec::new(), Rows::default()));
-        }
-    }
-    for one in told.into_iter().rev() {
-        if let Some((_, told, _)) = places.get(&one.of).and_then(|flow| flows.get_mut(flow)) {
-            told.push(one);
-        }
-    }
-    for (talk, told, _) in flows.values_mut() {
-        // The one that it had at its end.
-        if let Some(last) = told.first() {
-            talk.cc.clone_from(&last.cc);
-        }
-        // Of a connection that closes a kernel may not tell what BBR says.
-        let is_bbr = |one: &Told| matches!(one.sample.own, Own::Bbr(_));
-        if told.iter().any(is_bbr) {
-            let silent = told.iter_mut().filter(|one| !is_bbr(one));
-            silent.for_each(|one| one.sample.own = Own::Hidden);
-        }
-    }
-    let mut events = Vec::new();
-    for sample in rows {
-        let Some((talk, told, rows)) = flows.get_mut(&sample.row.flow) else {
-            continue;
-        };
-        let until = sample.row.t_ns;
-        let mut latest = None;
-        // The latest is the last.
-        while told.last().is_some_and(|one| one.at <= until) {
-            latest = told.pop();
-        }
-        let recent = latest.filter(|one| one.cc == talk.cc && until.since(one.at) <= interval);
-        if let Some(one) = recent {
-            one.lay(sample);
-            let mut seen = sample.clone();
-            events.extend(rows.next(&mut seen, one.counts));
-        }
-    }
-    for (talk, _, rows) in flows.into_values() {
-        let Some((_, counts)) = rows.last else {
-            continue;
-        };
-        let known = [
-            ("spurious_packets", counts.duplicates),
-            ("rto_count", counts.rto),
-        ];
-        for ((name, _), counter) in SenderStats::COUNTERS.iter().zip(&mut talk.totals.counters) {
-            if let Some((_, count)) = known.iter().find(|(counter, _)| counter == name) {
-                *counter = Some(*count);
-            }
-        }
-    }
-    events
-}
-
-impl Told {
     /// Fills in what packets do not show.
     fn lay(&self, over: &mut Sample) {
         let own = &self.sample.row;
@@ -177,6 +107,88 @@ impl Told {
         };
         over.own = self.sample.own;
     }
+}
+
+/// What the sockets of a flow say.
+struct Spoken<'t> {
+    talk: &'t mut Talk,
+    /// What is still to come, the next last.
+    coming: Vec<Told>,
+    latest: Option<Told>,
+    rows: Rows,
+}
+
+/// Lays what sockets said over the rows of the conversations that they are of, which are in order of time; what happened to
+/// them. What one said holds until it says the next, and for an interval after the last.
+pub fn lay(
+    told: Vec<Told>,
+    rows: &mut [Sample],
+    talks: &mut [Talk],
+    interval: Duration,
+) -> Vec<EventRow> {
+    let mut flows = HashMap::new();
+    let mut places = HashMap::new();
+    for talk in talks {
+        if let Some(of) = talk.of {
+            places.insert((of, talk.up), talk.totals.flow);
+            let spoken = Spoken {
+                coming: Vec::new(),
+                latest: None,
+                rows: Rows::default(),
+                talk,
+            };
+            flows.insert(spoken.talk.totals.flow, spoken);
+        }
+    }
+    for one in told.into_iter().rev() {
+        if let Some(spoken) = places.get(&one.of).and_then(|flow| flows.get_mut(flow)) {
+            spoken.coming.push(one);
+        }
+    }
+    for spoken in flows.values_mut() {
+        // The one that it had at its end.
+        if let Some(last) = spoken.coming.first() {
+            spoken.talk.cc.clone_from(&last.cc);
+        }
+        // Of a connection that closes a kernel may not tell what BBR says.
+        let is_bbr = |one: &Told| matches!(one.sample.own, Own::Bbr(_));
+        if spoken.coming.iter().any(is_bbr) {
+            let silent = spoken.coming.iter_mut().filter(|one| !is_bbr(one));
+            silent.for_each(|one| one.sample.own = Own::Hidden);
+        }
+    }
+    let mut events = Vec::new();
+    for sample in rows {
+        let Some(spoken) = flows.get_mut(&sample.row.flow) else {
+            continue;
+        };
+        let now = sample.row.t_ns;
+        while spoken.coming.last().is_some_and(|one| one.at <= now) {
+            spoken.latest = spoken.coming.pop();
+        }
+        let holds = |one: &&Told| !spoken.coming.is_empty() || now.since(one.at) <= interval;
+        let latest = spoken.latest.as_ref().filter(holds);
+        if let Some(one) = latest.filter(|one| one.cc == spoken.talk.cc) {
+            one.lay(sample);
+            let mut seen = sample.clone();
+            events.extend(spoken.rows.next(&mut seen, one.counts));
+        }
+    }
+    for Spoken { talk, rows, .. } in flows.into_values() {
+        let Some((_, counts)) = rows.last else {
+            continue;
+        };
+        let known = [
+            ("spurious_packets", counts.duplicates),
+            ("rto_count", counts.rto),
+        ];
+        for ((name, _), counter) in SenderStats::COUNTERS.iter().zip(&mut talk.totals.counters) {
+            if let Some((_, count)) = known.iter().find(|(counter, _)| counter == name) {
+                *counter = Some(*count);
+            }
+        }
+    }
+    events
 }
 
 #[cfg(test)]
@@ -243,19 +255,24 @@ mod tests {
         talk.totals.flow = 3;
         talk.totals.counters = vec![None; SenderStats::COUNTERS.len()];
         let mut talks = [talk];
-        let mut rows = [row(5, 3), row(10, 3), row(10, 4), row(20, 3), row(40, 3)];
+        let mut rows = [5, 10, 18, 20, 30, 40, 60].map(|at| row(at, 3)).to_vec();
+        rows.insert(2, row(10, 4));
         // The client's socket is the other direction's.
         let all = vec![
             told(9, 100, 0, false),
             told(9, 1, 0, true),
-            told(19, 200, 1, false),
+            told(19, 150, 1, false),
+            told(31, 200, 1, false),
         ];
         let events = lay(all, &mut rows, &mut talks, Duration::from_millis(10));
-        let windows = rows
-            .each_ref()
-            .map(|row| row.row.cwnd_bytes.map(Bytes::get));
-        // Before the first, of another flow, and long after the last it is unknown.
-        assert_eq!(windows, [None, Some(100), None, Some(200), None]);
+        let windows: Vec<_> = rows
+            .iter()
+            .map(|row| row.row.cwnd_bytes.map(Bytes::get))
+            .collect();
+        // Before the first, of another flow, and long after the last it is unknown; a pause is bridged.
+        let known = [Some(100), Some(150), Some(150), Some(200)];
+        let expected = [&[None, Some(100), None][..], &known, &[None]].concat();
+        assert_eq!(windows, expected);
         assert_eq!(rows[1].own, Own::Window(Bytes::new(7)));
         assert_eq!(rows[1].row.sent_packets, 9);
         assert_eq!(talks[0].cc, "cubic");

@@ -26,7 +26,7 @@ impl<'a> Network<'a> {
     ) -> Self {
         up.set_delay(Instant::ZERO, self.up_delay(self.plan.scenario.path.rtt));
         self.talks = Some(Talks::new(self.plan.flows.len(), self.links.len(), place));
-        self.servers = gate.unwrap_or(self.senders);
+        self.gate = gate;
         self.links.push(up);
         self.offered.push(Instant::ZERO);
         self
@@ -103,7 +103,8 @@ impl<'a> Network<'a> {
         if let Some(tcp) = Tcp::read(&frame.bytes) {
             self.record_ack(now, other, &tcp);
         }
-        write(if up { self.servers } else { self.receivers }, &frame.bytes)
+        let servers = self.gate.unwrap_or(self.senders);
+        write(if up { servers } else { self.receivers }, &frame.bytes)
     }
 
     /// A row for each direction that carries data.

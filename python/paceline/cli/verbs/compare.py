@@ -24,8 +24,8 @@ from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
-from paceline.study.conformance import DRAFT, Case, load
-from paceline.study.conformance.reference import PREFIX, departure, stays
+from paceline.study.conformance import DRAFT, Case, load, named
+from paceline.study.conformance.reference import PREFIX, Stay, departure, stays
 from paceline.study.conformance.reference import run as run_case
 from paceline.study.sweep import Sweep
 
@@ -142,7 +142,9 @@ def compare(
             notes.append(f"{side.name} is a recording: nothing is known of its path.")
     states, departs = [], None
     if reference is not None and other is not None:
-        states, departs = _states(reference, other), departure(reference, other)
+        ours, theirs = stays(reference), stays(other)
+        rtt = int(reference.flows["base_rtt_ns"][0])
+        states, departs = _states(ours, theirs), departure(ours, theirs, rtt)
         notes.insert(0, f"BBR states: {departs}.")
     if options.json:
         answer: answers.Comparison = {
@@ -258,7 +260,7 @@ def _case(name: str) -> Case | None:
     wanted = name.removeprefix(PREFIX)
     cases = load(shipped.nearest_folder("conformance") / DRAFT)
     for case in cases:
-        if case.id == wanted or case.id.startswith(f"{wanted}-"):
+        if named(case.id, wanted):
             return case
     known = [case.id for case in cases]
     hint = did_you_mean(wanted, known, f"known are {', '.join(known)}")
@@ -269,7 +271,7 @@ def _alone(name: str, run: Run) -> Subject:
     return Subject.alone(name, run.summary, toml(run.scenario_toml))
 
 
-def _states(reference: Run, other: Run) -> list[answers.Stays]:
+def _states(ours: Sequence[Stay], theirs: Sequence[Stay]) -> list[answers.Stays]:
     """Return the stays of both in states of BBR, side by side."""
     return [
         {
@@ -278,7 +280,7 @@ def _states(reference: Run, other: Run) -> list[answers.Stays]:
             "new": None if new is None else new.state,
             "new_enter_ns": None if new is None else new.enter_ns,
         }
-        for old, new in zip_longest(stays(reference), stays(other))
+        for old, new in zip_longest(ours, theirs)
     ]
 
 

@@ -15,7 +15,7 @@ from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_mem
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
-from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load
+from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
 
 #: The suites, by the names of their folders.
 GOLDEN = ("linux-bbr", "linux-cubic")
@@ -138,7 +138,7 @@ def conformance(
         cases = [replace(case, variants=case.variants[:1], on_all_paths=False) for case in cases]
     ids = [row["id"] for row in rows] + [case.id for case in cases]
     for name in names:
-        if not any(_named(id_, name) for id_ in ids):
+        if not any(named(id_, name) for id_ in ids):
             raise _unknown("case", name, ids)
     rows = [row for row in rows if _chosen(row["id"], names)]
     cases = [case for case in cases if _chosen(case.id, names)]
@@ -182,7 +182,7 @@ def _judged(names: list[str], options: Options) -> Exit:
     known = _cases(options.cases or shipped.nearest_folder("conformance") / DRAFT)
     cases = [case for case in known if _chosen(case.id, names)]
     for name in names:
-        if not any(_named(case.id, name) for case in cases):
+        if not any(named(case.id, name) for case in cases):
             raise _unknown("case", name, [case.id for case in known])
     run = files.read_run(str(options.judge))
     rows, details = [], []
@@ -248,12 +248,8 @@ def _cases(folder: Path) -> list[Case]:
         raise Failure("bad-case", str(error), hint=hint) from error
 
 
-def _named(id_: str, name: str) -> bool:
-    return id_ == name or id_.startswith((f"{name}-", f"{name}/"))
-
-
 def _chosen(id_: str, names: Sequence[str]) -> bool:
-    return not names or any(_named(id_, name) for name in names)
+    return not names or any(named(id_, name) for name in names)
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:

@@ -58,6 +58,11 @@ class Case:
     on_all_paths: bool = True
 
 
+def named(id_: str, name: str) -> bool:
+    """Return whether a name is that of a case: its id, or a part of it from the start."""
+    return id_ == name or id_.startswith((f"{name}-", f"{name}/"))
+
+
 def load(folder: Path) -> list[Case]:
     """Return every case of a folder, in the order of their names."""
     files = sorted(folder.glob(f"*{STEPS}"))

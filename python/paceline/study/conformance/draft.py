@@ -325,14 +325,13 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     `events` and `queue` as recorded. `path`: one row: `link_bps`, `goodput_bps` (less headers),
     `base_rtt_ns`, `pipe_bytes` (goodput times RTT), `mss_bytes`, all as at the start, and `end_ns`.
     """
-    drafts = {own: drafts for drafts, own in names.states.items()}
     visits = visits_of(run, names)
     samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
     # What a controller of one's own shows does not stand for what the draft's queries mean.
     samples = (
         samples.drop(_TAKEN, strict=False)
         .rename(names.columns, strict=False)
-        .with_columns(pl.col("phase").cast(pl.Utf8).replace(drafts))
+        .with_columns(pl.col("phase").cast(pl.Utf8).replace(names.drafts))
     )
     entered = visits.select("enter_ns", "visit", "nth")
     samples = samples.join_asof(entered, left_on="t_ns", right_on="enter_ns").drop("enter_ns")
@@ -370,7 +369,6 @@ def _path(run: Run) -> dict[str, int]:
 def visits_of(run: Run, names: Names) -> pl.DataFrame:
     """Return the table `visits`: a row for each stay of the first flow in a state."""
     states = run.events.filter((pl.col("flow") == 0) & (pl.col("kind") == "state"))
-    drafts = {own: drafts for drafts, own in names.states.items()}
     return (
         states.select(
             pl.col("detail").cast(pl.Utf8).alias("phase"),
@@ -381,5 +379,5 @@ def visits_of(run: Run, names: Names) -> pl.DataFrame:
         )
         .with_row_index("visit")
         .with_columns(pl.int_range(1, pl.len() + 1).over("phase").alias("nth"))
-        .with_columns(pl.col("phase", "came_from", "went_to").replace(drafts))
+        .with_columns(pl.col("phase", "came_from", "went_to").replace(names.drafts))
     )

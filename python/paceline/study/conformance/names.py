@@ -16,6 +16,11 @@ class Names:
     #: Columns of `bbr3` that it has nothing for, and what it does instead.
     absent: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def drafts(self) -> dict[str, str]:
+        """The draft's states, from its own names."""
+        return {own: draft for draft, own in self.states.items()}
+
 
 _LINUX = Names(
     states={

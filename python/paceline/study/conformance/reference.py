@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paceline import batch
@@ -43,13 +44,11 @@ def stays(run: Run) -> list[Stay]:
     ]
 
 
-def departure(reference: Run, other: Run) -> str:
-    """Return in words where the states of a run depart from those of a reference."""
-    ours, theirs = stays(reference), stays(other)
-    if not theirs:
+def departure(reference: Sequence[Stay], other: Sequence[Stay], rtt_ns: int) -> str:
+    """Return in words where states depart from those of a reference with this base RTT."""
+    if not other:
         return "the record has no states"
-    rtt = int(reference.flows["base_rtt_ns"][0])
-    both = list(zip(ours, theirs, strict=False))
+    both = list(zip(reference, other, strict=False))
     for number, (one, two) in enumerate(both, 1):
         if one.state != two.state:
             return (
@@ -59,8 +58,8 @@ def departure(reference: Run, other: Run) -> str:
         if one.lasts_ns is None or two.lasts_ns is None:
             continue
         longer = two.lasts_ns - one.lasts_ns
-        if abs(longer) > rtt:
-            rounds, than = abs(longer) / rtt, "longer" if longer > 0 else "shorter"
+        if abs(longer) > rtt_ns:
+            rounds, than = abs(longer) / rtt_ns, "longer" if longer > 0 else "shorter"
             return (
                 f"state {number}, {one.state}, lasts {_time(two.lasts_ns)}: {rounds:.1f} RTTs "
                 f"{than} than in the reference"
