@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -376,6 +378,26 @@ def test_a_folder_that_cannot_be_written_again_stays(
     with pytest.raises(KeyboardInterrupt):
         again()
     assert contents(tmp_path) == {"csv/a": "old"}
+
+
+def test_an_interrupt_while_a_draft_is_removed_is_no_failure_to_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    removing, close = shutil.rmtree, os.close
+
+    def closed(descriptor: int) -> None:
+        close(descriptor)
+        monkeypatch.setattr(os, "close", close)
+        raise KeyboardInterrupt
+
+    def remove(folder: Path, **options: Any) -> None:
+        monkeypatch.setattr(os, "close", closed)
+        removing(folder, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    with pytest.raises(KeyboardInterrupt):
+        ours(tmp_path / "r")
+    assert (tmp_path / "r" / "run.json").read_text() == "{}"
 
 
 def test_a_link_to_a_folder_stays_one(tmp_path: Path) -> None:

@@ -83,3 +83,13 @@ class StoreError(PacelineError):
         self.file = file
         #: Whether the system refused, and not we.
         self.failed = failed
+
+
+def is_interrupted(error: BaseException | None) -> bool:
+    """Whether an error is only what an interrupt led to.
+
+    Up to Python 3.12 `shutil.rmtree` closes a descriptor again if a signal comes with its first close.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline import _paceline, guests
-from paceline.errors import NotARunError, StoreError
+from paceline.errors import NotARunError, StoreError, is_interrupted
 from paceline.reading import open_regular, read_json
 
 if TYPE_CHECKING:
@@ -550,6 +550,8 @@ def errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, NotARunError) as error:
+        if is_interrupted(error):
+            raise KeyboardInterrupt from None
         raise _failure(place, error) from None
 
 

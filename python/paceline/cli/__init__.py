@@ -13,7 +13,7 @@ from cyclopts.exceptions import CycloptsError
 from paceline.cli import console, streams, verbs
 from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import MemoryLimitError, NotARunError, StoreError
+from paceline.errors import MemoryLimitError, NotARunError, StoreError, is_interrupted
 
 
 def _usage(error: CycloptsError) -> Failure:
@@ -28,6 +28,14 @@ def _usage(error: CycloptsError) -> Failure:
         else f"`{command}` shows how it is used"
     )
     return Failure("usage", head, hint=hint)
+
+
+def _ended(error: KeyboardInterrupt | OSError) -> Failure:
+    if is_interrupted(error):
+        return Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
+    assert isinstance(error, OSError)
+    where = f"{error.filename}: " if error.filename else ""
+    return Failure("system", f"{where}{error.strerror or error}", code=Exit.RUN_FAILED)
 
 
 #: How a command ends that was interrupted; what serves until then has done its work.
@@ -92,16 +100,12 @@ def _main(tokens: list[str]) -> int:
         # The reader has gone.
         streams.abandon()
         return Exit.RUN_FAILED
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        message = f"{where}{error.strerror or error}"
-        failure = Failure("system", message, code=Exit.RUN_FAILED)
+    except (KeyboardInterrupt, OSError) as error:
+        failure = _ended(error)
     except UnicodeEncodeError as error:
         # Python without its UTF-8 mode cannot say to the system what Rust, or a file, calls a file.
         message = f"this locale cannot encode {error.object[error.start : error.end]!r}"
         failure = Failure("locale", message, hint="set LC_ALL=C.UTF-8")
-    except KeyboardInterrupt:
-        failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
     else:
         return int(code) if isinstance(code, int) else Exit.OK
     try:
