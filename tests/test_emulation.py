@@ -499,6 +499,26 @@ def test_nothing_is_left_of_several(claims: Path, how: str) -> None:
     assert _namespaces(tag) == set()
 
 
+@pytest.mark.parametrize("stack", ["quinn", "noq"])
+def test_no_round_trip_is_shorter_than_its_path_on_a_machine_that_stands_still(stack: str) -> None:
+    def stop(_: paceline.Progress) -> None:
+        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+            for each in range(4):
+                os.kill(int(pid), signal.SIGSTOP)
+                time.sleep(0.008)
+                os.kill(int(pid), signal.SIGCONT)
+                time.sleep(0.003 * each)
+
+    overrides = {"flows": STACKS.replace("STACK", stack)}
+    run = paceline.run(SCENARIO, backend="emu", overrides=overrides, progress=stop)
+    assert run.emulation is not None
+    assert run.emulation["stalls"]["count"] > 20
+    for flow, least in ((0, 40e6), (1, 60e6)):
+        seen = run.samples.filter(flow=flow).drop_nulls("rtt_ns")
+        assert min(_column(seen, "rtt_ns")) >= least
+        assert min(_column(seen, "min_rtt_ns")) >= least
+
+
 def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
     def stop(seen: paceline.Progress) -> None:
         if seen.simulated_ns > 200_000_000:

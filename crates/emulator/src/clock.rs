@@ -1,6 +1,9 @@
 //! The clock of a run.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
 use paceline_units::{Duration, Instant};
 
@@ -13,13 +16,15 @@ pub const STALL: Duration = Duration::from_micros(500);
 ///
 /// A machine that does not run the path for some milliseconds (its hypervisor took the processor, the kernel
 /// was busy) would let all that came due meanwhile go at once: a burst of data or ACKs that no link
-/// makes, and that overflows queues. The path's time stands still instead, and the run says how long.
+/// makes, and that overflows queues. The path's time stands still instead, and the run says how long. It
+/// does so for all others, too, whether or not the path has noticed: what a host sent in time that did not count would
+/// seem to have crossed the path in less than its delay.
 #[derive(Debug)]
 pub struct Clock {
     /// The run's beginning by the machine's clock, moved on by what the path stood still.
     zero: AtomicU64,
-    /// The latest time that [`Self::read`] gave.
-    latest: AtomicU64,
+    /// Where time stands still until the path has looked again.
+    limit: AtomicU64,
 }
 
 impl Clock {
@@ -27,13 +32,41 @@ impl Clock {
     pub fn new(zero: Instant) -> Self {
         Self {
             zero: AtomicU64::new(zero.as_nanos()),
-            latest: AtomicU64::new(0),
+            limit: AtomicU64::new(STALL.as_nanos()),
         }
     }
 
-    /// Now, for the path.
+    /// Now.
     pub fn now(&self) -> Instant {
-        self.of(sys::now())
+        // In this order: a limit that has been moved on comes with the zero that has.
+        let limit = self.limit.load(Acquire);
+        let zero = self.zero.load(Relaxed);
+        Instant::from_nanos(sys::now().as_nanos().saturating_sub(zero).min(limit))
+    }
+
+    /// The path looks, which it meant to do by `planned`: now, and how long it could not run if that is longer than
+    /// [`STALL`]. It goes on from there.
+    pub fn look(&self, planned: Instant) -> (Instant, Option<Duration>) {
+        loop {
+            let now = self.of(sys::now());
+            let late = now.since(planned);
+            if late > STALL {
+                self.zero.fetch_add((late - STALL).as_nanos(), Relaxed);
+                self.expect(planned + STALL);
+                return (planned + STALL, Some(late));
+            }
+            self.expect(now);
+            // Else others may have seen later times before the limit was this one.
+            if self.of(sys::now()).since(now) <= STALL {
+                return (now, None);
+            }
+        }
+    }
+
+    /// The path will look again by `planned`.
+    pub fn expect(&self, planned: Instant) {
+        let limit = planned.as_nanos().saturating_add(STALL.as_nanos());
+        self.limit.store(limit, Release);
     }
 
     /// Whether the run has begun; until then it is time zero.
@@ -50,50 +83,62 @@ impl Clock {
     pub fn machine(&self, at: Instant) -> Instant {
         Instant::from_nanos(at.as_nanos().saturating_add(self.zero.load(Relaxed)))
     }
-
-    /// Now, for all others: never before what they were told, while the path goes back to where it stopped.
-    pub fn read(&self) -> Instant {
-        let now = self.now().as_nanos();
-        Instant::from_nanos(now.max(self.latest.fetch_max(now, Relaxed)))
-    }
-
-    /// The path stood still for this time.
-    pub fn stand_still(&self, time: Duration) {
-        self.zero.fetch_add(time.as_nanos(), Relaxed);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HOUR: Duration = Duration::from_secs(3600);
+
     #[test]
     fn time_in_which_the_path_stood_still_does_not_count() {
-        let (start, hour) = (sys::now(), Duration::from_secs(3600));
-        let clock = Clock::new(start);
-        let later = start + hour;
-        assert_eq!(clock.of(later), Instant::ZERO + hour);
-        clock.stand_still(Duration::from_secs(600));
-        assert_eq!(clock.of(later), Instant::ZERO + Duration::from_secs(3000));
-        assert_eq!(clock.machine(clock.of(later)), later);
+        let start = sys::now();
+        let clock = Clock::new(start - HOUR);
+        assert_eq!(clock.of(start), Instant::ZERO + HOUR);
+        let (now, late) = clock.look(Instant::ZERO);
+        assert_eq!(now, Instant::ZERO + STALL);
+        assert!(late.is_some_and(|late| late >= HOUR));
+        assert!(clock.of(start) <= now);
+        assert_eq!(clock.machine(clock.of(start + HOUR)), start + HOUR);
         // Before its beginning it is not negative.
-        assert_eq!(clock.of(start), Instant::ZERO);
+        assert_eq!(clock.of(start - HOUR), Instant::ZERO);
+    }
+
+    #[test]
+    fn a_path_that_is_late_by_little_goes_on_by_the_clock() {
+        let clock = Clock::new(sys::now() - HOUR);
+        let before = clock.of(sys::now());
+        let (now, late) = clock.look(before);
+        assert!(now >= before && late.is_none());
+        let (now, late) = clock.look(now + HOUR);
+        assert!(now < before + HOUR && late.is_none());
     }
 
     #[test]
     fn time_zero_before_the_beginning_is_not_the_beginning() {
-        let clock = Clock::new(sys::now() + Duration::from_secs(3600));
-        assert_eq!(clock.read(), Instant::ZERO);
+        let clock = Clock::new(sys::now() + HOUR);
+        assert_eq!(clock.now(), Instant::ZERO);
         assert!(!clock.has_begun());
         assert!(Clock::new(sys::now()).has_begun());
     }
 
+    /// Who sends while the path does not run sends no later than the path then takes it.
     #[test]
-    fn those_who_read_it_never_see_it_go_back() {
-        let clock = Clock::new(Instant::ZERO);
-        let before = clock.read();
-        clock.stand_still(Duration::from_secs(60));
-        assert!(clock.now() < before);
-        assert_eq!(clock.read(), before);
+    fn time_stands_still_for_all_until_the_path_looks_again_and_never_goes_back() {
+        let clock = Clock::new(sys::now());
+        let mut latest = Instant::ZERO;
+        for planned in [0, 1, 5, 5, 30].map(|ms| Instant::ZERO + Duration::from_millis(ms)) {
+            let planned = latest.max(planned);
+            clock.expect(planned);
+            // The path does not run for an hour.
+            clock.zero.fetch_sub(HOUR.as_nanos(), Relaxed);
+            assert_eq!(clock.now(), planned + STALL);
+            let (now, late) = clock.look(planned);
+            assert_eq!(now, planned + STALL);
+            assert!(late.is_some_and(|late| late > HOUR / 2));
+            assert!(clock.now() >= now);
+            latest = now;
+        }
     }
 }

@@ -31,13 +31,13 @@ impl End {
     }
 
     /// Takes what has come, writes, and sends what it may.
-    pub fn step(&mut self, now: Instant, write: Write) -> io::Result<Wait> {
+    pub fn step(&mut self, clock: impl Fn() -> Instant, write: Write) -> io::Result<Wait> {
         let failed = |error: Error| match error {
             Error::Socket(error) => error,
             Error::Defect(_) => io::Error::other(error.to_string()),
         };
         let end = &mut self.endpoint;
-        self.socket.receive(end, now).map_err(failed)?;
+        let now = self.socket.receive(end, clock).map_err(failed)?;
         if write != Write::default() {
             end.write(now, write);
         }

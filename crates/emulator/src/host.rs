@@ -18,7 +18,7 @@ use paceline_scenario::FlowGroup;
 use paceline_units::{Bytes, Duration, Instant};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, STALL};
 use crate::ends::{End, Ends};
 use crate::histogram::{Histogram, Times};
 use crate::kernel;
@@ -223,7 +223,7 @@ impl<'a> Connection<'a> {
             Carrier::Kernel(sockets) => self.receive_tcp(now, sockets).map(|()| Instant::MAX),
             Carrier::Stack(ends) => {
                 let mut receiver = ends.receiver();
-                let wait = receiver.step(now, Write::default())?;
+                let wait = receiver.step(|| now, Write::default())?;
                 let delivered = receiver.delivered();
                 if delivered > self.goodput.load(Relaxed) {
                     self.last.store(now.as_nanos(), Relaxed);
@@ -333,7 +333,7 @@ impl<'a> Program<'a> {
 
 impl Shared<'_> {
     fn now(&self) -> Instant {
-        self.clock.read()
+        self.clock.now()
     }
 
     fn over(&self) -> bool {
@@ -343,8 +343,10 @@ impl Shared<'_> {
     /// Sleeps until a time of the run, or until it is over.
     fn sleep_until(&self, at: Instant) {
         while !self.over() && (self.now() < at || !self.clock.has_begun()) {
-            let soon = sys::now() + LOOK;
-            sys::sleep_until(soon.min(self.clock.machine(at)));
+            let (now, due) = (sys::now(), self.clock.machine(at));
+            // It has passed by the machine's clock alone while the path stands still.
+            let wake = if due > now { due } else { now + STALL };
+            sys::sleep_until(wake.min(now + LOOK));
         }
     }
 

@@ -18,7 +18,6 @@ use rustix::event::{PollFd, PollFlags};
 
 use self::talks::Talks;
 use crate::busy::{Busy, RateError};
-use crate::clock::STALL;
 use crate::host::Shared;
 use crate::log::Log;
 use crate::packet::{self, Kind};
@@ -197,6 +196,7 @@ impl<'a> Network<'a> {
             if next > now {
                 let (wait, poll) = (next.since(now), |tun| PollFd::new(tun, PollFlags::IN));
                 let (senders, receivers) = (self.senders, self.receivers);
+                self.hosts.clock.expect(next);
                 match self.gate {
                     None => sys::poll([senders, receivers].map(poll), wait).map(drop)?,
                     Some(gate) => {
@@ -212,20 +212,16 @@ impl<'a> Network<'a> {
         self.look(self.latest)
     }
 
-    /// The time, after a sleep until `planned` at the most. If much has passed since then, or since the path last
-    /// looked, it could not run: it goes on from where it stopped.
+    /// The time, after a sleep until `planned` at the most. If the path could not run, it goes on from where it stopped.
     fn look(&mut self, planned: Instant) -> Instant {
-        let (now, expected) = (self.hosts.clock.now(), self.latest.max(planned));
-        let behind = now.since(expected);
-        self.latest = if behind > STALL {
-            self.hosts.clock.stand_still(behind);
-            self.log.stalls.add(behind);
-            self.log.stalled += behind;
-            expected
-        } else {
-            now
-        };
-        self.latest
+        let clock = self.hosts.clock;
+        let (now, stall) = clock.look(self.latest.max(planned));
+        if let Some(stall) = stall {
+            self.log.stalls.add(stall);
+            self.log.stalled += stall;
+        }
+        self.latest = now;
+        now
     }
 
     /// When something is to be done that no packet announces.

@@ -91,7 +91,8 @@ impl Socket {
         })
     }
 
-    /// A step begins: the end has its time-out if that is due, and all that has arrived.
+    /// A step begins: the end has its time-out if that is due, and all that has arrived. Returns the time, to write and
+    /// transmit at; `clock` never goes back.
     ///
     /// A thread wakes some microseconds after the time for which it asked. A time-out that is late by no more than
     /// a millisecond is therefore handled as of when it was due; else a pacer, which takes no credit for what it
@@ -99,10 +100,15 @@ impl Socket {
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn receive<E>(&mut self, endpoint: &mut E, now: Instant) -> Result<(), Error>
+    pub fn receive<E>(
+        &mut self,
+        endpoint: &mut E,
+        clock: impl Fn() -> Instant,
+    ) -> Result<Instant, Error>
     where
         E: Endpoint<Payload = Vec<u8>> + ?Sized,
     {
+        let mut now = clock();
         let due = endpoint.next_timer().unwrap_or(Instant::MAX);
         if due < now && now.since(due) <= LATE {
             let due = due.max(self.latest);
@@ -111,8 +117,8 @@ impl Socket {
         } else {
             endpoint.on_timer(now);
         }
-        self.latest = now;
         loop {
+            self.latest = now;
             let mut metas = [RecvMeta::default(); READS];
             let mut places = self.buffer.chunks_mut(ROOM);
             let mut slices: [IoSliceMut<'_>; READS] =
@@ -122,16 +128,19 @@ impl Socket {
                 .recv((&self.socket).into(), &mut slices, &mut metas)
             {
                 Ok(count) => count,
-                Err(error) if is_passing(&error) => return Ok(()),
+                Err(error) if is_passing(&error) => return Ok(now),
                 Err(error) => return Err(error.into()),
             };
+            // Not before they came: the thread may not have run since it last asked.
+            now = clock();
             for (meta, place) in metas.iter().zip(self.buffer.chunks(ROOM)).take(count) {
                 if meta.addr == self.peer {
                     hand_over(endpoint, now, place, meta);
                 }
             }
             if count < READS {
-                return Ok(());
+                self.latest = now;
+                return Ok(now);
             }
         }
     }
@@ -231,8 +240,7 @@ pub fn drive<E: Endpoint<Payload = Vec<u8>>>(
         || Instant::from_nanos(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut socket = Socket::new(socket.try_clone()?, peer)?;
     loop {
-        let now = clock();
-        socket.receive(endpoint, now)?;
+        let now = socket.receive(endpoint, clock)?;
         if until(now, endpoint) {
             return Ok(());
         }
@@ -289,6 +297,7 @@ fn is_refusal(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::thread;
 
     use super::*;
@@ -301,12 +310,14 @@ mod tests {
         arrived: Vec<(usize, Option<Ecn>)>,
         due: Option<Instant>,
         woken: Vec<Instant>,
+        latest: Option<Instant>,
     }
 
     impl Endpoint for Probe {
         type Payload = Vec<u8>;
 
-        fn receive(&mut self, _now: Instant, datagram: Datagram<Vec<u8>>) {
+        fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+            self.latest = Some(now);
             self.arrived.push((datagram.payload.len(), datagram.ecn));
         }
 
@@ -379,6 +390,28 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_never_comes_before_it_was_read() {
+        let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let (here, there) = (bind(), bind());
+        let address = |socket: &UdpSocket| socket.local_addr().expect("bound");
+        let (from, to) = (address(&here), address(&there));
+        let mut socket = Socket::new(there, from).expect("a socket");
+        let mut end = Probe::default();
+        // It comes after the step's first look at the clock.
+        let looks = Cell::new(0);
+        let clock = || {
+            if looks.get() == 0 {
+                here.send_to(b"hello", to).expect("sent");
+            }
+            looks.set(looks.get() + 1);
+            Instant::ZERO + Duration::from_millis(looks.get())
+        };
+        let now = socket.receive(&mut end, clock).expect("a step");
+        assert_eq!(end.latest, Some(Instant::ZERO + Duration::from_millis(2)));
+        assert_eq!(end.latest, Some(now));
+    }
+
+    #[test]
     fn a_wake_up_that_is_a_little_late_counts_from_when_it_was_due() {
         let at = |micros| Instant::ZERO + Duration::from_micros(micros);
         let here = UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -393,7 +426,7 @@ mod tests {
         ];
         for (due, now, woken) in steps {
             end.due = Some(at(due));
-            socket.receive(&mut end, at(now)).expect("a step");
+            socket.receive(&mut end, || at(now)).expect("a step");
             assert_eq!(end.woken.last(), Some(&at(woken)), "{due} at {now}");
             let wait = socket.transmit(&mut end, at(now)).expect("a step");
             assert_eq!((wait.until, wait.room), (Instant::MAX, false));

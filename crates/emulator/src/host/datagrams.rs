@@ -36,7 +36,7 @@ impl Shared<'_> {
                 written += bytes;
             }
             closing |= write.close;
-            let wait = ends.sender().step(now, write)?;
+            let wait = ends.sender().step(|| self.now(), write)?;
             if closing && connection.goodput.load(Relaxed) >= written {
                 let last = Instant::from_nanos(connection.last.load(Relaxed));
                 return self.close(connection, EventKind::Finish, Some(last));
