@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Options:
         str | None,
         Parameter(
             name=["--rate", "--trace-down"],
-            help='Instead of FILE: the rate each way, such as "12 Mbit/s", or a trace file.',
+            help="Instead of FILE: the rate each way, such as 12mbit, or a trace file.",
         ),
     ] = None
     up: Annotated[
@@ -69,7 +70,7 @@ class Options:
         ),
     ] = None
     delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
-    queue: Annotated[str, Parameter(help='With --rate: the queue each way, such as "1 bdp".')] = (
+    queue: Annotated[str, Parameter(help="With --rate: the queue each way, such as 1bdp.")] = (
         "1 bdp"
     )
     time: Annotated[str, Parameter(help="The longest that the client may run.")] = "60 min"
@@ -121,6 +122,7 @@ def shell(
     process that the programs started ends, too.
     """
     words = list(words or [])
+    _refuse_option(words)
     if options.rate is None:
         if not words:
             raise Failure(
@@ -134,6 +136,7 @@ def shell(
     else:
         text, path = _scenario(options), "shell.toml"
         pairs = files.parse_overrides(options.overrides)
+    _refuse_option(words)
     if not words:
         if not sys.stdin.isatty():
             hint = "paceline shell ... -- curl http://server/"
@@ -178,6 +181,13 @@ def shell(
     return code
 
 
+def _refuse_option(words: list[str]) -> None:
+    """No file or client begins with a hyphen: that is a mistyped option."""
+    if words and words[0].startswith("-"):
+        hint = "`paceline shell --help` lists the options; the client's follow --"
+        raise Failure("usage", f"unknown option: {words[0]}", hint=hint)
+
+
 def _scenario(options: Options) -> str:
     """Return a scenario of the path that the options describe."""
     try:
@@ -213,6 +223,11 @@ def _rate(told: str) -> str:
     trace = Path(told)
     if trace.is_file():
         return f"{{ trace = {json.dumps(str(trace.resolve()))} }}"
+    # As tc writes it, whose `mbps` are bytes, so only bits are taken.
+    short = re.fullmatch(r"([0-9.]+) *([kmgt]?)bit", told.strip(), re.IGNORECASE)
+    if short is not None:
+        number, power = short.groups()
+        told = f"{number} {power.lower() if power in 'kK' else power.upper()}bit/s"
     return json.dumps(told)
 
 
