@@ -59,6 +59,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("import", "flow.trace", "--rtt", "40 ms", "--queue", "99 packets"),
         *("--out", "r/a.toml"),
     ),
+    "fit": ("fit", "record", "--out", "r/fitted.toml"),
     "claims": ("claims", "--claims", "claims", "--out", "r"),
     "evaluate": (
         *("evaluate", "cubic", "--quick", "--suite", "suite", "--scenarios", "."),

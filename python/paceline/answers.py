@@ -414,6 +414,52 @@ class Import(TypedDict):
     record: NotRequired[ImportedRecord]
 
 
+class FittedRate(TypedDict):
+    """The rate of a fitted path from some time on."""
+
+    begin_ns: int
+    rate_bps: float
+    low_bps: float
+    high_bps: Annotated[float | None, "Null if the link was never busy: it is at least `low_bps`."]
+
+
+class FittedParameter(TypedDict):
+    """A parameter of a model, in the unit that its name says."""
+
+    value: float
+    low: Annotated[float, "From here to `high` the model is about as near to the record."]
+    high: float
+
+
+class FittedModel(TypedDict):
+    """A model of what loses packets, at its best."""
+
+    loss: str
+    distance: Annotated[
+        float, "How far its simulation is from the record: 0 is equal, 1 nothing alike."
+    ]
+
+
+class Fit(TypedDict):
+    """The path that a record went through."""
+
+    run: str
+    scenario: Annotated[str, "The file written."]
+    rates: list[FittedRate]
+    rtt_ns: float
+    rtt_low_ns: float
+    rtt_high_ns: float
+    queue_bytes: float
+    queue_low_bytes: float
+    queue_high_bytes: Annotated[float | None, "Null if the queue was never seen full."]
+    loss: Annotated[str, "`none`, `droptail`, `random`, `policer`, `codel`, `fq_codel` or `pie`."]
+    parameters: dict[str, FittedParameter]
+    models: Annotated[list[FittedModel], "All models that were simulated, the nearest first."]
+    measured: Annotated[dict[str, float], "Over the flows that carried at least 1 % of all."]
+    fitted: Annotated[dict[str, float], "The same of a simulation of the scenario."]
+    notes: list[str]
+
+
 class Sequence(TypedDict):
     """A diagram that was written."""
 
@@ -573,6 +619,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "report": (Report,),
     "export": (Export,),
     "import": (Import,),
+    "fit": (Fit,),
     "shell": (Shell,),
     "sequence": (Sequence,),
     "init": (Init,),

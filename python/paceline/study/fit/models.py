@@ -1,0 +1,321 @@
+"""What loses a path's packets: the model whose simulation, with the same flows, is nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline import batch
+from paceline.quantities import quantity
+from paceline.study.fit.estimates import Path
+from paceline.study.fit.observed import Observed, Series, observe
+
+
+@dataclass(frozen=True)
+class Model:
+    """A way to lose packets, its parameters, and what they set in the scenario's path."""
+
+    name: str
+    #: In bytes, bit/s, seconds and shares, as their names say.
+    parameters: Mapping[str, float]
+
+    @property
+    def loss(self) -> float:
+        """The share of packets that is lost behind the link."""
+        return self.parameters.get("loss_ratio", 0.0)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it sets in a scenario's path."""
+        given = self.parameters
+        queue = {"size": quantity("_bytes", given["size_bytes"])}
+        if self.name in _AQMS:
+            target = quantity("_ns", given["target_s"] * 1e9)
+            return {"queue": {"kind": self.name, **queue, "target": target}}
+        found: dict[str, Any] = {"queue": queue}
+        if self.name == "random":
+            found["loss"] = f"{max(self.loss, 1e-6) * 100:.4f} %"
+        if "link_bps" in given:
+            found["rate"] = quantity("_bps", given["link_bps"] / (1 - self.loss))
+        if self.name == "policer":
+            found["policer"] = {
+                "rate": quantity("_bps", given["police_bps"]),
+                "burst": quantity("_bytes", given["burst_bytes"]),
+            }
+        return found
+
+    def near(self, factor: float) -> list[Model]:
+        """Return it with each parameter once larger and once smaller."""
+        return [
+            Model(self.name, {**self.parameters, name: self.parameters[name] * by})
+            for name in _SEARCHED
+            if name in self.parameters and (name != "size_bytes" or self.name not in _AQMS)
+            for by in (factor, 1 / factor)
+        ]
+
+
+#: Disciplines that hold a delay, with the target that they have unless told otherwise.
+_AQMS = {"codel": 0.005, "fq_codel": 0.005, "pie": 0.015}
+#: The parameters that are searched; the queue of an AQM is as good as endless.
+_SEARCHED = ("size_bytes", "loss_ratio", "police_bps", "burst_bytes", "link_bps", "target_s")
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is compared of a run: waits in seconds, shares as they are."""
+
+    values: Mapping[str, float]
+
+    def distance(self, other: Traits) -> float:
+        """Return the mean of their differences, each as a share of the larger value."""
+        apart = [
+            abs(one - other.values[name]) / max(abs(one), abs(other.values[name]), _FLOORS[name])
+            for name, one in self.values.items()
+        ]
+        return float(np.mean(apart))
+
+
+#: Below these nothing is different.
+_FLOORS = {
+    "goodput": 1e3,
+    "second": 1e3,
+    "wait_p10": 1e-3,
+    "wait_p50": 1e-3,
+    "wait_p90": 1e-3,
+    "wait_p99": 1e-3,
+    "wait_max": 1e-3,
+    "lost": 3e-4,
+    "losing": 0.01,
+    "bunching": 1.0,
+    "at_loss_p10": 1e-3,
+    "at_loss_p50": 1e-3,
+    "at_loss_p90": 1e-3,
+}
+
+
+def traits(seen: Observed) -> Traits:
+    """Return what is compared of a run."""
+    waits = seen.waits[np.isfinite(seen.waits)]
+    lost = np.diff(seen.lost)
+    sent = max(float(seen.sent[-1]), 1.0)
+    # Losses by the tenth of a second.
+    width = max(round(0.1 / seen.step), 1)
+    bins = np.add.reduceat(lost, np.arange(0, len(lost), width)) if len(lost) else np.zeros(1)
+    moved, half = seen.delivered, len(seen.delivered) // 2
+    values = {
+        "goodput": float(moved[-1]) / seen.duration,
+        "second": float(moved[-1] - moved[half]) / seen.duration * 2,
+        "lost": max(float(seen.lost[-1]), 0.0) / sent,
+        "losing": float(np.mean(bins > 0)),
+        # 1 if each packet is lost with the same probability, and more if losses come together.
+        "bunching": float(np.var(bins) / np.mean(bins)) if bins.any() else 0.0,
+    }
+    _, before = before_losses(seen)
+    for name, share in (("p10", 0.1), ("p50", 0.5), ("p90", 0.9)):
+        values[f"at_loss_{name}"] = float(np.quantile(before, share)) if len(before) else 0.0
+    for name, share in (("p10", 0.1), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)):
+        values[f"wait_{name}"] = float(np.quantile(waits, share))
+    return Traits(values)
+
+
+def before_losses(seen: Observed) -> tuple[Series, Series]:
+    """Return what was lost each time that something was, and the longest wait shortly before."""
+    lost = np.diff(seen.lost, prepend=seen.lost[:1])
+    at = np.flatnonzero(lost > 0)
+    waits = np.nan_to_num(seen.waits)
+    longest = np.empty(len(at))
+    for number, index in enumerate(at):
+        # What was lost left its sender an RTT ago, and another may pass until the sender is sure.
+        back = round((seen.least + float(waits[index])) * 1.5 / seen.step) + 2
+        longest[number] = waits[max(index - back, 0) : index + 1].max()
+    return lost[at], longest
+
+
+def calm_losses(seen: Observed, path: Path) -> int:
+    """Return how often something was lost while the queue was far from what it has held."""
+    at = np.flatnonzero(np.diff(seen.lost, prepend=seen.lost[:1]) > 0)
+    _, waits = before_losses(seen)
+    held = waits * path.rate_at(seen.grid[at]) / 8
+    return int(np.sum(held < 0.8 * path.backlog.value))
+
+
+def models(seen: Observed, path: Path) -> list[Model]:
+    """Return the models that may have lost what was lost."""
+    backlog, packet = path.backlog.value, seen.packet
+    size = {"size_bytes": backlog}
+    if seen.lost[-1] < 1:
+        # It held what waited, and more than that is not known. At too low a rate more waits.
+        held = 2 * path.backlog.high
+        if not path.is_rate_known:
+            held = max(held, float(seen.delivered[-1]))
+        return [Model("none", {"size_bytes": held})]
+    found = [Model("droptail", size)]
+    share = float(seen.lost[-1]) / max(float(seen.sent[-1]), 1.0)
+    # Some of it the queue may have dropped.
+    parts = [{**size, "loss_ratio": share * part} for part in (1.0, 0.5, 0.25, 0.12, 0.06)]
+    if not path.is_rate_known:
+        rate = max(stretch.rate.value for stretch in path.stretches)
+        parts = [{**parts[0], "link_bps": rate * faster} for faster in (1.0, 2.0, 5.0)]
+    found += [Model("random", part) for part in parts]
+    room = max(4 * backlog, 300 * packet)
+    found += [
+        Model(kind, {"size_bytes": room, "target_s": target * scale})
+        for kind, target in _AQMS.items()
+        if kind != "fq_codel" or len(seen.flows) > 1
+        for scale in (1.0, 0.4, 2.5)
+    ]
+    return found
+
+
+def policers(seen: Observed, path: Path) -> list[Model]:
+    """Return policers with the rate that losses leave, and the burst before the first of them."""
+    at = np.flatnonzero(np.diff(seen.lost) > 0)
+    if len(at) < 2:
+        return []
+    first, last = int(at[0]) + 1, len(seen.grid) - 1
+    span = float(seen.grid[last] - seen.grid[first])
+    if span < 1:
+        return []
+    rate = float(seen.delivered[last] - seen.delivered[first]) / span
+    begin = int(np.argmax(seen.delivered > 0))
+    time = float(seen.grid[first] - seen.grid[begin])
+    burst = max(float(seen.delivered[first]) - rate * time, 10 * seen.packet)
+    width = max(round(0.05 / seen.step), 1)
+    fastest = float(np.max(seen.delivered[width:] - seen.delivered[:-width])) / (width * seen.step)
+    link = max(fastest, 1.3 * rate)
+    size = max(path.backlog.value, 200 * seen.packet)
+    return [
+        Model(
+            "policer",
+            {
+                "size_bytes": size,
+                "police_bps": rate * 8 * more,
+                "burst_bytes": burst * larger,
+                "link_bps": link * 8 * faster,
+            },
+        )
+        for more in (1.0, 1.1, 1.25, 1.5)
+        for larger in (0.5, 1.0, 2.0)
+        for faster in (1.0, 2.0)
+    ]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model, and how far its runs are from what was seen."""
+
+    model: Model
+    distance: float
+    #: Between which values a parameter is about as near.
+    ranges: Mapping[str, tuple[float, float]]
+    #: How often it loses something while the queue is far from full.
+    calm: int
+    #: What the ends of its flows saw.
+    seen: Observed
+
+
+#: Seeds with which a model that draws random numbers is run.
+SEEDS = (1, 2, 3)
+#: By how much parameters are changed, in turn, to find nearer ones.
+FACTORS = (1.5, 1.2, 1.08, 1.03)
+#: At this distance a model explains a record, and no policer is needed.
+NEAR = 0.05
+#: Models of so many names are searched.
+FINALISTS = 3
+
+
+def judge(
+    seen: Observed,
+    path: Path,
+    text: Callable[[Model], str],
+    progress: Callable[[int], object] | None = None,
+) -> list[Judged]:
+    """Simulate models and search near the best; return the best of each name, nearest first."""
+    wanted = traits(seen)
+    tried: dict[str, list[_Trial]] = {}
+    count = 0
+
+    def run(given: Sequence[Model]) -> None:
+        nonlocal count
+        for one in _simulated(wanted, path, given, text):
+            tried.setdefault(one.model.name, []).append(one)
+            count += 1
+        if progress is not None:
+            progress(count)
+
+    run(models(seen, path))
+    if min(min(trials) for trials in tried.values()).distance > NEAR:
+        run(policers(seen, path))
+    for factor in FACTORS:
+        ahead = sorted(min(trials) for trials in tried.values())[:FINALISTS]
+        run([model for one in ahead for model in one.model.near(factor)])
+    best = {name: _judged(trials) for name, trials in tried.items()}
+    return sorted(best.values(), key=lambda one: one.distance + _handicap(one, best, seen, path))
+
+
+def _judged(trials: Sequence[_Trial]) -> Judged:
+    best = min(trials)
+    near = [one.model for one in trials if one.distance <= best.distance * 1.25 + 0.005]
+    ranges = {}
+    for name in best.model.parameters:
+        values = [model.parameters[name] for model in near]
+        ranges[name] = (min(values), max(values))
+    return Judged(best.model, best.distance, ranges, best.calm, best.seen)
+
+
+def _handicap(one: Judged, best: Mapping[str, Judged], seen: Observed, path: Path) -> float:
+    """Return what is against a model beside its distance.
+
+    A full queue loses packets when it is full, and what is lost at random is lost at any time: if
+    two models are near, that decides.
+    """
+    full = best.get("droptail")
+    if one.model.name == "policer":
+        return 0.03  # Its three parameters explain much that is not so.
+    if full is None or one.model.name not in ("droptail", "random"):
+        return 0.0
+    beyond = calm_losses(seen, path) > full.calm + 2 + 2 * np.sqrt(full.calm)
+    return 0.05 if beyond == (one.model.name == "droptail") else 0.0
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What the runs of a model showed."""
+
+    model: Model
+    distance: float
+    calm: int
+    seen: Observed
+
+    def __lt__(self, other: _Trial) -> bool:
+        return self.distance < other.distance
+
+
+def _simulated(
+    wanted: Traits, path: Path, models: Sequence[Model], text: Callable[[Model], str]
+) -> list[_Trial]:
+    jobs = [
+        (number, batch.Job(text(model), (), seed, "sim", "fitted.toml", 1))
+        for number, model in enumerate(models)
+        for seed in (SEEDS if model.name in ("random", "pie") else SEEDS[:1])
+    ]
+    found: dict[int, list[tuple[int, float, int, Observed]]] = {}
+
+    class Heard(batch.Watch):
+        def finished(self, number: int, outcome: batch.Outcome) -> None:
+            seen = outcome.kept
+            if not seen.flows:
+                return  # Nothing crossed such a path.
+            one = (number, wanted.distance(traits(seen)), calm_losses(seen, path), seen)
+            found.setdefault(jobs[number][0], []).append(one)
+
+    batch.execute([job for _, job in jobs], lambda _, __, run: observe(run), watch=Heard())
+    trials = []
+    for number, runs in sorted(found.items()):
+        _, _, calm, first = min(runs, key=lambda each: each[0])
+        apart = float(np.mean([apart for _, apart, _, _ in runs]))
+        trials.append(_Trial(models[number], apart, calm, first))
+    return trials

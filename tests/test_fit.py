@@ -1,0 +1,94 @@
+"""``paceline fit``: paths drawn at random are found, and what cannot be known is not guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import paceline
+from conftest import Command
+from fitting import draw, find
+from paceline.study import fit as study
+
+#: Each model, also with a change of the rate, on slow links; `tests/fitting.py` has many more.
+SEEDS = (1, 3, 4, 11, 13, 32)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_path_that_was_drawn_is_found(seed: int) -> None:
+    drawn = draw(seed)
+    found = find(drawn, paceline.run(drawn.text, seed=seed))
+    assert found.right, found
+    assert found.rate is None or abs(found.rate) < 0.02
+    assert abs(found.rtt) < 0.02
+    assert found.size is None or abs(found.size) < 0.15
+
+
+QUIET = """\
+schema = 1
+[run]
+duration = "5 s"
+[path]
+rate = "50 Mbit/s"
+rtt = "40 ms"
+queue = { size = "1 bdp" }
+[[flows]]
+cc = "cubic"
+app.size = "100 kB"
+"""
+
+
+def test_what_a_record_does_not_say_is_a_bound() -> None:
+    fitted = study.fit(paceline.run(QUIET))
+    assert fitted.judged[0].model.name == "none"
+    assert fitted.path.stretches[0].rate.high == float("inf")
+    assert fitted.path.stretches[0].rate.low < 50e6
+    assert fitted.size.high == float("inf")
+    assert any("at least what it carried" in note for note in fitted.notes)
+    assert any("Nothing was lost" in note for note in fitted.notes)
+
+
+def test_what_is_written_runs_and_does_as_the_record_does(cli: Command, tmp_path: Path) -> None:
+    drawn = draw(1)
+    paceline.run(drawn.text).write(tmp_path / "runs" / "mine")
+    told = cli("fit", "runs/mine")
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.splitlines()[-1] == "mine-fitted.toml"
+    assert "droptail" in told.stdout
+    answer = json.loads(cli("fit", "runs/mine", "--json").stdout)
+    assert answer["loss"] == "droptail"
+    assert answer["fitted"]["goodput_bps"] == pytest.approx(answer["measured"]["goodput_bps"], 0.02)
+    again = paceline.run(tmp_path / "mine-fitted.toml")
+    assert study.observe(again).metrics == pytest.approx(answer["fitted"])
+    # What a user has there is left.
+    (tmp_path / "mine-fitted.toml").write_text("mine")
+    refused = cli("fit", "runs/mine")
+    assert refused.returncode == 2
+    assert (tmp_path / "mine-fitted.toml").read_text() == "mine"
+
+
+def test_a_recording_takes_the_controller_that_one_names(cli: Command, tmp_path: Path) -> None:
+    drawn = draw(1)
+    run = paceline.run(drawn.text, overrides={"run.record.packets": True, "run.duration": "8 s"})
+    run.write(tmp_path / "mine")
+    cli("export", "mine", "--format", "pcapng", "--out", "mine.pcapng")
+    cli("import", "mine.pcapng", "--out", "read")
+    refused = cli("fit", "read")
+    assert refused.returncode == 2
+    assert "--cc" in refused.stderr
+    told = json.loads(cli("fit", "read", "--cc", "bbr3", "--json").stdout)
+    assert told["rates"][0]["rate_bps"] == pytest.approx(drawn.rates[0], 0.02)
+    assert told["rtt_low_ns"] <= drawn.rtt * 1e9 * 1.02
+    unknown = cli("fit", "read", "--cc", "bbr4")
+    assert unknown.returncode == 2
+    assert "did you mean" in unknown.stderr
+
+
+def test_a_record_without_flows_is_refused(cli: Command, tmp_path: Path) -> None:
+    late = QUIET + 'start = "4.99 s"\n'
+    paceline.run(late).write(tmp_path / "late")
+    refused = cli("fit", "late")
+    assert refused.returncode == 2
+    assert "no flow of it has both data and RTTs" in refused.stderr
