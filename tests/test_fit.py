@@ -13,7 +13,7 @@ from fitting import draw, find
 from paceline.study import fit as study
 
 #: Each model, also with a change of the rate, on slow links; `tests/fitting.py` has many more.
-SEEDS = (1, 3, 4, 11, 13, 32)
+SEEDS = (1, 3, 4, 13, 32, 205)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
