@@ -743,6 +743,19 @@ class Band(TypedDict):
     state: str
 
 
+class Packets(TypedDict):
+    """The packets of a flow in the order of time, as its sender and its path saw them."""
+
+    kinds: Annotated[list[str], "What a number in `kind` stands for."]
+    until: Annotated[float | None, "In seconds: later ones are left out; null if none are."]
+    t_us: Annotated[list[int], "The first time, and the difference from each to the next."]
+    kind: list[int]
+    seq_bytes: Annotated[
+        list[int], "The first byte: its difference from the packet of the same kind before."
+    ]
+    len_bytes: list[int]
+
+
 class Detail(TypedDict):
     """What is drawn of one flow."""
 
@@ -752,6 +765,7 @@ class Detail(TypedDict):
     bands: Annotated[list[Band], "The states of the controller."]
     limits: Annotated[list[Band], "What bounded the sender."]
     lost: Annotated[list[int], "Packets declared lost up to each time of the panels."]
+    packets: Annotated[Packets | None, "Null if they were not recorded."]
 
 
 class Happening(TypedDict):
@@ -793,6 +807,7 @@ PAGES: tuple[type, ...] = (
     Shape,
     Panel,
     Band,
+    Packets,
     Detail,
     Happening,
     Drawn,

@@ -154,6 +154,20 @@ export interface Band {
   state: string;
 }
 
+/** The packets of a flow in the order of time, as its sender and its path saw them. */
+export interface Packets {
+  /** What a number in `kind` stands for. */
+  kinds: string[];
+  /** In seconds: later ones are left out; null if none are. */
+  until: number | null;
+  /** The first time, and the difference from each to the next. */
+  t_us: number[];
+  kind: number[];
+  /** The first byte: its difference from the packet of the same kind before. */
+  seq_bytes: number[];
+  len_bytes: number[];
+}
+
 /** What is drawn of one flow. */
 export interface Detail {
   flow: number;
@@ -165,6 +179,8 @@ export interface Detail {
   limits: Band[];
   /** Packets declared lost up to each time of the panels. */
   lost: number[];
+  /** Null if they were not recorded. */
+  packets: Packets | null;
 }
 
 /** Something that happened, in words. */

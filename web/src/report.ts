@@ -3,6 +3,7 @@ import type uPlotType from "uplot";
 import type { Band, Drawn, Happening, Panel, Shape } from "./api";
 import { SIDE, axis, cursor, dashed, fromZero, isDark, onTone, small, styled, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
+import { sequence } from "./packets";
 import { seconds, shown } from "./quantity";
 import { strips } from "./strips";
 import { explain } from "./why";
@@ -248,6 +249,13 @@ class Page {
     box.replaceChildren();
     const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
     this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+    if (!chosen.packets) return;
+    const place = make("div", undefined, box);
+    place.className = "plot";
+    place.id = "packets";
+    place.setAttribute("role", "group");
+    place.setAttribute("aria-label", `Packets of ${chosen.label} by sequence number, over time`);
+    this.#own.push(this.#take(sequence(chosen.label, chosen.packets, width(), HEIGHT + 100, margin(), place, this.#zoom.follow), true));
   }
 }
 

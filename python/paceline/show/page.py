@@ -16,7 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from paceline import answers
 from paceline._paceline import __version__, metrics
 from paceline.quantities import quantity
-from paceline.show import path
+from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
 from paceline.show.panels import Band, Detail, Panel, Series, Sketch
 from paceline.show.tables import emulation_rows, guest_lines
@@ -35,10 +35,11 @@ def render(run: Recorded, *, served: bool = False) -> str:
     """Return the page; one that is served has its scripts and styles as files beside it."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
+    recorded = packets.of_flows(run, sketch.drawn)
     definitions = metrics()
     return filled(
         "report.html.j2",
-        drawn(sketch, details),
+        drawn(sketch, details, recorded),
         run=run,
         served=served,
         about=path.about(run.scenario_toml),
@@ -51,6 +52,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
         flow_columns=_flow_columns(run),
         definitions=definitions,
         details=details,
+        has_packets=bool(recorded),
         emulation=_emulation(run),
         guests=guest_lines(run.guests),
         left_out=sketch.flows.height - len(details),
@@ -166,7 +168,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
+def drawn(
+    sketch: Sketch, details: list[Detail], recorded: dict[int, answers.Packets]
+) -> answers.Drawn:
     """Return what the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
@@ -180,6 +184,7 @@ def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
                 "bands": _spans(detail.bands),
                 "limits": _spans(detail.limits),
                 "lost": detail.lost,
+                "packets": recorded.get(detail.flow),
             }
             for detail in details
         ],

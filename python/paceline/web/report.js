@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
+// Built from web/ by `make web`. Sources: sha256 51a32128cbea8e20fd26abb0cd6e96b2846bb884d12e1a82f42fd2321764d1bb
 "use strict";
 (() => {
   // src/chart.ts
@@ -56,6 +56,159 @@
   // src/quantity.ts
   var shown = (value2) => value2 == null ? "–" : Number(value2.toPrecision(4)).toLocaleString("en");
   var seconds = (value2) => value2 == null ? "–" : `${value2.toFixed(3)} s`;
+
+  // src/packets.ts
+  var MANY = 3e3;
+  var APART = 3;
+  var MB = 1e6;
+  var BLUE = "#0072B2";
+  var GREEN = "#009E73";
+  var ORANGE = "#D55E00";
+  var PURPLE = "#CC79A7";
+  var unpacked = ({ kinds, t_us, kind, seq_bytes, len_bytes }) => {
+    const count = t_us.length;
+    const rows = { kinds, times: new Float64Array(count), kind: Uint8Array.from(kind), from: new Float64Array(count), to: new Float64Array(count) };
+    const last = kinds.map(() => 0);
+    let now = 0;
+    for (let row = 0; row < count; row += 1) {
+      now += t_us[row] ?? 0;
+      const which = kind[row] ?? 0;
+      const start2 = (last[which] ?? 0) + (seq_bytes[row] ?? 0);
+      last[which] = start2;
+      rows.times[row] = now / 1e6;
+      rows.from[row] = start2;
+      rows.to[row] = start2 + (len_bytes[row] ?? 0);
+    }
+    return rows;
+  };
+  var at = (times, t) => {
+    let [low, high] = [0, times.length];
+    while (low < high) {
+      const middle = low + high >> 1;
+      if ((times[middle] ?? Infinity) < t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  var outline = (rows) => {
+    const [ack, sends] = [rows.kinds.indexOf("ack"), rows.kinds.indexOf("send")];
+    let [sent, acknowledged] = [0, 0];
+    const lines = [[], []];
+    rows.times.forEach((_, row) => {
+      if (rows.kind[row] === sends) sent = Math.max(sent, rows.to[row] ?? 0);
+      if (rows.kind[row] === ack) acknowledged = Math.max(acknowledged, rows.from[row] ?? 0);
+      lines[0].push(sent / MB);
+      lines[1].push(acknowledged / MB);
+    });
+    return lines;
+  };
+  var bar = (colour, width2) => (ctx, x, low, high, ratio) => {
+    ctx.fillStyle = tone(colour)();
+    ctx.fillRect(x - width2 * ratio / 2, high, width2 * ratio, Math.max(low - high, ratio));
+  };
+  var cross = (ctx, x, low, high, ratio) => {
+    const [middle, arm] = [(low + high) / 2, 4 * ratio];
+    ctx.strokeStyle = styled("--bad", "#b00020");
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.beginPath();
+    for (const side of [-1, 1]) {
+      ctx.moveTo(x - arm, middle - side * arm);
+      ctx.lineTo(x + arm, middle + side * arm);
+    }
+    ctx.stroke();
+  };
+  var ring = (ctx, x, low, high, ratio) => {
+    ctx.strokeStyle = tone("#000000")();
+    ctx.lineWidth = 1.25 * ratio;
+    ctx.beginPath();
+    ctx.arc(x, (low + high) / 2, 3.5 * ratio, 0, 7);
+    ctx.stroke();
+  };
+  var dot = (ctx, x, low, _, ratio) => {
+    ctx.fillStyle = tone(GREEN)();
+    ctx.fillRect(x - 1.5 * ratio, low - 1.5 * ratio, 3 * ratio, 3 * ratio);
+  };
+  var LOOKS = {
+    send: ["sent", "❘", bar(BLUE, 2)],
+    retransmit: ["retransmitted", "▮", bar(ORANGE, 5)],
+    sack: ["SACK", "▯", bar(PURPLE, 3)],
+    ack: ["ACK", "▪", dot],
+    drop: ["dropped", "×", cross],
+    mark: ["CE mark", "○", ring]
+  };
+  var COLOURS = { send: BLUE, retransmit: ORANGE, sack: PURPLE, ack: GREEN };
+  var RARE = /* @__PURE__ */ new Set(["retransmit", "drop", "mark"]);
+  var each = (rows, told) => (u) => {
+    const { ctx, bbox } = u;
+    const { min, max } = u.scales["x"] ?? {};
+    if (min == null || max == null) return;
+    const [first, end] = [at(rows.times, min), at(rows.times, max)];
+    const few = end - first <= MANY;
+    told(end - first);
+    const ratio = devicePixelRatio || 1;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    const free = rows.kinds.map(() => -Infinity);
+    for (let row = first; row < end; row += 1) {
+      const which = rows.kind[row] ?? 0;
+      const kind = rows.kinds[which] ?? "";
+      const look = LOOKS[kind]?.[2];
+      if (!look || !(few || RARE.has(kind))) continue;
+      const x = u.valToPos(rows.times[row] ?? 0, "x", true);
+      if (!few && x < (free[which] ?? 0)) continue;
+      free[which] = x + APART * ratio;
+      look(ctx, x, u.valToPos((rows.from[row] ?? 0) / MB, "y", true), u.valToPos((rows.to[row] ?? 0) / MB, "y", true), ratio);
+    }
+    ctx.restore();
+  };
+  var sequence = (label, packets, width2, height, margin2, box, follow) => {
+    const rows = unpacked(packets);
+    const [sent, acknowledged] = outline(rows);
+    const stepped = uPlot.paths.stepped?.({ align: 1 });
+    const line2 = (name, colour) => ({
+      label: name,
+      stroke: tone(colour),
+      width: 1,
+      points: { show: false },
+      value: (_, value2) => value2 == null ? "" : shown(value2),
+      ...stepped ? { paths: stepped } : {}
+    });
+    const key = make("p");
+    key.className = "note packets";
+    const said = make("span", void 0, key);
+    for (const [kind, [word, sign]] of Object.entries(LOOKS)) {
+      if (!rows.kind.includes(rows.kinds.indexOf(kind))) continue;
+      const entry = make("span", void 0, key);
+      const mark = make("i", sign, entry);
+      mark.setAttribute("aria-hidden", "true");
+      mark.style.color = COLOURS[kind] ?? (kind === "drop" ? "var(--bad)" : "var(--ink)");
+      entry.append(` ${word}`);
+    }
+    const left = packets.until === null ? "" : ` Packets after ${packets.until.toFixed(2)} s are not in this page: \`paceline sequence --from\` draws them.`;
+    const told = (visible) => {
+      box.dataset["visible"] = String(visible);
+      said.textContent = visible > MANY ? `${visible.toLocaleString("en")} packets are in view, drawn as their outline; at ${MANY.toLocaleString("en")} or fewer, each is drawn.${left}` : `Each of ${visible.toLocaleString("en")} packets in view is drawn.${left}`;
+    };
+    const plot = new uPlot(
+      {
+        title: `Packets of ${label}, by sequence number`,
+        width: width2,
+        height,
+        padding: [null, margin2, null, 0],
+        scales: { x: { time: false }, y: { range: (_, low, high) => low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 2e-3, high + (high - low) * 0.06 + 2e-3] } },
+        axes: [timeAxis(), axis("MB", SIDE - 18)],
+        series: [{ label: "time", value: (_, t) => seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
+        cursor: cursor(),
+        hooks: { setScale: [follow], draw: [each(rows, told)] }
+      },
+      [Array.from(rows.times), sent, acknowledged],
+      box
+    );
+    box.append(key);
+    return plot;
+  };
 
   // src/strips.ts
   var ROW = 24;
@@ -124,15 +277,15 @@
     const values = panel?.series[nth]?.values;
     if (!panel || !values) return "–";
     const last = after(panel.times, t) - 1;
-    for (let at = last; at >= Math.max(last - NEAR, 0); at -= 1) {
-      if (values[at] != null) return `${shown(values[at])} ${panel.unit}`;
+    for (let at2 = last; at2 >= Math.max(last - NEAR, 0); at2 -= 1) {
+      if (values[at2] != null) return `${shown(values[at2])} ${panel.unit}`;
     }
     return "–";
   };
   var lost = ({ lost: counts, panels }, t) => {
     const times = panels[0]?.times ?? [];
-    const at = (moment) => counts[Math.max(after(times, moment) - 1, 0)] ?? 0;
-    return at(t) - at(t - BEFORE_S);
+    const at2 = (moment) => counts[Math.max(after(times, moment) - 1, 0)] ?? 0;
+    return at2(t) - at2(t - BEFORE_S);
   };
   var explain = (box, data, t) => {
     box.hidden = false;
@@ -154,8 +307,8 @@
       const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), String(lost(detail, t))];
       for (const cell of cells) make("td", cell, row);
       const events = make("ul", void 0, make("td", void 0, row));
-      const known = data.happenings.filter(({ flow, t: at }) => at <= t && (flow === null || flow === detail.flow));
-      for (const { t: at, text } of known.slice(-EVENTS)) make("li", `${seconds(at)} ${text}`, events);
+      const known = data.happenings.filter(({ flow, t: at2 }) => at2 <= t && (flow === null || flow === detail.flow));
+      for (const { t: at2, text } of known.slice(-EVENTS)) make("li", `${seconds(at2)} ${text}`, events);
     });
   };
 
@@ -289,19 +442,19 @@
     const visible = marks.filter(({ t }) => t >= (min ?? 0) && t <= (max ?? Infinity));
     let free = [0, 0, 0];
     for (const { t, text } of visible) {
-      const at = Math.round(u.valToPos(t, "x", true));
+      const at2 = Math.round(u.valToPos(t, "x", true));
       ctx.beginPath();
-      ctx.moveTo(at, box.top);
-      ctx.lineTo(at, box.top + box.height);
+      ctx.moveTo(at2, box.top);
+      ctx.lineTo(at2, box.top + box.height);
       ctx.stroke();
       if (!named || visible.length > MARKED) continue;
       const long = ctx.measureText(text).width + 8 * ratio;
-      const row = free.findIndex((end) => end <= at);
+      const row = free.findIndex((end) => end <= at2);
       if (row < 0) continue;
-      const turned = at + long > box.left + box.width;
+      const turned = at2 + long > box.left + box.width;
       ctx.textAlign = turned ? "right" : "left";
-      ctx.fillText(text, at + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
-      free = free.map((end, nth) => nth === row ? at + (turned ? 0 : long) : end);
+      ctx.fillText(text, at2 + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
+      free = free.map((end, nth) => nth === row ? at2 + (turned ? 0 : long) : end);
     }
   });
   var line = (panel, shape) => ({
@@ -312,7 +465,7 @@
     width: panel.stacked ? 0.5 : 1.25,
     points: { show: false },
     spanGaps: false,
-    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
+    value: (_, __, ___, at2) => at2 == null ? "" : shown(shape.values[at2])
   });
   var reference = (shape) => ({
     label: shape.label,
@@ -321,7 +474,7 @@
     width: 1,
     points: { show: false },
     spanGaps: true,
-    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
+    value: (_, __, ___, at2) => at2 == null ? "" : shown(shape.values[at2])
   });
   var Page = class {
     #data;
@@ -403,7 +556,7 @@
           padding: [null, panel.unitRight ? 0 : margin(), null, 0],
           scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
           axes,
-          series: [{ label: "time", value: (_, at) => at == null ? "" : seconds(at) }, ...drawn.map(({ series }) => series)],
+          series: [{ label: "time", value: (_, at2) => at2 == null ? "" : seconds(at2) }, ...drawn.map(({ series }) => series)],
           cursor: cursor(),
           hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] }
         },
@@ -453,6 +606,13 @@
       box.replaceChildren();
       const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
       this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+      if (!chosen.packets) return;
+      const place = make("div", void 0, box);
+      place.className = "plot";
+      place.id = "packets";
+      place.setAttribute("role", "group");
+      place.setAttribute("aria-label", `Packets of ${chosen.label} by sequence number, over time`);
+      this.#own.push(this.#take(sequence(chosen.label, chosen.packets, width(), HEIGHT + 100, margin(), place, this.#zoom.follow), true));
     }
   };
   var start = async () => {

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
+// Built from web/ by `make web`. Sources: sha256 51a32128cbea8e20fd26abb0cd6e96b2846bb884d12e1a82f42fd2321764d1bb
 "use strict";
 (() => {
   // src/ask.ts
