@@ -282,6 +282,7 @@ def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Pa
     file = with_packets.report(tmp_path / "report.html").as_uri()
     page.open(f"{file}#zoom=1.0000-1.0100")
     page.wait("document.body.dataset.drawn")
+    page.ask("document.querySelector('#packets').scrollIntoView()")
     flow = with_packets.packets.filter(
         (pl.col("flow") == 0)
         & pl.col("kind").is_in(packets.KINDS)

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 51a32128cbea8e20fd26abb0cd6e96b2846bb884d12e1a82f42fd2321764d1bb
+// Built from web/ by `make web`. Sources: sha256 2d122d43e1ae846f6a6f9deee6c97d4cee70618c46323b8f45e334682f6eb9a1
 "use strict";
 (() => {
   // src/dom.ts

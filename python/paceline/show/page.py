@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,7 +17,7 @@ from paceline._paceline import __version__, metrics
 from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
-from paceline.show.panels import Band, Detail, Panel, Series, Sketch
+from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
 from paceline.show.tables import emulation_rows, guest_lines
 
 if TYPE_CHECKING:
@@ -189,9 +188,13 @@ def drawn(
             for detail in details
         ],
         "tints": {state: state_colour(state) for state in states},
-        "marks": [asdict(mark) for mark in sketch.marks()],  # type: ignore[misc]
-        "happenings": [asdict(event) for event in sketch.happenings()],  # type: ignore[misc]
+        "marks": [_happened(mark) for mark in sketch.marks()],
+        "happenings": [_happened(event) for event in sketch.happenings()],
     }
+
+
+def _happened(event: Happening) -> answers.Happening:
+    return {"t": event.t, "flow": event.flow, "kind": event.kind, "text": event.text}
 
 
 def _spans(bands: list[Band]) -> list[answers.Band]:

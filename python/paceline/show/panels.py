@@ -6,6 +6,7 @@ order in which they came, so that no peak is lost however long the run is.
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -146,13 +147,14 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
+        # Of many flows few are drawn one by one: the rows of the others stay where they are.
+        few = self._samples.filter(pl.col("flow").is_in(self.drawn))
         self._by_flow = {
-            int(key[0]): frame
-            for key, frame in self._samples.partition_by("flow", as_dict=True).items()
+            int(key[0]): frame for key, frame in few.partition_by("flow", as_dict=True).items()
         }
         # A recording of another program has no link.
-        longest = max((frame.height for frame in self._by_flow.values()), default=0)
-        self._rows = self._queue.height or longest
+        longest = self._samples.group_by("flow").len()["len"].max()
+        self._rows = self._queue.height or int(longest or 0)  # type: ignore[arg-type]
         # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
         self._count = min(BUCKETS, max(self._rows // 2, 1))
         self._width = -(-(self.end_ns + 1) // self._count)
@@ -238,12 +240,11 @@ class Sketch:
         ends = pl.min_horizontal(
             pl.col("stop_ns").fill_null(self.end_ns), pl.col("finish_ns").fill_null(self.end_ns)
         )
-        spans = self.flows.select("start_ns", ends.alias("end")).rows()
+        begun, over = sorted(self.flows["start_ns"]), sorted(self.flows.select(ends).to_series())
+        active = [bisect(begun, t * 1e9) - bisect(over, t * 1e9) for t in times]
         return [
-            rate / active
-            if rate is not None and (active := sum(start <= t * 1e9 < end for start, end in spans))
-            else None
-            for rate, t in zip(capacity, times, strict=True)
+            rate / flows if rate is not None and flows > 0 else None
+            for rate, flows in zip(capacity, active, strict=True)
         ]
 
     def rtt(self) -> Panel:
@@ -509,7 +510,9 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     found: dict[int, list[float]] = {}
     for flow, bin_, rate in ends.iter_rows():
-        found.setdefault(int(flow), [0.0] * count)[bin_] = rate
+        if flow not in found:
+            found[flow] = [0.0] * count
+        found[flow][bin_] = rate
     return found
 
 

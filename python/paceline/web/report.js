@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 51a32128cbea8e20fd26abb0cd6e96b2846bb884d12e1a82f42fd2321764d1bb
+// Built from web/ by `make web`. Sources: sha256 2d122d43e1ae846f6a6f9deee6c97d4cee70618c46323b8f45e334682f6eb9a1
 "use strict";
 (() => {
   // src/chart.ts
@@ -314,8 +314,13 @@
 
   // src/zoom.ts
   var KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
+  var NEAR2 = 300;
   var Zoom = class {
     #plots = /* @__PURE__ */ new Set();
+    /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+    #near = /* @__PURE__ */ new Set();
+    #behind = /* @__PURE__ */ new Set();
+    #watch;
     #moved;
     end;
     #view;
@@ -325,6 +330,20 @@
       const said = KEY.exec(location.hash);
       const [from, to] = [Number(said?.[1]), Number(said?.[2])];
       this.#view = said && from < to && from < end ? [from, Math.min(to, end)] : [0, end];
+      this.#watch = new IntersectionObserver((seen) => this.#moveTo(seen), { rootMargin: `${NEAR2}px` });
+      addEventListener("beforeprint", () => this.#catchUp(this.#behind));
+    }
+    #moveTo(seen) {
+      for (const { target, isIntersecting } of seen) {
+        const plot = [...this.#plots].find(({ root }) => root === target);
+        if (plot) this.#near[isIntersecting ? "add" : "delete"](plot);
+      }
+      this.#catchUp(this.#near);
+    }
+    /** Shows the window in those of these plots that have not followed it. */
+    #catchUp(plots) {
+      const [min, max] = this.#view;
+      for (const plot of [...plots]) if (this.#behind.delete(plot)) plot.setScale("x", { min, max });
     }
     get view() {
       return this.#view;
@@ -335,7 +354,8 @@
       const start2 = Math.min(Math.max(from, 0), this.end - length);
       if (start2 === this.#view[0] && start2 + length === this.#view[1]) return;
       this.#view = [start2, start2 + length];
-      for (const plot of this.#plots) plot.setScale("x", { min: start2, max: start2 + length });
+      for (const plot of this.#plots) this.#behind.add(plot);
+      this.#catchUp(this.#near);
       const whole = start2 === 0 && length === this.end;
       const zoom = whole ? "" : `#zoom=${start2.toFixed(4)}-${(start2 + length).toFixed(4)}`;
       if (zoom || KEY.test(location.hash)) history.replaceState(null, "", zoom || location.pathname + location.search);
@@ -361,16 +381,18 @@
       this.#plots.add(plot);
       const [min, max] = this.#view;
       plot.setScale("x", { min, max });
+      this.#watch.observe(plot.root);
       plot.over.addEventListener("dblclick", () => this.whole());
     }
     drop(plot) {
-      this.#plots.delete(plot);
+      for (const plots of [this.#plots, this.#near, this.#behind]) plots.delete(plot);
+      this.#watch.unobserve(plot.root);
       plot.destroy();
     }
     /** What a plot's hook of its scales calls. */
     follow = (plot, key) => {
       const { min, max } = plot.scales[key] ?? {};
-      if (key === "x" && this.#plots.has(plot) && min != null && max != null) this.to(min, max);
+      if (key === "x" && this.#plots.has(plot) && !this.#behind.has(plot) && min != null && max != null) this.to(min, max);
     };
     redraw() {
       for (const plot of this.#plots) plot.redraw(false);
