@@ -110,28 +110,43 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
 
 def envelopes(frame: pl.DataFrame, column: str, width: int, count: int) -> dict[int, Values]:
     """Return the envelope of each flow of a frame, by its number."""
-    low_first = pl.col("v").arg_min() <= pl.col("v").arg_max()
-    extremes = (
-        frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v"))
-        .drop_nulls()
-        .group_by("flow", (pl.col("t_ns") // width).clip(0, count - 1).alias("bucket"))
-        .agg(
-            first=pl.when(low_first).then(pl.col("v").min()).otherwise(pl.col("v").max()),
-            last=pl.when(low_first).then(pl.col("v").max()).otherwise(pl.col("v").min()),
-        )
+    rows = frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v")).drop_nulls()
+    flows = rows["flow"].unique().sort()
+    nth = pl.DataFrame({"flow": flows, "nth": range(flows.len())})
+    bucket = (pl.col("t_ns") // width).clip(0, count - 1)
+    # A number for each bucket of each flow: one key groups faster than two.
+    rows = rows.join(nth, on="flow", maintain_order="left").select(
+        "v", cell=pl.col("nth") * count + bucket
     )
-    flows = extremes.select(pl.col("flow").unique().sort())
-    buckets = pl.DataFrame({"bucket": range(count)}, schema={"bucket": extremes.schema["bucket"]})
-    every = flows.join(buckets, how="cross").join(
-        extremes, on=["flow", "bucket"], how="left", maintain_order="left"
+    found = rows.group_by("cell").agg(low=pl.col("v").min(), high=pl.col("v").max())
+    cells = pl.DataFrame({"cell": range(flows.len() * count)}, schema={"cell": rows.schema["cell"]})
+    cells = cells.join(found, on="cell", how="left", maintain_order="left")
+    both = [_first(rows, cells, extreme) for extreme in ("low", "high")]
+    low_first = both[0] <= both[1]
+    lows, highs = cells["low"], cells["high"]
+    firsts, lasts = (
+        lows.zip_with(low_first, highs).to_list(),
+        highs.zip_with(low_first, lows).to_list(),
     )
-    firsts, lasts = every["first"].to_list(), every["last"].to_list()
-    found: dict[int, Values] = {}
-    for nth, flow in enumerate(flows["flow"]):
-        values = found[int(flow)] = [None] * (2 * count)
-        values[0::2] = firsts[nth * count : (nth + 1) * count]
-        values[1::2] = lasts[nth * count : (nth + 1) * count]
-    return found
+    lines: dict[int, Values] = {}
+    for place, flow in enumerate(flows):
+        values = lines[int(flow)] = [None] * (2 * count)
+        values[0::2] = firsts[place * count : (place + 1) * count]
+        values[1::2] = lasts[place * count : (place + 1) * count]
+    return lines
+
+
+def _first(rows: pl.DataFrame, cells: pl.DataFrame, extreme: str) -> pl.Series:
+    """Return the first row of each cell whose value is the cell's extreme."""
+    there = rows["v"] == cells[extreme].gather(rows["cell"])
+    found = (
+        rows.select("cell")
+        .with_row_index()
+        .filter(there)
+        .group_by("cell")
+        .agg(pl.col("index").min())
+    )
+    return cells.select("cell").join(found, on="cell", how="left", maintain_order="left")["index"]
 
 
 class Sketch:
