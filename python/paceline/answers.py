@@ -619,6 +619,27 @@ class Listing(TypedDict):
     labels: Annotated[dict[str, str], "What people call each metric."]
 
 
+class GridPoint(TypedDict):
+    """A point of a sweep."""
+
+    point: Annotated[int, "Its number in the grid."]
+    place: Annotated[list[str], "Its name along each axis."]
+    mean: float | None
+    text: Annotated[str, "The mean and its 95 % interval, with units."]
+
+
+class Points(TypedDict):
+    """A metric over the points of a sweep."""
+
+    scenario: str
+    metric: str
+    metrics: list[str]
+    axes: list[str]
+    seeds: list[int]
+    total: Annotated[int, "How many points there are: of many, only some are in `points`."]
+    points: list[GridPoint]
+
+
 class Shipped(TypedDict):
     """A scenario that comes with the package."""
 
@@ -671,6 +692,11 @@ class Change(TypedDict):
     old: str
     new: str
     change_ratio: Annotated[float | None, "The change over the old value."]
+    interval: Annotated[
+        str | None, "The 95 % interval of the difference; null without repeats on both sides."
+    ]
+    p: Annotated[float | None, "How likely chance gives as much, corrected for all metrics."]
+    verdict: Verdict
 
 
 class Between(TypedDict):
@@ -678,6 +704,7 @@ class Between(TypedDict):
 
     settings: list[Differing]
     metrics: list[Change]
+    runs: Annotated[list[int], "How many runs are compared on each side: its repeats count."]
 
 
 class Line(TypedDict):
@@ -793,6 +820,8 @@ PAGES: tuple[type, ...] = (
     RunEntry,
     SweepEntry,
     Listing,
+    GridPoint,
+    Points,
     Shipped,
     Basis,
     Scenario,

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 2d122d43e1ae846f6a6f9deee6c97d4cee70618c46323b8f45e334682f6eb9a1
+// Built from web/ by `make web`. Sources: sha256 534c95e9f6ad07f79cfefd1fb4294b9748a3978edc8bc6314e6ec8770a40e1fb
 "use strict";
 (() => {
   // src/dom.ts

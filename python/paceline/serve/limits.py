@@ -29,6 +29,11 @@ ENTRIES, FOLDERS, DEEP = 20_000, 100_000, 8
 #: Bytes of a picture, rows of a table, and bytes of tables that are kept in memory.
 PICTURE, ROWS, TABLES = 32 << 20, 20_000_000, 1 << 30
 
+#: Repeats of a run that are compared with it.
+REPEATS = 200
+#: Points of a sweep that are all shown; of more, so many, the lowest and the highest.
+POINTS, POINTS_SHOWN = 400, 50
+
 #: All of them as a user reads them.
 TEXT = (
     f"Limits: {CONNECTIONS} connections, {THREADS} threads; {HEADER_S:.0f} s to a request's header "

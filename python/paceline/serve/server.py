@@ -256,6 +256,13 @@ class _Handler(RequestHandler):
             raise _bad(f"{name} must be given once")
         return values[0]
 
+    def number(self, name: str) -> int:
+        """Return a parameter that counts."""
+        text = self.one(name)
+        if re.fullmatch("[0-9]{1,19}", text) is None:
+            raise _bad(f"{name} must be a whole number")
+        return int(text)
+
     def job(self, number: str) -> Job:
         """Return a job by its number."""
         try:
@@ -370,11 +377,27 @@ class _Scenario(_Handler):
                 run = self.server.catalogue.order(self.one("id"))
                 backend = "sim" if run.backend not in _BACKENDS else run.backend
                 return {"text": run.scenario, "seed": run.seed, "backend": backend}
+            if self.get_query_arguments("sweep"):
+                name, point, seed = self.one("sweep"), self.number("point"), self.number("seed")
+                with _damage():
+                    run = self.server.catalogue.at(name, point, seed)
+                return {"text": run.scenario, "seed": run.seed, "backend": "sim"}
             name = self.one("shipped")
             path = shipped.scenarios().get(name) if name else _TEMPLATE
             if path is None:
                 raise Missing("no scenario has that name")
             return {"text": read_text(path), "seed": None, "backend": "sim"}
+
+        await self.send_json(await self.work(find))
+
+
+class _Points(_Handler):
+    async def get(self) -> None:
+        name, metric = self.one("id"), self.get_query_argument("metric", "")
+
+        def find() -> answers.Points:
+            with _damage():
+                return self.server.catalogue.points(name, metric)
 
         await self.send_json(await self.work(find))
 
@@ -574,6 +597,7 @@ _ROUTES: tuple[tuple[str, type[_Handler]], ...] = (
     ("/api/scenario", _Scenario),
     ("/api/check", _Check),
     ("/api/compare", _Compare),
+    ("/api/points", _Points),
     ("/api/delete", _Delete),
     ("/api/run", _Start),
     ("/api/jobs/([0-9]{1,9})/events", _Events),
