@@ -44,7 +44,13 @@ const grid = (data: Points, chosen: (point: GridPoint) => void): HTMLTableElemen
   const [low, high] = [means.reduce((a, b) => Math.min(a, b), Infinity), means.reduce((a, b) => Math.max(a, b), -Infinity)];
   const across = [...new Set(data.points.map(({ place }) => place.at(-1) ?? ""))];
   const outer = data.axes.slice(0, -1);
-  const head = make("tr", undefined, make("thead", undefined, table));
+  const top = make("thead", undefined, table);
+  const title = make("tr", undefined, top);
+  if (outer.length) make("td", undefined, title).colSpan = outer.length;
+  const last = make("th", data.axes.at(-1) ?? "", title);
+  last.colSpan = across.length;
+  last.scope = "colgroup";
+  const head = make("tr", undefined, top);
   for (const axis of outer) make("th", axis, head).scope = "col";
   for (const name of across) make("th", name, head).scope = "col";
   const body = make("tbody", undefined, table);
@@ -114,7 +120,10 @@ export const sweep = async (id: string, labels: Record<string, string>, into: HT
   const runs = make("div", undefined, into);
   runs.className = "seeds";
   runs.setAttribute("aria-live", "polite");
-  const chosen = (point: GridPoint): void => seeds(runs, id, data, point, lead);
+  const chosen = (point: GridPoint): void => {
+    seeds(runs, id, data, point, lead);
+    runs.scrollIntoView({ block: "nearest" });
+  };
   const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
   wide.append(few || across > ACROSS ? ranked(data, chosen) : grid(data, chosen));
 };

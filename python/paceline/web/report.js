@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 534c95e9f6ad07f79cfefd1fb4294b9748a3978edc8bc6314e6ec8770a40e1fb
+// Built from web/ by `make web`. Sources: sha256 bb1a59b5b3807d22ec7406bf75cf086b906ba9b9adf4773123faa05acaee78d4
 "use strict";
 (() => {
   // src/chart.ts

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 534c95e9f6ad07f79cfefd1fb4294b9748a3978edc8bc6314e6ec8770a40e1fb
+// Built from web/ by `make web`. Sources: sha256 bb1a59b5b3807d22ec7406bf75cf086b906ba9b9adf4773123faa05acaee78d4
 "use strict";
 (() => {
   // src/ask.ts
@@ -640,7 +640,13 @@
     const [low, high] = [means.reduce((a, b) => Math.min(a, b), Infinity), means.reduce((a, b) => Math.max(a, b), -Infinity)];
     const across = [...new Set(data.points.map(({ place }) => place.at(-1) ?? ""))];
     const outer = data.axes.slice(0, -1);
-    const head = make("tr", void 0, make("thead", void 0, table2));
+    const top = make("thead", void 0, table2);
+    const title = make("tr", void 0, top);
+    if (outer.length) make("td", void 0, title).colSpan = outer.length;
+    const last = make("th", data.axes.at(-1) ?? "", title);
+    last.colSpan = across.length;
+    last.scope = "colgroup";
+    const head = make("tr", void 0, top);
     for (const axis2 of outer) make("th", axis2, head).scope = "col";
     for (const name of across) make("th", name, head).scope = "col";
     const body = make("tbody", void 0, table2);
@@ -704,7 +710,10 @@
     const runs = make("div", void 0, into);
     runs.className = "seeds";
     runs.setAttribute("aria-live", "polite");
-    const chosen2 = (point) => seeds(runs, id, data, point, lead2);
+    const chosen2 = (point) => {
+      seeds(runs, id, data, point, lead2);
+      runs.scrollIntoView({ block: "nearest" });
+    };
     const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
     wide.append(few || across > ACROSS ? ranked(data, chosen2) : grid(data, chosen2));
   };
