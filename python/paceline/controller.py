@@ -1,4 +1,4 @@
-"""The base class of controllers of one's own."""
+"""The base class of user-defined controllers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Ack", "Config", "Controller", "Loss", "Sent"]
 
 
 class Controller:
-    """A congestion controller of one's own, for the flows of a scenario that name it.
+    """A user-defined congestion controller, for the flows of a scenario that name it.
 
     Derive from it, define ``on_ack`` and what else you want to hear of, and set the outputs, which
     the transport reads after every method:

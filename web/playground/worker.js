@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 bb1a59b5b3807d22ec7406bf75cf086b906ba9b9adf4773123faa05acaee78d4
+// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
 "use strict";
 (() => {
   // src/controller.ts

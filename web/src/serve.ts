@@ -50,7 +50,7 @@ const isJob = (id: string): boolean => id.startsWith("job:");
 const kept = (): RunEntry[] => chosen.map(entry).filter((found) => found?.kind === "run");
 const wanted = (): string[] => [...drawn];
 
-// What is chosen stands in the address, so that a page can be gone back to and passed on.
+// The address holds the selection, so that a page can be bookmarked and shared.
 const remember = (): void => {
   const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
   parts.push(...wanted().map((name) => `show=${name}`));
@@ -91,7 +91,7 @@ const row = (found: Entry): HTMLElement => {
   return item;
 };
 
-/** Writes the list anew; what had the focus has it again. */
+/** Rewrites the list and keeps the focus. */
 const list = (): void => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   const left = entries.filter((found) => {
@@ -261,7 +261,7 @@ const run = async (): Promise<void> => {
   tell();
   busy(true);
   document.body.dataset["job"] = "running";
-  // One after the other: what is fetched of a part must not be drawn over the whole.
+  // One after the other: data of a part must not be drawn over data of the whole run.
   let drawing = Promise.resolve();
   const ended = (said: string): void => {
     busy(false);
@@ -319,7 +319,7 @@ const start = async (): Promise<void> => {
   }
   await load("shipped=");
   const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
-  // The first thing to see is a result, or where there is none, what makes one.
+  // Show a result first; if there is none, the editor.
   edit.open = !latest;
   await choose(chosen.length || !latest ? chosen : [latest.id]);
   document.body.dataset["ready"] = "yes";

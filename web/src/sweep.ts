@@ -3,7 +3,7 @@ import type { GridPoint, Points } from "./api";
 import { ask } from "./ask";
 import { make } from "./dom";
 
-/** Blue to yellow: lightness alone tells the values apart. */
+/** Blue to yellow: lightness alone distinguishes the values. */
 const SCALE: [number, number, number][] = [
   [0, 34, 78],
   [63, 74, 107],
@@ -91,7 +91,7 @@ const ranked = (data: Points, chosen: (point: GridPoint) => void): HTMLTableElem
   return table;
 };
 
-/** The most columns of a grid; of more, points stand one below the other. */
+/** The most columns of a grid; of more, points are listed one below the other. */
 const ACROSS = 12;
 
 /** Shows a sweep; its pictures stay below. */

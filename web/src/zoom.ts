@@ -78,7 +78,7 @@ export class Zoom {
     this.to(0, this.end);
   }
 
-  /** Takes part with a plot. */
+  /** Adds a plot that follows the window. */
   add(plot: uPlotType): void {
     this.#plots.add(plot);
     const [min, max] = this.#view;
@@ -93,7 +93,7 @@ export class Zoom {
     plot.destroy();
   }
 
-  /** What a plot's hook of its scales calls. */
+  /** The hook for a plot's changes of scale. */
   readonly follow = (plot: uPlotType, key: string): void => {
     const { min, max } = plot.scales[key] ?? {};
     if (key === "x" && this.#plots.has(plot) && !this.#behind.has(plot) && min != null && max != null) this.to(min, max);

@@ -1,4 +1,4 @@
-"""What lies in the folder of runs."""
+"""The runs and sweeps in the folder."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        #: What is said of a run or a sweep, by its name and what tells its file from another.
+        #: The entry of each run and sweep by name, with the mark of its file.
         self._said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
@@ -70,13 +70,13 @@ class Catalogue:
         with opened(self._folder) as root:
             looked = os.fwalk(".", dir_fd=root, follow_symlinks=False)
             for nth, (path, below, names, folder) in enumerate(looked):
-                # What a writer has not finished, or left when it was killed, is hidden.
+                # Unfinished folders, and those of killed writers, have hidden names.
                 below[:] = [name for name in below if not name.startswith(".")]
                 if path.count("/") >= limits.DEEP:
                     below.clear()
                 kind = SWEEP if SWEEP in names else _RUN
                 if kind in names:
-                    # What lies in a run's or a sweep's folder is its own.
+                    # Folders inside a run or a sweep belong to it.
                     below.clear()
                     name = path.removeprefix("./")
                     entry = self._entry(name, kind, folder)
@@ -103,7 +103,7 @@ class Catalogue:
         return mark, {"id": name, "changed_ns": mark[0], **said}
 
     def _known(self, name: str, kind: str) -> tuple[int, ...]:
-        """Return what tells a run or a sweep from what had its name before."""
+        """Return the mark of a run or a sweep: it changes if the name is used again."""
         with self._lock:
             if name not in self._said:
                 self._look()
@@ -128,7 +128,7 @@ class Catalogue:
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def compare(self, old: str, new: str) -> answers.Between:
-        """Compare two runs, with the repeats of each that lie beside it.
+        """Compare two runs, with the repeats of each beside it.
 
         Named are the settings and the metrics in which they differ, and how sure a difference is.
         """
@@ -155,7 +155,7 @@ class Catalogue:
         return {"settings": settings, "metrics": metrics, "runs": counts}
 
     def _join_repeats(self, one: Subject, other: Subject) -> None:
-        """Add to each side the runs beside it that differ from it in nothing but the seed."""
+        """Add to each side the runs beside it that differ from it only in the seed."""
         with self._lock:
             entries = {name: entry for name, (_, entry) in self._said.items()}
         first, second = (repeats_of(side.name) for side in (one, other))
@@ -279,7 +279,7 @@ def _change(old: float | None, new: float | None) -> float | None:
 
 
 def _mark(name: str, folder: int) -> tuple[int, ...]:
-    """Return the time of a file's last change, and what else tells it from another."""
+    """Return what identifies a version of a file: time of change, inode and size."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return status.st_mtime_ns, status.st_ino, status.st_size
 

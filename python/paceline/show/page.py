@@ -97,7 +97,7 @@ def _rows(values: dict[str, float | None], scope: str) -> list[dict[str, str]]:
     ]
 
 
-#: The metrics that matter most. Of one flow there is no fairness: what may have changed stands in.
+#: The metrics that matter most. One flow has no fairness: another metric takes its place.
 _FIRST = (
     "utilisation_ratio",
     "goodput_bps",
@@ -207,7 +207,7 @@ def _packed(data: answers.Drawn) -> str:
 
 
 def as_json(panel: Panel) -> answers.Panel:
-    """Return a plot as the page is told of it."""
+    """Return a plot in the page's format."""
     return {
         "title": panel.title,
         "unit": panel.unit,

@@ -1,7 +1,7 @@
 """What a report draws, worked out once for the page and for the figures.
 
-Time is cut into buckets; of each quantity a bucket keeps its least and its greatest value, in the
-order in which they came, so that no peak is lost however long the run is.
+Time is divided into buckets. For each quantity, a bucket keeps the minimum and maximum in the order
+in which they occurred, so that no peak is lost, however long the run is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paceline.show.palette import (
 )
 from paceline.show.recorded import Recorded
 
-#: Buckets over a whole run.
+#: Buckets over an entire run.
 BUCKETS = 1000
 
 #: Width of the bins of throughput, at least; a long run has wider ones.
@@ -32,10 +32,10 @@ BINS = 1200
 #: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
 DRAWN = 12
 
-#: Events that a page is told, at most: those of the largest flows, and of the path.
+#: The most events in a page: those of the largest flows, and of the path.
 HAPPENINGS = 20_000
 
-# A controller's notes to itself, which would crowd its estimates.
+# Internal state of a controller, which would hide its estimates.
 _INNER = ("undo_", "full_", "prior_")
 
 Values = list[float | None]
@@ -100,9 +100,9 @@ class Happening:
 
 
 def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values:
-    """Return the least and greatest value of each of `count` buckets of `width` nanoseconds.
+    """Return the minimum and maximum of each of `count` buckets of `width` nanoseconds.
 
-    A bucket gives two values, in the order in which they came; one without rows gives two gaps.
+    A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
     found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
     return found.get(0, [None] * (2 * count))
@@ -173,7 +173,7 @@ class Sketch:
         # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
         self._count = min(BUCKETS, max(self._rows // 2, 1))
         self._width = -(-(self.end_ns + 1) // self._count)
-        # Two values in a bucket stand at its first and its third quarter.
+        # The two values of a bucket are drawn at a quarter and at three quarters of it.
         self._times = [(i + 0.5) * self._width / 2 / 1e9 for i in range(2 * self._count)]
 
     def _chosen(self) -> list[tuple[int, str, Style]]:
@@ -497,7 +497,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     """Return the throughput of each flow in bins of `width` nanoseconds from `start`, in bit/s.
 
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
-    since the sample before: samples of an emulation do not stand on the bins' edges.
+    since the sample before: samples of an emulation do not fall on the bins' edges.
     """
     bins = (pl.col("t_ns") - (start + 1)).floordiv(width)
     ends = (
@@ -532,7 +532,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
 
 
 def top(values: Values) -> float:
-    """Return the greatest value, 0 if there is none."""
+    """Return the maximum, 0 if there is none."""
     return max((v for v in values if v is not None), default=0.0)
 
 

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 bb1a59b5b3807d22ec7406bf75cf086b906ba9b9adf4773123faa05acaee78d4
+// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
 "use strict";
 (() => {
   // src/chart.ts
@@ -376,7 +376,7 @@
     whole() {
       this.to(0, this.end);
     }
-    /** Takes part with a plot. */
+    /** Adds a plot that follows the window. */
     add(plot) {
       this.#plots.add(plot);
       const [min, max] = this.#view;
@@ -389,7 +389,7 @@
       this.#watch.unobserve(plot.root);
       plot.destroy();
     }
-    /** What a plot's hook of its scales calls. */
+    /** The hook for a plot's changes of scale. */
     follow = (plot, key) => {
       const { min, max } = plot.scales[key] ?? {};
       if (key === "x" && this.#plots.has(plot) && !this.#behind.has(plot) && min != null && max != null) this.to(min, max);
@@ -574,7 +574,7 @@
           title: panel.title,
           width: width(),
           height: HEIGHT,
-          // Room for the right axis everywhere, so that times stand above one another.
+          // Room for the right axis everywhere, so that the time axes align.
           padding: [null, panel.unitRight ? 0 : margin(), null, 0],
           scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
           axes,
@@ -587,7 +587,7 @@
       );
       return this.#take(plot, true);
     }
-    /** Throughput of each flow beside its fair share: where flows hide each other. */
+    /** Throughput of each flow with its fair share, because flows hide each other in one plot. */
     #each() {
       const [throughput] = this.#data.overview;
       const { details } = this.#data;
