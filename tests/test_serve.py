@@ -275,7 +275,7 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
     assert between["runs"] == [6, 6]
     sides = [read(tmp_path / "bbr3"), read(tmp_path / "cubic")]
     del sides[1].points[""][7]
-    for told, found in zip(between["metrics"], compare(*sides), strict=True):
+    for told, found in zip(between["metrics"], compare(sides[0], sides[1]), strict=True):
         assert (told["name"], told["p"], told["verdict"]) == (found.metric, found.p, found.verdict)
         assert (told["interval"] is None) == (
             found.difference is None or found.difference.low is None

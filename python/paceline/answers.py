@@ -1,7 +1,7 @@
-"""What Paceline answers in JSON: each object of ``--json``, of the page and of a report, once.
+"""The JSON that Paceline writes: the objects of ``--json``, of the page and of a report.
 
-`docs/reference/json.md` and `web/src/api.ts` are written from here. A key may be added; one that is
-there keeps its name and its meaning. Quantities are in the unit that the end of their name says.
+`docs/reference/json.md` and `web/src/api.ts` are generated from here. Keys may be added, but
+existing keys keep their name and meaning. The name of a quantity ends in its unit.
 """
 
 from __future__ import annotations
