@@ -88,7 +88,7 @@ class StoreError(PacelineError):
 def is_interrupted(error: BaseException | None) -> bool:
     """Whether an error is only what an interrupt led to.
 
-    Up to Python 3.12 `shutil.rmtree` closes a descriptor again if a signal comes with its first close.
+    Up to Python 3.12 `shutil.rmtree` closes a descriptor twice if a signal comes with its close.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
