@@ -21,7 +21,7 @@ import browser
 import paceline
 from conftest import SCENARIO, Command
 from paceline.quantities import quantity
-from paceline.show import path
+from paceline.show import packets, path
 from paceline.show.joint import Joint, write_page
 from paceline.show.page import render
 from paceline.show.palette import flow_style
@@ -229,6 +229,74 @@ def test_the_report_fits_and_axe_finds_nothing(
     shown.wait(f"document.documentElement.scrollWidth <= {width}")
     if AXE.exists():
         assert shown.axe(AXE) == []
+
+
+@pytest.fixture(scope="module")
+def with_packets() -> paceline.Run:
+    return paceline.run(SCENARIO, overrides={"run.record.packets": "true"})
+
+
+def test_the_packets_are_those_that_were_recorded(
+    with_packets: paceline.Run, run: paceline.Run
+) -> None:
+    data = data_of(render(with_packets))
+    kinds = packets.KINDS
+    for flow in data["details"]:
+        told = flow["packets"]
+        last = dict.fromkeys(range(len(kinds)), 0)
+        rows, t = [], 0
+        for step, kind, start, length in zip(
+            told["t_us"], told["kind"], told["seq_bytes"], told["len_bytes"], strict=True
+        ):
+            t += step
+            last[kind] += start
+            rows.append((t, told["kinds"][kind], last[kind], length))
+        recorded = with_packets.packets.filter(
+            (pl.col("flow") == flow["flow"]) & pl.col("kind").is_in(kinds)
+        )
+        assert rows == [
+            ((t_ns + 500) // 1000, kind, start, length)
+            for t_ns, kind, start, length in recorded.select(
+                "t_ns", pl.col("kind").cast(pl.String), "seq_bytes", "len_bytes"
+            ).rows()
+        ]
+    assert "drop" in {row[1] for row in rows}
+    assert all(flow["packets"] is None for flow in data_of(render(run))["details"])
+
+
+def test_of_too_many_packets_the_first_are_told(
+    with_packets: paceline.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packets, "MOST", 1000)
+    told = packets.of_flows(with_packets, [0, 1])
+    assert 900 < sum(len(flow["t_us"]) for flow in told.values()) <= 1000
+    until = told[0]["until"]
+    assert until is not None
+    assert 0 < until < 2
+    assert all(sum(flow["t_us"]) <= until * 1e6 for flow in told.values())
+
+
+@needs_browser
+def test_zoomed_in_each_packet_is_drawn(with_packets: paceline.Run, tmp_path: Path) -> None:
+    page = browser.Browser(tmp_path / "profile")
+    file = with_packets.report(tmp_path / "report.html").as_uri()
+    page.open(f"{file}#zoom=1.0000-1.0100")
+    page.wait("document.body.dataset.drawn")
+    page.ask("document.querySelector('#packets').scrollIntoView()")
+    flow = with_packets.packets.filter(
+        (pl.col("flow") == 0)
+        & pl.col("kind").is_in(packets.KINDS)
+        & ((pl.col("t_ns") + 500) // 1000).is_between(1_000_000, 1_010_000, closed="left")
+    )
+    assert flow.height > 0
+    page.wait(f"document.querySelector('#packets').dataset.visible === '{flow.height}'")
+    said = "document.querySelector('#packets .note').innerText"
+    assert page.ask(said).startswith(f"Each of {flow.height} packets in view is drawn.")
+    page.ask("plots.dispatchEvent(new KeyboardEvent('keydown', { key: '0', bubbles: true }))")
+    page.wait(f"document.querySelector('#packets').dataset.visible !== '{flow.height}'")
+    assert "drawn as their outline" in page.ask(said)
+    assert page.errors == []
+    page.close()
 
 
 def test_bands_cover_a_flow_without_gaps(run: paceline.Run) -> None:

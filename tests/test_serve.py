@@ -24,16 +24,20 @@ import polars as pl
 import pytest
 
 import browser
+import described
 import paceline
 from conftest import SCENARIO, Command
-from paceline import _paceline, memory, store
+from paceline import _paceline, answers, memory, store
 from paceline.cli.verbs.serve import leading_to
 from paceline.errors import StoreError
+from paceline.grid import Axis, Grid, Point
 from paceline.serve import limits
+from paceline.serve.points import points
 from paceline.serve.series import InMemory, OnDisk, series
 from paceline.serve.server import Server
 from paceline.show.panels import rates
-from paceline.study.sweep import Plan, execute
+from paceline.study.compare import compare, read
+from paceline.study.sweep import Plan, Sweep, execute
 
 
 @pytest.fixture(scope="module")
@@ -128,6 +132,13 @@ def test_it_lists_runs_and_sweeps(server: Server) -> None:
         ("/api/compare?old=one-3&new=nothing", 404),
         ("/api/compare?old=one-3&new=" + quote("../secret"), 404),
         ("/api/compare?old=one-3&new=grid-sweep", 404),
+        ("/api/points?id=nothing", 404),
+        ("/api/points?id=one-3", 404),
+        ("/api/points", 400),
+        ("/api/scenario?sweep=grid-sweep&point=2&seed=3", 404),
+        ("/api/scenario?sweep=grid-sweep&point=0&seed=4", 404),
+        ("/api/scenario?sweep=grid-sweep&point=-1&seed=3", 400),
+        ("/api/scenario?sweep=one-3&point=0&seed=3", 404),
         ("/api/check", 405),
         ("/api/delete", 405),
         ("/report?id=nothing", 404),
@@ -246,6 +257,77 @@ def test_two_runs_are_compared_by_name(server: Server) -> None:
     same = ask(server, "/api/compare?old=one-3&new=one-3")[1]
     assert same["settings"] == []
     assert {each["change_ratio"] for each in same["metrics"]} <= {0.0, None}
+
+
+def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) -> None:
+    for cc in ("bbr3", "cubic"):
+        for seed in range(1, 7):
+            run = paceline.run(SCENARIO, seed=seed, overrides={"flows.0.cc": cc})
+            run.write(tmp_path / cc / f"seed-{seed}")
+    # Of another scenario, however it is called.
+    other = paceline.run(SCENARIO, seed=7, overrides={"path.rate": "20 Mbit/s"})
+    other.write(tmp_path / "cubic" / "seed-7")
+    old, new = (quote(f"{cc}/seed-2", safe="") for cc in ("bbr3", "cubic"))
+    with serving(tmp_path) as server:
+        between = ask(server, f"/api/compare?old={old}&new={new}")[1]
+        again = ask(server, f"/api/compare?old={old}&new={quote('bbr3/seed-3', safe='')}")[1]
+    assert described.wrong(between, answers.Between) == []
+    assert between["runs"] == [6, 6]
+    sides = [read(tmp_path / "bbr3"), read(tmp_path / "cubic")]
+    del sides[1].points[""][7]
+    for told, found in zip(between["metrics"], compare(sides[0], sides[1]), strict=True):
+        assert (told["name"], told["p"], told["verdict"]) == (found.metric, found.p, found.verdict)
+        assert (told["interval"] is None) == (
+            found.difference is None or found.difference.low is None
+        )
+    assert {told["verdict"] for told in between["metrics"]} & {"better", "worse"}
+    # Two repeats of one scenario are compared as two runs.
+    assert again["runs"] == [1, 1]
+    assert {told["p"] for told in again["metrics"]} == {None}
+
+
+def test_a_point_of_a_sweep_leads_to_its_run(server: Server, folder: Path) -> None:
+    found = ask(server, "/api/points?id=grid-sweep")[1]
+    assert described.wrong(found, answers.Points) == []
+    assert [point["place"] for point in found["points"]] == [["10 ms"], ["20 ms"]]
+    sweep = Sweep.read(folder / "grid-sweep")
+    metric = "queue_p95_ns"
+    found = ask(server, f"/api/points?id=grid-sweep&metric={metric}")[1]
+    assert [point["mean"] for point in found["points"]] == sweep.runs[metric].to_list()
+    path = f"/api/scenario?sweep=grid-sweep&point=1&seed={sweep.grid.seeds[0]}"
+    scenario = ask(server, path)[1]
+    again = paceline.run(scenario["text"], seed=scenario["seed"])
+    assert again.scenario == sweep.scenario
+    assert again.metrics[metric] == sweep.runs[metric][1]
+
+
+def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "POINTS", 4)
+    monkeypatch.setattr(limits, "POINTS_SHOWN", 2)
+    grid = Grid(
+        (
+            Axis(
+                ("path.rtt",),
+                tuple(Point(f"{n} ms", (("path.rtt", f"{n} ms"),)) for n in range(1, 8)),
+            ),
+        ),
+        (1,),
+    )
+    rows = [
+        {
+            "path.rtt": f"{n} ms",
+            "metric": "goodput_bps",
+            "mean": float(n * 3 % 7),
+            "low": None,
+            "high": None,
+        }
+        for n in range(1, 7)
+    ]
+    frame = pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
+    sweep = Sweep(folder, "s", grid, ("goodput_bps",), 0, ())
+    found = points(sweep, frame, "goodput_bps")
+    assert found["total"] == 7
+    assert [(point["point"], point["mean"]) for point in found["points"]] == [(4, 1.0), (1, 6.0)]
 
 
 def test_only_what_a_command_wrote_is_deleted(tmp_path: Path) -> None:
@@ -820,6 +902,8 @@ def page(tmp_path: Path) -> Iterator[browser.Browser]:
     assert page.errors == []
 
 
+AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
 needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
 
 #: What the page has asked for of its lines so far.
@@ -951,6 +1035,31 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.open(f"{server.address}#run=grid-sweep")
     loaded = "[...document.querySelectorAll('#pictures img')].map((i) => i.naturalWidth > 0)"
     page.wait(f"String({loaded}) === 'true,true'")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_cell_of_a_sweep_shows_its_run(
+    folder: Path, tmp_path: Path, page: browser.Browser, width: int, scheme: str
+) -> None:
+    shutil.copytree(folder / "grid-sweep", tmp_path / "runs" / "grid-sweep")
+    with serving(tmp_path / "runs") as server:
+        page.resize(width, 900)
+        page.prefer(scheme)
+        page.open(server.address)
+        page.wait("document.body.dataset.ready === 'yes'")
+        cells = "[...document.querySelectorAll('.grid tbody button')]"
+        page.wait(f"{cells}.length === 2")
+        page.ask(f"{cells}[1].click()")
+        page.wait(f"document.documentElement.scrollWidth <= {width}")
+        if AXE.exists():
+            assert page.axe(AXE) == []
+        page.ask("document.querySelector('.seeds button').click()")
+        page.wait("document.body.dataset.job === 'done'")
+        page.wait("document.querySelectorAll('#table th').length > 2")
+        assert page.ask("toml.value.includes('rtt = \"20 ms\"')")
+        assert len(page.ask("[...document.querySelectorAll('#runs li')].map(String)")) == 2
 
 
 @needs_browser

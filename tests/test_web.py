@@ -16,6 +16,7 @@ from paceline import answers
 from paceline.serve.catalogue import Catalogue
 from paceline.serve.jobs import Job
 from paceline.serve.series import QUANTITIES, InMemory, series
+from paceline.show.packets import of_flows
 from paceline.show.page import drawn
 from paceline.show.panels import Sketch
 from paceline.study.sweep import Plan, execute
@@ -84,4 +85,6 @@ def test_the_page_is_told_what_is_described(run: paceline.Run, tmp_path: Path) -
     assert wrong(series({"r": InMemory(run)}, "rtt_ns"), answers.Series) == []
     assert wrong(Job(1, "", 1, "sim").as_json(), answers.JobState) == []
     sketch = Sketch(run)
-    assert wrong(drawn(sketch, [sketch.detail(0)]), answers.Drawn) == []
+    packets = of_flows(paceline.run(SCENARIO, overrides={"run.record.packets": "true"}), [0])
+    assert packets
+    assert wrong(drawn(sketch, [sketch.detail(0)], packets), answers.Drawn) == []

@@ -1,7 +1,7 @@
-"""What Paceline answers in JSON: each object of ``--json``, of the page and of a report, once.
+"""The JSON that Paceline writes: the objects of ``--json``, of the page and of a report.
 
-`docs/reference/json.md` and `web/src/api.ts` are written from here. A key may be added; one that is
-there keeps its name and its meaning. Quantities are in the unit that the end of their name says.
+`docs/reference/json.md` and `web/src/api.ts` are generated from here. Keys may be added, but
+existing keys keep their name and meaning. The name of a quantity ends in its unit.
 """
 
 from __future__ import annotations
@@ -666,6 +666,27 @@ class Listing(TypedDict):
     labels: Annotated[dict[str, str], "What people call each metric."]
 
 
+class GridPoint(TypedDict):
+    """A point of a sweep."""
+
+    point: Annotated[int, "Its number in the grid."]
+    place: Annotated[list[str], "Its name along each axis."]
+    mean: float | None
+    text: Annotated[str, "The mean and its 95 % interval, with units."]
+
+
+class Points(TypedDict):
+    """A metric over the points of a sweep."""
+
+    scenario: str
+    metric: str
+    metrics: list[str]
+    axes: list[str]
+    seeds: list[int]
+    total: Annotated[int, "How many points there are: of many, only some are in `points`."]
+    points: list[GridPoint]
+
+
 class Shipped(TypedDict):
     """A scenario that comes with the package."""
 
@@ -718,6 +739,11 @@ class Change(TypedDict):
     old: str
     new: str
     change_ratio: Annotated[float | None, "The change over the old value."]
+    interval: Annotated[
+        str | None, "The 95 % interval of the difference; null without repeats on both sides."
+    ]
+    p: Annotated[float | None, "How likely chance gives as much, corrected for all metrics."]
+    verdict: Verdict
 
 
 class Between(TypedDict):
@@ -725,6 +751,7 @@ class Between(TypedDict):
 
     settings: list[Differing]
     metrics: list[Change]
+    runs: Annotated[list[int], "How many runs are compared on each side: its repeats count."]
 
 
 class Line(TypedDict):
@@ -790,6 +817,19 @@ class Band(TypedDict):
     state: str
 
 
+class Packets(TypedDict):
+    """The packets of a flow in the order of time, as its sender and its path saw them."""
+
+    kinds: Annotated[list[str], "What a number in `kind` stands for."]
+    until: Annotated[float | None, "In seconds: later ones are left out; null if none are."]
+    t_us: Annotated[list[int], "The first time, and the difference from each to the next."]
+    kind: list[int]
+    seq_bytes: Annotated[
+        list[int], "The first byte: its difference from the packet of the same kind before."
+    ]
+    len_bytes: list[int]
+
+
 class Detail(TypedDict):
     """What is drawn of one flow."""
 
@@ -799,6 +839,7 @@ class Detail(TypedDict):
     bands: Annotated[list[Band], "The states of the controller."]
     limits: Annotated[list[Band], "What bounded the sender."]
     lost: Annotated[list[int], "Packets declared lost up to each time of the panels."]
+    packets: Annotated[Packets | None, "Null if they were not recorded."]
 
 
 class Happening(TypedDict):
@@ -826,6 +867,8 @@ PAGES: tuple[type, ...] = (
     RunEntry,
     SweepEntry,
     Listing,
+    GridPoint,
+    Points,
     Shipped,
     Basis,
     Scenario,
@@ -840,6 +883,7 @@ PAGES: tuple[type, ...] = (
     Shape,
     Panel,
     Band,
+    Packets,
     Detail,
     Happening,
     Drawn,

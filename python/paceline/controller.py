@@ -1,4 +1,4 @@
-"""The base class of controllers of one's own."""
+"""The base class of user-defined controllers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Ack", "Config", "Controller", "Loss", "Sent"]
 
 
 class Controller:
-    """A congestion controller of one's own, for the flows of a scenario that name it.
+    """A user-defined congestion controller, for the flows of a scenario that name it.
 
-    Derive from it, define ``on_ack`` and what else you want to hear of, and set the outputs, which
-    the transport reads after every method:
+    Derive from it, define ``on_ack`` and any other event methods, and set the outputs, which the
+    transport reads after every method:
 
     >>> class Aimd(Controller):
     ...     def __init__(self, config, beta=0.5):
@@ -24,7 +24,7 @@ class Controller:
     ...     def on_recovery_enter(self, now_ns, in_flight_bytes):
     ...         self.cwnd_bytes = max(self.beta * self.cwnd_bytes, 2 * 1448)
 
-    ``paceline run FILE --controller mine=aimd.py:Aimd`` brings it; in a scenario ``cc = "mine"`` or
+    ``paceline run FILE --controller mine=aimd.py:Aimd`` adds it; in a scenario ``cc = "mine"`` or
     ``cc = { name = "mine", beta = 0.7 }``. Options are keyword arguments with defaults.
 
     For one acknowledgment the methods are called in this order: ``on_spurious`` if it shows that

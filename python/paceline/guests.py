@@ -1,4 +1,4 @@
-"""Controllers of one's own: where their code comes from, and which of them runs may name.
+"""User-defined controllers: where their code comes from, and which of them runs may name.
 
 A scenario, a claim or a record never says what code to load; only the command line and the API do.
 """
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+.-]+")
 
 
 class GuestError(PacelineError):
-    """A controller of one's own that cannot be used; `hint` says what to do."""
+    """A user-defined controller that cannot be used; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -42,7 +42,7 @@ class GuestError(PacelineError):
 
 @dataclass(frozen=True)
 class Guest:
-    """A controller of one's own: its name in scenarios, and its code, which goes where runs go."""
+    """A user-defined controller: its name in scenarios, and its code, which goes where runs go."""
 
     name: str
     #: Where its code was read.
@@ -147,7 +147,7 @@ class Guest:
         return found
 
     def _module(self) -> ModuleType:
-        """Execute the file, as a module that can be told from all others."""
+        """Execute the file, as a module with a unique name."""
         name = f"paceline_guest_{self.sha256[:12]}"
         if name in sys.modules:
             return sys.modules[name]
@@ -155,7 +155,7 @@ class Guest:
         module.__file__ = self.path
         folder = str(Path(self.path).parent)
         if folder not in sys.path:
-            # It may import what is beside it.
+            # It may import modules from its folder.
             sys.path.append(folder)
         try:
             text = self.content.decode()
@@ -209,7 +209,7 @@ _using = threading.RLock()
 
 
 def choose(guests: Sequence[Guest]) -> None:
-    """Set which controllers of one's own scenarios may name in this process."""
+    """Set which user-defined controllers scenarios may name in this process."""
     global _chosen
     _chosen = tuple(guests)
 

@@ -41,7 +41,7 @@ Array = NDArray[np.float32]
 #: What a step is worth, by the observation [flow, column] that it ends with.
 Reward = Callable[[Array], float]
 
-#: What is observed of each flow over a step: name, unit, least and greatest value, meaning.
+#: What is observed of each flow over a step: name, unit, minimum, maximum, meaning.
 COLUMNS = tuple(Worlds.columns)
 _COLUMN = {name: number for number, (name, *_) in enumerate(COLUMNS)}
 

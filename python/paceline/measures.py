@@ -9,8 +9,8 @@ from typing import Any
 
 from paceline import _paceline
 
-#: Fewest values of which an interval is told: of fewer it is little else than the least and the
-#: greatest of them.
+#: The fewest values that give an interval: of fewer, it is little more than their minimum and
+#: maximum.
 FEWEST = 5
 
 _OF_FLOW = re.compile(r"flows(?:\[(\d+)\]|\.(\d+))\.(\w+)")

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from paceline import _paceline
 
-#: What stands for a value that there is none of.
+#: Shown for an undefined value.
 NONE = _paceline.number(None, 1.0)
 
 

@@ -186,7 +186,7 @@ def _found(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def _is_one(cell: exp.Expr) -> bool:
-    """Whether an expression gives one value for all rows: aggregates, and nothing beside them."""
+    """Whether an expression gives one value for all rows: aggregates, and nothing else."""
     nodes = list(cell.walk(prune=lambda node: isinstance(node, exp.AggFunc | exp.Select)))
     others = exp.Column | exp.Window | exp.Star
     return any(isinstance(node, exp.AggFunc) for node in nodes) and not any(

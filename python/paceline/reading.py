@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
 TEXT = 64 << 20
 
-#: What holds every whole number that TOML may have.
+#: The range of TOML's integers.
 _LARGEST = 1 << 63
 
 

@@ -184,7 +184,7 @@ class Run:
 
     @property
     def guests(self) -> list[dict[str, str]]:
-        """The controllers of one's own that it ran: `name`, `language`, `file`, `sha256`."""
+        """The user-defined controllers that it ran: `name`, `language`, `file`, `sha256`."""
         guests: list[dict[str, str]] = self.summary.get("guests", [])
         return guests
 

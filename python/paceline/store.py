@@ -35,7 +35,7 @@ from paceline.reading import open_regular, read_json
 if TYPE_CHECKING:
     import polars as pl
 
-#: What a folder of ours says of itself, and which names in it are ours.
+#: The manifest of a folder that we wrote: what the folder is, and which names in it are ours.
 MANIFEST = "paceline.json"
 #: What several runs in a folder say together.
 GROUP = "summary.json"
@@ -107,11 +107,11 @@ def digest(path: Path) -> str:
 
 @dataclass
 class Manifest:
-    """What a folder of ours says of itself."""
+    """The manifest of a folder that we wrote."""
 
     #: `run`, `runs`, `sweep`, or of what it is the page.
     kind: str
-    #: What tells it from others of its kind.
+    #: What distinguishes it from others of its kind.
     key: str = ""
     #: The names that we wrote. With a hash, or two while one of ours is replaced, a file is ours as
     #: long as it is as we wrote it.
@@ -428,7 +428,7 @@ def check(place: Path, *, force: bool | None = False) -> None:
             return
     elif owner is not None and owner[2].owns(*owner[:2]):
         return
-    # One that was killed after the file was in its place has left a draft beside it.
+    # A process that was killed after the rename has left a draft beside the file.
     with suppress(OSError):
         tidy(place.parent)
     raise StoreError(
@@ -523,7 +523,7 @@ def _into(place: Path) -> Iterator[Path]:
 
 
 def _list(place: Path, coming: Iterable[tuple[Path, Path]]) -> None:
-    """Put names on the list of the folder of ours that they are in, before the files are there.
+    """Add names to the manifest of their folder before the files exist.
 
     What stops in between leaves no file that is not ours. One of ours that is to be replaced is
     ours until then.
@@ -653,7 +653,7 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _put(fresh: Path, place: Path, *, replace: bool) -> None:
-    """Bring a file or a folder to the disk and move it to its place, whole."""
+    """Sync a file or a folder to disk, then rename it to its place."""
     if fresh.is_dir():
         for path in (*fresh.rglob("*"), fresh):
             _sync(path)

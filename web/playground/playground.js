@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
+// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
 "use strict";
 (() => {
   // src/dom.ts
@@ -210,7 +210,7 @@
     #problems = byId("problems", HTMLElement);
     #hands;
     #suggest;
-    /** What is wrong beside the text, until it is edited. */
+    /** Problems in addition to the text's own, until it is edited. */
     #notice = [];
     #checked = 0;
     /** Whether a run has said what is wrong with the text. */
@@ -414,7 +414,7 @@
     #tell;
     #runs = [];
     #names = [];
-    /** What is shown; all of the time if nothing is said. */
+    /** The visible span; null for the entire run. */
     #view = null;
     /** What there is data for at the fineness of the view. */
     #loaded = null;
@@ -512,7 +512,7 @@
       chart.setScale("x", { min, max });
       this.#listen(chart);
     }
-    /** Plots stand in the order of their quantities. */
+    /** Plots keep the order of their quantities. */
     #place(name) {
       const box = make("figure");
       box.className = "plot";

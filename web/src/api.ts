@@ -36,6 +36,29 @@ export interface Listing {
   labels: Record<string, string>;
 }
 
+/** A point of a sweep. */
+export interface GridPoint {
+  /** Its number in the grid. */
+  point: number;
+  /** Its name along each axis. */
+  place: string[];
+  mean: number | null;
+  /** The mean and its 95 % interval, with units. */
+  text: string;
+}
+
+/** A metric over the points of a sweep. */
+export interface Points {
+  scenario: string;
+  metric: string;
+  metrics: string[];
+  axes: string[];
+  seeds: number[];
+  /** How many points there are: of many, only some are in `points`. */
+  total: number;
+  points: GridPoint[];
+}
+
 /** A scenario that comes with the package. */
 export interface Shipped {
   name: string;
@@ -84,12 +107,19 @@ export interface Change {
   new: string;
   /** The change over the old value. */
   change_ratio: number | null;
+  /** The 95 % interval of the difference; null without repeats on both sides. */
+  interval: string | null;
+  /** How likely chance gives as much, corrected for all metrics. */
+  p: number | null;
+  verdict: "worse" | "better" | "untested" | "unclear" | "lost" | "gained" | "same";
 }
 
 /** Two runs beside each other. */
 export interface Between {
   settings: Differing[];
   metrics: Change[];
+  /** How many runs are compared on each side: its repeats count. */
+  runs: number[];
 }
 
 /** A line of a plot. */
@@ -154,6 +184,20 @@ export interface Band {
   state: string;
 }
 
+/** The packets of a flow in the order of time, as its sender and its path saw them. */
+export interface Packets {
+  /** What a number in `kind` stands for. */
+  kinds: string[];
+  /** In seconds: later ones are left out; null if none are. */
+  until: number | null;
+  /** The first time, and the difference from each to the next. */
+  t_us: number[];
+  kind: number[];
+  /** The first byte: its difference from the packet of the same kind before. */
+  seq_bytes: number[];
+  len_bytes: number[];
+}
+
 /** What is drawn of one flow. */
 export interface Detail {
   flow: number;
@@ -165,6 +209,8 @@ export interface Detail {
   limits: Band[];
   /** Packets declared lost up to each time of the panels. */
   lost: number[];
+  /** Null if they were not recorded. */
+  packets: Packets | null;
 }
 
 /** Something that happened, in words. */

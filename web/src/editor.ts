@@ -55,7 +55,7 @@ export class Editor {
   readonly #problems = byId("problems", HTMLElement);
   readonly #hands: Hands;
   readonly #suggest: () => void;
-  /** What is wrong beside the text, until it is edited. */
+  /** Problems in addition to the text's own, until it is edited. */
   #notice: Problem[] = [];
   #checked = 0;
   /** Whether a run has said what is wrong with the text. */

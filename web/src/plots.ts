@@ -7,7 +7,7 @@ import type { Engine } from "./engine";
 import { seconds, shown } from "./quantity";
 
 const HEIGHT = 250;
-/** Of more lines nobody tells dashes apart, and they are slow to draw; of yet more there is no legend. */
+/** With more lines, dashes cannot be distinguished and are slow to draw; with even more, there is no legend. */
 const MANY = 20;
 const LEGEND = 40;
 
@@ -28,7 +28,7 @@ export class Plots {
   readonly #tell: (error: unknown) => void;
   #runs: string[] = [];
   #names: string[] = [];
-  /** What is shown; all of the time if nothing is said. */
+  /** The visible span; null for the entire run. */
   #view: Span | null = null;
   /** What there is data for at the fineness of the view. */
   #loaded: Span | null = null;
@@ -138,7 +138,7 @@ export class Plots {
     this.#listen(chart);
   }
 
-  /** Plots stand in the order of their quantities. */
+  /** Plots keep the order of their quantities. */
   #place(name: string): HTMLElement {
     const box = make("figure");
     box.className = "plot";
@@ -173,7 +173,7 @@ export class Plots {
       hooks: {
         setScale: [
           (chart, scale) => {
-            // uPlot tells of every change, of those that were asked for too, and only later.
+            // uPlot reports every change of scale, including requested ones, and only later.
             const { min, max } = chart.scales["x"] ?? {};
             const [from, to] = this.#span();
             if (scale === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);

@@ -1,4 +1,4 @@
-/** Numbers beside a plot, in its units. */
+/** Numbers for display, in a plot's units. */
 
 export const shown = (value: number | null | undefined): string => (value == null ? "–" : Number(value.toPrecision(4)).toLocaleString("en"));
 

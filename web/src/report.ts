@@ -3,6 +3,7 @@ import type uPlotType from "uplot";
 import type { Band, Drawn, Happening, Panel, Shape } from "./api";
 import { SIDE, axis, cursor, dashed, fromZero, isDark, onTone, small, styled, timeAxis, tone } from "./chart";
 import { byId, make, settled } from "./dom";
+import { sequence } from "./packets";
 import { seconds, shown } from "./quantity";
 import { strips } from "./strips";
 import { explain } from "./why";
@@ -176,7 +177,7 @@ class Page {
 
   #draw(panel: Panel, into: HTMLElement, below: Hook[], above: Hook): uPlotType {
     const drawn = panel.series.map((shape, i) => ({ series: line(panel, shape), values: columns(panel)[i] ?? [] }));
-    // The whole stack first, then what stands before it.
+    // The stack first, then the lines in front of it.
     if (panel.stacked) drawn.reverse();
     // A share is of one flow, and the stack is of all.
     const references = panel.references.filter(({ label }) => !panel.stacked || label !== FAIR);
@@ -192,7 +193,7 @@ class Page {
         title: panel.title,
         width: width(),
         height: HEIGHT,
-        // Room for the right axis everywhere, so that times stand above one another.
+        // Room for the right axis everywhere, so that the time axes align.
         padding: [null, panel.unitRight ? 0 : margin(), null, 0],
         scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
         axes,
@@ -206,7 +207,7 @@ class Page {
     return this.#take(plot, true);
   }
 
-  /** Throughput of each flow beside its fair share: where flows hide each other. */
+  /** Throughput of each flow with its fair share, because flows hide each other in one plot. */
   #each(): void {
     const [throughput] = this.#data.overview;
     const { details } = this.#data;
@@ -248,6 +249,13 @@ class Page {
     box.replaceChildren();
     const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
     this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+    if (!chosen.packets) return;
+    const place = make("div", undefined, box);
+    place.className = "plot";
+    place.id = "packets";
+    place.setAttribute("role", "group");
+    place.setAttribute("aria-label", `Packets of ${chosen.label} by sequence number, over time`);
+    this.#own.push(this.#take(sequence(chosen.label, chosen.packets, width(), HEIGHT + 100, margin(), place, this.#zoom.follow), true));
   }
 }
 

@@ -7,6 +7,7 @@ import { Refused, Stopped } from "./engine";
 import { Http } from "./http";
 import { Plots } from "./plots";
 import { shown } from "./quantity";
+import { sweep } from "./sweep";
 
 const filter = byId("filter", HTMLInputElement);
 const failed = byId("failed", HTMLElement);
@@ -24,6 +25,9 @@ type Entry = Listing["runs"][number];
 const SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
 /** A change that is smaller is not named. */
 const SMALL = 0.005;
+
+/** What a verdict says where the word alone does not. */
+const VERDICTS: Record<string, string> = { unclear: "unclear: may be chance", same: "same, within 1 %", untested: "not tested: too few runs" };
 
 let entries: Entry[] = [];
 let quantities: Record<string, string> = {};
@@ -46,7 +50,7 @@ const isJob = (id: string): boolean => id.startsWith("job:");
 const kept = (): RunEntry[] => chosen.map(entry).filter((found) => found?.kind === "run");
 const wanted = (): string[] => [...drawn];
 
-// What is chosen stands in the address, so that a page can be gone back to and passed on.
+// The address holds the selection, so that a page can be bookmarked and shared.
 const remember = (): void => {
   const parts = chosen.filter((id) => !isJob(id)).map((id) => `run=${encodeURIComponent(id)}`);
   parts.push(...wanted().map((name) => `show=${name}`));
@@ -87,7 +91,7 @@ const row = (found: Entry): HTMLElement => {
   return item;
 };
 
-/** Writes the list anew; what had the focus has it again. */
+/** Rewrites the list and keeps the focus. */
 const list = (): void => {
   const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
   const left = entries.filter((found) => {
@@ -145,18 +149,35 @@ const differences = async (): Promise<void> => {
   box.replaceChildren();
   make("h2", `From ${old.id} to ${now.id}`, box);
   const settings = between.settings.map(({ key, old, new: now }) => `${key}: ${old || "not set"} to ${now || "not set"}`);
-  if (old.seed !== now.seed) settings.push(`seed: ${old.seed} to ${now.seed}`);
+  if (old.seed !== now.seed && between.runs.every((count) => count === 1)) settings.push(`seed: ${old.seed} to ${now.seed}`);
   make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
   const list = make("ul", undefined, box);
   for (const setting of settings) make("li", setting, list);
   const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
   changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
-  make("p", changed.length ? "Metrics that differ, one run of each: repeats say how sure a difference is (paceline compare)." : "No metric differs by 0.5 % or more.", box);
-  const rows = make("table", undefined, box);
-  for (const { name, old, new: now, change_ratio } of changed) {
-    const line = make("tr", undefined, rows);
+  const tested = between.metrics.some(({ p }) => p !== null);
+  const [before = 1, after = 1] = between.runs;
+  const said = tested
+    ? `Metrics that differ, means of ${before} and ${after} runs: the repeats beside each run count. Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).`
+    : "Metrics that differ, one run of each: repeats on both sides say how sure a difference is.";
+  make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
+  if (!changed.length) return;
+  const wide = make("div", undefined, box);
+  wide.className = "wide all";
+  wide.tabIndex = 0;
+  wide.setAttribute("role", "region");
+  wide.setAttribute("aria-label", "Metrics that differ");
+  const rows = make("table", undefined, wide);
+  const titles = ["Metric", "Old", "New", "Change", ...(tested ? ["Difference, 95 % interval", "p", "Verdict"] : [])];
+  const head = make("tr", undefined, make("thead", undefined, rows));
+  for (const title of titles) make("th", title, head).scope = "col";
+  const body = make("tbody", undefined, rows);
+  for (const { name, old, new: now, change_ratio, interval, p, verdict } of changed) {
+    const line = make("tr", undefined, body);
     make("th", labels[name] ?? name, line).scope = "row";
-    for (const text of [old, now, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`]) make("td", text, line);
+    const cells = [old, now, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`];
+    if (tested) cells.push(interval ?? "–", p === null ? "–" : p < 0.0001 ? "< 0.0001" : p.toPrecision(2), VERDICTS[verdict] ?? verdict);
+    for (const text of cells) make("td", text, line);
   }
 };
 
@@ -167,12 +188,31 @@ const pictures = (): void => {
   box.replaceChildren();
   for (const found of sweeps) {
     make("h2", found.id, box);
+    sweep(found.id, labels, make("div", undefined, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
     for (const name of found.pictures) {
       const image = make("img", undefined, box);
       image.alt = name;
       image.src = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
     }
   }
+};
+
+/** Runs of points that have been made since the page was opened. */
+const made = new Map<string, string>();
+
+/** Shows a run of a sweep. A sweep keeps what was measured: the run is made again, with the same bytes. */
+const lead = async (id: string, point: number, nth: number): Promise<void> => {
+  if (startButton.disabled) return;
+  const key = JSON.stringify([id, point, nth]);
+  const before = made.get(key);
+  if (before !== undefined && entry(before)) return choose([before]);
+  await load(`sweep=${encodeURIComponent(id)}&point=${point}&seed=${nth}`);
+  edit.open = true;
+  edit.scrollIntoView();
+  chosen = [];
+  await run();
+  const [now] = kept();
+  if (now) made.set(key, now.id);
 };
 
 const draw = (again = false): Promise<void> => {
@@ -221,7 +261,7 @@ const run = async (): Promise<void> => {
   tell();
   busy(true);
   document.body.dataset["job"] = "running";
-  // One after the other: what is fetched of a part must not be drawn over the whole.
+  // One after the other: data of a part must not be drawn over data of the whole run.
   let drawing = Promise.resolve();
   const ended = (said: string): void => {
     busy(false);
@@ -279,7 +319,7 @@ const start = async (): Promise<void> => {
   }
   await load("shipped=");
   const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
-  // The first thing to see is a result, or where there is none, what makes one.
+  // Show a result first; if there is none, the editor.
   edit.open = !latest;
   await choose(chosen.length || !latest ? chosen : [latest.id]);
   document.body.dataset["ready"] = "yes";

@@ -23,7 +23,7 @@ const COLUMNS = ["samples.flow", "samples.t_ns", "samples.delivered_bytes", "sam
 const BUCKETS = 500;
 /** Of a throughput, in nanoseconds. */
 const LEAST_BIN = 20e6;
-/** Lines of more flows cannot be told apart. */
+/** Lines of more flows cannot be distinguished. */
 const MANY = 20;
 
 interface Quantity {

@@ -5,8 +5,15 @@ export type Span = [from: number, to: number];
 
 const KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
 
+/** How near to what is seen of the page a plot is drawn, in pixels. */
+const NEAR = 300;
+
 export class Zoom {
   readonly #plots = new Set<uPlotType>();
+  /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+  readonly #near = new Set<uPlotType>();
+  readonly #behind = new Set<uPlotType>();
+  readonly #watch: IntersectionObserver;
   readonly #moved: (span: Span) => void;
   readonly end: number;
   #view: Span;
@@ -17,6 +24,22 @@ export class Zoom {
     const said = KEY.exec(location.hash);
     const [from, to] = [Number(said?.[1]), Number(said?.[2])];
     this.#view = said && from < to && from < end ? [from, Math.min(to, end)] : [0, end];
+    this.#watch = new IntersectionObserver((seen) => this.#moveTo(seen), { rootMargin: `${NEAR}px` });
+    addEventListener("beforeprint", () => this.#catchUp(this.#behind));
+  }
+
+  #moveTo(seen: IntersectionObserverEntry[]): void {
+    for (const { target, isIntersecting } of seen) {
+      const plot = [...this.#plots].find(({ root }) => root === target);
+      if (plot) this.#near[isIntersecting ? "add" : "delete"](plot);
+    }
+    this.#catchUp(this.#near);
+  }
+
+  /** Shows the window in those of these plots that have not followed it. */
+  #catchUp(plots: Set<uPlotType>): void {
+    const [min, max] = this.#view;
+    for (const plot of [...plots]) if (this.#behind.delete(plot)) plot.setScale("x", { min, max });
   }
 
   get view(): Span {
@@ -29,7 +52,8 @@ export class Zoom {
     const start = Math.min(Math.max(from, 0), this.end - length);
     if (start === this.#view[0] && start + length === this.#view[1]) return;
     this.#view = [start, start + length];
-    for (const plot of this.#plots) plot.setScale("x", { min: start, max: start + length });
+    for (const plot of this.#plots) this.#behind.add(plot);
+    this.#catchUp(this.#near);
     const whole = start === 0 && length === this.end;
     const zoom = whole ? "" : `#zoom=${start.toFixed(4)}-${(start + length).toFixed(4)}`;
     if (zoom || KEY.test(location.hash)) history.replaceState(null, "", zoom || location.pathname + location.search);
@@ -54,23 +78,25 @@ export class Zoom {
     this.to(0, this.end);
   }
 
-  /** Takes part with a plot. */
+  /** Adds a plot that follows the window. */
   add(plot: uPlotType): void {
     this.#plots.add(plot);
     const [min, max] = this.#view;
     plot.setScale("x", { min, max });
+    this.#watch.observe(plot.root);
     plot.over.addEventListener("dblclick", () => this.whole());
   }
 
   drop(plot: uPlotType): void {
-    this.#plots.delete(plot);
+    for (const plots of [this.#plots, this.#near, this.#behind]) plots.delete(plot);
+    this.#watch.unobserve(plot.root);
     plot.destroy();
   }
 
-  /** What a plot's hook of its scales calls. */
+  /** The hook for a plot's changes of scale. */
   readonly follow = (plot: uPlotType, key: string): void => {
     const { min, max } = plot.scales[key] ?? {};
-    if (key === "x" && this.#plots.has(plot) && min != null && max != null) this.to(min, max);
+    if (key === "x" && this.#plots.has(plot) && !this.#behind.has(plot) && min != null && max != null) this.to(min, max);
   };
 
   redraw(): void {

@@ -89,7 +89,7 @@ class _Collected:
 def _chunk(
     keep: Keep, tasks: list[Any], limit: int | None, chosen: tuple[guests.Guest, ...]
 ) -> tuple[float, list[int], list[Outcome]]:
-    """Do a chunk of jobs; this is what a worker executes, beside others of its machine."""
+    """Do a chunk of jobs: a worker executes this, in parallel with others on its machine."""
     begin = time.perf_counter()
     memory.choose(limit)
     guests.choose(chosen)

@@ -21,11 +21,11 @@ from paceline.runs import Engine, Progress, Run, simulate
 
 #: Bits per second that emulations may carry together, for each core.
 RATE_PER_CORE = 210_000_000
-#: What an emulation costs beside its rate, for probes and samples.
+#: The cost of an emulation in addition to its rate, for probes and samples.
 UPKEEP_BPS = 10_000_000
 #: Emulations that may run side by side, for each core.
 RUNS_PER_CORE = 4
-#: Seconds after which the main thread looks whether to stop, and tells how far it has come.
+#: Seconds between the main thread's checks for a stop request and its progress reports.
 _PERIOD = 0.25
 
 

@@ -52,7 +52,7 @@ class Hear(Protocol):
 
     @property
     def broken(self) -> Callable[[Task, Run], object] | None:
-        """Who is given what there is of a run that a controller of one's own has ended."""
+        """Receives the partial run that a user-defined controller has ended."""
 
     def ended(self, task: Task, outcome: Outcome) -> None:
         """Hear of a job that has ended."""

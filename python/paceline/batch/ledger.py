@@ -108,12 +108,12 @@ class Ledger:
             self._synced = time.monotonic()
 
     def abandon(self) -> None:
-        """Let go of a file that takes nothing more."""
+        """Close a file that accepts no more writes."""
         with suppress(OSError):
             self._file.close()
 
     def close(self, *, remove: bool = False) -> None:
-        """Let go of the file; remove it if its sweep is whole."""
+        """Close the file; remove it if its sweep is complete."""
         if not self._file.closed:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -152,7 +152,7 @@ class Remembered:
     Where that cannot be written, or another process is at the same, they are in memory only.
     """
 
-    #: What the batch is, in a word, and what tells it from every other.
+    #: The kind of batch, and what distinguishes it from every other.
     what: str
     key: str
     runs: int
@@ -196,7 +196,7 @@ class Remembered:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Go on in memory alone; what was not written whole is no ledger."""
+        """Continue in memory only: an incomplete file is not a ledger."""
         if self._ledger is not None:
             self._ledger.abandon()
         self._able, self._ledger = False, None

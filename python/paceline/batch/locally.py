@@ -1,4 +1,4 @@
-"""Jobs on this machine: on threads, or in processes where controllers of one's own may crash."""
+"""Jobs on this machine: on threads, or in processes, where user-defined controllers may crash."""
 
 from __future__ import annotations
 

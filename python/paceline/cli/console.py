@@ -63,7 +63,7 @@ class _Plain(Console):
             with streams.output():
                 super().print(*objects, **options)
             return
-        # Where messages cannot be said, the work goes on and its exit code tells.
+        # If stderr is closed, the work continues, and the exit code reports the result.
         with suppress(OSError):
             super().print(*objects, **options)
 
@@ -199,7 +199,7 @@ class _Lines(Watch):
             return
         self._last = now
         share = 100 * seen.simulated_ns / max(seen.total_ns, 1)
-        # The first to be heard may be late already, and tells no rate.
+        # The first report may already be late, so it gives no rate.
         rate = (seen.simulated_ns - done) / (now - since) if now > since else 0.0
         left = f", {(seen.total_ns - seen.simulated_ns) / rate:.0f} s left" if rate > 0 else ""
         note = f"; {self._note}" if self._note else ""

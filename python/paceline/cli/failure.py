@@ -35,7 +35,7 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
     line: int | None = None
     column: int | None = None
     code: Exit = Exit.BAD_INPUT
-    # The message as it should stand in a terminal, if it has its own form (source lines).
+    # The message as it should appear in a terminal, if it has its own form (source lines).
     rendered: str | None = None
     # Every problem of a scenario; `message` is the first of them.
     diagnostics: list[answers.Problem] = field(default_factory=list)

@@ -22,7 +22,7 @@ from paceline.reading import read_text
 from paceline.runs import Run
 from paceline.store import GROUP
 
-#: Values of a choice that are told.
+#: Values of a choice that are listed.
 _TOLD = 8
 #: What the metrics of a run take in memory, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
@@ -217,7 +217,7 @@ def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> 
 
 
 def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
-    """Say that a scenario has a sweep, to whoever looks at or runs only the scenario itself."""
+    """Say that a scenario has a sweep when only the scenario itself is checked or run."""
     if plan.sweep is not None:
         count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])
         runs = count * len(plan.sweep["seeds"])

@@ -1,4 +1,4 @@
-"""Controllers of one's own that the command line brings."""
+"""User-defined controllers from the command line."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is said beside the file that is imported."""
+    """What the user states about the imported file."""
 
     file: Path
     #: The folder that the scenario will be in.

@@ -1,27 +1,30 @@
-"""What lies in the folder of runs."""
+"""The runs and sweeps in the folder."""
 
 from __future__ import annotations
 
 import os
 import tomllib
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from paceline import answers, store
+import polars as pl
+
+from paceline import _paceline, answers, store
 from paceline.errors import MemoryLimitError, NotARunError
 from paceline.quantities import quantity
-from paceline.reading import json_value, read_bytes
-from paceline.runs import Run
-from paceline.serve import limits
+from paceline.reading import json_value, open_regular, read_bytes
+from paceline.runs import HEADLINES, Run
+from paceline.serve import limits, points
 from paceline.serve.beneath import opened
 from paceline.serve.series import OnDisk
-from paceline.study.compare import compare, differing
-from paceline.study.compare.subjects import Subject
+from paceline.study.compare import Finding, compare, differing
+from paceline.study.compare.subjects import Subject, repeats_of
 from paceline.study.sweep.result import NAME as SWEEP
-from paceline.study.sweep.result import Sweep
+from paceline.study.sweep.result import POINTS, SCENARIO, Sweep
 
 _RUN = "run.json"
 
@@ -51,7 +54,7 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        #: What is said of a run or a sweep, by its name and what tells its file from another.
+        #: The entry of each run and sweep by name, with the mark of its file.
         self._said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
@@ -67,13 +70,13 @@ class Catalogue:
         with opened(self._folder) as root:
             looked = os.fwalk(".", dir_fd=root, follow_symlinks=False)
             for nth, (path, below, names, folder) in enumerate(looked):
-                # What a writer has not finished, or left when it was killed, is hidden.
+                # Unfinished folders, and those of killed writers, have hidden names.
                 below[:] = [name for name in below if not name.startswith(".")]
                 if path.count("/") >= limits.DEEP:
                     below.clear()
                 kind = SWEEP if SWEEP in names else _RUN
                 if kind in names:
-                    # What lies in a run's or a sweep's folder is its own.
+                    # Folders inside a run or a sweep belong to it.
                     below.clear()
                     name = path.removeprefix("./")
                     entry = self._entry(name, kind, folder)
@@ -100,7 +103,7 @@ class Catalogue:
         return mark, {"id": name, "changed_ns": mark[0], **said}
 
     def _known(self, name: str, kind: str) -> tuple[int, ...]:
-        """Return what tells a run or a sweep from what had its name before."""
+        """Return the mark of a run or a sweep: it changes if the name is used again."""
         with self._lock:
             if name not in self._said:
                 self._look()
@@ -125,8 +128,12 @@ class Catalogue:
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def compare(self, old: str, new: str) -> answers.Between:
-        """Compare two runs: the settings and the metrics in which they differ."""
+        """Compare two runs, with the repeats of each beside it.
+
+        Named are the settings and the metrics in which they differ, and how sure a difference is.
+        """
         one, other = self._subject(old), self._subject(new)
+        self._join_repeats(one, other)
         before, after = one.settings[""], other.settings[""]
         settings: list[answers.Differing] = [
             {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
@@ -138,10 +145,38 @@ class Catalogue:
                 "old": quantity(f.metric, f.old),
                 "new": quantity(f.metric, f.new),
                 "change_ratio": _change(f.old, f.new),
+                "interval": _interval(f),
+                "p": f.p,
+                "verdict": f.verdict,
             }
             for f in compare(one, other)
         ]
-        return {"settings": settings, "metrics": metrics}
+        counts = [len(side.points[""]) for side in (one, other)]
+        return {"settings": settings, "metrics": metrics, "runs": counts}
+
+    def _join_repeats(self, one: Subject, other: Subject) -> None:
+        """Add to each side the runs beside it that differ from it only in the seed."""
+        with self._lock:
+            entries = {name: entry for name, (_, entry) in self._said.items()}
+        first, second = (repeats_of(side.name) for side in (one, other))
+        if first == second and one.settings == other.settings:
+            return  # each is a repeat of the other
+        for side, series in ((one, first), (other, second)):
+            backend = entries[side.name]["backend"] if side.name in entries else None
+            beside = [
+                name
+                for name, entry in entries.items()
+                if entry["kind"] == "run"
+                and name != side.name
+                and repeats_of(name) == series
+                and entry["backend"] == backend
+            ]
+            for name in sorted(beside)[: limits.REPEATS]:
+                # One that cannot be read, or is just being deleted, is no repeat.
+                with suppress(Missing, NotARunError):
+                    repeat = self._subject(name)
+                    if repeat.settings == side.settings:
+                        side.points[""] = repeat.points[""] | side.points[""]
 
     def _subject(self, name: str) -> Subject:
         self._known(name, "run")
@@ -180,6 +215,38 @@ class Catalogue:
                 self._tables.popitem(last=False)
         return tables
 
+    def points(self, name: str, metric: str) -> answers.Points:
+        """Return a metric over the points of a sweep; without one, the first that it compares."""
+        sweep = self._sweep(name)
+        chosen = metric or sweep.metrics[0]
+        if chosen not in {d["name"] for d in _paceline.metrics() if d["scope"] == "run"}:
+            chosen = HEADLINES[0]
+        try:
+            with opened(self._folder, name) as folder, open_regular(POINTS, folder) as file:
+                return points.points(sweep, pl.read_parquet(file), chosen)
+        except (OSError, pl.exceptions.PolarsError):
+            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+
+    def at(self, name: str, point: int, seed: int) -> Order:
+        """Return what a sweep ran at a point with a seed."""
+        sweep = self._sweep(name)
+        if seed not in sweep.grid.seeds:
+            raise Missing("the sweep has no such seed")
+        try:
+            with opened(self._folder, name) as folder:
+                text = read_bytes(SCENARIO, beneath=folder).decode()
+        except (OSError, ValueError):
+            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+        return Order(points.scenario(sweep, text, point), seed, "sim")
+
+    def _sweep(self, name: str) -> Sweep:
+        self._known(name, "sweep")
+        try:
+            with opened(self._folder, name) as folder:
+                return Sweep.of(Path(), json_value(read_bytes(SWEEP, beneath=folder)))
+        except (OSError, ValueError):
+            raise NotARunError(f"{name} cannot be read: run the sweep again") from None
+
     def picture(self, name: str, picture: str) -> tuple[str, bytes]:
         """Return the type and the bytes of a picture in a sweep's folder."""
         self._known(name, "sweep")
@@ -198,12 +265,21 @@ def _told(settings: list[Any] | None) -> str:
     return ", ".join(dict.fromkeys(str(setting) for setting in settings or []))
 
 
+def _interval(found: Finding) -> str | None:
+    """Return the 95 % interval of a difference, if repeats give one."""
+    difference = found.difference
+    if difference is None or difference.low is None or difference.high is None:
+        return None
+    low, high = (quantity(found.metric, end) for end in (difference.low, difference.high))
+    return f"{low} to {high}"
+
+
 def _change(old: float | None, new: float | None) -> float | None:
     return (new - old) / old if old and new is not None else None
 
 
 def _mark(name: str, folder: int) -> tuple[int, ...]:
-    """Return the time of a file's last change, and what else tells it from another."""
+    """Return what identifies a version of a file: time of change, inode and size."""
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     return status.st_mtime_ns, status.st_ino, status.st_size
 

@@ -80,7 +80,7 @@ class Job:
             self.tell(state="stopped")
 
     def as_json(self) -> answers.JobState:
-        """Return what a page is told."""
+        """Return the job's state for a page."""
         with self._lock:
             return {
                 "job": self.number,
@@ -170,7 +170,7 @@ class Jobs:
             longer = f"it took longer than {limits.JOB_S:.0f} s"
             job.tell(state="failed", message=f"{longer}: `paceline run` has no such limit")
         except (StoreError, OSError) as error:
-            # Its text names places of this machine, which are no matter of the page's.
+            # Its text contains paths of this machine, which the page must not show.
             _log.error("%s", error)
             job.tell(state="failed", message="the run could not be saved: see the terminal")
         except PacelineError as error:
@@ -194,7 +194,7 @@ class Jobs:
                 distrusted="keep",
             )
         except ScenarioError:
-            # What is asked for later than the part lasts makes it no scenario; the whole is one.
+            # An event after the end of a part makes the part invalid; the whole run is valid.
             if share == 1:
                 raise
 

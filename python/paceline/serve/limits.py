@@ -1,4 +1,4 @@
-"""What the server gives to whoever reaches it, at most; `paceline serve --help` says so."""
+"""The server's limits; `paceline serve --help` says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEPTH = 16
 SETTINGS, SETTING = 100, 10_000
 #: Threads that read and draw.
 THREADS = 4
-#: Runs laid over each other, and their lines in a plot.
+#: Runs in a plot, and their lines.
 OVERLAID, LINES = 40, 10_000
 
 #: Jobs that wait or run, and those kept after their end.
@@ -24,10 +24,15 @@ JOBS, ENDED = 8, 8
 #: Seconds that a job may run.
 JOB_S = 1800.0
 
-#: Runs and sweeps that are listed, folders that are looked into, and how deep they lie.
+#: Runs and sweeps that are listed, folders that are searched, and their depth.
 ENTRIES, FOLDERS, DEEP = 20_000, 100_000, 8
 #: Bytes of a picture, rows of a table, and bytes of tables that are kept in memory.
 PICTURE, ROWS, TABLES = 32 << 20, 20_000_000, 1 << 30
+
+#: Repeats of a run that are compared with it.
+REPEATS = 200
+#: Points of a sweep that are all shown; of more, so many, the lowest and the highest.
+POINTS, POINTS_SHOWN = 400, 50
 
 #: All of them as a user reads them.
 TEXT = (

@@ -35,7 +35,7 @@ QUANTITIES = {
 #: Those of the bottleneck, in the table `queue`.
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
-#: Buckets of a plot of a whole run, and of one with many lines; bins of a throughput.
+#: Buckets of a plot of an entire run, and of a plot with many lines; bins of throughput.
 BUCKETS = 600
 _FEW = 250
 _MANY_FLOWS = 20
@@ -54,7 +54,7 @@ class Tables(Protocol):
 
 
 class InMemory:
-    """The tables of a run that is at hand."""
+    """The tables of a run in memory."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -163,7 +163,7 @@ def series(
 ) -> answers.Series:
     """Return the lines of a quantity of some runs between two times, in nanoseconds.
 
-    Each bucket of time gives its least and its greatest value, in the order in which they came.
+    Each bucket of time gives its minimum and maximum, in the order in which they occurred.
     All lines have the same times and the same unit.
     """
     last = max((end_ns(run) for run in runs.values()), default=1)
@@ -176,9 +176,9 @@ def series(
         raise NotARunError(f"{flows:,} flows, more than {limits.LINES:,} in a plot")
     buckets = BUCKETS if flows <= _MANY_FLOWS else _FEW
     if end - start < last:
-        # Of a part a page shows half, so that it can be moved.
+        # A page shows the middle half of a part, so that panning shows data at once.
         buckets *= 2
-    # Two rows fill a bucket: in one that is narrower there might be none, and the line would break.
+    # A bucket spans two rows: a narrower one could be empty and break the line.
     least = 2 * max((_spacing_ns(run) for run in runs.values()), default=1)
     if quantity == "throughput_bps":
         width = max(-(-(end - start) // buckets), least, _BIN_NS)

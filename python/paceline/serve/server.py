@@ -1,6 +1,6 @@
-"""The server: this machine only, and on it only who has the address that was printed.
+"""The server: only this machine can reach it, and only with the printed address.
 
-That address has a secret, which the first request changes for a cookie. The server answers to its
+That address has a secret, which the first request exchanges for a cookie. The server answers to its
 own address only, so that no page from elsewhere can reach it through a name that points here, and
 only its own page. It takes no path: what a request names is looked up among what was found.
 """
@@ -50,7 +50,7 @@ _ASSETS = {
     "uPlot.min.css": "text/css",
 }
 
-#: Scripts and styles come from files of ours, never from within a page.
+#: Scripts and styles come from the package's files, never from within a page.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -73,7 +73,7 @@ Answer = TypeVar("Answer")
 
 
 class Wrong(HTTPError):  # noqa: N818 - it is an answer
-    """A request that is refused, and what is said of it."""
+    """A request that is refused, and why."""
 
     def __init__(self, status: HTTPStatus, said: str) -> None:
         super().__init__(status)
@@ -110,7 +110,7 @@ class Server:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie: browsers tell hosts apart, and not ports."""
+        """Name of the cookie: browsers separate cookies by host, not by port."""
         return f"paceline-{self.port}"
 
     def hosts(self) -> set[str]:
@@ -119,7 +119,7 @@ class Server:
 
     def serve(self) -> None:
         """Answer until `stop` or Ctrl-C."""
-        # Whoever sends nonsense, or goes away, need not fill the terminal.
+        # Malformed requests and closed connections must not fill the terminal.
         logging.getLogger("tornado.general").setLevel(logging.CRITICAL)
         try:
             asyncio.run(self._serve())
@@ -158,7 +158,7 @@ class Server:
         self.stopping = True
 
     def close(self) -> None:
-        """Let go of the port, and give up what is at work."""
+        """Close the port and stop all jobs."""
         self.stopping = True
         self._socket.close()
         self.jobs.close()
@@ -166,7 +166,7 @@ class Server:
 
 
 class _Listener(HTTPServer):
-    """Takes so many connections and no more."""
+    """Limits the number of connections."""
 
     def initialize(self, *arguments: Any, server: Server, **settings: Any) -> None:  # type: ignore[override]
         super().initialize(*arguments, **settings)
@@ -185,7 +185,7 @@ class _Listener(HTTPServer):
 
 
 class _Handler(RequestHandler):
-    """What all answers have in common."""
+    """The base of all handlers."""
 
     def initialize(self, server: Server) -> None:
         self.server = server
@@ -213,7 +213,7 @@ class _Handler(RequestHandler):
         self.let_in()
 
     def let_in(self) -> None:
-        """Let in who has the cookie, and who is not another page's."""
+        """Accept requests that have the cookie and do not come from another page."""
         if self.request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise _refusal("only this page may send requests")
         if not self.knows(self.get_cookie(self.server.cookie)):
@@ -224,7 +224,7 @@ class _Handler(RequestHandler):
         return hmac.compare_digest((secret or "").encode(), self.server.token.encode())
 
     async def work(self, work: Callable[[], Answer]) -> Answer:
-        """Do what takes long beside the loop, and say plainly why it cannot be done."""
+        """Do slow work in a thread, and turn its errors into answers."""
         loop = asyncio.get_running_loop()
 
         def guarded() -> Answer:
@@ -233,7 +233,7 @@ class _Handler(RequestHandler):
             except Exception:
                 raise
             except BaseException as error:
-                # What a library in another language could not handle is not to end the server.
+                # A panic in a library of another language must not end the server.
                 raise RuntimeError("a library failed") from error
 
         try:
@@ -256,6 +256,13 @@ class _Handler(RequestHandler):
             raise _bad(f"{name} must be given once")
         return values[0]
 
+    def number(self, name: str) -> int:
+        """Return a parameter that counts."""
+        text = self.one(name)
+        if re.fullmatch("[0-9]{1,19}", text) is None:
+            raise _bad(f"{name} must be a whole number")
+        return int(text)
+
     def job(self, number: str) -> Job:
         """Return a job by its number."""
         try:
@@ -271,7 +278,7 @@ class _Handler(RequestHandler):
         await self.bring(self.finish())
 
     async def bring(self, sent: Any) -> None:
-        """Wait until what was sent is taken, but not for ever."""
+        """Wait until the client has read the data, up to a time limit."""
         try:
             await asyncio.wait_for(sent, limits.WRITE_S)
         except TimeoutError:
@@ -305,7 +312,7 @@ def _bad(said: str) -> Wrong:
 
 
 class _Nothing(_Handler):
-    """Whatever there is not."""
+    """Answers every unknown path."""
 
     def prepare(self) -> None:
         super().prepare()
@@ -314,7 +321,7 @@ class _Nothing(_Handler):
 
 class _Page(_Handler):
     def let_in(self) -> None:
-        # Whoever comes from the printed address changes its secret for a cookie.
+        # A request with the printed address exchanges its secret for a cookie.
         if self.get_query_arguments("token"):
             if not self.knows(self.one("token")):
                 raise _refusal("wrong token: open the address that the server printed")
@@ -323,7 +330,7 @@ class _Page(_Handler):
             )
             self.redirect("/", status=HTTPStatus.SEE_OTHER)
         elif self.request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site"):
-            # Led here by another page, a browser withholds the cookie; led here by us, it does not.
+            # A browser withholds the cookie after a link on another page, not after our refresh.
             self.set_header("Refresh", "0; url=/")
             self.finish()
         else:
@@ -370,11 +377,27 @@ class _Scenario(_Handler):
                 run = self.server.catalogue.order(self.one("id"))
                 backend = "sim" if run.backend not in _BACKENDS else run.backend
                 return {"text": run.scenario, "seed": run.seed, "backend": backend}
+            if self.get_query_arguments("sweep"):
+                name, point, seed = self.one("sweep"), self.number("point"), self.number("seed")
+                with _damage():
+                    run = self.server.catalogue.at(name, point, seed)
+                return {"text": run.scenario, "seed": run.seed, "backend": "sim"}
             name = self.one("shipped")
             path = shipped.scenarios().get(name) if name else _TEMPLATE
             if path is None:
                 raise Missing("no scenario has that name")
             return {"text": read_text(path), "seed": None, "backend": "sim"}
+
+        await self.send_json(await self.work(find))
+
+
+class _Points(_Handler):
+    async def get(self) -> None:
+        name, metric = self.one("id"), self.get_query_argument("metric", "")
+
+        def find() -> answers.Points:
+            with _damage():
+                return self.server.catalogue.points(name, metric)
 
         await self.send_json(await self.work(find))
 
@@ -543,7 +566,7 @@ class _Stop(_Posted):
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """Say plainly that what was read is not as a run has it."""
+    """Report a damaged table as such."""
     try:
         yield
     except Missing:
@@ -574,6 +597,7 @@ _ROUTES: tuple[tuple[str, type[_Handler]], ...] = (
     ("/api/scenario", _Scenario),
     ("/api/check", _Check),
     ("/api/compare", _Compare),
+    ("/api/points", _Points),
     ("/api/delete", _Delete),
     ("/api/run", _Start),
     ("/api/jobs/([0-9]{1,9})/events", _Events),

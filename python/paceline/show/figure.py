@@ -83,9 +83,9 @@ def plain(name: str) -> str:
 
 
 def literal(figure: Figure) -> Figure:
-    """Return a figure that shows all names in it letter for letter.
+    """Return a figure that shows all its names literally, not as TeX markup.
 
-    Those on ticks get their text later, from whoever places them: that calls `plain` for them.
+    Tick labels are set later: the code that sets them calls `plain`.
     """
     for text in figure.findobj(Text):
         text.set_text(plain(text.get_text()))

@@ -1,4 +1,4 @@
-"""Several runs of one scenario on one page: controllers beside one another, and their repeats."""
+"""Several runs of one scenario on one page: controllers side by side, and their repeats."""
 
 from __future__ import annotations
 

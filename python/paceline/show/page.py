@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +15,9 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from paceline import answers
 from paceline._paceline import __version__, metrics
 from paceline.quantities import quantity
-from paceline.show import path
+from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
-from paceline.show.panels import Band, Detail, Panel, Series, Sketch
+from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
 from paceline.show.tables import emulation_rows, guest_lines
 
 if TYPE_CHECKING:
@@ -35,10 +34,11 @@ def render(run: Recorded, *, served: bool = False) -> str:
     """Return the page; one that is served has its scripts and styles as files beside it."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
+    recorded = packets.of_flows(run, sketch.drawn)
     definitions = metrics()
     return filled(
         "report.html.j2",
-        drawn(sketch, details),
+        drawn(sketch, details, recorded),
         run=run,
         served=served,
         about=path.about(run.scenario_toml),
@@ -51,6 +51,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
         flow_columns=_flow_columns(run),
         definitions=definitions,
         details=details,
+        has_packets=bool(recorded),
         emulation=_emulation(run),
         guests=guest_lines(run.guests),
         left_out=sketch.flows.height - len(details),
@@ -96,7 +97,7 @@ def _rows(values: dict[str, float | None], scope: str) -> list[dict[str, str]]:
     ]
 
 
-#: The metrics that matter most. Of one flow there is no fairness: what may have changed stands in.
+#: The metrics that matter most. One flow has no fairness: another metric takes its place.
 _FIRST = (
     "utilisation_ratio",
     "goodput_bps",
@@ -166,7 +167,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
+def drawn(
+    sketch: Sketch, details: list[Detail], recorded: dict[int, answers.Packets]
+) -> answers.Drawn:
     """Return what the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
@@ -180,13 +183,18 @@ def drawn(sketch: Sketch, details: list[Detail]) -> answers.Drawn:
                 "bands": _spans(detail.bands),
                 "limits": _spans(detail.limits),
                 "lost": detail.lost,
+                "packets": recorded.get(detail.flow),
             }
             for detail in details
         ],
         "tints": {state: state_colour(state) for state in states},
-        "marks": [asdict(mark) for mark in sketch.marks()],  # type: ignore[misc]
-        "happenings": [asdict(event) for event in sketch.happenings()],  # type: ignore[misc]
+        "marks": [_happened(mark) for mark in sketch.marks()],
+        "happenings": [_happened(event) for event in sketch.happenings()],
     }
+
+
+def _happened(event: Happening) -> answers.Happening:
+    return {"t": event.t, "flow": event.flow, "kind": event.kind, "text": event.text}
 
 
 def _spans(bands: list[Band]) -> list[answers.Band]:
@@ -199,7 +207,7 @@ def _packed(data: answers.Drawn) -> str:
 
 
 def as_json(panel: Panel) -> answers.Panel:
-    """Return a plot as the page is told of it."""
+    """Return a plot in the page's format."""
     return {
         "title": panel.title,
         "unit": panel.unit,

@@ -1,11 +1,12 @@
 """What a report draws, worked out once for the page and for the figures.
 
-Time is cut into buckets; of each quantity a bucket keeps its least and its greatest value, in the
-order in which they came, so that no peak is lost however long the run is.
+Time is divided into buckets. For each quantity, a bucket keeps the minimum and maximum in the order
+in which they occurred, so that no peak is lost, however long the run is.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from paceline.show.palette import (
 )
 from paceline.show.recorded import Recorded
 
-#: Buckets over a whole run.
+#: Buckets over an entire run.
 BUCKETS = 1000
 
 #: Width of the bins of throughput, at least; a long run has wider ones.
@@ -31,10 +32,10 @@ BINS = 1200
 #: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
 DRAWN = 12
 
-#: Events that a page is told, at most: those of the largest flows, and of the path.
+#: The most events in a page: those of the largest flows, and of the path.
 HAPPENINGS = 20_000
 
-# A controller's notes to itself, which would crowd its estimates.
+# Internal state of a controller, which would hide its estimates.
 _INNER = ("undo_", "full_", "prior_")
 
 Values = list[float | None]
@@ -99,9 +100,9 @@ class Happening:
 
 
 def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values:
-    """Return the least and greatest value of each of `count` buckets of `width` nanoseconds.
+    """Return the minimum and maximum of each of `count` buckets of `width` nanoseconds.
 
-    A bucket gives two values, in the order in which they came; one without rows gives two gaps.
+    A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
     found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
     return found.get(0, [None] * (2 * count))
@@ -109,28 +110,43 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
 
 def envelopes(frame: pl.DataFrame, column: str, width: int, count: int) -> dict[int, Values]:
     """Return the envelope of each flow of a frame, by its number."""
-    low_first = pl.col("v").arg_min() <= pl.col("v").arg_max()
-    extremes = (
-        frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v"))
-        .drop_nulls()
-        .group_by("flow", (pl.col("t_ns") // width).clip(0, count - 1).alias("bucket"))
-        .agg(
-            first=pl.when(low_first).then(pl.col("v").min()).otherwise(pl.col("v").max()),
-            last=pl.when(low_first).then(pl.col("v").max()).otherwise(pl.col("v").min()),
-        )
+    rows = frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v")).drop_nulls()
+    flows = rows["flow"].unique().sort()
+    nth = pl.DataFrame({"flow": flows, "nth": range(flows.len())})
+    bucket = (pl.col("t_ns") // width).clip(0, count - 1)
+    # A number for each bucket of each flow: one key groups faster than two.
+    rows = rows.join(nth, on="flow", maintain_order="left").select(
+        "v", cell=pl.col("nth") * count + bucket
     )
-    flows = extremes.select(pl.col("flow").unique().sort())
-    buckets = pl.DataFrame({"bucket": range(count)}, schema={"bucket": extremes.schema["bucket"]})
-    every = flows.join(buckets, how="cross").join(
-        extremes, on=["flow", "bucket"], how="left", maintain_order="left"
+    found = rows.group_by("cell").agg(low=pl.col("v").min(), high=pl.col("v").max())
+    cells = pl.DataFrame({"cell": range(flows.len() * count)}, schema={"cell": rows.schema["cell"]})
+    cells = cells.join(found, on="cell", how="left", maintain_order="left")
+    both = [_first(rows, cells, extreme) for extreme in ("low", "high")]
+    low_first = both[0] <= both[1]
+    lows, highs = cells["low"], cells["high"]
+    firsts, lasts = (
+        lows.zip_with(low_first, highs).to_list(),
+        highs.zip_with(low_first, lows).to_list(),
     )
-    firsts, lasts = every["first"].to_list(), every["last"].to_list()
-    found: dict[int, Values] = {}
-    for nth, flow in enumerate(flows["flow"]):
-        values = found[int(flow)] = [None] * (2 * count)
-        values[0::2] = firsts[nth * count : (nth + 1) * count]
-        values[1::2] = lasts[nth * count : (nth + 1) * count]
-    return found
+    lines: dict[int, Values] = {}
+    for place, flow in enumerate(flows):
+        values = lines[int(flow)] = [None] * (2 * count)
+        values[0::2] = firsts[place * count : (place + 1) * count]
+        values[1::2] = lasts[place * count : (place + 1) * count]
+    return lines
+
+
+def _first(rows: pl.DataFrame, cells: pl.DataFrame, extreme: str) -> pl.Series:
+    """Return the first row of each cell whose value is the cell's extreme."""
+    there = rows["v"] == cells[extreme].gather(rows["cell"])
+    found = (
+        rows.select("cell")
+        .with_row_index()
+        .filter(there)
+        .group_by("cell")
+        .agg(pl.col("index").min())
+    )
+    return cells.select("cell").join(found, on="cell", how="left", maintain_order="left")["index"]
 
 
 class Sketch:
@@ -146,17 +162,18 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
+        # Of many flows few are drawn one by one: the rows of the others stay where they are.
+        few = self._samples.filter(pl.col("flow").is_in(self.drawn))
         self._by_flow = {
-            int(key[0]): frame
-            for key, frame in self._samples.partition_by("flow", as_dict=True).items()
+            int(key[0]): frame for key, frame in few.partition_by("flow", as_dict=True).items()
         }
         # A recording of another program has no link.
-        longest = max((frame.height for frame in self._by_flow.values()), default=0)
-        self._rows = self._queue.height or longest
+        longest = self._samples.group_by("flow").len()["len"].max()
+        self._rows = self._queue.height or int(longest or 0)  # type: ignore[arg-type]
         # Two rows fill a bucket, which an emulation's uneven samples leave empty otherwise.
         self._count = min(BUCKETS, max(self._rows // 2, 1))
         self._width = -(-(self.end_ns + 1) // self._count)
-        # Two values in a bucket stand at its first and its third quarter.
+        # The two values of a bucket are drawn at a quarter and at three quarters of it.
         self._times = [(i + 0.5) * self._width / 2 / 1e9 for i in range(2 * self._count)]
 
     def _chosen(self) -> list[tuple[int, str, Style]]:
@@ -238,12 +255,11 @@ class Sketch:
         ends = pl.min_horizontal(
             pl.col("stop_ns").fill_null(self.end_ns), pl.col("finish_ns").fill_null(self.end_ns)
         )
-        spans = self.flows.select("start_ns", ends.alias("end")).rows()
+        begun, over = sorted(self.flows["start_ns"]), sorted(self.flows.select(ends).to_series())
+        active = [bisect(begun, t * 1e9) - bisect(over, t * 1e9) for t in times]
         return [
-            rate / active
-            if rate is not None and (active := sum(start <= t * 1e9 < end for start, end in spans))
-            else None
-            for rate, t in zip(capacity, times, strict=True)
+            rate / flows if rate is not None and flows > 0 else None
+            for rate, flows in zip(capacity, active, strict=True)
         ]
 
     def rtt(self) -> Panel:
@@ -481,7 +497,7 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     """Return the throughput of each flow in bins of `width` nanoseconds from `start`, in bit/s.
 
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
-    since the sample before: samples of an emulation do not stand on the bins' edges.
+    since the sample before: samples of an emulation do not fall on the bins' edges.
     """
     bins = (pl.col("t_ns") - (start + 1)).floordiv(width)
     ends = (
@@ -509,12 +525,14 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     found: dict[int, list[float]] = {}
     for flow, bin_, rate in ends.iter_rows():
-        found.setdefault(int(flow), [0.0] * count)[bin_] = rate
+        if flow not in found:
+            found[flow] = [0.0] * count
+        found[flow][bin_] = rate
     return found
 
 
 def top(values: Values) -> float:
-    """Return the greatest value, 0 if there is none."""
+    """Return the maximum, 0 if there is none."""
     return max((v for v in values if v is not None), default=0.0)
 
 

@@ -43,7 +43,7 @@ class Recorded(Protocol):
 
     @property
     def guests(self) -> list[dict[str, str]]:
-        """The controllers of one's own that it ran."""
+        """The user-defined controllers that it ran."""
 
     @property
     def emulation(self) -> dict[str, Any] | None:

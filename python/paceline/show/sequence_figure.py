@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Widths of lines, in points.
 THICK, THIN = 2.2, 0.7
 
-#: For losses, whosever they are: they lie on the line of what was sent.
+#: For losses of any flow: they are drawn on the line of sent data.
 _LOSS = "#000000"
 
 _WINDOW = "#AAAAAA"
@@ -37,10 +37,10 @@ _ALONE = {"send": "#0072B2", "ack": "#009E73", "sack": "#CC79A7", "retransmit": 
 #: The order of the legend.
 _ORDER = ("transmit", "retransmit", "drop", "ACK", "SACK block", "receive window")
 
-#: Empty time on the left, in widths of the view, so that the first packets stand free.
+#: Empty time on the left, in widths of the view, so that the first packets do not touch the axis.
 _LEAD = 0.01
 
-#: How far above the data the window may lie to be drawn in full, in heights of the data.
+#: How far above the data the window may be to be drawn in full, in heights of the data.
 _REACH = 0.25
 
 
@@ -55,7 +55,7 @@ def draw(
 ) -> Figure:
     """Draw the flows of one run, or of several over each other.
 
-    The part of time is all of it, or from `from_ns` to `to_ns`, or the first `rounds` round trips
+    The time range is the entire run, `from_ns` to `to_ns`, or the first `rounds` round trips
     of the slowest flow. Raises `SequenceError` where there is nothing to draw.
     """
     shown = traces(runs, flow)
@@ -147,7 +147,7 @@ class _Diagram:
         )
 
     def _top(self) -> int:
-        """Return the top of the view: the data, and the window if that lies near it."""
+        """Return the top of the view: the data, and the window if it is near."""
         edges = [e for t in self._traces for e in steps(t.acks, "end", self._view)[1][-1:]]
         reach = self._high + _REACH * (self._high - self._low)
         return max([self._high, *(edge for edge in edges if edge <= reach)])

@@ -29,7 +29,7 @@ EMULATION = {
 
 
 def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
-    """Return what the controllers of one's own were: name, file, language, hash of the file."""
+    """Return the user-defined controllers of a run: name, file, language, hash of the file."""
     lines = []
     for guest in guests:
         digest = guest["sha256"] and f"SHA-256 {guest['sha256'][:16]}"

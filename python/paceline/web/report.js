@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
+// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
 "use strict";
 (() => {
   // src/chart.ts
@@ -56,6 +56,159 @@
   // src/quantity.ts
   var shown = (value2) => value2 == null ? "–" : Number(value2.toPrecision(4)).toLocaleString("en");
   var seconds = (value2) => value2 == null ? "–" : `${value2.toFixed(3)} s`;
+
+  // src/packets.ts
+  var MANY = 3e3;
+  var APART = 3;
+  var MB = 1e6;
+  var BLUE = "#0072B2";
+  var GREEN = "#009E73";
+  var ORANGE = "#D55E00";
+  var PURPLE = "#CC79A7";
+  var unpacked = ({ kinds, t_us, kind, seq_bytes, len_bytes }) => {
+    const count = t_us.length;
+    const rows = { kinds, times: new Float64Array(count), kind: Uint8Array.from(kind), from: new Float64Array(count), to: new Float64Array(count) };
+    const last = kinds.map(() => 0);
+    let now = 0;
+    for (let row = 0; row < count; row += 1) {
+      now += t_us[row] ?? 0;
+      const which = kind[row] ?? 0;
+      const start2 = (last[which] ?? 0) + (seq_bytes[row] ?? 0);
+      last[which] = start2;
+      rows.times[row] = now / 1e6;
+      rows.from[row] = start2;
+      rows.to[row] = start2 + (len_bytes[row] ?? 0);
+    }
+    return rows;
+  };
+  var at = (times, t) => {
+    let [low, high] = [0, times.length];
+    while (low < high) {
+      const middle = low + high >> 1;
+      if ((times[middle] ?? Infinity) < t) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  var outline = (rows) => {
+    const [ack, sends] = [rows.kinds.indexOf("ack"), rows.kinds.indexOf("send")];
+    let [sent, acknowledged] = [0, 0];
+    const lines = [[], []];
+    rows.times.forEach((_, row) => {
+      if (rows.kind[row] === sends) sent = Math.max(sent, rows.to[row] ?? 0);
+      if (rows.kind[row] === ack) acknowledged = Math.max(acknowledged, rows.from[row] ?? 0);
+      lines[0].push(sent / MB);
+      lines[1].push(acknowledged / MB);
+    });
+    return lines;
+  };
+  var bar = (colour, width2) => (ctx, x, low, high, ratio) => {
+    ctx.fillStyle = tone(colour)();
+    ctx.fillRect(x - width2 * ratio / 2, high, width2 * ratio, Math.max(low - high, ratio));
+  };
+  var cross = (ctx, x, low, high, ratio) => {
+    const [middle, arm] = [(low + high) / 2, 4 * ratio];
+    ctx.strokeStyle = styled("--bad", "#b00020");
+    ctx.lineWidth = 1.5 * ratio;
+    ctx.beginPath();
+    for (const side of [-1, 1]) {
+      ctx.moveTo(x - arm, middle - side * arm);
+      ctx.lineTo(x + arm, middle + side * arm);
+    }
+    ctx.stroke();
+  };
+  var ring = (ctx, x, low, high, ratio) => {
+    ctx.strokeStyle = tone("#000000")();
+    ctx.lineWidth = 1.25 * ratio;
+    ctx.beginPath();
+    ctx.arc(x, (low + high) / 2, 3.5 * ratio, 0, 7);
+    ctx.stroke();
+  };
+  var dot = (ctx, x, low, _, ratio) => {
+    ctx.fillStyle = tone(GREEN)();
+    ctx.fillRect(x - 1.5 * ratio, low - 1.5 * ratio, 3 * ratio, 3 * ratio);
+  };
+  var LOOKS = {
+    send: ["sent", "❘", bar(BLUE, 2)],
+    retransmit: ["retransmitted", "▮", bar(ORANGE, 5)],
+    sack: ["SACK", "▯", bar(PURPLE, 3)],
+    ack: ["ACK", "▪", dot],
+    drop: ["dropped", "×", cross],
+    mark: ["CE mark", "○", ring]
+  };
+  var COLOURS = { send: BLUE, retransmit: ORANGE, sack: PURPLE, ack: GREEN };
+  var RARE = /* @__PURE__ */ new Set(["retransmit", "drop", "mark"]);
+  var each = (rows, told) => (u) => {
+    const { ctx, bbox } = u;
+    const { min, max } = u.scales["x"] ?? {};
+    if (min == null || max == null) return;
+    const [first, end] = [at(rows.times, min), at(rows.times, max)];
+    const few = end - first <= MANY;
+    told(end - first);
+    const ratio = devicePixelRatio || 1;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    const free = rows.kinds.map(() => -Infinity);
+    for (let row = first; row < end; row += 1) {
+      const which = rows.kind[row] ?? 0;
+      const kind = rows.kinds[which] ?? "";
+      const look = LOOKS[kind]?.[2];
+      if (!look || !(few || RARE.has(kind))) continue;
+      const x = u.valToPos(rows.times[row] ?? 0, "x", true);
+      if (!few && x < (free[which] ?? 0)) continue;
+      free[which] = x + APART * ratio;
+      look(ctx, x, u.valToPos((rows.from[row] ?? 0) / MB, "y", true), u.valToPos((rows.to[row] ?? 0) / MB, "y", true), ratio);
+    }
+    ctx.restore();
+  };
+  var sequence = (label, packets, width2, height, margin2, box, follow) => {
+    const rows = unpacked(packets);
+    const [sent, acknowledged] = outline(rows);
+    const stepped = uPlot.paths.stepped?.({ align: 1 });
+    const line2 = (name, colour) => ({
+      label: name,
+      stroke: tone(colour),
+      width: 1,
+      points: { show: false },
+      value: (_, value2) => value2 == null ? "" : shown(value2),
+      ...stepped ? { paths: stepped } : {}
+    });
+    const key = make("p");
+    key.className = "note packets";
+    const said = make("span", void 0, key);
+    for (const [kind, [word, sign]] of Object.entries(LOOKS)) {
+      if (!rows.kind.includes(rows.kinds.indexOf(kind))) continue;
+      const entry = make("span", void 0, key);
+      const mark = make("i", sign, entry);
+      mark.setAttribute("aria-hidden", "true");
+      mark.style.color = COLOURS[kind] ?? (kind === "drop" ? "var(--bad)" : "var(--ink)");
+      entry.append(` ${word}`);
+    }
+    const left = packets.until === null ? "" : ` Packets after ${packets.until.toFixed(2)} s are not in this page: \`paceline sequence --from\` draws them.`;
+    const told = (visible) => {
+      box.dataset["visible"] = String(visible);
+      said.textContent = visible > MANY ? `${visible.toLocaleString("en")} packets are in view, drawn as their outline; at ${MANY.toLocaleString("en")} or fewer, each is drawn.${left}` : `Each of ${visible.toLocaleString("en")} packets in view is drawn.${left}`;
+    };
+    const plot = new uPlot(
+      {
+        title: `Packets of ${label}, by sequence number`,
+        width: width2,
+        height,
+        padding: [null, margin2, null, 0],
+        scales: { x: { time: false }, y: { range: (_, low, high) => low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 2e-3, high + (high - low) * 0.06 + 2e-3] } },
+        axes: [timeAxis(), axis("MB", SIDE - 18)],
+        series: [{ label: "time", value: (_, t) => seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
+        cursor: cursor(),
+        hooks: { setScale: [follow], draw: [each(rows, told)] }
+      },
+      [Array.from(rows.times), sent, acknowledged],
+      box
+    );
+    box.append(key);
+    return plot;
+  };
 
   // src/strips.ts
   var ROW = 24;
@@ -124,15 +277,15 @@
     const values = panel?.series[nth]?.values;
     if (!panel || !values) return "–";
     const last = after(panel.times, t) - 1;
-    for (let at = last; at >= Math.max(last - NEAR, 0); at -= 1) {
-      if (values[at] != null) return `${shown(values[at])} ${panel.unit}`;
+    for (let at2 = last; at2 >= Math.max(last - NEAR, 0); at2 -= 1) {
+      if (values[at2] != null) return `${shown(values[at2])} ${panel.unit}`;
     }
     return "–";
   };
   var lost = ({ lost: counts, panels }, t) => {
     const times = panels[0]?.times ?? [];
-    const at = (moment) => counts[Math.max(after(times, moment) - 1, 0)] ?? 0;
-    return at(t) - at(t - BEFORE_S);
+    const at2 = (moment) => counts[Math.max(after(times, moment) - 1, 0)] ?? 0;
+    return at2(t) - at2(t - BEFORE_S);
   };
   var explain = (box, data, t) => {
     box.hidden = false;
@@ -154,15 +307,20 @@
       const cells = [within(detail.bands, t), within(detail.limits, t), value(windows, 0, t), value(windows, 1, t), value(rtt, nth, t), value(rates, 0, t), String(lost(detail, t))];
       for (const cell of cells) make("td", cell, row);
       const events = make("ul", void 0, make("td", void 0, row));
-      const known = data.happenings.filter(({ flow, t: at }) => at <= t && (flow === null || flow === detail.flow));
-      for (const { t: at, text } of known.slice(-EVENTS)) make("li", `${seconds(at)} ${text}`, events);
+      const known = data.happenings.filter(({ flow, t: at2 }) => at2 <= t && (flow === null || flow === detail.flow));
+      for (const { t: at2, text } of known.slice(-EVENTS)) make("li", `${seconds(at2)} ${text}`, events);
     });
   };
 
   // src/zoom.ts
   var KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
+  var NEAR2 = 300;
   var Zoom = class {
     #plots = /* @__PURE__ */ new Set();
+    /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+    #near = /* @__PURE__ */ new Set();
+    #behind = /* @__PURE__ */ new Set();
+    #watch;
     #moved;
     end;
     #view;
@@ -172,6 +330,20 @@
       const said = KEY.exec(location.hash);
       const [from, to] = [Number(said?.[1]), Number(said?.[2])];
       this.#view = said && from < to && from < end ? [from, Math.min(to, end)] : [0, end];
+      this.#watch = new IntersectionObserver((seen) => this.#moveTo(seen), { rootMargin: `${NEAR2}px` });
+      addEventListener("beforeprint", () => this.#catchUp(this.#behind));
+    }
+    #moveTo(seen) {
+      for (const { target, isIntersecting } of seen) {
+        const plot = [...this.#plots].find(({ root }) => root === target);
+        if (plot) this.#near[isIntersecting ? "add" : "delete"](plot);
+      }
+      this.#catchUp(this.#near);
+    }
+    /** Shows the window in those of these plots that have not followed it. */
+    #catchUp(plots) {
+      const [min, max] = this.#view;
+      for (const plot of [...plots]) if (this.#behind.delete(plot)) plot.setScale("x", { min, max });
     }
     get view() {
       return this.#view;
@@ -182,7 +354,8 @@
       const start2 = Math.min(Math.max(from, 0), this.end - length);
       if (start2 === this.#view[0] && start2 + length === this.#view[1]) return;
       this.#view = [start2, start2 + length];
-      for (const plot of this.#plots) plot.setScale("x", { min: start2, max: start2 + length });
+      for (const plot of this.#plots) this.#behind.add(plot);
+      this.#catchUp(this.#near);
       const whole = start2 === 0 && length === this.end;
       const zoom = whole ? "" : `#zoom=${start2.toFixed(4)}-${(start2 + length).toFixed(4)}`;
       if (zoom || KEY.test(location.hash)) history.replaceState(null, "", zoom || location.pathname + location.search);
@@ -203,21 +376,23 @@
     whole() {
       this.to(0, this.end);
     }
-    /** Takes part with a plot. */
+    /** Adds a plot that follows the window. */
     add(plot) {
       this.#plots.add(plot);
       const [min, max] = this.#view;
       plot.setScale("x", { min, max });
+      this.#watch.observe(plot.root);
       plot.over.addEventListener("dblclick", () => this.whole());
     }
     drop(plot) {
-      this.#plots.delete(plot);
+      for (const plots of [this.#plots, this.#near, this.#behind]) plots.delete(plot);
+      this.#watch.unobserve(plot.root);
       plot.destroy();
     }
-    /** What a plot's hook of its scales calls. */
+    /** The hook for a plot's changes of scale. */
     follow = (plot, key) => {
       const { min, max } = plot.scales[key] ?? {};
-      if (key === "x" && this.#plots.has(plot) && min != null && max != null) this.to(min, max);
+      if (key === "x" && this.#plots.has(plot) && !this.#behind.has(plot) && min != null && max != null) this.to(min, max);
     };
     redraw() {
       for (const plot of this.#plots) plot.redraw(false);
@@ -289,19 +464,19 @@
     const visible = marks.filter(({ t }) => t >= (min ?? 0) && t <= (max ?? Infinity));
     let free = [0, 0, 0];
     for (const { t, text } of visible) {
-      const at = Math.round(u.valToPos(t, "x", true));
+      const at2 = Math.round(u.valToPos(t, "x", true));
       ctx.beginPath();
-      ctx.moveTo(at, box.top);
-      ctx.lineTo(at, box.top + box.height);
+      ctx.moveTo(at2, box.top);
+      ctx.lineTo(at2, box.top + box.height);
       ctx.stroke();
       if (!named || visible.length > MARKED) continue;
       const long = ctx.measureText(text).width + 8 * ratio;
-      const row = free.findIndex((end) => end <= at);
+      const row = free.findIndex((end) => end <= at2);
       if (row < 0) continue;
-      const turned = at + long > box.left + box.width;
+      const turned = at2 + long > box.left + box.width;
       ctx.textAlign = turned ? "right" : "left";
-      ctx.fillText(text, at + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
-      free = free.map((end, nth) => nth === row ? at + (turned ? 0 : long) : end);
+      ctx.fillText(text, at2 + (turned ? -4 : 4) * ratio, box.top + (2 + 13 * row) * ratio);
+      free = free.map((end, nth) => nth === row ? at2 + (turned ? 0 : long) : end);
     }
   });
   var line = (panel, shape) => ({
@@ -312,7 +487,7 @@
     width: panel.stacked ? 0.5 : 1.25,
     points: { show: false },
     spanGaps: false,
-    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
+    value: (_, __, ___, at2) => at2 == null ? "" : shown(shape.values[at2])
   });
   var reference = (shape) => ({
     label: shape.label,
@@ -321,7 +496,7 @@
     width: 1,
     points: { show: false },
     spanGaps: true,
-    value: (_, __, ___, at) => at == null ? "" : shown(shape.values[at])
+    value: (_, __, ___, at2) => at2 == null ? "" : shown(shape.values[at2])
   });
   var Page = class {
     #data;
@@ -399,11 +574,11 @@
           title: panel.title,
           width: width(),
           height: HEIGHT,
-          // Room for the right axis everywhere, so that times stand above one another.
+          // Room for the right axis everywhere, so that the time axes align.
           padding: [null, panel.unitRight ? 0 : margin(), null, 0],
           scales: { x: { time: false }, y: { range: fromZero }, right: { range: fromZero } },
           axes,
-          series: [{ label: "time", value: (_, at) => at == null ? "" : seconds(at) }, ...drawn.map(({ series }) => series)],
+          series: [{ label: "time", value: (_, at2) => at2 == null ? "" : seconds(at2) }, ...drawn.map(({ series }) => series)],
           cursor: cursor(),
           hooks: { setScale: [this.#zoom.follow], drawClear: below, draw: [above] }
         },
@@ -412,7 +587,7 @@
       );
       return this.#take(plot, true);
     }
-    /** Throughput of each flow beside its fair share: where flows hide each other. */
+    /** Throughput of each flow with its fair share, because flows hide each other in one plot. */
     #each() {
       const [throughput] = this.#data.overview;
       const { details } = this.#data;
@@ -453,6 +628,13 @@
       box.replaceChildren();
       const [below, above] = [behind(chosen.bands, this.#data.tints), marked(this.#data.marks, false)];
       this.#own = chosen.panels.map((panel) => this.#draw(panel, box, [below], above));
+      if (!chosen.packets) return;
+      const place = make("div", void 0, box);
+      place.className = "plot";
+      place.id = "packets";
+      place.setAttribute("role", "group");
+      place.setAttribute("aria-label", `Packets of ${chosen.label} by sequence number, over time`);
+      this.#own.push(this.#take(sequence(chosen.label, chosen.packets, width(), HEIGHT + 100, margin(), place, this.#zoom.follow), true));
     }
   };
   var start = async () => {

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 16974f11f66eb72bd0029a99b727cb05c735cb4cb6ed477b6043a05341860428
+// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
 "use strict";
 (() => {
   // src/ask.ts
@@ -219,7 +219,7 @@
     #problems = byId("problems", HTMLElement);
     #hands;
     #suggest;
-    /** What is wrong beside the text, until it is edited. */
+    /** Problems in addition to the text's own, until it is edited. */
     #notice = [];
     #checked = 0;
     /** Whether a run has said what is wrong with the text. */
@@ -432,7 +432,7 @@
     #tell;
     #runs = [];
     #names = [];
-    /** What is shown; all of the time if nothing is said. */
+    /** The visible span; null for the entire run. */
     #view = null;
     /** What there is data for at the fineness of the view. */
     #loaded = null;
@@ -530,7 +530,7 @@
       chart.setScale("x", { min, max });
       this.#listen(chart);
     }
-    /** Plots stand in the order of their quantities. */
+    /** Plots keep the order of their quantities. */
     #place(name) {
       const box = make("figure");
       box.className = "plot";
@@ -608,6 +608,116 @@
     }
   };
 
+  // src/sweep.ts
+  var SCALE = [
+    [0, 34, 78],
+    [63, 74, 107],
+    [124, 123, 120],
+    [186, 175, 111],
+    [254, 232, 56]
+  ];
+  var shade = (part) => {
+    const at = Math.min(Math.max(part, 0), 1) * (SCALE.length - 1);
+    const [below2, above] = [SCALE[Math.floor(at)] ?? [0, 0, 0], SCALE[Math.ceil(at)] ?? [0, 0, 0]];
+    const mixed = below2.map((value, nth) => Math.round(value + ((above[nth] ?? 0) - value) * (at % 1)));
+    return [`rgb(${mixed.join(",")})`, at >= 2 ? "#000" : "#fff"];
+  };
+  var seeds = (box, id, data, point, lead2) => {
+    box.replaceChildren();
+    make("b", `${data.axes.map((axis2, nth) => `${axis2} = ${point.place[nth] ?? ""}`).join(", ")}: ${point.text}`, box);
+    const bar = make("p", "Runs: ", box);
+    bar.className = "bar";
+    for (const seed2 of data.seeds) {
+      const button = make("button", `seed ${seed2}`, bar);
+      button.type = "button";
+      button.addEventListener("click", () => lead2(id, point.point, seed2));
+    }
+  };
+  var grid = (data, chosen2) => {
+    const table2 = make("table");
+    table2.className = "grid";
+    const means = data.points.flatMap(({ mean }) => mean === null ? [] : [mean]);
+    const [low, high] = [means.reduce((a, b) => Math.min(a, b), Infinity), means.reduce((a, b) => Math.max(a, b), -Infinity)];
+    const across = [...new Set(data.points.map(({ place }) => place.at(-1) ?? ""))];
+    const outer = data.axes.slice(0, -1);
+    const top = make("thead", void 0, table2);
+    const title = make("tr", void 0, top);
+    if (outer.length) make("td", void 0, title).colSpan = outer.length;
+    const last = make("th", data.axes.at(-1) ?? "", title);
+    last.colSpan = across.length;
+    last.scope = "colgroup";
+    const head = make("tr", void 0, top);
+    for (const axis2 of outer) make("th", axis2, head).scope = "col";
+    for (const name of across) make("th", name, head).scope = "col";
+    const body = make("tbody", void 0, table2);
+    const rows = /* @__PURE__ */ new Map();
+    for (const point of data.points) {
+      const places = point.place.slice(0, -1);
+      const key = JSON.stringify(places);
+      let row2 = rows.get(key);
+      if (!row2) {
+        row2 = make("tr", void 0, body);
+        rows.set(key, row2);
+        for (const name of places) make("th", name, row2).scope = "row";
+      }
+      const button = make("button", point.text, make("td", void 0, row2));
+      button.type = "button";
+      button.setAttribute("aria-label", `${point.place.join(", ")}: ${point.text}`);
+      if (point.mean !== null) [button.style.background, button.style.color] = shade(high > low ? (point.mean - low) / (high - low) : 0.5);
+      button.addEventListener("click", () => chosen2(point));
+    }
+    return table2;
+  };
+  var ranked = (data, chosen2) => {
+    const table2 = make("table");
+    table2.className = "grid";
+    const head = make("tr", void 0, make("thead", void 0, table2));
+    for (const axis2 of data.axes) make("th", axis2, head).scope = "col";
+    make("th", "Mean", head).scope = "col";
+    const body = make("tbody", void 0, table2);
+    for (const point of [...data.points].sort((one, other) => (one.mean ?? 0) - (other.mean ?? 0))) {
+      const row2 = make("tr", void 0, body);
+      for (const name of point.place) make("td", name, row2);
+      const button = make("button", point.text, make("td", void 0, row2));
+      button.type = "button";
+      button.addEventListener("click", () => chosen2(point));
+    }
+    return table2;
+  };
+  var ACROSS = 12;
+  var sweep = async (id, labels2, into, lead2, metric = "") => {
+    const data = await ask(`/api/points?id=${encodeURIComponent(id)}&metric=${encodeURIComponent(metric)}`);
+    into.replaceChildren();
+    const label = make("label", "Metric ", make("p", void 0, into));
+    const choice = make("select", void 0, label);
+    for (const name of data.metrics) {
+      const option = make("option", labels2[name] ?? name, choice);
+      option.value = name;
+      option.selected = name === data.metric;
+    }
+    choice.addEventListener("change", () => {
+      void sweep(id, labels2, into, lead2, choice.value).then(() => into.querySelector("select")?.focus());
+    });
+    const many = data.seeds.length > 1;
+    const few = data.points.length < data.total;
+    const note = `${many ? `Mean of ${data.seeds.length} seeds. ` : ""}${few ? `The ${data.points.length} points of ${data.total.toLocaleString("en")} with the lowest and the highest values. ` : ""}Choose a value to see its runs.`;
+    make("p", note, into).className = "note";
+    const wide = make("div", void 0, into);
+    wide.className = "wide";
+    wide.tabIndex = 0;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", `${labels2[data.metric] ?? data.metric} over the sweep`);
+    const runs = make("div", void 0, into);
+    runs.className = "seeds";
+    runs.setAttribute("aria-live", "polite");
+    const chosen2 = (point) => {
+      seeds(runs, id, data, point, lead2);
+      runs.scrollIntoView({ block: "nearest" });
+    };
+    const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
+    wide.append(few || across > ACROSS ? ranked(data, chosen2) : grid(data, chosen2));
+  };
+
   // src/serve.ts
   var filter = byId("filter", HTMLInputElement);
   var failed = byId("failed", HTMLElement);
@@ -621,6 +731,7 @@
   var edit = byId("edit", HTMLDetailsElement);
   var SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
   var SMALL = 5e-3;
+  var VERDICTS = { unclear: "unclear: may be chance", same: "same, within 1 %", untested: "not tested: too few runs" };
   var entries = [];
   var quantities = {};
   var labels = {};
@@ -724,18 +835,33 @@
     box.replaceChildren();
     make("h2", `From ${old.id} to ${now.id}`, box);
     const settings = between.settings.map(({ key, old: old2, new: now2 }) => `${key}: ${old2 || "not set"} to ${now2 || "not set"}`);
-    if (old.seed !== now.seed) settings.push(`seed: ${old.seed} to ${now.seed}`);
+    if (old.seed !== now.seed && between.runs.every((count2) => count2 === 1)) settings.push(`seed: ${old.seed} to ${now.seed}`);
     make("p", settings.length ? "Settings that differ:" : "The settings are the same.", box);
     const list2 = make("ul", void 0, box);
     for (const setting of settings) make("li", setting, list2);
     const changed = between.metrics.filter(({ change_ratio }) => Math.abs(change_ratio ?? 0) >= SMALL);
     changed.sort((one, other) => Math.abs(other.change_ratio ?? 0) - Math.abs(one.change_ratio ?? 0));
-    make("p", changed.length ? "Metrics that differ, one run of each: repeats say how sure a difference is (paceline compare)." : "No metric differs by 0.5 % or more.", box);
-    const rows = make("table", void 0, box);
-    for (const { name, old: old2, new: now2, change_ratio } of changed) {
-      const line = make("tr", void 0, rows);
+    const tested = between.metrics.some(({ p }) => p !== null);
+    const [before = 1, after = 1] = between.runs;
+    const said = tested ? `Metrics that differ, means of ${before} and ${after} runs: the repeats beside each run count. Seeds on both sides are compared in pairs; p is corrected for the number of metrics (Holm).` : "Metrics that differ, one run of each: repeats on both sides say how sure a difference is.";
+    make("p", changed.length ? said : "No metric differs by 0.5 % or more.", box);
+    if (!changed.length) return;
+    const wide = make("div", void 0, box);
+    wide.className = "wide all";
+    wide.tabIndex = 0;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", "Metrics that differ");
+    const rows = make("table", void 0, wide);
+    const titles = ["Metric", "Old", "New", "Change", ...tested ? ["Difference, 95 % interval", "p", "Verdict"] : []];
+    const head = make("tr", void 0, make("thead", void 0, rows));
+    for (const title of titles) make("th", title, head).scope = "col";
+    const body = make("tbody", void 0, rows);
+    for (const { name, old: old2, new: now2, change_ratio, interval, p, verdict } of changed) {
+      const line = make("tr", void 0, body);
       make("th", labels[name] ?? name, line).scope = "row";
-      for (const text of [old2, now2, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`]) make("td", text, line);
+      const cells = [old2, now2, `${(change_ratio ?? 0) > 0 ? "+" : ""}${shown((change_ratio ?? 0) * 100)} %`];
+      if (tested) cells.push(interval ?? "–", p === null ? "–" : p < 1e-4 ? "< 0.0001" : p.toPrecision(2), VERDICTS[verdict] ?? verdict);
+      for (const text of cells) make("td", text, line);
     }
   };
   var pictures = () => {
@@ -745,12 +871,27 @@
     box.replaceChildren();
     for (const found2 of sweeps) {
       make("h2", found2.id, box);
+      sweep(found2.id, labels, make("div", void 0, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
       for (const name of found2.pictures) {
         const image = make("img", void 0, box);
         image.alt = name;
         image.src = `/picture?id=${encodeURIComponent(found2.id)}&name=${encodeURIComponent(name)}`;
       }
     }
+  };
+  var made = /* @__PURE__ */ new Map();
+  var lead = async (id, point, nth) => {
+    if (startButton.disabled) return;
+    const key = JSON.stringify([id, point, nth]);
+    const before = made.get(key);
+    if (before !== void 0 && entry(before)) return choose([before]);
+    await load(`sweep=${encodeURIComponent(id)}&point=${point}&seed=${nth}`);
+    edit.open = true;
+    edit.scrollIntoView();
+    chosen = [];
+    await run();
+    const [now] = kept();
+    if (now) made.set(key, now.id);
   };
   var draw = (again = false) => {
     const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");

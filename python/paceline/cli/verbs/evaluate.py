@@ -36,7 +36,7 @@ from paceline.study.evaluate.matrix import MEASURES
 
 #: How the short form shortens a pair.
 _QUICK = "20 s"
-#: Whom the short form sets a controller beside.
+#: The controllers that the short form competes with.
 _KNOWN = ("reno", "cubic")
 
 

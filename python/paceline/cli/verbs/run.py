@@ -321,7 +321,7 @@ class Batch:
         case.runs[seed] = run.measured()
 
     def _keep_broken(self, task: Task, run: Run) -> None:
-        """Keep what there is of a run that a controller of one's own has ended."""
+        """Keep the partial run that a user-defined controller has ended."""
         case = next(case for case in self.cases if tuple(case.overrides) == task.job.overrides)
         place = self._folder(case, task.job.seed)
         self.broken = place.with_name(f"{place.name}-incomplete")

@@ -75,9 +75,9 @@ def serve(
 
 @contextmanager
 def leading_to(address: str) -> Iterator[Path]:
-    """Yield a page of ours alone that leads to an address.
+    """Yield a page that redirects to an address and that only this user can read.
 
-    The address is a secret, and everyone on a machine sees with what a browser was called.
+    The address is a secret, and every user of the machine can see a browser's arguments.
     """
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         page = Path(folder) / "open.html"

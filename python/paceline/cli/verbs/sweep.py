@@ -267,12 +267,12 @@ def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
     return paths
 
 
-#: What is told of a population: shares of its draws that are at most there.
+#: The quantiles of a population that are printed.
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def _population(sweep: Sweep) -> None:
-    """Print where the draws of a population lie."""
+    """Print the quantiles of a population."""
     axes = [axis.name for axis in sweep.grid.axes if not axis.drawn]
     draws = math.prod(len(sweep.grid.axes[nth].points) for nth in sweep.grid.drawn)
     title = f"{sweep.scenario}, {draws} draws x {len(sweep.grid.seeds)} seeds"

@@ -150,6 +150,12 @@ def _without_seed(point: str) -> str:
     return _END.sub("", point)
 
 
+def repeats_of(place: str) -> str:
+    """Return what the folders of a scenario's repeats have in common."""
+    above, _, last = place.rpartition("/")
+    return f"{above}/" if _SEED.fullmatch(last) else _without_seed(place)
+
+
 def _sweep(sweep: Sweep) -> Subject:
     """Return a sweep with each of its points; what is drawn is paired draw by draw.
 

@@ -48,7 +48,7 @@ class Result:
         }
 
 
-#: The draft's names of what only a controller with BBR's states has, beside the columns of `bbr3`.
+#: The draft's names, beyond the columns of `bbr3`, that need a controller with BBR's states.
 _STATES = frozenset({"phase", "visit", "visits", "nth"})
 
 #: How evidence begins of a step that asks for a column that there is not.
@@ -80,7 +80,7 @@ class Cases:
                 self._plan(case)
 
     def _by_behaviour(self, case: Case) -> Case:
-        """Leave of a case what can be seen of a controller without BBR's states."""
+        """Keep the steps of a case that apply to a controller without BBR's states."""
         events = read_toml(case.scenario).get("events", [])
         if any(isinstance(event["when"], dict) and "enters" in event["when"] for event in events):
             self._beyond[case.id] = "its scenario depends on a BBR state"
@@ -327,7 +327,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     """
     visits = visits_of(run, names)
     samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
-    # What a controller of one's own shows does not stand for what the draft's queries mean.
+    # A user-defined controller's state need not mean what the draft's queries mean.
     samples = (
         samples.drop(_TAKEN, strict=False)
         .rename(names.columns, strict=False)

@@ -10,7 +10,7 @@ from paceline.study.claims.claim import Claim, ClaimError, parse
 #: Name of the file in the suite's folder.
 FILE = "rfc9743.toml"
 
-#: What stands for the controller.
+#: The placeholder for the controller.
 _PLACE = "{cc}"
 
 

@@ -1,4 +1,4 @@
-"""Every controller beside every other: share, and harm by goodput, delay and loss.
+"""Every controller against every other: share, and harm by goodput, delay and loss.
 
 Harm is that of Ware et al., "Beyond Jain's Fairness Index" (HotNets 2019): how much of what a flow
 has alone it loses beside another, ``(alone - beside) / alone`` where more is better and
@@ -31,7 +31,7 @@ _METRICS = {"goodput": "goodput_bps", "delay": "rtt_mean_ns", "loss": "retransmi
 
 @dataclass(frozen=True)
 class Matrix:
-    """What each controller (a column) has beside each other (a row)."""
+    """What each controller (a column) gets against each other one (a row)."""
 
     controllers: tuple[str, ...]
     #: By measure, rows of columns; not a number where it is undefined.
@@ -48,7 +48,7 @@ class Matrix:
 
 
 class Pairs:
-    """Every controller beside every other on the path of ``pair.toml``, and each alone."""
+    """Every controller against every other on the path of ``pair.toml``, and each alone."""
 
     def __init__(
         self,

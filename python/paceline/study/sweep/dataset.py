@@ -146,6 +146,20 @@ def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
     return _typed(grid, pl.DataFrame(rows, schema={**schema, "count": pl.UInt32}))
 
 
+def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, float | None] | None]:
+    """Return a metric's statistics at each point, from what `together` returned."""
+    rows = [dict(point) for point in grid.points]
+    places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
+    found = places.join(
+        frame.filter(pl.col("metric") == metric),
+        on=list(keys(grid)),
+        how="left",
+        maintain_order="left",
+    )
+    columns = found.select("mean", "low", "high")
+    return [None if row["mean"] is None else row for row in columns.iter_rows(named=True)]
+
+
 def table(grid: Grid, name: str, number: int) -> Path:
     """Return the place of a table of a run, in the sweep's folder."""
     return Path(name) / partition(grid, grid.point_of(number)) / f"run-{number:06}.parquet"

@@ -27,7 +27,7 @@ _PANELS = 36
 _LINES = 12
 #: Cells of a heat map, at most, whose values are written into them.
 _WRITTEN = 80
-#: Dark to pale, the same for those who tell colours badly.
+#: Dark to pale, and safe for colour-blind readers.
 _COLOURS = "cividis"
 
 

@@ -90,9 +90,9 @@ class Plan:
         return sum(self.durations_ns) * len(self.grid.seeds)
 
     def key(self) -> str:
-        """Return what tells this sweep, run by this engine, from every other.
+        """Return what distinguishes this sweep, run by this engine, from every other.
 
-        Not the metrics: all of them are kept, whichever are looked at.
+        The metrics are not part of it: a sweep keeps all of them.
         """
         said: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
         # What is drawn from a file is in no text.

@@ -24,11 +24,11 @@ from paceline.study.sweep.plan import Plan
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: The file that says what a sweep is; a folder with it holds a whole one.
+#: The file that describes a sweep; a folder that has it holds a complete one.
 NAME = "sweep.json"
 POINTS = "points.parquet"
 SCENARIO = "scenario.toml"
-#: What a sweep has beside its data set.
+#: A sweep's files in addition to its data set.
 NAMES = (NAME, POINTS, SCENARIO)
 SCHEMA = 1
 

@@ -1,4 +1,4 @@
-"""What is kept of each run of a sweep: whoever does it, the same bytes."""
+"""What a sweep keeps of each run: the same bytes from every engine."""
 
 from __future__ import annotations
 
