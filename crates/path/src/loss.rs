@@ -59,6 +59,11 @@ impl LossState {
         }
     }
 
+    /// Whether nothing is lost.
+    pub(crate) fn is_none(&self) -> bool {
+        self.burst.is_none() && self.good.is_none()
+    }
+
     /// Whether the next packet is lost.
     pub(crate) fn strikes(&mut self) -> bool {
         let Some(burst) = &mut self.burst else {
