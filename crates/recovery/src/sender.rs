@@ -28,6 +28,7 @@ use crate::{Block, Recovery, SackBlocks, Segment, SenderConfig, SenderStats};
 pub struct Sender<C> {
     config: SenderConfig,
     controller: C,
+    hears_each_send: bool,
     /// What the controller decided last.
     outputs: Outputs,
     delivery: Delivery,
@@ -128,6 +129,7 @@ impl<C: Controller> Sender<C> {
         let delivery = Delivery::new(outputs.pacer_below);
         let mut sender = Self {
             config,
+            hears_each_send: controller.hears_each_send(),
             controller,
             outputs,
             delivery,
@@ -265,12 +267,14 @@ impl<C: Controller> Sender<C> {
     }
 
     /// What would be sent next, if the window has room for it.
+    #[inline]
     fn ready(&self) -> Option<Next> {
         self.next().filter(|next| self.window_allows(*next))
     }
 
     /// Retransmissions first, lowest sequence first; then new data. In step 2b
     /// of F-RTO new data alone, if there still is any.
+    #[inline]
     fn next(&self) -> Option<Next> {
         match self.frto.new_segments() {
             Some(0) => None,
@@ -283,6 +287,7 @@ impl<C: Controller> Sender<C> {
     }
 
     /// Rules 3 and 4 of RFC 6675's `NextSeg`: what may be lost, then the last segment, once.
+    #[cold]
     fn speculative(&self) -> Option<Next> {
         if self.config.recovery != Recovery::Sack || self.state != CaState::Recovery {
             return None;
@@ -404,13 +409,15 @@ impl<C: Controller> Sender<C> {
             self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
-        // The controller hears of it before it counts.
-        self.controller.on_send(&Sent {
-            now,
-            size: len,
-            in_flight,
-            app_limited: self.delivery.is_app_limited(),
-        });
+        // The controller hears of it before it counts, unless that would be nothing to it.
+        if self.hears_each_send || in_flight == Bytes::ZERO {
+            self.controller.on_send(&Sent {
+                now,
+                size: len,
+                in_flight,
+                app_limited: self.delivery.is_app_limited(),
+            });
+        }
         // What it decides changes by a send only if nothing was in flight.
         if in_flight == Bytes::ZERO {
             self.outputs = self.controller.outputs();
@@ -573,6 +580,7 @@ impl<C: Controller> Sender<C> {
         let Self {
             config: _,
             controller: _,
+            hears_each_send: _,
             outputs,
             delivery,
             sample,
