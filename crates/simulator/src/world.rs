@@ -336,20 +336,25 @@ impl World {
     }
 
     fn reply_arrives(&mut self, number: usize) {
-        let Some((_, flow, reply)) = self.lanes.arrive(number) else {
+        let Some((flow, reply)) = self.lanes.head(number) else {
             return;
         };
-        let next = self.lanes.next_arrival(number);
-        self.agenda.set(self.sources.lane(number), next);
         let index = flow as usize;
-        if let Reply::Ack(ack) = &reply {
-            let Stage::Open(sender) = &mut self.flows[index].stage else {
-                return;
-            };
-            self.journal.acknowledged(self.now, flow, ack);
-            sender.on_ack(self.now, ack);
-        } else {
-            self.replied(index, &reply);
+        let other = match (reply, &mut self.flows[index].stage) {
+            (Reply::Ack(ack), Stage::Open(sender)) => {
+                self.journal.acknowledged(self.now, flow, ack);
+                sender.on_ack(self.now, ack);
+                None
+            }
+            (reply, _) => Some(*reply),
+        };
+        let next = self.lanes.arrived(number);
+        self.agenda.set(self.sources.lane(number), next);
+        match other {
+            None => {}
+            // The connection is over.
+            Some(Reply::Ack(_)) => return,
+            Some(other) => self.replied(index, &other),
         }
         self.transmit(index);
     }
@@ -460,13 +465,21 @@ impl World {
         }
     }
 
+    #[inline]
     fn link_due(&mut self, number: usize) {
+        if self.links[number].tells_drops() {
+            self.take_drops(number);
+        }
+        let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
+        self.agenda.set(self.sources.link(number), next);
+    }
+
+    #[cold]
+    fn take_drops(&mut self, number: usize) {
         while let Some((at, packet)) = self.links[number].next_drop() {
             self.journal.dropped(at, &packet);
             self.gone(&packet);
         }
-        let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
-        self.agenda.set(self.sources.link(number), next);
     }
 
     /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.
