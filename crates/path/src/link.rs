@@ -176,6 +176,7 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Whether a packet does not come as far as the queue, and why.
+    #[inline(never)]
     fn refuses(&mut self, now: Instant, size: u32) -> Option<DropCause> {
         if self.scripted_drops > 0 {
             self.scripted_drops -= 1;
@@ -191,7 +192,8 @@ impl<P: Packet + Clone> Link<P> {
         Some(DropCause::Policer)
     }
 
-    /// Gives a packet to the queue, and takes one out if the server has nothing to do.
+    /// Gives a packet to a queue that is no FIFO, and takes one out if the server has nothing to do.
+    #[inline(never)]
     fn hand_over(&mut self, now: Instant, packet: P) -> Verdict {
         let Some(discipline) = &mut self.discipline else {
             return Verdict::Dropped(DropCause::Queue);
@@ -240,7 +242,8 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Plans the departure and the arrival of a packet whose transmission begins at `start`;
     /// true if it will be lost on the way.
-    #[inline]
+    // Always, as the next two: a call costs more than most of what they do.
+    #[inline(always)]
     fn transmit(&mut self, packet: P, start: Instant, idle: bool) -> bool {
         let size = packet.size();
         let departure = self.server.depart(start, size, idle);
@@ -454,20 +457,28 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Moves past the departures up to `now`; the server takes what waits for it.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: Instant) {
-        while let Some(queue) = &self.discipline
-            && self.busy_until <= now
-            && queue.packets() > 0
-        {
-            self.serve(self.busy_until, false);
+        if !self.is_plain {
+            self.serve_until(now);
         }
         if self.departs_from <= now {
             self.depart(now);
         }
     }
 
+    /// The server takes what waits for it in a queue that is no FIFO.
+    fn serve_until(&mut self, now: Instant) {
+        while let Some(queue) = &self.discipline
+            && self.busy_until <= now
+            && queue.packets() > 0
+        {
+            self.serve(self.busy_until, false);
+        }
+    }
+
     /// Counts the departures up to `now`.
+    #[inline(never)]
     fn depart(&mut self, now: Instant) {
         self.departs_from = Instant::MAX;
         for entry in self.entries.range(self.departed..) {
@@ -481,13 +492,22 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// What the queue says to a packet that comes.
+    #[inline(always)]
     fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
+        match self.early {
+            None => Signal::None,
+            Some(_) => self.early_signal(now, idle, size),
+        }
+    }
+
+    fn early_signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
         let Some(early) = &mut self.early else {
             return Signal::None;
         };
         let in_service = self.entries.get(self.departed);
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
-        let each = self.server.rate().time_for(Bytes::new(u64::from(size)));
+        let rate = self.server.rate();
+        let each = || rate.time_for(Bytes::new(u64::from(size)));
         early.judge(Found {
             size,
             bytes: self.backlog - in_service,
@@ -496,7 +516,7 @@ impl<P: Packet + Clone> Link<P> {
                 true => Duration::ZERO,
                 false => self.busy_until.since(now),
             },
-            idle: idle.then(|| transmissions(self.busy_until, now, each)),
+            idle: idle.then(|| transmissions(self.busy_until, now, each())),
         })
     }
 
@@ -517,6 +537,7 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Arrival of what departs at `departure`, never before an earlier packet's.
+    #[inline(always)]
     fn arrival_of(&mut self, departure: Instant) -> Instant {
         if departure == Instant::MAX {
             return Instant::MAX;
@@ -537,6 +558,7 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// How long the next packet is held on the way.
+    #[inline(never)]
     fn hold(&mut self) -> Duration {
         let mut scripted = Duration::ZERO;
         if let Some(hold) = self.scripted_holds.front_mut() {

@@ -65,6 +65,7 @@ impl LossState {
     }
 
     /// Whether the next packet is lost.
+    #[inline(never)]
     pub(crate) fn strikes(&mut self) -> bool {
         let Some(burst) = &mut self.burst else {
             return self.good.strikes();
