@@ -239,19 +239,30 @@ impl<C: Controller> Sender<C> {
     /// The next segment, if the congestion window, the receive window and the
     /// pacer let one go now. Call it until it returns none.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        let urgent = match self.urgent {
+            Urgent::Nothing => None,
+            _ => self.take_urgent(),
+        };
+        let (next, probe) = match urgent {
+            Some(urgent) => urgent,
+            None => (self.released(now)?, false),
+        };
+        self.transmit(now, next, probe)
+    }
+
+    /// What goes whatever window and pacer say, and whether it is a probe.
+    #[cold]
+    fn take_urgent(&mut self) -> Option<(Next, bool)> {
         match std::mem::replace(&mut self.urgent, Urgent::Nothing) {
-            Urgent::Nothing => {}
-            Urgent::Probe => {
-                if let Some(next) = self.probe() {
-                    return self.transmit(now, next, true);
-                }
-            }
-            Urgent::FirstLost => {
-                if let Some(next) = self.waiting() {
-                    return self.transmit(now, next, false);
-                }
-            }
+            Urgent::Nothing => None,
+            Urgent::Probe => Some((self.probe()?, true)),
+            Urgent::FirstLost => Some((self.waiting()?, false)),
         }
+    }
+
+    /// What window and pacer let go now.
+    #[inline]
+    fn released(&mut self, now: Instant) -> Option<Next> {
         let Some(next) = self.ready() else {
             self.idle = Some(Idle::Blocked);
             return None;
@@ -263,7 +274,7 @@ impl<C: Controller> Sender<C> {
         if matches!(next, Next::Rescue(..)) {
             self.sack.on_rescue();
         }
-        self.transmit(now, next, false)
+        Some(next)
     }
 
     /// What would be sent next, if the window has room for it.
@@ -401,6 +412,7 @@ impl<C: Controller> Sender<C> {
         ends || self.board.nxt() == self.written
     }
 
+    #[inline]
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
         self.idle = None;
         let len = next.len();
