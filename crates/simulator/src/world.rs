@@ -375,8 +375,7 @@ impl World {
         // Timers only move later between calls, so the agenda may be early.
         let timer = flow.next_timer();
         if timer > self.now {
-            self.agenda.set(self.sources.sender(index), timer);
-            return;
+            return self.agenda.set(self.sources.sender(index), timer);
         }
         if flow.plan.stop.is_some_and(|stop| stop <= self.now) {
             self.journal.stopped(self.now, flow);
@@ -401,6 +400,10 @@ impl World {
                 if sender.next_timer().is_some_and(|timer| timer <= self.now) {
                     sender.on_timer(self.now);
                 }
+                self.send(index);
+                let timer = self.flows[index].next_timer();
+                let source = self.sources.sender(index);
+                return self.agenda.set(source, timer.max(self.now));
             }
             Stage::Foreign(_) => self.wake(index, Side::Sender),
             Stage::Closed(_) => {}
@@ -418,11 +421,22 @@ impl World {
 
     /// Lets a sender send what it may, and notes what has changed with it.
     fn transmit(&mut self, index: usize) {
+        match self.flows[index].stage {
+            Stage::Open(_) => {
+                self.send(index);
+                self.reschedule(index);
+            }
+            _ => self.transmit_other(index),
+        }
+    }
+
+    /// The same of an open flow of ours, whose timer is left as it is.
+    fn send(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.write(self.now);
         let (id, header, first) = (flow.id, flow.plan.header, flow.plan.route[0]);
         let Stage::Open(sender) = &mut flow.stage else {
-            return self.transmit_other(index);
+            return;
         };
         let mut sent = false;
         while let Some(segment) = sender.poll_transmit(self.now) {
@@ -450,7 +464,6 @@ impl World {
             self.journal.finished(self.now, flow);
             flow.close();
         }
-        self.reschedule(index);
     }
 
     /// A flow has offered packets: the first to see them has something to do.
