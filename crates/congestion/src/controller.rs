@@ -225,6 +225,12 @@ pub trait Controller {
     /// A packet is about to be sent.
     fn on_send(&mut self, _sent: &Sent) {}
 
+    /// Whether [`on_send`](Self::on_send) has anything to do while something is in flight. If not, a transport
+    /// may leave it out then. The answer never changes.
+    fn hears_each_send(&self) -> bool {
+        true
+    }
+
     /// Data goes again after nothing was sent for longer than the retransmission timeout, and
     /// nothing is in flight (RFC 5681 section 4.1). Comes before [`Self::on_send`].
     fn on_idle_restart(&mut self, _now: Instant) {}

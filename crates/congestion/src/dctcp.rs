@@ -152,6 +152,10 @@ impl Described for Dctcp {
 }
 
 impl Controller for Dctcp {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         let round_ended = self.count(ack);
         let signal = self.window.begin_ack(ack);

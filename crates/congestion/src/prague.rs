@@ -270,6 +270,10 @@ impl Described for Prague {
 }
 
 impl Controller for Prague {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.ca_state = ack.ca_state;
         self.in_flight = ack.in_flight;

@@ -170,6 +170,7 @@ macro_rules! dispatch {
     ($($variant:ident)*) => {
         impl<G: core::ops::DerefMut<Target: $crate::Controller>> $crate::Controller for AnyController<G> {
             fn on_send(&mut self, sent: &$crate::Sent) { match self { $(Self::$variant(c) => c.on_send(sent),)* Self::Guest(c) => c.on_send(sent) } }
+            fn hears_each_send(&self) -> bool { match self { $(Self::$variant(c) => c.hears_each_send(),)* Self::Guest(c) => c.hears_each_send() } }
             fn on_idle_restart(&mut self, now: paceline_units::Instant) {
                 match self { $(Self::$variant(c) => c.on_idle_restart(now),)* Self::Guest(c) => c.on_idle_restart(now) }
             }

@@ -63,6 +63,10 @@ impl Described for Reno {
 }
 
 impl Controller for Reno {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         if self.window.begin_ack(ack) {
             // As after a loss, but for the floor: a window of two segments may halve.

@@ -20,9 +20,14 @@ impl Chance {
         }
     }
 
+    /// Whether it never happens.
+    pub(crate) fn is_none(&self) -> bool {
+        self.probability == Gain::from_millionths(0)
+    }
+
     /// Whether it happens to the next packet; draws only where it can.
     pub(crate) fn strikes(&mut self) -> bool {
-        self.probability > Gain::from_millionths(0)
+        !self.is_none()
             && self.rng.below(u64::from(Gain::SCALE)) < u64::from(self.probability.millionths())
     }
 }

@@ -49,6 +49,8 @@ pub struct Link<P> {
     entries: VecDeque<Entry<P>>,
     /// How many at the front have departed, as far as time is known to have passed.
     departed: usize,
+    /// No more departs before this.
+    departs_from: Instant,
     /// Bytes of those that have not.
     backlog: u64,
     server: Server,
@@ -77,6 +79,9 @@ pub struct Link<P> {
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
     late: Late<P>,
+    /// What comes waits in a FIFO and arrives in its turn, unless that is full: none of what else may befall a
+    /// packet is set (see [`Self::settle`]).
+    is_plain: bool,
     counters: Counters,
     peak: u64,
 }
@@ -89,9 +94,10 @@ const JITTER_STREAM: u64 = 0x6a69_7474_6572_696e;
 impl<P: Packet + Clone> Link<P> {
     /// An idle link.
     pub fn new(config: LinkConfig) -> Self {
-        Self {
+        let mut link = Self {
             entries: VecDeque::new(),
             departed: 0,
+            departs_from: Instant::MAX,
             backlog: 0,
             server: Server::new(config.service),
             busy_until: Instant::ZERO,
@@ -114,9 +120,22 @@ impl<P: Packet + Clone> Link<P> {
             scripted_drops: 0,
             scripted_holds: VecDeque::new(),
             late: Late::new(),
+            is_plain: false,
             counters: Counters::default(),
             peak: 0,
-        }
+        };
+        link.settle();
+        link
+    }
+
+    /// Finds out whether packets need to be asked about more than their turn: after every change of what may
+    /// befall them.
+    fn settle(&mut self) {
+        let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
+        let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
+        let steady = self.jitter == Duration::ZERO && self.slot == Duration::ZERO;
+        let fifo = self.discipline.is_none() && self.told.is_none() && self.policer.is_none();
+        self.is_plain = unharmed && unscripted && steady && fifo;
     }
 
     /// Offers a packet.
@@ -124,19 +143,13 @@ impl<P: Packet + Clone> Link<P> {
         self.advance(now);
         let size = packet.size();
         self.counters.offered.add(size);
-        if self.scripted_drops > 0 {
-            self.scripted_drops -= 1;
-            self.counters.dropped_scripted.add(size);
-            return Verdict::Dropped(DropCause::Scripted);
-        }
-        if let Some(policer) = &mut self.policer
-            && !policer.passes(now, size)
-        {
-            self.counters.dropped_policer.add(size);
-            return Verdict::Dropped(DropCause::Policer);
-        }
-        if self.discipline.is_some() {
-            return self.hand_over(now, packet);
+        if !self.is_plain {
+            if let Some(cause) = self.refuses(now, size) {
+                return Verdict::Dropped(cause);
+            }
+            if self.discipline.is_some() {
+                return self.hand_over(now, packet);
+            }
         }
         let idle = self.departed == self.entries.len();
         let signal = self.signal(now, idle, size);
@@ -162,7 +175,25 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Gives a packet to the queue, and takes one out if the server has nothing to do.
+    /// Whether a packet does not come as far as the queue, and why.
+    #[inline(never)]
+    fn refuses(&mut self, now: Instant, size: u32) -> Option<DropCause> {
+        if self.scripted_drops > 0 {
+            self.scripted_drops -= 1;
+            self.counters.dropped_scripted.add(size);
+            self.settle();
+            return Some(DropCause::Scripted);
+        }
+        let policer = self.policer.as_mut()?;
+        if policer.passes(now, size) {
+            return None;
+        }
+        self.counters.dropped_policer.add(size);
+        Some(DropCause::Policer)
+    }
+
+    /// Gives a packet to a queue that is no FIFO, and takes one out if the server has nothing to do.
+    #[inline(never)]
     fn hand_over(&mut self, now: Instant, packet: P) -> Verdict {
         let Some(discipline) = &mut self.discipline else {
             return Verdict::Dropped(DropCause::Queue);
@@ -211,16 +242,23 @@ impl<P: Packet + Clone> Link<P> {
 
     /// Plans the departure and the arrival of a packet whose transmission begins at `start`;
     /// true if it will be lost on the way.
+    // Always, as the next two: a call costs more than most of what they do.
+    #[inline(always)]
     fn transmit(&mut self, packet: P, start: Instant, idle: bool) -> bool {
         let size = packet.size();
         let departure = self.server.depart(start, size, idle);
         if idle && departure == Instant::MAX {
             self.stalled = Some(self.server.remaining(start, departure, size));
         }
-        let lost = self.loss.strikes();
-        let hold = self.hold();
+        let (lost, hold) = match self.is_plain {
+            true => (false, Duration::ZERO),
+            false => (self.loss.strikes(), self.hold()),
+        };
         let arrival = self.arrival_of(departure);
         self.busy_until = departure;
+        if self.departed == self.entries.len() {
+            self.departs_from = departure;
+        }
         self.entries.push_back(Entry {
             packet,
             departure,
@@ -241,10 +279,11 @@ impl<P: Packet + Clone> Link<P> {
     /// When the next packet reaches the far end; none while nothing moves. A packet
     /// lost or held on the way counts: [`Self::arrive`] discards it or keeps it then.
     /// Where drops are told, also when the queue may drop next.
+    #[inline]
     pub fn next_arrival(&self) -> Option<Instant> {
         let next = self.next_out();
         match &self.discipline {
-            Some(queue) if self.told.is_some() && queue.packets() > 0 => {
+            Some(queue) if self.tells_drops() && queue.packets() > 0 => {
                 let decision = Some(self.busy_until).filter(|&at| at < Instant::MAX);
                 next.into_iter().chain(decision).min()
             }
@@ -265,7 +304,32 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Takes the next packet that has reached the far end by `now`.
+    #[inline]
     pub fn arrive(&mut self, now: Instant) -> Option<P> {
+        if !self.is_plain || self.late.next().is_some() {
+            return self.arrive_asked(now);
+        }
+        let head = self.entries.front().filter(|head| head.arrival <= now)?;
+        // What came before the link was plain may still be lost or held.
+        if head.lost || head.hold > Duration::ZERO {
+            return self.arrive_asked(now);
+        }
+        let entry = self.pop()?;
+        Some(self.deliver(entry.packet))
+    }
+
+    /// Takes the head out of the FIFO. What arrives has departed, known or not.
+    fn pop(&mut self) -> Option<Entry<P>> {
+        let entry = self.entries.pop_front()?;
+        match self.departed.checked_sub(1) {
+            Some(departed) => self.departed = departed,
+            None => self.backlog -= u64::from(entry.packet.size()),
+        }
+        Some(entry)
+    }
+
+    /// [`Self::arrive`] where a packet may be lost, held or copied on the way.
+    fn arrive_asked(&mut self, now: Instant) -> Option<P> {
         if self.told.is_some() {
             self.advance(now);
         }
@@ -276,13 +340,8 @@ impl<P: Packet + Clone> Link<P> {
             if self.discipline.is_some() {
                 self.advance(now);
             }
-            let entry = self.entries.pop_front()?;
+            let entry = self.pop()?;
             let size = entry.packet.size();
-            // What arrives has departed, known or not.
-            match self.departed.checked_sub(1) {
-                Some(departed) => self.departed = departed,
-                None => self.backlog -= u64::from(size),
-            }
             if entry.lost {
                 self.counters.held.remove(size);
                 self.counters.dropped_random.add(size);
@@ -324,6 +383,13 @@ impl<P: Packet + Clone> Link<P> {
     /// [`Self::next_drop`].
     pub fn tell_drops(&mut self) {
         self.told.get_or_insert_default();
+        self.settle();
+    }
+
+    /// Whether it does.
+    #[inline]
+    pub fn tells_drops(&self) -> bool {
+        self.told.is_some()
     }
 
     /// The next packet that was dropped or lost after it had been taken in, and when. Only
@@ -391,15 +457,33 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Moves past the departures up to `now`; the server takes what waits for it.
+    #[inline(always)]
     fn advance(&mut self, now: Instant) {
+        if !self.is_plain {
+            self.serve_until(now);
+        }
+        if self.departs_from <= now {
+            self.depart(now);
+        }
+    }
+
+    /// The server takes what waits for it in a queue that is no FIFO.
+    fn serve_until(&mut self, now: Instant) {
         while let Some(queue) = &self.discipline
             && self.busy_until <= now
             && queue.packets() > 0
         {
             self.serve(self.busy_until, false);
         }
-        while let Some(entry) = self.entries.get(self.departed) {
+    }
+
+    /// Counts the departures up to `now`.
+    #[inline(never)]
+    fn depart(&mut self, now: Instant) {
+        self.departs_from = Instant::MAX;
+        for entry in self.entries.range(self.departed..) {
             if entry.departure > now {
+                self.departs_from = entry.departure;
                 break;
             }
             self.backlog -= u64::from(entry.packet.size());
@@ -408,13 +492,22 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// What the queue says to a packet that comes.
+    #[inline(always)]
     fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
+        match self.early {
+            None => Signal::None,
+            Some(_) => self.early_signal(now, idle, size),
+        }
+    }
+
+    fn early_signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
         let Some(early) = &mut self.early else {
             return Signal::None;
         };
         let in_service = self.entries.get(self.departed);
         let in_service = in_service.map_or(0, |entry| u64::from(entry.packet.size()));
-        let each = self.server.rate().time_for(Bytes::new(u64::from(size)));
+        let rate = self.server.rate();
+        let each = || rate.time_for(Bytes::new(u64::from(size)));
         early.judge(Found {
             size,
             bytes: self.backlog - in_service,
@@ -423,7 +516,7 @@ impl<P: Packet + Clone> Link<P> {
                 true => Duration::ZERO,
                 false => self.busy_until.since(now),
             },
-            idle: idle.then(|| transmissions(self.busy_until, now, each)),
+            idle: idle.then(|| transmissions(self.busy_until, now, each())),
         })
     }
 
@@ -444,24 +537,28 @@ impl<P: Packet + Clone> Link<P> {
     }
 
     /// Arrival of what departs at `departure`, never before an earlier packet's.
+    #[inline(always)]
     fn arrival_of(&mut self, departure: Instant) -> Instant {
         if departure == Instant::MAX {
             return Instant::MAX;
         }
         let mut arrival = departure + self.delay;
-        if self.slot > Duration::ZERO {
-            arrival = next_slot(departure, self.slot) + self.delay;
-        }
-        if self.jitter > Duration::ZERO {
-            // Both ends included.
-            let bound = self.jitter.as_nanos().saturating_add(1);
-            arrival += Duration::from_nanos(self.jitter_rng.below(bound));
+        if !self.is_plain {
+            if self.slot > Duration::ZERO {
+                arrival = next_slot(departure, self.slot) + self.delay;
+            }
+            if self.jitter > Duration::ZERO {
+                // Both ends included.
+                let bound = self.jitter.as_nanos().saturating_add(1);
+                arrival += Duration::from_nanos(self.jitter_rng.below(bound));
+            }
         }
         self.last_arrival = arrival.max(self.last_arrival);
         self.last_arrival
     }
 
     /// How long the next packet is held on the way.
+    #[inline(never)]
     fn hold(&mut self) -> Duration {
         let mut scripted = Duration::ZERO;
         if let Some(hold) = self.scripted_holds.front_mut() {
@@ -469,6 +566,7 @@ impl<P: Packet + Clone> Link<P> {
             hold.packets -= 1;
             if hold.packets == 0 {
                 self.scripted_holds.pop_front();
+                self.settle();
             }
         }
         match self.reorder.strikes() {

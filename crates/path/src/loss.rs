@@ -59,7 +59,13 @@ impl LossState {
         }
     }
 
+    /// Whether nothing is lost.
+    pub(crate) fn is_none(&self) -> bool {
+        self.burst.is_none() && self.good.is_none()
+    }
+
     /// Whether the next packet is lost.
+    #[inline(never)]
     pub(crate) fn strikes(&mut self) -> bool {
         let Some(burst) = &mut self.burst else {
             return self.good.strikes();

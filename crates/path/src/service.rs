@@ -79,6 +79,7 @@ impl Server {
 
     /// When a packet of `size` bytes departs that reaches the head at `start`;
     /// `idle` says that the server had nothing to do before.
+    #[inline]
     pub(crate) fn depart(&mut self, start: Instant, size: u32, idle: bool) -> Instant {
         match self {
             Self::Fixed { rate, carry, .. } => {

@@ -229,15 +229,15 @@ impl<T> Nullable<T> {
     pub(crate) fn push(&mut self, cell: Option<T>) {
         match cell {
             Some(value) => self.values.push(value),
-            None => self.push_null(),
+            None => self.push_nulls(1),
         }
     }
 
-    fn push_null(&mut self) {
+    pub(crate) fn push_nulls(&mut self, more: usize) {
         let place = self.values.len();
         match self.nulls.last_mut() {
-            Some((after, count)) if *after == place => *count += 1,
-            _ => self.nulls.push((place, 1)),
+            Some((after, count)) if *after == place => *count += more,
+            _ => self.nulls.push((place, more)),
         }
     }
 

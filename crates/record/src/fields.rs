@@ -96,6 +96,15 @@ impl FieldColumn {
         }
     }
 
+    /// The cells of so many further rows that have none.
+    fn extend_with_nulls(&mut self, count: usize) {
+        match &mut self.cells {
+            FieldCells::Int(column) => column.push_nulls(count),
+            FieldCells::Real(column) => column.push_nulls(count),
+            FieldCells::Flag(column) => column.push_nulls(count),
+        }
+    }
+
     fn finish(self) -> (ArrowField, ArrayRef) {
         let array = match self.cells {
             FieldCells::Int(cells) => Cells::finish(cells),
@@ -189,17 +198,18 @@ impl FieldColumns {
         let found = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
         let number_of = found.map_or(0, |(_, layout)| *layout);
         let layout = &self.layouts[number_of];
-        let numbers = &mut self.numbers;
-        let end = numbers.len() + layout.fields.len();
-        let mut fields = layout.fields.iter();
+        let start = self.numbers.len();
+        let end = start + layout.fields.len();
+        self.numbers.resize(end, NONE);
+        let mut cells = self.numbers[start..].iter_mut().zip(&layout.fields);
         visit(&mut |name, value| {
-            if let Some(field) = fields.next() {
+            if let Some((cell, field)) = cells.next() {
                 debug_assert_eq!(field.name, name, "fields come as they are declared");
-                let declared = value.quantity() == field.quantity;
-                numbers.push(if declared { number(value) } else { NONE });
+                if value.quantity() == field.quantity {
+                    *cell = number(value);
+                }
             }
         });
-        numbers.resize(end, NONE);
         self.rows.push(number_of);
         if end >= Self::WAITING {
             self.turn();
@@ -208,15 +218,19 @@ impl FieldColumns {
 
     /// Turns the rows that wait into columns.
     fn turn(&mut self) {
-        let (layouts, numbers) = (&self.layouts, &self.numbers);
-        for (nth, column) in self.columns.iter_mut().enumerate() {
-            let mut start = 0;
-            column.extend(self.rows.iter().map(|row| {
-                let layout = &layouts[*row];
-                let number = layout.places[nth].map_or(NONE, |place| numbers[start + place]);
-                start += layout.fields.len();
-                number
-            }));
+        let mut rest = &self.numbers[..];
+        // Rows of one layout after another, which is all of them where the flows' controllers are alike.
+        for rows in self.rows.chunk_by(|row, next| row == next) {
+            let layout = &self.layouts[rows[0]];
+            let width = layout.fields.len();
+            let (numbers, others) = rest.split_at(rows.len() * width);
+            rest = others;
+            for (column, place) in self.columns.iter_mut().zip(&layout.places) {
+                match place {
+                    Some(place) => column.extend(numbers[*place..].iter().step_by(width).copied()),
+                    None => column.extend_with_nulls(rows.len()),
+                }
+            }
         }
         self.rows.clear();
         self.numbers.clear();

@@ -155,6 +155,7 @@ impl Receiver {
 
     /// A segment arrived. Returns the acknowledgment to send at once, if any.
     /// A segment beyond the window is dropped and answered.
+    #[inline]
     pub fn on_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
         if segment.len == 0 {
             return None;
@@ -166,6 +167,41 @@ impl Receiver {
         let quick = self.quick_acks > 0;
         self.quick_acks = self.quick_acks.saturating_sub(1);
 
+        let in_order = segment.seq == self.next && segment.end() <= self.edge;
+        if in_order && self.held.is_empty() {
+            return self.take_next(now, segment, told_at_once || quick, None);
+        }
+        self.take_other(now, segment, told_at_once || quick)
+    }
+
+    /// The segment continues what is there, after bytes that are there already if `overlap` says so, and nothing
+    /// is out of order. It is acknowledged `at_once`, or with others.
+    #[inline]
+    fn take_next(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        at_once: bool,
+        overlap: Option<(u64, u64)>,
+    ) -> Option<Acknowledgment> {
+        self.next = segment.end();
+        if self.pending == 0 {
+            self.pending_since = now;
+        }
+        self.pending += 1;
+        let pushed = self.config.pushed && segment.push;
+        let enough = self.pending >= self.config.ack_every;
+        let due = at_once || pushed || enough || overlap.is_some();
+        due.then(|| self.acknowledge(now, overlap))
+    }
+
+    /// Any segment, wherever it belongs.
+    fn take_other(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        at_once: bool,
+    ) -> Option<Acknowledgment> {
         let end = segment.end();
         if end <= self.next {
             self.duplicate_bytes += u64::from(segment.len);
@@ -179,15 +215,7 @@ impl Receiver {
         self.duplicate_bytes += overlap.map_or(0, |(start, end)| end - start);
         let start = segment.seq.max(self.next);
         if start == self.next && self.held.is_empty() {
-            self.next = end;
-            if self.pending == 0 {
-                self.pending_since = now;
-            }
-            self.pending += 1;
-            let pushed = self.config.pushed && segment.push;
-            let enough = self.pending >= self.config.ack_every;
-            let due = quick || told_at_once || pushed || enough || overlap.is_some();
-            return due.then(|| self.acknowledge(now, overlap));
+            return self.take_next(now, segment, at_once, overlap);
         }
         let mut fresh = 0;
         let merged = self
@@ -206,7 +234,7 @@ impl Receiver {
         } else {
             self.report_first(merged);
             let delay = self.config.sack_delay;
-            let may_wait = duplicate.is_none() && !told_at_once && !quick;
+            let may_wait = duplicate.is_none() && !at_once;
             if may_wait && self.compression.holds(now, self.next, delay) {
                 return None;
             }

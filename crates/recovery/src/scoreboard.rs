@@ -1,7 +1,8 @@
 //! The scoreboard: every segment sent and not yet acknowledged cumulatively.
 //!
 //! Segments sit in a ring in sequence order and are named by an index that
-//! never repeats. Transmissions sit in a queue in time order; an entry whose
+//! never repeats. First transmissions are in time order as they are in sequence order, so a cursor
+//! finds the oldest in flight. Retransmissions sit in a queue in time order; an entry whose
 //! segment has since been delivered, lost or sent again is stale and is dropped
 //! when it comes to the front. Every segment and every transmission is thus
 //! visited a constant number of times, however many are in flight.
@@ -73,8 +74,10 @@ pub(crate) struct Scoreboard {
     una: u64,
     nxt: u64,
     next_number: u64,
-    /// Transmissions in time order: segment index and number.
-    order: VecDeque<(u64, u64)>,
+    /// No segment before this index is in flight by its first transmission.
+    original: u64,
+    /// Retransmissions in time order: segment index and number.
+    again: VecDeque<(u64, u64)>,
     /// Indices of the segments that are SACKed.
     sacked: Ranges,
     /// Indices of the segments that wait to be sent again, with stale ones among them.
@@ -127,7 +130,7 @@ impl Scoreboard {
     /// What it takes in memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.segments.capacity() * size_of::<Outstanding>()
-            + self.order.capacity() * size_of::<(u64, u64)>()
+            + self.again.capacity() * size_of::<(u64, u64)>()
             + self.waiting.capacity() * size_of::<u64>()
     }
 
@@ -165,8 +168,7 @@ impl Scoreboard {
     /// A new segment was sent; returns its sequence number.
     pub(crate) fn send_new(&mut self, packet: PacketState) -> u64 {
         let seq = self.nxt;
-        let index = self.first + self.segments.len() as u64;
-        let number = self.number(index);
+        let number = self.number();
         self.segments.push_back(Outstanding {
             seq,
             number,
@@ -183,7 +185,8 @@ impl Scoreboard {
 
     /// A segment was sent again; returns its sequence number.
     pub(crate) fn send_again(&mut self, index: u64, packet: PacketState) -> Option<u64> {
-        let number = self.number(index);
+        let number = self.number();
+        self.again.push_back((index, number));
         let segment = self.get_mut(index)?;
         let was_out = std::mem::replace(&mut segment.out, true);
         segment.number = number;
@@ -198,10 +201,9 @@ impl Scoreboard {
         Some(seq)
     }
 
-    fn number(&mut self, index: u64) -> u64 {
+    fn number(&mut self) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
-        self.order.push_back((index, number));
         number
     }
 
@@ -238,19 +240,21 @@ impl Scoreboard {
     pub(crate) fn pop_run(&mut self, ack: u64) -> Option<Run> {
         let earliest = self.segments.front()?.packet.send_time;
         let prior_una = self.una;
-        let mut last = None;
-        while self.segments.front().is_some_and(|s| s.end() <= ack) {
-            last = self.segments.pop_front();
-            self.first += 1;
+        let mut covered = 0;
+        while self.segments.get(covered).is_some_and(|s| s.end() <= ack) {
+            covered += 1;
         }
-        let last = last?;
+        let last = *self.segments.get(covered.checked_sub(1)?)?;
+        for _ in 0..covered {
+            self.segments.pop_front();
+        }
+        self.first += covered as u64;
         self.una = last.end();
         let bytes = self.una - prior_una;
         self.in_flight -= bytes;
-        let covered = |(index, _): &(u64, u64)| *index < self.first;
-        while self.order.front().is_some_and(covered) {
-            self.order.pop_front();
-        }
+        // All that is left is in flight, and nothing of it was sent again.
+        self.original = self.first;
+        self.again.clear();
         Some(Run {
             earliest,
             last,
@@ -358,15 +362,34 @@ impl Scoreboard {
 
     /// The oldest transmission still in flight.
     pub(crate) fn oldest(&mut self) -> Option<(u64, &Outstanding)> {
-        while let Some(&(index, number)) = self.order.front() {
-            let live = index >= self.first
-                && self
-                    .get(index)
-                    .is_some_and(|segment| segment.out && segment.number == number);
-            if live {
-                return self.get(index).map(|segment| (index, segment));
+        let index = match (self.oldest_original(), self.oldest_again()) {
+            (Some(original), Some(again)) if again.1 < original.1 => again.0,
+            (Some((index, _)), _) | (None, Some((index, _))) => index,
+            (None, None) => return None,
+        };
+        self.get(index).map(|segment| (index, segment))
+    }
+
+    /// Index and number of the oldest first transmission still in flight.
+    fn oldest_original(&mut self) -> Option<(u64, u64)> {
+        self.original = self.original.max(self.first);
+        while let Some(segment) = self.get(self.original) {
+            if segment.out && !segment.retransmitted {
+                return Some((self.original, segment.number));
             }
-            self.order.pop_front();
+            self.original += 1;
+        }
+        None
+    }
+
+    /// The same of the retransmissions.
+    fn oldest_again(&mut self) -> Option<(u64, u64)> {
+        while let Some(&(index, number)) = self.again.front() {
+            let segment = self.get(index);
+            if segment.is_some_and(|segment| segment.out && segment.number == number) {
+                return Some((index, number));
+            }
+            self.again.pop_front();
         }
         None
     }
@@ -489,13 +512,14 @@ impl Scoreboard {
         self.lost_count = 0;
         self.lost_bytes = 0;
         self.waiting.clear();
-        let mut order: Vec<(u64, u64)> = (self.first..)
+        let mut again: Vec<(u64, u64)> = (self.first..)
             .zip(&self.segments)
-            .filter(|(_, segment)| segment.out)
+            .filter(|(_, segment)| segment.out && segment.retransmitted)
             .map(|(index, segment)| (index, segment.number))
             .collect();
-        order.sort_unstable_by_key(|&(_, number)| number);
-        self.order = order.into();
+        again.sort_unstable_by_key(|&(_, number)| number);
+        self.again = again.into();
+        self.original = self.first;
         waiting
     }
 
@@ -571,13 +595,13 @@ impl Scoreboard {
                         .map(|(index, _)| index),
             ),
             (
-                "order",
-                (self.first..)
-                    .zip(&self.segments)
-                    .filter(|(_, segment)| segment.out)
-                    .all(|(index, segment)| {
-                        self.order.iter().any(|e| *e == (index, segment.number))
-                    }),
+                "oldest",
+                self.clone().oldest().map(|(index, _)| index)
+                    == (self.first..)
+                        .zip(&self.segments)
+                        .filter(|(_, segment)| segment.out)
+                        .min_by_key(|(_, segment)| segment.number)
+                        .map(|(index, _)| index),
             ),
         ];
         checks

@@ -28,6 +28,7 @@ use crate::{Block, Recovery, SackBlocks, Segment, SenderConfig, SenderStats};
 pub struct Sender<C> {
     config: SenderConfig,
     controller: C,
+    hears_each_send: bool,
     /// What the controller decided last.
     outputs: Outputs,
     delivery: Delivery,
@@ -128,6 +129,7 @@ impl<C: Controller> Sender<C> {
         let delivery = Delivery::new(outputs.pacer_below);
         let mut sender = Self {
             config,
+            hears_each_send: controller.hears_each_send(),
             controller,
             outputs,
             delivery,
@@ -237,19 +239,30 @@ impl<C: Controller> Sender<C> {
     /// The next segment, if the congestion window, the receive window and the
     /// pacer let one go now. Call it until it returns none.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        let urgent = match self.urgent {
+            Urgent::Nothing => None,
+            _ => self.take_urgent(),
+        };
+        let (next, probe) = match urgent {
+            Some(urgent) => urgent,
+            None => (self.released(now)?, false),
+        };
+        self.transmit(now, next, probe)
+    }
+
+    /// What goes whatever window and pacer say, and whether it is a probe.
+    #[cold]
+    fn take_urgent(&mut self) -> Option<(Next, bool)> {
         match std::mem::replace(&mut self.urgent, Urgent::Nothing) {
-            Urgent::Nothing => {}
-            Urgent::Probe => {
-                if let Some(next) = self.probe() {
-                    return self.transmit(now, next, true);
-                }
-            }
-            Urgent::FirstLost => {
-                if let Some(next) = self.waiting() {
-                    return self.transmit(now, next, false);
-                }
-            }
+            Urgent::Nothing => None,
+            Urgent::Probe => Some((self.probe()?, true)),
+            Urgent::FirstLost => Some((self.waiting()?, false)),
         }
+    }
+
+    /// What window and pacer let go now.
+    #[inline]
+    fn released(&mut self, now: Instant) -> Option<Next> {
         let Some(next) = self.ready() else {
             self.idle = Some(Idle::Blocked);
             return None;
@@ -261,16 +274,18 @@ impl<C: Controller> Sender<C> {
         if matches!(next, Next::Rescue(..)) {
             self.sack.on_rescue();
         }
-        self.transmit(now, next, false)
+        Some(next)
     }
 
     /// What would be sent next, if the window has room for it.
+    #[inline]
     fn ready(&self) -> Option<Next> {
         self.next().filter(|next| self.window_allows(*next))
     }
 
     /// Retransmissions first, lowest sequence first; then new data. In step 2b
     /// of F-RTO new data alone, if there still is any.
+    #[inline]
     fn next(&self) -> Option<Next> {
         match self.frto.new_segments() {
             Some(0) => None,
@@ -283,6 +298,7 @@ impl<C: Controller> Sender<C> {
     }
 
     /// Rules 3 and 4 of RFC 6675's `NextSeg`: what may be lost, then the last segment, once.
+    #[cold]
     fn speculative(&self) -> Option<Next> {
         if self.config.recovery != Recovery::Sack || self.state != CaState::Recovery {
             return None;
@@ -396,6 +412,7 @@ impl<C: Controller> Sender<C> {
         ends || self.board.nxt() == self.written
     }
 
+    #[inline]
     fn transmit(&mut self, now: Instant, next: Next, probe: bool) -> Option<Segment> {
         self.idle = None;
         let len = next.len();
@@ -404,13 +421,15 @@ impl<C: Controller> Sender<C> {
             self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
-        // The controller hears of it before it counts.
-        self.controller.on_send(&Sent {
-            now,
-            size: len,
-            in_flight,
-            app_limited: self.delivery.is_app_limited(),
-        });
+        // The controller hears of it before it counts, unless that would be nothing to it.
+        if self.hears_each_send || in_flight == Bytes::ZERO {
+            self.controller.on_send(&Sent {
+                now,
+                size: len,
+                in_flight,
+                app_limited: self.delivery.is_app_limited(),
+            });
+        }
         // What it decides changes by a send only if nothing was in flight.
         if in_flight == Bytes::ZERO {
             self.outputs = self.controller.outputs();
@@ -573,6 +592,7 @@ impl<C: Controller> Sender<C> {
         let Self {
             config: _,
             controller: _,
+            hears_each_send: _,
             outputs,
             delivery,
             sample,

@@ -6,7 +6,8 @@
 //!
 //! `-- --once 'W1 reno' 5` runs one for 5 s of its time and prints its packets: `benches/instructions`
 //! counts what that costs. `-- --write DIR` writes a set of runs, with every controller; a change that
-//! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`).
+//! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`). `-- --write DIR SCENARIOS`
+//! writes those of the files in a folder instead.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -125,6 +126,21 @@ fn write(folder: &Path) {
     }
 }
 
+/// Writes the runs of a folder's scenarios.
+fn write_scenarios(folder: &Path, scenarios: &Path) {
+    for entry in std::fs::read_dir(scenarios).expect("a folder") {
+        let file = entry.expect("an entry").path();
+        if file.extension().is_some_and(|ending| ending == "toml") {
+            let text = std::fs::read_to_string(&file).expect("a text");
+            let scenario = paceline_experiment::parse(&text, &file.to_string_lossy(), &[]);
+            let scenario = scenario.unwrap_or_else(|wrong| panic!("{wrong:?}"));
+            let (run, _) = simulate(&scenario, scenario.run.seed);
+            let name = file.file_stem().expect("a name");
+            run.write(&folder.join(name), None).expect("a folder");
+        }
+    }
+}
+
 /// User and system time of this process in seconds (Linux; zero elsewhere).
 fn cpu_seconds() -> f64 {
     // Fields 14 and 15 of /proc/self/stat, in ticks of 10 ms.
@@ -201,6 +217,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--once", name, seconds, ..] => return once(name, seconds),
+        ["--write", folder, scenarios] => {
+            return write_scenarios(Path::new(folder), Path::new(scenarios));
+        }
         ["--write", folder, ..] => return write(Path::new(folder)),
         _ => {}
     }

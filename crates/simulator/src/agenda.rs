@@ -12,10 +12,10 @@ pub(crate) struct Agenda {
     split: usize,
 }
 
-/// The sources that are due most often. A few are looked through, which costs less than a tree whose every
+/// The sources that are due most often. A few (so many of the array) are looked through, which costs less than a tree whose every
 /// change goes up to its root.
 enum Busy {
-    Few([Instant; Self::FEW]),
+    Few([Instant; Self::FEW], usize),
     Many(Tree),
 }
 
@@ -24,7 +24,7 @@ impl Busy {
 
     fn new(sources: usize) -> Self {
         if sources <= Self::FEW {
-            Self::Few([Instant::MAX; Self::FEW])
+            Self::Few([Instant::MAX; Self::FEW], sources)
         } else {
             Self::Many(Tree::new(sources))
         }
@@ -32,26 +32,26 @@ impl Busy {
 
     fn due(&self, source: usize) -> Instant {
         match self {
-            Self::Few(times) => times[source],
+            Self::Few(times, _) => times[source],
             Self::Many(tree) => tree.due(source),
         }
     }
 
     fn set(&mut self, source: usize, time: Instant) {
         match self {
-            Self::Few(times) => times[source] = time,
+            Self::Few(times, _) => times[source] = time,
             Self::Many(tree) => tree.set(source, time),
         }
     }
 
     fn first(&self) -> Due {
         match self {
-            Self::Few(times) => {
+            Self::Few(times, sources) => {
                 let mut first = Due {
-                    time: times[0],
+                    time: Instant::MAX,
                     source: 0,
                 };
-                for (source, &time) in (1..).zip(&times[1..]) {
+                for (source, &time) in (0..).zip(&times[..*sources]) {
                     if time < first.time {
                         first = Due { time, source };
                     }

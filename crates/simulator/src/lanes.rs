@@ -11,6 +11,7 @@ use paceline_units::{Duration, Instant};
 use crate::host::Host;
 
 /// What comes back to a sender.
+#[derive(Clone, Copy)]
 pub(crate) enum Reply {
     SynAck,
     Ack(Acknowledgment),
@@ -107,16 +108,19 @@ impl Lanes {
         (lane.queue.len() == 1).then_some(lane.last_arrival)
     }
 
-    /// What arrives next by a lane.
+    /// What arrives next by a lane, and at which flow. It is large: who takes it reads it where it is, and then
+    /// lets it go by [`Self::arrived`].
     #[inline]
-    pub fn arrive(&mut self, number: usize) -> Option<Arrival> {
-        self.lanes[number].queue.pop_front()
+    pub fn head(&self, number: usize) -> Option<(u32, &Reply)> {
+        let (_, flow, reply) = self.lanes[number].queue.front()?;
+        Some((*flow, reply))
     }
 
-    /// When the next reply arrives by a lane.
+    /// What was at the head of a lane has arrived; when the next one does.
     #[inline]
-    pub fn next_arrival(&self, number: usize) -> Instant {
-        let head = self.lanes[number].queue.front();
-        head.map_or(Instant::MAX, |entry| entry.0)
+    pub fn arrived(&mut self, number: usize) -> Instant {
+        let queue = &mut self.lanes[number].queue;
+        queue.pop_front();
+        queue.front().map_or(Instant::MAX, |entry| entry.0)
     }
 }

@@ -336,20 +336,25 @@ impl World {
     }
 
     fn reply_arrives(&mut self, number: usize) {
-        let Some((_, flow, reply)) = self.lanes.arrive(number) else {
+        let Some((flow, reply)) = self.lanes.head(number) else {
             return;
         };
-        let next = self.lanes.next_arrival(number);
-        self.agenda.set(self.sources.lane(number), next);
         let index = flow as usize;
-        if let Reply::Ack(ack) = &reply {
-            let Stage::Open(sender) = &mut self.flows[index].stage else {
-                return;
-            };
-            self.journal.acknowledged(self.now, flow, ack);
-            sender.on_ack(self.now, ack);
-        } else {
-            self.replied(index, &reply);
+        let other = match (reply, &mut self.flows[index].stage) {
+            (Reply::Ack(ack), Stage::Open(sender)) => {
+                self.journal.acknowledged(self.now, flow, ack);
+                sender.on_ack(self.now, ack);
+                None
+            }
+            (reply, _) => Some(*reply),
+        };
+        let next = self.lanes.arrived(number);
+        self.agenda.set(self.sources.lane(number), next);
+        match other {
+            None => {}
+            // The connection is over.
+            Some(Reply::Ack(_)) => return,
+            Some(other) => self.replied(index, &other),
         }
         self.transmit(index);
     }
@@ -370,8 +375,7 @@ impl World {
         // Timers only move later between calls, so the agenda may be early.
         let timer = flow.next_timer();
         if timer > self.now {
-            self.agenda.set(self.sources.sender(index), timer);
-            return;
+            return self.agenda.set(self.sources.sender(index), timer);
         }
         if flow.plan.stop.is_some_and(|stop| stop <= self.now) {
             self.journal.stopped(self.now, flow);
@@ -396,6 +400,10 @@ impl World {
                 if sender.next_timer().is_some_and(|timer| timer <= self.now) {
                     sender.on_timer(self.now);
                 }
+                self.send(index);
+                let timer = self.flows[index].next_timer();
+                let source = self.sources.sender(index);
+                return self.agenda.set(source, timer.max(self.now));
             }
             Stage::Foreign(_) => self.wake(index, Side::Sender),
             Stage::Closed(_) => {}
@@ -413,11 +421,22 @@ impl World {
 
     /// Lets a sender send what it may, and notes what has changed with it.
     fn transmit(&mut self, index: usize) {
+        match self.flows[index].stage {
+            Stage::Open(_) => {
+                self.send(index);
+                self.reschedule(index);
+            }
+            _ => self.transmit_other(index),
+        }
+    }
+
+    /// The same of an open flow of ours, whose timer is left as it is.
+    fn send(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.write(self.now);
         let (id, header, first) = (flow.id, flow.plan.header, flow.plan.route[0]);
         let Stage::Open(sender) = &mut flow.stage else {
-            return self.transmit_other(index);
+            return;
         };
         let mut sent = false;
         while let Some(segment) = sender.poll_transmit(self.now) {
@@ -445,7 +464,6 @@ impl World {
             self.journal.finished(self.now, flow);
             flow.close();
         }
-        self.reschedule(index);
     }
 
     /// A flow has offered packets: the first to see them has something to do.
@@ -460,13 +478,21 @@ impl World {
         }
     }
 
+    #[inline]
     fn link_due(&mut self, number: usize) {
+        if self.links[number].tells_drops() {
+            self.take_drops(number);
+        }
+        let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
+        self.agenda.set(self.sources.link(number), next);
+    }
+
+    #[cold]
+    fn take_drops(&mut self, number: usize) {
         while let Some((at, packet)) = self.links[number].next_drop() {
             self.journal.dropped(at, &packet);
             self.gone(&packet);
         }
-        let next = self.links[number].next_arrival().unwrap_or(Instant::MAX);
-        self.agenda.set(self.sources.link(number), next);
     }
 
     /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.

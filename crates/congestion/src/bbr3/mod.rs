@@ -273,6 +273,10 @@ impl Controller for Bbr3 {
         self.handle_restart_from_idle(sent);
     }
 
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     /// `UpdateOnACK` (5.2.3).
     fn on_ack(&mut self, ack: &Ack) {
         if !self.has_seen_rtt && ack.srtt > Duration::ZERO {

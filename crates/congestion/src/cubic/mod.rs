@@ -202,6 +202,10 @@ impl Described for Cubic {
 }
 
 impl Controller for Cubic {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_send(&mut self, sent: &crate::Sent) {
         // Nothing was in flight: no ACK could have told that the application paused.
         if sent.in_flight == Bytes::ZERO {

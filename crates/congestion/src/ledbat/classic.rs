@@ -129,6 +129,10 @@ impl Described for Ledbat {
 }
 
 impl Controller for Ledbat {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.ca_state = ack.ca_state;
         let delay = match self.parameters.delay {

@@ -176,6 +176,10 @@ impl Described for Swift {
 }
 
 impl Controller for Swift {
+    fn hears_each_send(&self) -> bool {
+        false
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         if ack.newly_acked > Bytes::ZERO {
             self.timeouts = 0;

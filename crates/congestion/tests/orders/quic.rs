@@ -135,14 +135,18 @@ impl Sender {
             self.controller.on_idle_restart(now);
         }
         let before = self.controller.outputs();
+        // Writing all of it is slow.
+        let unheard = self.in_flight > Bytes::ZERO && !self.controller.hears_each_send();
+        let state = (unheard && self.next % 64 == 0).then(|| format!("{:?}", self.controller));
         self.controller.on_send(&Sent {
             now,
             size: self.mss,
             in_flight: self.in_flight,
             app_limited: self.delivery.is_app_limited(),
         });
-        // A transport asks again only where the pipe was empty.
+        // A transport asks again only where the pipe was empty, and may leave out what nobody hears.
         assert!(self.in_flight == Bytes::ZERO || before == self.controller.outputs());
+        assert!(state.is_none_or(|state| state == format!("{:?}", self.controller)));
         let token = self.delivery.on_send(now, self.mss, self.in_flight);
         self.outstanding.insert(self.next, token);
         self.in_flight += self.size();

@@ -49,6 +49,7 @@ impl<P: Packet + Clone> Link<P> {
             entry.arrival = arrival;
         }
         self.busy_until = departure;
+        self.departs_from = Instant::ZERO;
     }
 
     /// Changes the propagation delay of what departs from now on. Order is kept:
@@ -63,6 +64,7 @@ impl<P: Packet + Clone> Link<P> {
     pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
         self.advance(now);
         self.jitter = jitter;
+        self.settle();
         self.plan_arrivals();
     }
 
@@ -71,6 +73,7 @@ impl<P: Packet + Clone> Link<P> {
     pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
         self.advance(now);
         self.slot = slot;
+        self.settle();
         self.plan_arrivals();
     }
 
@@ -79,12 +82,14 @@ impl<P: Packet + Clone> Link<P> {
     pub fn set_loss(&mut self, now: Instant, loss: Loss) {
         self.advance(now);
         self.loss.set(loss);
+        self.settle();
     }
 
     /// Changes the probability that a packet arrives twice. The copy comes up
     /// behind the transmission and takes none of the capacity.
     pub fn set_duplicate(&mut self, probability: Gain) {
         self.duplicate.probability = probability;
+        self.settle();
     }
 
     /// Changes how likely a packet is to arrive later than in its
@@ -93,11 +98,13 @@ impl<P: Packet + Clone> Link<P> {
         self.advance(now);
         self.reorder.probability = reorder.probability;
         self.reorder_delay = reorder.delay;
+        self.settle();
     }
 
     /// Polices what is offered from now on, beginning with a full bucket.
     pub fn set_policer(&mut self, now: Instant, policer: Option<Policer>) {
         self.policer = policer.map(|policer| TokenBucket::new(policer, now));
+        self.settle();
     }
 
     /// Lets the queue signal congestion before it is full. To be said before the first packet
@@ -111,6 +118,7 @@ impl<P: Packet + Clone> Link<P> {
         {
             self.early = aqm.and_then(|aqm| AnyEarly::new(aqm, site, seed));
             self.discipline = aqm.and_then(|aqm| AnyDiscipline::new(aqm, site, seed));
+            self.settle();
         }
     }
 
@@ -120,11 +128,13 @@ impl<P: Packet + Clone> Link<P> {
         self.advance(now);
         if hold.packets > 0 {
             self.scripted_holds.push_back(hold);
+            self.settle();
         }
     }
 
     /// Drops the next `count` packets offered.
     pub fn drop_next(&mut self, count: u64) {
         self.scripted_drops = self.scripted_drops.saturating_add(count);
+        self.settle();
     }
 }

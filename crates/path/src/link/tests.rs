@@ -436,6 +436,54 @@ proptest! {
         prop_assert!(link.counters().balanced());
     }
 
+    /// A link that asks of each packet what may befall it, and one that knows when nothing may, do the same.
+    #[test]
+    fn the_plain_way_is_the_one_that_asks(
+        steps in prop::collection::vec((0u64..5000, 0u8..40, 40u32..3000), 1..300),
+    ) {
+        let mut links = [fifty(QueueLimit::Packets(20)), fifty(QueueLimit::Packets(20))];
+        links[1].is_plain = false;
+        let mut seen: [Vec<(Instant, u32)>; 2] = Default::default();
+        let mut now = Instant::ZERO;
+        let reach = |until: Instant, links: &mut [Link<Sized>; 2], seen: &mut [Vec<_>; 2]| {
+            for (link, seen) in links.iter_mut().zip(seen) {
+                while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
+                    seen.extend(link.arrive(at).map(|p| (at, p.1)));
+                }
+            }
+        };
+        for (number, (gap, what, size)) in (0..).zip(steps) {
+            now += Duration::from_micros(gap);
+            reach(now, &mut links, &mut seen);
+            let share = Gain::from_millionths(if size % 2 == 0 { 0 } else { size * 300 });
+            let verdicts = links.each_mut().map(|link| {
+                match what {
+                    0 => link.set_rate(now, Rate::from_bps(u64::from(size % 7) * 3_000_000)),
+                    1 => link.set_duplicate(share),
+                    2 => link.set_reorder(now, Reorder { probability: share, delay: Duration::from_micros(gap) }),
+                    3 => link.hold_next(now, hold(size % 5, gap * 10)),
+                    4 => link.set_loss(now, Loss::Independent(share)),
+                    5 => link.set_jitter(now, Duration::from_micros(gap * u64::from(size % 2))),
+                    6 => link.drop_next(u64::from(size % 3)),
+                    7 => link.set_delay(now, Duration::from_micros(10 * gap)),
+                    8 => link.set_aggregation(now, Duration::from_micros(gap * u64::from(size % 2))),
+                    _ => return Some(link.enqueue(now, Sized(size, number))),
+                }
+                None
+            });
+            links[1].is_plain = false;
+            prop_assert_eq!(verdicts[0], verdicts[1]);
+            prop_assert_eq!(links[0].next_arrival(), links[1].next_arrival());
+            prop_assert_eq!(links[0].counters(), links[1].counters());
+            if size % 3 == 0 {
+                let [one, other] = links.each_mut().map(|link| (link.backlog(now), link.take_peak(now)));
+                prop_assert_eq!(one, other);
+            }
+        }
+        reach(Instant::MAX, &mut links, &mut seen);
+        prop_assert_eq!(&seen[0], &seen[1]);
+    }
+
     #[test]
     fn what_is_held_or_copied_is_accounted_for(
         steps in prop::collection::vec((0u64..5000, 0u8..20, 40u32..3000), 1..300),

@@ -241,6 +241,10 @@ impl Controller for BbrSwift {
         self.bbr.on_send(sent);
     }
 
+    fn hears_each_send(&self) -> bool {
+        self.bbr.hears_each_send()
+    }
+
     fn on_ack(&mut self, ack: &Ack) {
         self.bbr.on_ack(ack);
         if self.target_rtt == Duration::ZERO || !ack.sample.has_data {
