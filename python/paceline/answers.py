@@ -431,7 +431,7 @@ class Perf(TypedDict):
     end: PerfPart
     run: Annotated[str | None, "The folder; null without `--out`."]
     metrics: Metrics
-    error: Annotated[Error | None, "Why it ended early; what was measured until then is here."]
+    failed: Annotated[Error | None, "Why it ended early; what was measured until then is here."]
 
 
 class PerfServer(TypedDict):

@@ -187,10 +187,15 @@ impl<'a> Client<'a> {
         self.link.turn(&mut self.wire)?;
         self.receive()?;
         let now = self.clock.now();
-        while let Some(event) = self.link.poll(&mut self.endpoint) {
-            self.on_event(event, now)?;
+        let mut heard = Ok(());
+        while let Some(event) = self.link.poll(&mut self.endpoint)
+            && heard.is_ok()
+        {
+            heard = self.on_event(event, now);
         }
+        // What the server said before it closed the connection came with that.
         self.listen(now)?;
+        heard?;
         self.proceed(now);
         if stop.load(Relaxed) {
             return Err(Error::new(Kind::Stopped, "it was stopped"));
@@ -364,18 +369,28 @@ impl<'a> Client<'a> {
                 (
                     Answer::End {
                         received,
+                        time_ns,
                         finished_ns,
+                        failed,
                     },
                     Some(test),
                 ) => {
                     if self.wish.reverse {
+                        test.receiving.read(&mut self.link.connection);
                         test.total = test.receiving.bytes;
                         test.finished = finished_ns.map(Duration::from_nanos);
-                        test.ended.get_or_insert(now.since(test.start));
+                        // The sender's clock counts: the receiver may have been busy.
+                        let time = Duration::from_nanos(time_ns);
+                        let longest = self.wish.time.unwrap_or(time);
+                        test.ended = Some(time.min(longest));
                     } else {
                         test.total = received;
                     }
                     self.is_over = true;
+                    if let Some((code, message)) = failed {
+                        let kind = Kind::of_code(code.into());
+                        return Err(Error::new(kind, printable(&message, 300)));
+                    }
                 }
                 _ => return Err(Error::new(Kind::Peer, "the server answers out of turn")),
             }
@@ -469,6 +484,8 @@ impl<'a> Client<'a> {
             test.received = test.got.rows().to_vec();
             if failed.is_some() {
                 test.total = test.receiving.bytes;
+            }
+            if test.rows.is_empty() {
                 notes.push(
                     "the sender's window, RTT and state are not known: the test failed".to_owned(),
                 );

@@ -44,8 +44,12 @@ pub(crate) enum Answer {
     End {
         /// Bytes that it has received.
         received: u64,
+        /// How long it has sent.
+        time_ns: u64,
         /// When all that it was to send was acknowledged.
         finished_ns: Option<u64>,
+        /// Why it ends before that: a code and what is wrong.
+        failed: Option<(u32, String)>,
     },
 }
 

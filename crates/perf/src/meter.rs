@@ -21,24 +21,23 @@ impl<T> Meter<T> {
         }
     }
 
-    /// When the next is due.
+    /// When the next is due; never once there is no room for more.
     pub fn due(&self) -> Instant {
-        self.start + self.interval * self.rows.len() as u64
+        match self.rows.len() as u64 {
+            MOST.. => Instant::MAX,
+            taken => self.start + self.interval * taken,
+        }
     }
 
     /// Takes those that are due, as of their times.
     pub fn take(&mut self, now: Instant, value: impl Fn(Duration) -> T) {
-        while self.due() <= now && (self.rows.len() as u64) < MOST {
+        while self.due() <= now {
             self.rows.push(value(self.due().since(self.start)));
         }
     }
 
     pub fn rows(&self) -> &[T] {
         &self.rows
-    }
-
-    pub fn into_rows(self) -> Vec<T> {
-        self.rows
     }
 }
 

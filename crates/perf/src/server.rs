@@ -175,6 +175,8 @@ struct Test {
     news: Instant,
     /// How long it took.
     ended: Option<Duration>,
+    /// Why it ended before its end, which the client has been told.
+    failed: Option<Error>,
 }
 
 /// What a turn of a peer may come to.
@@ -392,7 +394,10 @@ impl Peer {
                 self.is_closed = true;
                 let failed = lost(&reason);
                 return Err(match (is_testing, is_done) {
-                    (true, true) => Turn::Ended(None),
+                    (true, true) => {
+                        let test = self.test.as_ref();
+                        Turn::Ended(test.and_then(|test| test.failed.clone()))
+                    }
                     (true, false) => {
                         self.end(now);
                         Turn::Ended(Some(failed))
@@ -504,6 +509,7 @@ impl Peer {
             told: 0,
             news: now,
             ended: None,
+            failed: None,
         };
         test.receiving.read(&mut self.link.connection);
         self.test = Some(test);
@@ -550,18 +556,21 @@ impl Peer {
                 test.ended = Some(since);
                 control.say(&Answer::End {
                     received: bytes,
+                    time_ns: since.as_nanos(),
                     finished_ns: None,
+                    failed: None,
                 });
                 control.end();
             }
             return Ok(());
         };
-        if sending.written > limits.bytes {
-            let bytes = limits.bytes;
+        // It is said in order, not by closing: what closes may be lost in what was sent before.
+        let bytes = limits.bytes;
+        test.failed = (sending.written > bytes).then(|| {
             let what = format!("the server sends no more than {bytes} bytes (its --max-bytes)");
-            return Err(Error::new(Kind::Limit, what));
-        }
-        if !sending.is_done() && since < test.time {
+            Error::new(Kind::Limit, what)
+        });
+        if !sending.is_done() && since < test.time && test.failed.is_none() {
             sending.write(&mut link.connection);
             test.sent.take(now, |t| Row::new(t, &link.stats()));
             return Ok(());
@@ -577,7 +586,12 @@ impl Peer {
         }
         control.say(&Answer::End {
             received: test.receiving.bytes,
+            time_ns: since.as_nanos(),
             finished_ns,
+            failed: test
+                .failed
+                .as_ref()
+                .map(|failed| (failed.kind.code(), failed.message.clone())),
         });
         control.end();
         Ok(())

@@ -122,10 +122,8 @@ fn all_bytes_arrive_either_way_with_ours_and_theirs() {
             ended.total.cwnd_bytes.is_some_and(|cwnd| cwnd > 0),
             "{what}"
         );
-        assert!(
-            ended.run.flows()[0].states.is_empty() != cc.starts_with("bbr"),
-            "{what}"
-        );
+        let states = &ended.run.flows()[0].states;
+        assert!(!cc.starts_with("bbr") || !states.is_empty(), "{what}");
     }
 }
 
@@ -148,7 +146,6 @@ fn a_test_ends_by_its_time_and_reports_its_parts() {
         assert_eq!(ended.total.end_ns, 50_000_000);
         let ends: Vec<u64> = reports.iter().map(|report| report.end_ns).collect();
         assert_eq!(ends, [20_000_000, 40_000_000, 50_000_000]);
-        assert!(ended.total.bytes > 0);
     }
 }
 

@@ -136,7 +136,8 @@ def _resolved(address: str | None) -> str:
     except (OSError, UnicodeError) as error:
         raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
     family, _, _, _, place = found[0]
-    return f"[{place[0]}]:{place[1]}" if family == socket.AF_INET6 else f"{place[0]}:{place[1]}"
+    number = str(place[0])
+    return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
 
 
 def _said(option: str, text: str | None, read: Any) -> int | None:
@@ -249,7 +250,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
             "end": end,
             "run": None if kept is None else str(kept),
             "metrics": Run(inner).metrics,
-            "error": None if failure is None else failure.as_json(),
+            "failed": None if failure is None else failure.as_json(),
         }
         console.say_json(answer)
     else:
@@ -264,7 +265,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
 
 def _line(part: answers.PerfPart) -> str:
     """Return what a part of a test has carried, for people."""
-    begins, ends = (part[key] / _SECOND for key in ("start_ns", "end_ns"))  # type: ignore[literal-required]
+    begins, ends = part["start_ns"] / _SECOND, part["end_ns"] / _SECOND
     cells = [
         f"{begins:6.2f} to {ends:6.2f} s",
         f"{quantity('_bytes', part['bytes']):>11}",
