@@ -22,7 +22,7 @@ use crate::link::{Clock, Link};
 use crate::message::{Answer, Ask, Row, Say};
 use crate::meter::{Meter, interval};
 use crate::record::Measured;
-use crate::setup::{ALPN, PATIENCE, SILENCE, controller, endpoint, transport};
+use crate::setup::{ALPN, PATIENCE, SILENCE, WINDOW, controller, endpoint, transport};
 use crate::token::Token;
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
@@ -157,7 +157,7 @@ impl<'a> Client<'a> {
         let tls = tls::client(wish.token.fingerprint, ALPN, &misfit);
         let tls = QuicClientConfig::try_from(tls.map_err(system)?).map_err(system)?;
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport_config(Arc::new(transport(chosen.factory())));
+        config.transport_config(Arc::new(transport(chosen.factory(), WINDOW)));
         let mut endpoint = Endpoint::new(endpoint(), None, !wire.may_fragment(), None);
         let clock = Clock::new();
         let begun = clock.now();

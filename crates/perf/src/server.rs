@@ -21,7 +21,10 @@ use crate::error::{Error, Kind, printable};
 use crate::link::{Clock, Link};
 use crate::message::{Answer, Ask, ROWS, Row, Say};
 use crate::meter::Meter;
-use crate::setup::{ALPN, MOST_STREAMS, PATIENCE, SILENCE, controller, endpoint, transport};
+use crate::setup::{
+    ALPN, MOST_STREAMS, PATIENCE, SILENCE, STRANGERS_WINDOW, WINDOW, controller, endpoint,
+    transport,
+};
 use crate::switch::Slot;
 use crate::token::{Secret, Token};
 use crate::transfer::{Receiving, Sending};
@@ -282,7 +285,10 @@ impl Server {
         // A controller for each connection, which its client chooses.
         let slot = Slot::default();
         let mut config = ServerConfig::with_crypto(self.tls.clone());
-        config.transport_config(Arc::new(transport(Arc::new(slot.clone()))));
+        config.transport_config(Arc::new(transport(
+            Arc::new(slot.clone()),
+            STRANGERS_WINDOW,
+        )));
         let config = Some(Arc::new(config));
         let accepted = self
             .endpoint
@@ -494,6 +500,7 @@ impl Peer {
         } else {
             None
         };
+        self.link.connection.set_receive_window(WINDOW);
         control.say(&Answer::Started);
         let interval = Duration::from_nanos(ask.interval_ns);
         let interval = interval.clamp(Duration::from_millis(10), Duration::from_secs(1));

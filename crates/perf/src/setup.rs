@@ -23,18 +23,23 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// How long a turn waits at most, so that a wish to stop is heard.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes that a receiver is willing to hold: more than the paths of today have in flight.
-const WINDOW: u32 = 256 << 20;
+pub(crate) const WINDOW: VarInt = VarInt::from_u32(256 << 20);
+/// What a server holds of a client that has not shown the token.
+pub(crate) const STRANGERS_WINDOW: VarInt = VarInt::from_u32(64 << 10);
 
 pub(crate) fn std(duration: Duration) -> time::Duration {
     time::Duration::from_nanos(duration.as_nanos())
 }
 
-pub(crate) fn transport(factory: Arc<dyn ControllerFactory + Send + Sync>) -> TransportConfig {
+pub(crate) fn transport(
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+    window: VarInt,
+) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
         .congestion_controller_factory(factory)
-        .stream_receive_window(VarInt::from_u32(WINDOW))
-        .receive_window(VarInt::from_u32(WINDOW))
+        .stream_receive_window(WINDOW)
+        .receive_window(window)
         .max_concurrent_uni_streams(VarInt::from_u32(MOST_STREAMS))
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .datagram_receive_buffer_size(None)
