@@ -203,7 +203,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
     if time is None and size is None:
         time = 10 * _SECOND
     if options.out is not None:
-        store.check(options.out)
+        store.check(options.out, force=None)
     streams_, cc = options.streams or 1, options.cc or "bbr3"
     try:
         testing = _paceline.perf_client(
