@@ -73,6 +73,8 @@ WRITERS: dict[str, tuple[str, ...]] = {
 READERS = {"check", "compare", "completion", "conformance", "doctor", "kernel", "list", "serve"}
 # `shell` writes one record, when its programs have ended; it has tests of its own.
 READERS |= {"vm", "shell"}
+# So does `perf`, when its test has ended.
+READERS |= {"perf"}
 
 
 def prepare(place: Path, run: paceline.Run) -> dict[str, bytes]:

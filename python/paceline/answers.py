@@ -396,6 +396,61 @@ class Shell(TypedDict):
     emulation: Annotated[dict[str, Any] | None, "What the emulator measured of itself."]
 
 
+class PerfStart(TypedDict):
+    """What was asked for."""
+
+    server: Annotated[str, "Its address and port."]
+    cc: str
+    time_ns: int | None
+    bytes: int | None
+    reverse: Annotated[bool, "Whether the server sent."]
+    streams: int
+    handshake_ns: Annotated[int, "From the first packet to the end of the handshake."]
+
+
+class PerfPart(TypedDict):
+    """A part of a test, or all of it; times are since it began."""
+
+    start_ns: int
+    end_ns: int
+    bytes: Annotated[int, "What the receiver received."]
+    goodput_bps: float | None
+    rtt_ns: Annotated[
+        int | None,
+        "The sender's latest RTT; of all of it, the smoothed RTT at its end. Null where unknown.",
+    ]
+    cwnd_bytes: Annotated[int | None, "The sender's window at its end."]
+    lost_packets: Annotated[int | None, "Packets that the sender declared lost."]
+
+
+class Perf(TypedDict):
+    """A test of `perf client`."""
+
+    start: PerfStart
+    intervals: Annotated[list[PerfPart], "One a second."]
+    end: PerfPart
+    run: Annotated[str | None, "The folder; null without `--out`."]
+    metrics: Metrics
+    failed: Annotated[Error | None, "Why it ended early; what was measured until then is here."]
+
+
+class PerfServer(TypedDict):
+    """What `perf server` tells, one object a line; the first is `listening`."""
+
+    event: Literal["listening", "started", "ended", "refused"]
+    address: NotRequired[Annotated[str, "Where it listens."]]
+    token: NotRequired[Annotated[str, "What a client needs."]]
+    client: NotRequired[Annotated[str, "The client's address and port."]]
+    cc: NotRequired[Annotated[str, "The controller of whoever sends."]]
+    reverse: NotRequired[bool]
+    bytes: NotRequired[
+        Annotated[int, "Received; if the server sent, acknowledged, with QUIC's headers."]
+    ]
+    time_ns: NotRequired[int]
+    failed: NotRequired[Annotated[str | None, "Why the test ended early."]]
+    why: NotRequired[Annotated[str, "Why the client was refused."]]
+
+
 class ImportedRecord(TypedDict):
     """A record read from what another program wrote."""
 
@@ -621,6 +676,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "import": (Import,),
     "fit": (Fit,),
     "shell": (Shell,),
+    "perf": (Perf, PerfServer),
     "sequence": (Sequence,),
     "init": (Init,),
     "doctor": (Doctor,),

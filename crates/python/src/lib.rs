@@ -10,6 +10,7 @@ mod error;
 mod foreign;
 mod guest;
 mod heard;
+mod perf;
 mod quantity;
 mod run;
 mod scenario;
@@ -35,6 +36,8 @@ mod _paceline {
     use crate::foreign::{capture, capture_format};
     #[pymodule_export]
     use crate::guest::{Ack, Config, Loss, PyGuest, Sent};
+    #[pymodule_export]
+    use crate::perf::{Perf, perf_client, perf_server};
     #[pymodule_export]
     use crate::quantity::{nearest, number, parse_quantity, plain, quantity, scale};
     #[pymodule_export]

@@ -78,9 +78,8 @@ impl End {
     pub fn new(config: &EndConfig) -> Self {
         // Never before the origin, however far back the stack calculates.
         let base = time::Instant::now() + time::Duration::from_secs(3600);
-        let (pace, watch) = (Pace::default(), Watch::default());
-        let (factory, pace) = factory(config, pace, &watch);
-        let transport = Arc::new(transport(config, factory));
+        let chosen = choose(config);
+        let transport = Arc::new(transport(config, chosen.factory));
         let mut common = EndpointConfig::new(Arc::new(Null));
         let first_id = config.seed ^ u64::from(config.sends) << 63;
         cid_generator(&mut common, first_id);
@@ -110,9 +109,9 @@ impl End {
             assembly: Assembly::default(),
             answers: VecDeque::new(),
             room: Vec::new(),
-            pace,
+            pace: chosen.pace,
             pacer: Pacer::default(),
-            watch,
+            watch: chosen.watch,
             now: config.now,
             is_paced: false,
         };
@@ -358,51 +357,56 @@ impl Endpoint for End {
     }
 
     fn stats(&self) -> Stats {
-        let Some((_, connection)) = &self.connection else {
-            return Stats::default();
-        };
-        let Some(controller) = controller(connection) else {
-            return Stats::default();
-        };
-        let known = |time: time::Duration| {
-            Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
-        };
-        let common = Stats {
-            cwnd: Some(units::Bytes::new(controller.window())),
-            // Before the handshake ends it is a guess (RFC 9002 6.2.2), which measures nothing.
-            srtt: srtt(connection)
-                .filter(|_| !connection.is_handshaking())
-                .map(known),
-            ..Stats::default()
-        };
-        let Some(ours) = Adapter::of(controller) else {
-            let seen = self.watch.seen();
-            let (sent_packets, lost_packets) = counts(connection, (seen.sent, seen.lost));
-            return Stats {
-                sent_packets,
-                lost_packets,
-                in_flight: units::Bytes::new(seen.in_flight),
-                acknowledged: units::Bytes::new(seen.acknowledged),
-                latest_rtt: seen.latest_rtt.map(known),
-                min_rtt: seen.min_rtt.map(known),
-                app_limited: seen.app_limited,
-                ..common
-            };
-        };
-        let ours = ours.path();
-        let (sent_packets, lost_packets) = counts(connection, ours.packets());
-        Stats {
+        let connection = self.connection.as_ref();
+        connection.map_or_else(Stats::default, |(_, connection)| {
+            stats(connection, &self.watch)
+        })
+    }
+}
+
+/// What a connection's sender says of itself; `watch` is that of a controller of the stack's own.
+fn stats(connection: &Connection, watch: &Watch) -> Stats {
+    let Some(controller) = controller(connection) else {
+        return Stats::default();
+    };
+    let known = |time: time::Duration| {
+        Duration::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    };
+    let common = Stats {
+        cwnd: Some(units::Bytes::new(controller.window())),
+        // Before the handshake ends it is a guess (RFC 9002 6.2.2), which measures nothing.
+        srtt: srtt(connection)
+            .filter(|_| !connection.is_handshaking())
+            .map(known),
+        ..Stats::default()
+    };
+    let Some(ours) = Adapter::of(controller) else {
+        let seen = watch.seen();
+        let (sent_packets, lost_packets) = counts(connection, (seen.sent, seen.lost));
+        return Stats {
             sent_packets,
             lost_packets,
-            in_flight: ours.in_flight(),
-            pacing_rate: ours.controller().pacing_rate(),
-            delivery_rate: Some(ours.delivery_rate()),
-            latest_rtt: ours.latest_rtt(),
-            min_rtt: ours.min_rtt(),
-            acknowledged: ours.delivery().delivered(),
-            phase: ours.controller().phase(),
-            app_limited: ours.delivery().is_app_limited(),
+            in_flight: units::Bytes::new(seen.in_flight),
+            acknowledged: units::Bytes::new(seen.acknowledged),
+            latest_rtt: seen.latest_rtt.map(known),
+            min_rtt: seen.min_rtt.map(known),
+            app_limited: seen.app_limited,
             ..common
-        }
+        };
+    };
+    let ours = ours.path();
+    let (sent_packets, lost_packets) = counts(connection, ours.packets());
+    Stats {
+        sent_packets,
+        lost_packets,
+        in_flight: ours.in_flight(),
+        pacing_rate: ours.controller().pacing_rate(),
+        delivery_rate: Some(ours.delivery_rate()),
+        latest_rtt: ours.latest_rtt(),
+        min_rtt: ours.min_rtt(),
+        acknowledged: ours.delivery().delivered(),
+        phase: ours.controller().phase(),
+        app_limited: ours.delivery().is_app_limited(),
+        ..common
     }
 }

@@ -12,6 +12,8 @@ mod config;
 mod handshake;
 pub mod noq;
 pub mod quinn;
+#[cfg(feature = "tls")]
+pub mod tls;
 mod watch;
 
 use paceline_endpoint::Endpoint;

@@ -39,22 +39,28 @@ pub const CONTROLLERS: &[&str] = &["bbr3", "cubic", "newreno"];
 
 include!("end.rs");
 
-/// Makes the controller that the end is to have. noq paces as it asks.
-fn factory(
-    config: &EndConfig,
-    _pace: Pace,
-    watch: &Watch,
-) -> (Arc<dyn ControllerFactory + Send + Sync>, Option<Pace>) {
+/// The controller of an end: what makes it, and what is known of it.
+struct Chosen {
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+    pace: Option<Pace>,
+    watch: Watch,
+}
+
+/// The controller of an end. noq paces as it asks.
+fn choose(config: &EndConfig) -> Chosen {
+    let (pace, watch) = (None, Watch::default());
     if config.sends
         && let Choice::Ours(recipe) = &config.controller
     {
         // A scenario is checked before it comes to this.
         if let Ok(factory) = Factory::new(recipe.clone()) {
             let factory = factory.seed(config.seed);
-            return (
-                Arc::new(factory.initial_packets(config.initial_packets)),
-                None,
-            );
+            let factory = Arc::new(factory.initial_packets(config.initial_packets));
+            return Chosen {
+                factory,
+                pace,
+                watch,
+            };
         }
     }
     let theirs: Arc<dyn ControllerFactory + Send + Sync> = match config.controller {
@@ -62,7 +68,11 @@ fn factory(
         Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
         _ => Arc::new(CubicConfig::default()),
     };
-    (Arc::new(Watched::new(theirs, watch.clone())), None)
+    Chosen {
+        factory: Arc::new(Watched::new(theirs, watch.clone())),
+        pace,
+        watch,
+    }
 }
 
 fn transport(

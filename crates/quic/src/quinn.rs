@@ -11,6 +11,7 @@ use std::time;
 use bytes::{Bytes, BytesMut};
 use paceline_congestion::{Controller as _, Signals};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+pub use paceline_quinn::Refused;
 use paceline_quinn::{Adapter, Factory, Pace};
 use paceline_recovery::Pacer;
 use paceline_units::{self as units, Duration, Instant};
@@ -37,28 +38,69 @@ pub const CONTROLLERS: &[&str] = &["bbr", "cubic", "newreno"];
 
 include!("end.rs");
 
-/// Makes the controller that the end is to have; and the pace, if it is one of ours.
-fn factory(
-    config: &EndConfig,
-    pace: Pace,
-    watch: &Watch,
-) -> (Arc<dyn ControllerFactory + Send + Sync>, Option<Pace>) {
-    if config.sends
-        && let Choice::Ours(recipe) = &config.controller
-    {
-        // A scenario is checked before it comes to this.
-        if let Ok(factory) = Factory::paced(recipe.clone(), pace.clone()) {
-            let factory = factory.seed(config.seed);
-            let factory = factory.initial_packets(config.initial_packets);
-            return (Arc::new(factory), Some(pace));
-        }
+/// The controller of a connection that sends: what makes it, and what is known of it.
+pub struct Chosen {
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+    pace: Option<Pace>,
+    watch: Watch,
+}
+
+impl Chosen {
+    /// A controller for one connection. Its sender must keep to the [`pace`](Self::pace).
+    ///
+    /// # Errors
+    /// If it is one of ours that needs what quinn does not tell.
+    pub fn new(choice: &Choice, seed: u64, initial_packets: u64) -> Result<Self, Refused> {
+        let watch = Watch::default();
+        let theirs: Arc<dyn ControllerFactory + Send + Sync> = match choice {
+            Choice::Ours(recipe) => {
+                let pace = Pace::default();
+                let factory = Factory::paced(recipe.clone(), pace.clone())?;
+                let factory = factory.seed(seed).initial_packets(initial_packets);
+                return Ok(Self {
+                    factory: Arc::new(factory),
+                    pace: Some(pace),
+                    watch,
+                });
+            }
+            Choice::Theirs("bbr") => Arc::new(BbrConfig::default()),
+            Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
+            Choice::Theirs(_) => Arc::new(CubicConfig::default()),
+        };
+        Ok(Self {
+            factory: Arc::new(Watched::new(theirs, watch.clone())),
+            pace: None,
+            watch,
+        })
     }
-    let theirs: Arc<dyn ControllerFactory + Send + Sync> = match config.controller {
-        Choice::Theirs("bbr") => Arc::new(BbrConfig::default()),
-        Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
-        _ => Arc::new(CubicConfig::default()),
+
+    /// What makes it.
+    pub fn factory(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
+        self.factory.clone()
+    }
+
+    /// The rate and the bursts to keep to; none of quinn's own, which quinn paces.
+    pub fn pace(&self) -> Option<&Pace> {
+        self.pace.as_ref()
+    }
+
+    /// What the sender of its connection says of itself.
+    pub fn stats(&self, connection: &Connection) -> Stats {
+        stats(connection, &self.watch)
+    }
+}
+
+/// The controller of an end.
+fn choose(config: &EndConfig) -> Chosen {
+    let cubic = Choice::Theirs("cubic");
+    let choice = match &config.controller {
+        Choice::Ours(_) if !config.sends => &cubic,
+        choice => choice,
     };
-    (Arc::new(Watched::new(theirs, watch.clone())), None)
+    let chosen = Chosen::new(choice, config.seed, config.initial_packets);
+    // A scenario is checked before it comes to this.
+    let chosen = chosen.or_else(|_| Chosen::new(&cubic, config.seed, config.initial_packets));
+    chosen.unwrap_or_else(|_| unreachable!("quinn's own needs nothing"))
 }
 
 fn transport(

@@ -35,6 +35,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "quinn",
         ],
     ),
+    (
+        "perf",
+        &[
+            "units",
+            "congestion",
+            "endpoint",
+            "recovery",
+            "record",
+            "quic",
+        ],
+    ),
     ("capture", &["units", "record", "recovery"]),
     ("experiment", LIBRARIES),
     ("simulator", ENGINE),
@@ -125,6 +136,7 @@ const BINDINGS: &[&str] = &[
     "conformance",
     "simulator",
     "emulator",
+    "perf",
     "vm",
     "plugin",
 ];

@@ -1,0 +1,107 @@
+//! Why a test, or a server, cannot go on.
+
+use std::fmt;
+use std::io;
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A token that is none, or not the server's.
+    Token,
+    /// An address that cannot be used.
+    Address,
+    /// A controller that does not exist or cannot run.
+    Controller,
+    /// More than the server allows.
+    Limit,
+    /// The server has another client.
+    Busy,
+    /// Nothing comes from the other side.
+    Vanished,
+    /// The other side ended it, or does not keep to the protocol.
+    Peer,
+    /// The system failed.
+    System,
+    /// It was asked to stop.
+    Stopped,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Token => "token",
+            Self::Address => "address",
+            Self::Controller => "controller",
+            Self::Limit => "limit",
+            Self::Busy => "busy",
+            Self::Vanished => "vanished",
+            Self::Peer => "peer",
+            Self::System => "system",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Whether what was asked for is wrong, rather than how it went.
+    pub fn is_input(self) -> bool {
+        matches!(
+            self,
+            Self::Token | Self::Address | Self::Controller | Self::Limit
+        )
+    }
+
+    /// The code by which a server closes a connection for this reason; 0 says nothing.
+    pub(crate) fn code(self) -> u32 {
+        match self {
+            Self::Token => 1,
+            Self::Busy => 2,
+            Self::Limit => 3,
+            Self::Controller => 4,
+            Self::Peer => 5,
+            Self::Address | Self::Vanished | Self::System | Self::Stopped => 0,
+        }
+    }
+
+    /// The kind that a server means by `code`.
+    pub(crate) fn of_code(code: u64) -> Self {
+        let all = [Self::Token, Self::Busy, Self::Limit, Self::Controller];
+        let named = all.into_iter().find(|kind| u64::from(kind.code()) == code);
+        named.unwrap_or(Self::Peer)
+    }
+}
+
+/// A failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// What kind it is.
+    pub kind: Kind,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { kind, message }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::new(Kind::System, format!("the socket failed: {error}"))
+    }
+}
+
+/// At most `most` characters of what the other side says, none that steers a terminal.
+pub(crate) fn printable(said: &str, most: usize) -> String {
+    let shown = said.chars().filter(|c| !c.is_control());
+    shown.take(most).collect()
+}

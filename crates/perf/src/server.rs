@@ -1,0 +1,659 @@
+//! A server: one test at a time, for clients that have its token.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use bytes::Bytes;
+use paceline_quic::quinn::Chosen;
+use paceline_quic::tls::{self, Identity};
+use paceline_units::{Duration, Instant};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{
+    ConnectionError, DatagramEvent, Dir, Endpoint, Event, Incoming, ServerConfig, StreamEvent,
+    VarInt,
+};
+
+use crate::control::Control;
+use crate::error::{Error, Kind, printable};
+use crate::link::{Clock, Link};
+use crate::message::{Answer, Ask, ROWS, Row, Say};
+use crate::meter::Meter;
+use crate::setup::{
+    ALPN, MOST_STREAMS, PATIENCE, SILENCE, STRANGERS_WINDOW, WINDOW, controller, endpoint,
+    transport,
+};
+use crate::switch::Slot;
+use crate::token::{Secret, Token};
+use crate::transfer::{Receiving, Sending};
+use crate::wire::Wire;
+
+/// The most bytes of a question: one line.
+const QUESTION: usize = 4096;
+/// The most connections at a time, of which one has the test.
+const CONNECTIONS: usize = 16;
+/// How often a receiver says what it has received.
+const NEWS: Duration = Duration::from_millis(100);
+/// How much longer than its time a test may take: its end has to cross the path.
+const GRACE: Duration = Duration::from_secs(10);
+/// Of a sender's rows one in so many is told: they share the path with whatever else there is.
+const TOLD: usize = 10;
+
+/// What a server allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The longest test.
+    pub time: Duration,
+    /// The most bytes of a test.
+    pub bytes: u64,
+    /// Whether it ends after one test.
+    pub once: bool,
+}
+
+/// What a server tells of itself.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// It can be reached.
+    Listening {
+        /// Where.
+        address: SocketAddr,
+        /// With what.
+        token: Token,
+    },
+    /// A test begins.
+    Started {
+        /// Whose.
+        client: SocketAddr,
+        /// The controller of whoever sends.
+        cc: String,
+        /// Whether that is the server.
+        reverse: bool,
+    },
+    /// A test ends.
+    Ended {
+        /// Whose.
+        client: SocketAddr,
+        /// What was received of it, or sent and acknowledged.
+        bytes: u64,
+        /// How long it took.
+        time: Duration,
+        /// Why it did not end as it was to.
+        failed: Option<Error>,
+    },
+    /// A client was refused.
+    Refused {
+        /// Which.
+        client: SocketAddr,
+        /// Why.
+        why: Error,
+    },
+}
+
+/// Serves until it is stopped, or after one test if that is all it is to do.
+///
+/// # Errors
+/// The address cannot be used, or the system fails.
+pub fn server(
+    address: SocketAddr,
+    limits: Limits,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(News),
+) -> Result<(), Error> {
+    let wire = Wire::bind(address).map_err(|error| {
+        let hint = if error.kind() == io::ErrorKind::AddrInUse {
+            ": another program uses this port; --listen takes another one, or port 0 for any that is free"
+        } else {
+            ""
+        };
+        Error::new(Kind::Address, format!("{address} cannot be used: {error}{hint}"))
+    })?;
+    let identity = Identity::of(tls::random().map_err(system)?).map_err(system)?;
+    let token = Token {
+        secret: Secret::new(tls::random().map_err(system)?),
+        fingerprint: identity.fingerprint(),
+    };
+    let tls = identity.server(ALPN).map_err(system)?;
+    let tls = Arc::new(QuicServerConfig::try_from(tls).map_err(system)?);
+    let first = Arc::new(ServerConfig::with_crypto(tls.clone()));
+    let endpoint = Endpoint::new(endpoint(), Some(first), !wire.may_fragment(), None);
+    tell(News::Listening {
+        address: wire.local()?,
+        token: token.clone(),
+    });
+    let mut server = Server {
+        clock: Clock::new(),
+        wire,
+        endpoint,
+        tls,
+        secret: token.secret,
+        limits,
+        peers: BTreeMap::new(),
+        is_over: false,
+    };
+    while !server.is_over {
+        if stop.load(Relaxed) {
+            server.close_all(tell);
+            break;
+        }
+        server.turn(tell)?;
+    }
+    Ok(())
+}
+
+struct Server {
+    clock: Clock,
+    wire: Wire,
+    endpoint: Endpoint,
+    tls: Arc<QuicServerConfig>,
+    secret: Secret,
+    limits: Limits,
+    peers: BTreeMap<usize, Peer>,
+    is_over: bool,
+}
+
+/// A connection of a client.
+struct Peer {
+    link: Link,
+    slot: Slot,
+    since: Instant,
+    control: Option<Control>,
+    test: Option<Test>,
+    /// Whether all has been said to it, and nothing that it says counts any more.
+    is_closed: bool,
+}
+
+/// A test in progress.
+struct Test {
+    start: Instant,
+    /// When it must be over.
+    until: Instant,
+    time: Duration,
+    sending: Option<Sending>,
+    sent: Meter<Row>,
+    receiving: Receiving,
+    got: Meter<u64>,
+    told: usize,
+    news: Instant,
+    /// How long it took.
+    ended: Option<Duration>,
+    /// Why it ended before its end, which the client has been told.
+    failed: Option<Error>,
+}
+
+/// What a turn of a peer may come to.
+enum Turn {
+    Goes,
+    Started { cc: String, reverse: bool },
+    Ended(Option<Error>),
+    Refused(Error),
+}
+
+impl Server {
+    fn turn(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
+        for peer in self.peers.values_mut() {
+            peer.link.turn(&mut self.wire)?;
+        }
+        self.receive(tell)?;
+        let now = self.clock.now();
+        let mut tester = self
+            .peers
+            .iter()
+            .find(|(_, peer)| peer.is_testing())
+            .map(|(number, _)| *number);
+        let mut until = now + PATIENCE;
+        for (number, peer) in &mut self.peers {
+            let is_free = tester.is_none_or(|tester| tester == *number);
+            let client = peer.link.connection.remote_address();
+            match peer.turn(&mut self.endpoint, now, &self.secret, self.limits, is_free) {
+                Turn::Goes => {}
+                Turn::Started { cc, reverse } => {
+                    tester = Some(*number);
+                    tell(News::Started {
+                        client,
+                        cc,
+                        reverse,
+                    });
+                }
+                Turn::Refused(why) => {
+                    peer.close(self.clock, &why);
+                    tell(News::Refused { client, why });
+                }
+                Turn::Ended(failed) => {
+                    if let Some(failed) = &failed {
+                        peer.close(self.clock, failed);
+                    }
+                    peer.is_closed = true;
+                    self.is_over = self.limits.once;
+                    tell(peer.ended(client, now, failed));
+                }
+            }
+            peer.link.transmit(&mut self.wire, now)?;
+            until = peer.due().map_or(until, |due| due.min(until));
+        }
+        self.peers
+            .retain(|_, peer| !peer.link.connection.is_drained());
+        if self.is_over {
+            return Ok(());
+        }
+        self.wire.wait(until.since(self.clock.now()))?;
+        Ok(())
+    }
+
+    fn receive(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
+        let mut arrived = Vec::new();
+        while self.wire.receive(&mut |one| arrived.push(one))? {}
+        // Not before they came.
+        let now = self.clock.now();
+        let mut room = Vec::new();
+        for one in arrived {
+            room.clear();
+            let at = self.clock.at(now);
+            let event = self
+                .endpoint
+                .handle(at, one.from, one.local, one.ecn, one.bytes, &mut room);
+            match event {
+                Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                    if let Some(peer) = self.peers.get_mut(&handle.0) {
+                        peer.link.handle_event(event);
+                    }
+                }
+                Some(DatagramEvent::Response(answer)) => drop(self.wire.send(answer, &room)?),
+                Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, now, tell)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(
+        &mut self,
+        incoming: Incoming,
+        now: Instant,
+        tell: &mut dyn FnMut(News),
+    ) -> Result<(), Error> {
+        let mut room = Vec::new();
+        let client = incoming.remote_address();
+        if self.peers.len() >= CONNECTIONS {
+            let answer = self.endpoint.refuse(incoming, &mut room);
+            self.wire.send(answer, &room)?;
+            let why = Error::new(Kind::Busy, "too many connections");
+            tell(News::Refused { client, why });
+            return Ok(());
+        }
+        // A controller for each connection, which its client chooses.
+        let slot = Slot::default();
+        let mut config = ServerConfig::with_crypto(self.tls.clone());
+        config.transport_config(Arc::new(transport(
+            Arc::new(slot.clone()),
+            STRANGERS_WINDOW,
+        )));
+        let config = Some(Arc::new(config));
+        let accepted = self
+            .endpoint
+            .accept(incoming, self.clock.at(now), &mut room, config);
+        match accepted {
+            Ok((handle, connection)) => {
+                let link = Link::new(handle, connection, self.clock);
+                self.peers.insert(
+                    handle.0,
+                    Peer {
+                        link,
+                        slot,
+                        since: now,
+                        control: None,
+                        test: None,
+                        is_closed: false,
+                    },
+                );
+            }
+            Err(error) => {
+                if let Some(answer) = error.response {
+                    self.wire.send(answer, &room)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// It stops: who is there is told.
+    fn close_all(&mut self, tell: &mut dyn FnMut(News)) {
+        let now = self.clock.now();
+        let why = Error::new(Kind::Stopped, "the server was stopped");
+        for peer in self.peers.values_mut() {
+            if peer.is_testing() {
+                let client = peer.link.connection.remote_address();
+                tell(peer.ended(client, now, Some(why.clone())));
+            }
+            peer.close(self.clock, &why);
+            // What cannot be sent is found out by silence.
+            let _ = peer.link.transmit(&mut self.wire, now);
+        }
+    }
+}
+
+impl Peer {
+    fn is_testing(&self) -> bool {
+        self.test.is_some() && !self.is_closed
+    }
+
+    /// One turn of it; `is_free` if no other has a test.
+    fn turn(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        secret: &Secret,
+        limits: Limits,
+        is_free: bool,
+    ) -> Turn {
+        while let Some(event) = self.link.poll(endpoint) {
+            if let Err(turn) = self.on_event(event, now) {
+                return turn;
+            }
+        }
+        if self.is_closed {
+            return Turn::Goes;
+        }
+        if self.test.is_none() {
+            return self
+                .ask(now, secret, limits, is_free)
+                .unwrap_or_else(Turn::Refused);
+        }
+        let ended = self.proceed(now, limits).err();
+        if let Some(control) = &mut self.control {
+            control.write(&mut self.link.connection);
+        }
+        ended.map_or(Turn::Goes, |failed| Turn::Ended(Some(failed)))
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant) -> Result<(), Turn> {
+        let connection = &mut self.link.connection;
+        match event {
+            Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
+                if let Some(id) = connection.streams().accept(Dir::Bi) {
+                    let mut control = Control::new(id, QUESTION, connection);
+                    let read = control.read(connection);
+                    self.control = Some(control);
+                    return self.read(read);
+                }
+            }
+            Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => self.take(),
+            Event::Stream(StreamEvent::Readable { id }) => {
+                let own = self.control.as_mut().filter(|control| control.is(id));
+                if let Some(control) = own {
+                    let read = control.read(connection);
+                    return self.read(read);
+                }
+                self.take();
+            }
+            Event::Stream(StreamEvent::Finished { id }) => {
+                if let Some(test) = &mut self.test
+                    && let Some(sending) = &mut test.sending
+                {
+                    sending.acknowledged(id);
+                }
+            }
+            Event::ConnectionLost { reason } if !self.is_closed => {
+                let is_testing = self.test.is_some();
+                let is_done = self.is_done();
+                self.is_closed = true;
+                let failed = lost(&reason);
+                return Err(match (is_testing, is_done) {
+                    (true, true) => {
+                        let test = self.test.as_ref();
+                        Turn::Ended(test.and_then(|test| test.failed.clone()))
+                    }
+                    (true, false) => {
+                        self.end(now);
+                        Turn::Ended(Some(failed))
+                    }
+                    (false, _) => Turn::Refused(failed),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the test has come to its end, and the client only has to hear of it.
+    fn is_done(&self) -> bool {
+        self.test.as_ref().is_some_and(|test| test.ended.is_some())
+    }
+
+    fn end(&mut self, now: Instant) {
+        if let Some(test) = &mut self.test {
+            test.ended.get_or_insert(now.since(test.start));
+        }
+    }
+
+    fn read(&mut self, read: Result<(), Error>) -> Result<(), Turn> {
+        read.map_err(|failed| match self.is_testing() {
+            true => Turn::Ended(Some(failed)),
+            false => Turn::Refused(failed),
+        })
+    }
+
+    /// Takes data; what comes without a test stays where it is, and fills the window.
+    fn take(&mut self) {
+        if let Some(test) = &mut self.test {
+            test.receiving.read(&mut self.link.connection);
+        }
+    }
+
+    /// What the client asks for; nothing before it shows that it has the secret.
+    fn ask(
+        &mut self,
+        now: Instant,
+        secret: &Secret,
+        limits: Limits,
+        is_free: bool,
+    ) -> Result<Turn, Error> {
+        if now.since(self.since) > SILENCE {
+            return Err(Error::new(Kind::Token, "no token came in time"));
+        }
+        let Some(control) = &mut self.control else {
+            return Ok(Turn::Goes);
+        };
+        let Some(ask) = control.next::<Ask>()? else {
+            return Ok(Turn::Goes);
+        };
+        if !secret.is(&ask.secret) {
+            return Err(Error::new(Kind::Token, "the token is not this server's"));
+        }
+        if !is_free {
+            let what = "the server has another test: try again when that is over";
+            return Err(Error::new(Kind::Busy, what));
+        }
+        let over = |what: String| Err(Error::new(Kind::Limit, what));
+        let time = ask.time_ns.map(Duration::from_nanos);
+        if time.is_some_and(|time| time > limits.time) {
+            let seconds = limits.time.as_secs_f64();
+            return over(format!(
+                "the server allows tests of {seconds} s (its --max-time)"
+            ));
+        }
+        if ask.bytes.is_some_and(|bytes| bytes > limits.bytes) {
+            let bytes = limits.bytes;
+            return over(format!(
+                "the server allows {bytes} bytes a test (its --max-bytes)"
+            ));
+        }
+        if !(1..=MOST_STREAMS).contains(&ask.streams) {
+            return over(format!("a test has 1 to {MOST_STREAMS} streams"));
+        }
+        let cc = printable(&ask.cc, 40);
+        let connection = &mut self.link.connection;
+        let sending = if ask.reverse {
+            let seed = u64::from_be_bytes(tls::random().map_err(system)?);
+            let chosen = Chosen::new(&controller(&ask.cc)?, seed, 10);
+            let refused = |refused: paceline_quic::quinn::Refused| {
+                Error::new(Kind::Controller, refused.to_string())
+            };
+            let chosen = chosen.map_err(refused)?;
+            self.slot.set(chosen.factory());
+            let open = Sending::open(connection, ask.streams, ask.bytes);
+            let few = || Error::new(Kind::Limit, "the client allows fewer streams");
+            let sending = open.ok_or_else(few)?;
+            self.link.choose(chosen);
+            Some(sending)
+        } else {
+            None
+        };
+        self.link.connection.set_receive_window(WINDOW);
+        control.say(&Answer::Started);
+        let interval = Duration::from_nanos(ask.interval_ns);
+        let interval = interval.clamp(Duration::from_millis(10), Duration::from_secs(1));
+        let longest = time.unwrap_or(limits.time);
+        let mut test = Test {
+            start: now,
+            until: now + longest + GRACE,
+            time: longest,
+            sending,
+            sent: Meter::new(now, interval),
+            receiving: Receiving::default(),
+            got: Meter::new(now, interval),
+            told: 0,
+            news: now,
+            ended: None,
+            failed: None,
+        };
+        test.receiving.read(&mut self.link.connection);
+        self.test = Some(test);
+        Ok(Turn::Started {
+            cc,
+            reverse: ask.reverse,
+        })
+    }
+
+    /// What the server writes, measures and tells.
+    fn proceed(&mut self, now: Instant, limits: Limits) -> Result<(), Error> {
+        let Some((test, control)) = self.test.as_mut().zip(self.control.as_mut()) else {
+            return Ok(());
+        };
+        if now > test.until {
+            let what = "the test takes longer than the server allows";
+            return Err(Error::new(Kind::Limit, what));
+        }
+        if test.receiving.bytes > limits.bytes {
+            let bytes = limits.bytes;
+            let what = format!("the server takes no more than {bytes} bytes (its --max-bytes)");
+            return Err(Error::new(Kind::Limit, what));
+        }
+        if test.ended.is_some() {
+            return Ok(());
+        }
+        let since = now.since(test.start);
+        let link = &mut self.link;
+        let Some(sending) = &mut test.sending else {
+            let bytes = test.receiving.bytes;
+            test.got.take(now, |_| bytes);
+            let is_done = control.next::<Say>()?.is_some();
+            if is_done || now >= test.news {
+                test.news = now + NEWS;
+                let rows = test.got.rows().get(test.told..).unwrap_or_default();
+                if !rows.is_empty() {
+                    let first = test.told as u64;
+                    let bytes = rows.to_vec();
+                    test.told += bytes.len();
+                    control.say(&Answer::Got { first, bytes });
+                }
+            }
+            if is_done {
+                test.ended = Some(since);
+                control.say(&Answer::End {
+                    received: bytes,
+                    time_ns: since.as_nanos(),
+                    finished_ns: None,
+                    failed: None,
+                });
+                control.end();
+            }
+            return Ok(());
+        };
+        // It is said in order, not by closing: what closes may be lost in what was sent before.
+        let bytes = limits.bytes;
+        test.failed = (sending.written > bytes).then(|| {
+            let what = format!("the server sends no more than {bytes} bytes (its --max-bytes)");
+            Error::new(Kind::Limit, what)
+        });
+        if !sending.is_done() && since < test.time && test.failed.is_none() {
+            sending.write(&mut link.connection);
+            test.sent.take(now, |t| Row::new(t, &link.stats()));
+            return Ok(());
+        }
+        let finished_ns = sending.is_done().then(|| since.as_nanos());
+        sending.stop(&mut link.connection);
+        test.ended = Some(since);
+        let last = Row::new(since, &link.stats());
+        let rows: Vec<Row> = test.sent.rows().iter().step_by(TOLD).cloned().collect();
+        let rows = [rows, vec![last]].concat();
+        for rows in rows.chunks(ROWS) {
+            control.say(&Answer::Rows(rows.to_vec()));
+        }
+        control.say(&Answer::End {
+            received: test.receiving.bytes,
+            time_ns: since.as_nanos(),
+            finished_ns,
+            failed: test
+                .failed
+                .as_ref()
+                .map(|failed| (failed.kind.code(), failed.message.clone())),
+        });
+        control.end();
+        Ok(())
+    }
+
+    /// What is told of its test.
+    fn ended(&self, client: SocketAddr, now: Instant, failed: Option<Error>) -> News {
+        let test = self.test.as_ref();
+        let bytes = test.map_or(0, |test| match &test.sending {
+            Some(_) => self.link.stats().acknowledged.get(),
+            None => test.receiving.bytes,
+        });
+        let time = test.map_or(Duration::ZERO, |test| {
+            test.ended.unwrap_or_else(|| now.since(test.start))
+        });
+        News::Ended {
+            client,
+            bytes,
+            time,
+            failed,
+        }
+    }
+
+    fn close(&mut self, clock: Clock, why: &Error) {
+        self.is_closed = true;
+        let reason = Bytes::from(why.message.clone());
+        let code = VarInt::from_u32(why.kind.code());
+        self.link
+            .connection
+            .close(clock.at(clock.now()), code, reason);
+    }
+
+    /// When it is to have its turn.
+    fn due(&mut self) -> Option<Instant> {
+        let link = self.link.due();
+        let test = self.test.as_ref().filter(|test| test.ended.is_none());
+        let meter = test.map(|test| match &test.sending {
+            Some(_) => test.sent.due(),
+            None => test.got.due(),
+        });
+        [link, meter].into_iter().flatten().min()
+    }
+}
+
+fn lost(reason: &ConnectionError) -> Error {
+    match reason {
+        ConnectionError::TimedOut => Error::new(
+            Kind::Vanished,
+            "the client has vanished: nothing came from it for 5 s",
+        ),
+        ConnectionError::ApplicationClosed(_) => Error::new(Kind::Peer, "the client has ended it"),
+        other => Error::new(Kind::Peer, printable(&other.to_string(), 300)),
+    }
+}
+
+fn system(error: impl std::fmt::Display) -> Error {
+    io::Error::other(error.to_string()).into()
+}

@@ -1,0 +1,104 @@
+//! What both sides of a test set up alike.
+
+use std::sync::Arc;
+use std::time;
+
+use paceline_congestion::recipe;
+use paceline_quic::Choice;
+use paceline_quic::quinn::{CONTROLLERS, Chosen};
+use paceline_units::Duration;
+use quinn_proto::congestion::ControllerFactory;
+use quinn_proto::{EndpointConfig, IdleTimeout, TransportConfig, VarInt};
+
+use crate::error::{Error, Kind};
+
+/// The protocol, by which TLS tells it from others.
+pub(crate) const ALPN: &[u8] = b"paceline-perf/1";
+/// The most streams of a test.
+pub const MOST_STREAMS: u32 = 128;
+/// How long the other side may be silent.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+/// How often one that has nothing to say shows that it is there.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How long a turn waits at most, so that a wish to stop is heard.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
+/// Bytes that a receiver is willing to hold: more than the paths of today have in flight.
+pub(crate) const WINDOW: VarInt = VarInt::from_u32(256 << 20);
+/// What a server holds of a client that has not shown the token.
+pub(crate) const STRANGERS_WINDOW: VarInt = VarInt::from_u32(64 << 10);
+
+pub(crate) fn std(duration: Duration) -> time::Duration {
+    time::Duration::from_nanos(duration.as_nanos())
+}
+
+pub(crate) fn transport(
+    factory: Arc<dyn ControllerFactory + Send + Sync>,
+    window: VarInt,
+) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .congestion_controller_factory(factory)
+        .stream_receive_window(WINDOW)
+        .receive_window(window)
+        .max_concurrent_uni_streams(VarInt::from_u32(MOST_STREAMS))
+        .max_concurrent_bidi_streams(VarInt::from_u32(1))
+        .datagram_receive_buffer_size(None)
+        .keep_alive_interval(Some(std(SIGN_OF_LIFE)))
+        .max_idle_timeout(IdleTimeout::try_from(std(SILENCE)).ok());
+    transport
+}
+
+pub(crate) fn endpoint() -> Arc<EndpointConfig> {
+    Arc::new(EndpointConfig::default())
+}
+
+/// The controller of this name: one of ours, or `quinn:` and one of quinn's own.
+///
+/// # Errors
+/// There is none, or quinn does not tell what it needs.
+pub fn controller(name: &str) -> Result<Choice, Error> {
+    let wrong = |message| Error::new(Kind::Controller, message);
+    if let Some((stack, own)) = name.split_once(':') {
+        let found = CONTROLLERS
+            .iter()
+            .find(|known| stack == "quinn" && **known == own);
+        return found.map(|own| Choice::Theirs(own)).ok_or_else(|| {
+            let known: Vec<String> = CONTROLLERS.iter().map(|own| format!("quinn:{own}")).collect();
+            wrong(format!(
+                "`{name}` is no controller of quinn, on which perf runs: {}, or one of `paceline list controllers`",
+                known.join(", ")
+            ))
+        });
+    }
+    let recipe = recipe(name, &[]).map_err(|_| {
+        wrong(format!(
+            "there is no controller `{name}`: see `paceline list controllers`"
+        ))
+    })?;
+    let choice = Choice::Ours(recipe);
+    match Chosen::new(&choice, 0, 10) {
+        Ok(_) => Ok(choice),
+        Err(refused) => Err(wrong(format!("{refused}; perf runs over quinn"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_that_cannot_run_are_refused_by_name() {
+        for name in ["bbr3", "cubic", "reno", "quinn:bbr", "quinn:cubic"] {
+            assert!(controller(name).is_ok(), "{name}");
+        }
+        let refused = |name| controller(name).expect_err("it cannot run").message;
+        assert!(
+            refused("dctcp").contains("`dctcp` cannot run")
+                && refused("dctcp").contains("`mark_counts`")
+        );
+        assert!(refused("prague").contains("`ect1`"));
+        assert!(refused("noq:bbr3").contains("quinn:bbr, quinn:cubic"));
+        assert!(refused("quinn:bbr3").contains("quinn:newreno"));
+        assert!(refused("bbr4").contains("there is no controller `bbr4`"));
+    }
+}

@@ -1,0 +1,191 @@
+//! TLS 1.3 between ends that know each other by a fingerprint: no authority, no names, no dates.
+//!
+//! Certificates are Ed25519, so that every signature has one length.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rcgen::{CertificateParams, KeyPair};
+use ring::{digest, rand};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
+
+/// The name in each certificate. Nobody looks at it: it is the fingerprint that counts.
+pub const NAME: &str = "paceline";
+
+/// SHA-256 of a certificate.
+pub type Fingerprint = [u8; 32];
+
+/// RFC 8410 section 7: what stands before the 32 octets of an Ed25519 key in PKCS #8.
+const PKCS8: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+
+/// Random octets of the operating system.
+///
+/// # Errors
+/// It has none to give.
+pub fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let drawn = rand::generate(&rand::SystemRandom::new());
+    let drawn = drawn.map_err(|_| Error::FailedToGetRandomBytes)?;
+    Ok(rand::Random::expose(drawn))
+}
+
+/// A server's key and its certificate, which it has signed itself.
+pub struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+impl Identity {
+    /// The identity whose Ed25519 key is this: the same certificate each time.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn of(key: [u8; 32]) -> Result<Self, Error> {
+        let general = |error: rcgen::Error| Error::General(error.to_string());
+        let key = PrivatePkcs8KeyDer::from([&PKCS8[..], &key[..]].concat());
+        let pair = KeyPair::try_from(&key).map_err(general)?;
+        let parameters = CertificateParams::new([NAME.to_owned()]).map_err(general)?;
+        let certificate = parameters.self_signed(&pair).map_err(general)?;
+        Ok(Self {
+            certificate: certificate.into(),
+            key,
+        })
+    }
+
+    /// By what a client knows its certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        fingerprint(&self.certificate)
+    }
+
+    /// The configuration of a server of the protocol `alpn`.
+    ///
+    /// # Errors
+    /// The key cannot be used.
+    pub fn server(&self, alpn: &[u8]) -> Result<rustls::ServerConfig, Error> {
+        let builder = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth();
+        let key = PrivateKeyDer::from(self.key.clone_key());
+        let mut config = builder.with_single_cert(vec![self.certificate.clone()], key)?;
+        config.alpn_protocols = vec![alpn.to_vec()];
+        // A connection is never resumed.
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn fingerprint(certificate: &[u8]) -> Fingerprint {
+    let digest = digest::digest(&digest::SHA256, certificate);
+    let mut fingerprint = Fingerprint::default();
+    fingerprint.copy_from_slice(digest.as_ref());
+    fingerprint
+}
+
+/// Whether a server has shown another certificate than the one that is expected.
+#[derive(Clone, Debug, Default)]
+pub struct Misfit(Arc<AtomicBool>);
+
+impl Misfit {
+    /// Whether that has happened.
+    pub fn seen(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The configuration of a client of the protocol `alpn` that takes the certificate with this fingerprint and no other.
+///
+/// # Errors
+/// None that is known: the library's builder has a result.
+pub fn client(
+    fingerprint: Fingerprint,
+    alpn: &[u8],
+    misfit: &Misfit,
+) -> Result<rustls::ClientConfig, Error> {
+    let provider = provider();
+    let pinned = Pinned {
+        fingerprint,
+        provider: provider.clone(),
+        misfit: misfit.clone(),
+    };
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    config.resumption = rustls::client::Resumption::disabled();
+    Ok(config)
+}
+
+/// Takes one certificate, and checks that the server has its key.
+#[derive(Debug)]
+struct Pinned {
+    fingerprint: Fingerprint,
+    provider: Arc<CryptoProvider>,
+    misfit: Misfit,
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        // It is no secret: the time that this takes says nothing.
+        if fingerprint(end_entity) == self.fingerprint {
+            return Ok(ServerCertVerified::assertion());
+        }
+        self.misfit.0.store(true, Relaxed);
+        Err(CertificateError::ApplicationVerificationFailure.into())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("QUIC has TLS 1.3 only".to_owned()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_one_certificate_and_another_key_another() {
+        let of = |key| Identity::of([key; 32]).expect("a key").fingerprint();
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        assert_ne!(
+            random::<16>().expect("random"),
+            random::<16>().expect("random")
+        );
+    }
+}

@@ -1,0 +1,280 @@
+"""``paceline perf``: a bulk transfer over real QUIC, on a real path."""
+
+from __future__ import annotations
+
+import json as text_json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from paceline import _paceline, answers, store
+from paceline.cli import console, streams
+from paceline.cli.app import Json, app, examples, positive
+from paceline.cli.failure import Exit, Failure
+from paceline.quantities import duration_ns, quantity, size_bytes
+from paceline.runs import Run
+
+#: Where a server listens unless it is told otherwise, and where a client looks for one.
+_HOST, _PORT = "127.0.0.1", 4433
+#: Where a client's token may be instead of on the command line, which other users can read.
+_VARIABLE = "PACELINE_TOKEN"
+_SECOND = 1_000_000_000
+
+_HINTS = {
+    "token": "the server prints its token when it starts; each start has a new one",
+    "address": "`paceline perf --help` shows how addresses are written",
+    "controller": "`paceline list controllers` shows which need more than quinn tells",
+    "limit": "the server's --max-time and --max-bytes set what it allows",
+    "busy": "a server runs one test at a time",
+    "vanished": "check that the server runs, and that UDP reaches it",
+}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Client:
+    """What only a client takes."""
+
+    token: Annotated[
+        str | None, Parameter(help=f"The server's token. Default: the variable {_VARIABLE}.")
+    ] = None
+    cc: Annotated[
+        str | None,
+        Parameter(
+            help="The controller of whoever sends: one of `paceline list controllers`, or "
+            "`quinn:bbr`, `quinn:cubic`, `quinn:newreno`. Default: bbr3."
+        ),
+    ] = None
+    time: Annotated[
+        str | None, Parameter(help='How long to send. Default: "10 s", unless --bytes is given.')
+    ] = None
+    bytes: Annotated[str | None, Parameter(help='How much to send, such as "1 GB".')] = None
+    reverse: Annotated[bool, Parameter(negative="", help="The server sends.")] = False
+    streams: Annotated[
+        int | None,
+        Parameter(validator=positive, help="Streams of the connection, at most 128. Default: 1."),
+    ] = None
+    out: Annotated[
+        Path | None, Parameter(help="Folder for a record, which `report` and `compare` take.")
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Server:
+    """What only a server takes."""
+
+    max_time: Annotated[str | None, Parameter(help='The longest test. Default: "1 h".')] = None
+    max_bytes: Annotated[
+        str | None, Parameter(help='The most data of a test. Default: "1 TB".')
+    ] = None
+    once: Annotated[bool, Parameter(negative="", help="End after one test.")] = False
+
+
+@app.command(
+    help_epilogue=examples(
+        "perf server",
+        "perf server 0.0.0.0:4433 --once --json",
+        "perf client 127.0.0.1:4433 --token TOKEN --cc bbr3 --out runs/perf",
+        'perf client host.example:4433 --token TOKEN --reverse --cc quinn:cubic --bytes "1 GB"',
+    )
+)
+def perf(
+    action: Annotated[Literal["server", "client"], Parameter(help="Which side this is.")],
+    address: Annotated[
+        str | None,
+        Parameter(
+            help=f"HOST:PORT: where the server is, or where it listens. Default: {_HOST}:{_PORT}."
+        ),
+    ] = None,
+    /,
+    *,
+    client: Client = Client(),
+    server: Server = Server(),
+    json: Json = False,
+) -> Exit:
+    """Transfer data over real QUIC between two machines, with any controller.
+
+    The stack is quinn with TLS 1.3; a controller of ours is paced at the rate that it asks for.
+    The server prints a token: a secret and the fingerprint of its certificate. A client without it
+    is refused. The server listens on the loopback unless it is given another address, and serves
+    one test at a time until it is stopped.
+
+    The client prints a line for each second: what the receiver received, and the sender's RTT and
+    window. With --json, the client prints one object at the end; the server prints one object a
+    line, of which the first has `address` and `token`.
+    """
+    other, name = (client, "client") if action == "server" else (server, "server")
+    if other != type(other)():
+        what = f"these options are the {name}'s: `perf {action}` does not take them"
+        raise Failure("usage", what, hint="paceline perf --help")
+    place = _resolved(address)
+    if action == "server":
+        return _serve(place, server, json=json)
+    return _test(place, client, json=json)
+
+
+def _resolved(address: str | None) -> str:
+    """Return an address and a port, as numbers."""
+    host, port = _HOST, str(_PORT)
+    if address is not None and address.isdecimal():
+        port = address
+    elif address is not None:
+        head, colon, tail = address.rpartition(":")
+        is_host = not colon or address.endswith("]") or (":" in head and not head.endswith("]"))
+        host, port = (address, port) if is_host else (head or host, tail)
+    host = host.removeprefix("[").removesuffix("]")
+    hint = "HOST:PORT, such as 127.0.0.1:4433 or [::1]:4433"
+    if not port.isdecimal() or int(port) > 65535:
+        raise Failure("bad-value", f"`{port}` is not a port from 0 to 65535", hint=hint)
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise Failure("bad-value", f"the host `{host}` is not found: {error}", hint=hint) from None
+    family, _, _, _, place = found[0]
+    number = str(place[0])
+    return f"[{number}]:{port}" if family == socket.AF_INET6 else f"{number}:{port}"
+
+
+def _said(option: str, text: str | None, read: Any) -> int | None:
+    """Return an option's value, if it is given."""
+    if text is None:
+        return None
+    try:
+        value: int = read(text)
+    except ValueError as error:
+        raise Failure("bad-value", f"{option}: {error}") from None
+    if value < 1:
+        raise Failure("bad-value", f"{option} must be more than 0")
+    return value
+
+
+def _failure(failed: tuple[str, str, bool]) -> Failure:
+    kind, message, is_input = failed
+    code = Exit.BAD_INPUT if is_input else Exit.RUN_FAILED
+    return Failure(f"perf-{kind}", message, hint=_HINTS.get(kind), code=code)
+
+
+def _serve(place: str, options: Server, *, json: bool) -> Exit:
+    longest = _said("--max-time", options.max_time, duration_ns) or 3600 * _SECOND
+    most = _said("--max-bytes", options.max_bytes, size_bytes) or 10**12
+    serving = _paceline.perf_server(place, longest, most, options.once)
+    try:
+        for line in serving:
+            news = text_json.loads(line)
+            text = text_json.dumps({"schema": console.SCHEMA, **news}) if json else _news(news)
+            with streams.output():
+                print(text, flush=True)  # noqa: T201
+    except KeyboardInterrupt:
+        serving.stop()
+        return Exit.OK
+    if serving.failed is not None:
+        raise _failure(serving.failed)
+    return Exit.OK
+
+
+def _news(news: dict[str, Any]) -> str:
+    match news["event"]:
+        case "listening":
+            call = f"paceline perf client {news['address']} --token {news['token']}"
+            return f"listening on {news['address']}\n{call}"
+        case "started":
+            way = "to" if news["reverse"] else "from"
+            return f"{news['client']}: a test with {news['cc']}, data {way} the client"
+        case "ended":
+            size = quantity("_bytes", news["bytes"])
+            text = f"{news['client']}: {size} in {quantity('_ns', news['time_ns'])}"
+            return text if news["failed"] is None else f"{text}; {news['failed']}"
+        case _:
+            return f"{news['client']}: refused: {news['why']}"
+
+
+def _test(place: str, options: Client, *, json: bool) -> Exit:
+    token = options.token or os.environ.get(_VARIABLE)
+    if not token:
+        hint = f"--token TOKEN, or the variable {_VARIABLE}; {_HINTS['token']}"
+        raise Failure("perf-token", "a server takes only clients that have its token", hint=hint)
+    size = _said("--bytes", options.bytes, size_bytes)
+    time = _said("--time", options.time, duration_ns)
+    if time is None and size is None:
+        time = 10 * _SECOND
+    if options.out is not None:
+        store.check(options.out, force=None)
+    streams_, cc = options.streams or 1, options.cc or "bbr3"
+    try:
+        testing = _paceline.perf_client(
+            place, token, cc, time, size, options.reverse, streams_, _SECOND
+        )
+    except ValueError as error:
+        raise _failure(("token", str(error), True)) from None
+    except OverflowError:
+        raise Failure("bad-value", "--streams must be at most 128") from None
+    parts: list[answers.PerfPart] = []
+    interrupted = False
+    try:
+        for line in testing:
+            part = text_json.loads(line)
+            parts.append(part)
+            if not json:
+                with streams.output():
+                    print(_line(part), flush=True)  # noqa: T201
+    except KeyboardInterrupt:
+        interrupted = True
+        testing.stop()
+    failure = None if testing.failed is None else _failure(testing.failed)
+    if interrupted:
+        failure = Failure("interrupted", "interrupted", code=Exit.INTERRUPTED)
+    if testing.outcome is None:
+        raise failure or Failure("perf-peer", "the test did not begin", code=Exit.RUN_FAILED)
+    total, handshake, inner = testing.outcome
+    end: answers.PerfPart = text_json.loads(total)
+    kept = None
+    if options.out is not None:
+        kept, _ = store.keep(options.out, inner.write)
+    if json:
+        answer: answers.Perf = {
+            "start": {
+                "server": place,
+                "cc": cc,
+                "time_ns": time,
+                "bytes": size,
+                "reverse": options.reverse,
+                "streams": streams_,
+                "handshake_ns": handshake,
+            },
+            "intervals": parts,
+            "end": end,
+            "run": None if kept is None else str(kept),
+            "metrics": Run(inner).metrics,
+            "failed": None if failure is None else failure.as_json(),
+        }
+        console.say_json(answer)
+    else:
+        with streams.output():
+            print(f"in all  {_line(end)}", flush=True)  # noqa: T201
+        if failure is not None:
+            console.say_failure(failure, as_json=False)
+        if kept is not None:
+            console.stderr().print(f"record: {kept}", soft_wrap=True)
+    return Exit.OK if failure is None else failure.code
+
+
+def _line(part: answers.PerfPart) -> str:
+    """Return what a part of a test has carried, for people."""
+    begins, ends = part["start_ns"] / _SECOND, part["end_ns"] / _SECOND
+    cells = [
+        f"{begins:6.2f} to {ends:6.2f} s",
+        f"{quantity('_bytes', part['bytes']):>11}",
+        f"{quantity('_bps', part['goodput_bps']):>13}",
+    ]
+    if part["rtt_ns"] is not None:
+        cells.append(f"RTT {quantity('_ns', part['rtt_ns'])}")
+    if part["cwnd_bytes"] is not None:
+        cells.append(f"window {quantity('_bytes', part['cwnd_bytes'])}")
+    if part["lost_packets"] is not None:
+        cells.append(f"lost {part['lost_packets']}")
+    return "  ".join(cells)
