@@ -525,6 +525,22 @@ class LiveConnections(TypedDict):
     connections: list[LiveConnection]
 
 
+class LiveRecord(TypedDict):
+    """`kernel record`."""
+
+    record: RecordedConnections
+
+
+class RecordedConnections(TypedDict):
+    """A record of live connections."""
+
+    run: Annotated[str, "Its folder."]
+    incomplete: str | None
+    notes: list[str]
+    metrics: dict[str, float | None]
+    flows: list[dict[str, object]]
+
+
 class Problem(TypedDict):
     """What is wrong with a scenario."""
 
@@ -579,7 +595,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "doctor": (Doctor,),
     "serve": (Serve,),
     "vm": (Snapshots, Snapshot),
-    "kernel": (LoadedControllers, Unloaded, LiveConnections),
+    "kernel": (LoadedControllers, Unloaded, LiveConnections, LiveRecord),
     "list": (Listed,),
 }
 
