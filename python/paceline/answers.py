@@ -525,20 +525,20 @@ class LiveConnections(TypedDict):
     connections: list[LiveConnection]
 
 
+class RecordedConnections(TypedDict):
+    """A record of live connections."""
+
+    run: Annotated[str, "The folder."]
+    incomplete: Annotated[str | None, "Why it stops before its time; null if not."]
+    notes: Annotated[list[str], "What the record does not have."]
+    metrics: Metrics
+    flows: list[dict[str, Any]]
+
+
 class LiveRecord(TypedDict):
     """`kernel record`."""
 
     record: RecordedConnections
-
-
-class RecordedConnections(TypedDict):
-    """A record of live connections."""
-
-    run: Annotated[str, "Its folder."]
-    incomplete: str | None
-    notes: list[str]
-    metrics: dict[str, float | None]
-    flows: list[dict[str, object]]
 
 
 class Problem(TypedDict):

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -158,6 +159,8 @@ def main() -> None:
     for tool in ("ip", "unshare", "nsenter", "taskset", "iperf3"):
         if shutil.which(tool) is None:
             sys.exit(f"{tool} is not installed")
+    # However it ends, the controller goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     controller.load({})
     try:
         with linux_bbr(), namespaces(offload=options.offload) as hosts:

@@ -17,6 +17,7 @@ import contextlib
 import ctypes
 import errno
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -160,6 +161,8 @@ def main() -> int:
     parser.add_argument("--rate", default="20mbit")
     options = parser.parse_args()
     before, warned = sorted(map_.id for map_ in bpf.maps()), warnings()
+    # However it ends, the controller goes.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     controller.load({})
     try:
         good = soak(options.minutes, options.rate)
