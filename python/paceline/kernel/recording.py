@@ -11,7 +11,6 @@ from paceline import _paceline, memory
 from paceline.errors import RunError
 from paceline.kernel import bpf, controller
 from paceline.kernel.controller import NAME, Loaded
-from paceline.runs import Run
 
 #: How often the ring buffer is emptied, in seconds: it has room for some 10 000 ACKs.
 _PERIOD_S = 0.01
@@ -25,7 +24,7 @@ def record(
     port: int | None = None,
     duration_ns: int | None = None,
     step: Callable[[int, int], object] | None = None,
-) -> Run:
+) -> _paceline.Run:
     """Record the connections of the controller, or those with a port at either end.
 
     It ends after `duration_ns`, or when it is interrupted. `step(passed_ns, missed)` hears of it.
@@ -59,7 +58,7 @@ def record(
         made.take(take())
         missed = variables.read("missed") - before
         release = os.uname().release
-        return Run(made.finish(name, min(at, end or at), missed, release, incomplete))
+        return made.finish(name, min(at, end or at), missed, release, incomplete)
 
 
 @contextmanager

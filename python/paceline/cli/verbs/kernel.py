@@ -16,6 +16,7 @@ from paceline.cli.tables import FLOW_COLUMNS
 from paceline.errors import CaptureError, RunError, UnavailableError
 from paceline.kernel import bpf, controller
 from paceline.quantities import duration_ns, quantity
+from paceline.runs import Run
 
 #: What `show` says of a connection, beside its ends.
 _SHOWN = {
@@ -208,7 +209,7 @@ def _record(which: int | None, duration: str | None, out: Path | None, *, json: 
     place = out or Path("runs") / controller.NAME
     if length is None and not json:
         console.stderr().print("recording; Ctrl-C ends it and keeps the record")
-    run = recording.record(place.name, which, length)
+    run = Run(recording.record(place.name, which, length))
     rivals = store.numbered(place, 2) if out is None else ()
     kept, _ = store.keep(place, run.inner.write, rivals=rivals)
     notes = (run.source or {}).get("notes", [])
