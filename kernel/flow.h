@@ -10,6 +10,7 @@ struct flow {
     u32 lost_reported;   /* packets */
     u32 lost_end_seq;    /* up to here losses have been reported */
     bool started;
+    bool is_open;        /* init was called; before that the stack has processed the ACK of its SYN */
     struct history history;
 };
 

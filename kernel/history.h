@@ -19,7 +19,7 @@ struct moment {
 
 struct history {
     u32 newest;          /* moments so far, less one; the place of one is its number modulo HISTORY */
-    u32 search;
+    u32 search;          /* the moment that was found last */
     struct moment moments[HISTORY];
 };
 
@@ -51,25 +51,34 @@ static __always_inline void remember(struct history *history, const struct tcp_s
     history->moments[history->newest & (HISTORY - 1)] = moment_of(tp);
 }
 
+/* Whether a moment is held and its `delivered` is not beyond this. */
+static __always_inline bool reaches(const struct history *history, u32 at, u32 delivered)
+{
+    return !comes_before(history->newest, at) &&
+           !comes_before(delivered, history->moments[at & (HISTORY - 1)].delivered);
+}
+
 /*
  * The moment at which so much was delivered; of an older one than is held, the oldest. `delivered` rises along the
- * history: this looks for the latest that is not beyond it. The place is kept in the map, where the verifier forgets
- * it: else it would follow every path through the search.
+ * history: this looks for the latest that is not beyond it, from the one that was found last, since what is asked for
+ * rises, too, and is mostly the next. Memory is what a search costs. The place is kept in the map, where the verifier
+ * forgets it: else it would follow every path through the search.
  */
 static __noinline struct moment *moment_at(struct history *history, u32 delivered)
 {
-    volatile u32 *back = &history->search;
+    volatile u32 *at = &history->search;
     u32 held = least(history->newest, HISTORY - 1);
     u32 oldest = history->newest - held, step;
 
-    *back = 0;
-    for (step = HISTORY / 2; step > 0; step /= 2) {
-        u32 to = *back + step;
-
-        if (to <= held && !comes_before(delivered, history->moments[(oldest + to) & (HISTORY - 1)].delivered))
-            *back = to;
+    if (comes_before(*at, oldest) || !reaches(history, *at, delivered))
+        *at = oldest;
+    for (step = 1; step < HISTORY && reaches(history, *at + step, delivered); step *= 2)
+        *at += step;
+    for (step /= 2; step > 0; step /= 2) {
+        if (reaches(history, *at + step, delivered))
+            *at += step;
     }
-    return &history->moments[(oldest + *back) & (HISTORY - 1)];
+    return &history->moments[*at & (HISTORY - 1)];
 }
 
 /* A retransmission is counted as the first packet of its moment. */

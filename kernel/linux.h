@@ -13,13 +13,21 @@ typedef long long __s64, s64;
 #define true 1
 
 enum { BPF_MAP_TYPE_SK_STORAGE = 24, BPF_MAP_TYPE_RINGBUF = 27 };
-enum { BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1, BPF_RB_NO_WAKEUP = 1 };
+enum { AF_INET6 = 10 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct in6_addr {
+    __u8 in6_u[16];
+};
+
 struct sock_common {
-    __u16 skc_num;
+    __be32 skc_daddr;
     __be16 skc_dport;
+    __u16 skc_num;
+    __u16 skc_family;
+    struct in6_addr skc_v6_daddr;
 };
 
 struct rb_node {
@@ -75,6 +83,9 @@ struct tcp_sock {
     u64 tcp_wstamp_ns;
     u64 tcp_mstamp;
     u64 delivered_mstamp;
+    u64 bytes_acked;
+    u32 data_segs_out;
+    u32 total_retrans;
     u32 mss_cache;
     u32 snd_cwnd;
     u32 snd_ssthresh;

@@ -73,6 +73,7 @@ static __noinline struct flow *flow_of(struct sock *sk)
         flow->lost_reported = tp->lost;
         flow->lost_end_seq = tp->snd_una;
         flow->history.newest = 0;
+        flow->history.search = 0;
         flow->history.moments[0] = moment_of(tp);
         on_init(&flow->bbr, &flow->connection);
     }
@@ -91,13 +92,23 @@ void BPF_PROG(paceline_init, struct sock *sk)
     if (sk->sk_pacing_status == SK_PACING_NONE)
         sk->sk_pacing_status = SK_PACING_NEEDED;
     flow = flow_of(sk);
-    if (flow)
-        give_connection(sk, tp, &flow->connection);
+    if (!flow)
+        return;
+    flow->is_open = true;
+    give_connection(sk, tp, &flow->connection);
+    if (recording_until)
+        trace(flow, sk, TRACED_START);
 }
 
 SEC("struct_ops/paceline_release")
 void BPF_PROG(paceline_release, struct sock *sk)
 {
+    struct flow *flow = recording_until ? bpf_sk_storage_get(&flows, sk, 0, 0) : 0;
+
+    if (flow) {
+        take_connection(&flow->connection, (struct tcp_sock *)sk);
+        trace(flow, sk, TRACED_END);
+    }
     bpf_sk_storage_delete(&flows, sk);
 }
 
@@ -145,8 +156,8 @@ void BPF_PROG(paceline_cong_control, struct sock *sk, u32 ack, int flag, const s
     on_ack(&flow->bbr, &flow->connection, sample);
     give_connection(sk, tp, &flow->connection);
     remember(&flow->history, tp);
-    if (recording)
-        trace(flow, sk);
+    if (recording_until && flow->is_open)
+        trace(flow, sk, TRACED_ACK);
 }
 
 SEC("struct_ops/paceline_cwnd_event")

@@ -656,7 +656,7 @@ cases.one = {{ scenario = "x.toml", backend = "{backend}" }}
     assert ids([], "sim") == ["S"]
     assert ids(["t"], "emu") == ["E"]
     assert ids(["E"], "sim") == ["E"]
-    with pytest.raises(ClaimError, match="'backend' is sim or emu"):
+    with pytest.raises(ClaimError, match="'backend' is sim, emu or vm"):
         parse(text.format(id="X", backend="real"), tmp_path / "x.toml")
 
 

@@ -15,9 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
+import paceline
 from conftest import Command
 from paceline import controllers
 from paceline.kernel import bpf, controller
@@ -240,11 +242,177 @@ def test_a_kill_leaves_all_or_nothing(verb: str) -> None:
             assert not controller.unload()
 
 
+@pytest.mark.usefixtures("kernel")
+def test_of_two_that_load_at_once_one_is_refused() -> None:
+    act = """
+from paceline.errors import RunError
+from paceline.kernel import controller
+input()
+try:
+    controller.load({})
+except RunError as error:
+    print(error)
+"""
+    loaders = [
+        subprocess.Popen(
+            [sys.executable, "-c", act], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for loader in loaders:
+        assert loader.stdin is not None
+        loader.stdin.write("\n")
+        loader.stdin.flush()
+    said = sorted(loader.communicate()[0] for loader in loaders)
+    assert [loader.returncode for loader in loaders] == [0, 0]
+    assert said[0] == ""
+    assert said[1].startswith("paceline_bbr3 is registered already; `paceline kernel unload`")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_another_user_chooses_it_and_cannot_unload_it() -> None:
+    controller.load({})
+    choose = f"""
+import os, socket
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, {controller.NAME.encode()!r})
+from paceline.errors import UnavailableError
+from paceline.kernel import controller
+try:
+    controller.unload()
+except UnavailableError as error:
+    print(error)
+"""
+    path = ":".join(sys.path)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path = {path.split(':')!r}\n{choose}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Permission" in done.stderr or "ModuleNotFound" in done.stderr:
+        pytest.skip("another user cannot read this package")
+    assert "lacks CAP_NET_ADMIN" in done.stdout, done.stderr
+    assert controller.NAME in controller.available()
+
+
+# A record
+
+
+def recording(*arguments: str) -> subprocess.Popen[str]:
+    """Start to record, and wait until the program tells of ACKs."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline", "kernel", "record", "--json", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    [running] = controller.loaded()
+    with bpf.opened(bpf.open_map(running.maps["bss"])) as fd:
+        size = bpf.map_info(running.maps["bss"]).value_size
+        variables = bpf.Variables(fd, running.types, ".bss", size)
+        while not variables.read("recording_until"):
+            assert process.poll() is None, process.stderr
+            time.sleep(0.01)
+        variables.close()
+    return process
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_record_of_live_connections_is_a_run(cli: Command, tmp_path: Path) -> None:
+    controller.load({})
+    before = Traffic()
+    before.carry(10)
+    out = tmp_path / "live"
+    process = recording("--duration", "3 s", "--out", str(out))
+    before.carry(10)
+    traffic = Traffic()
+    traffic.carry(100)
+    traffic.close()
+    [said, error] = process.communicate()
+    assert process.returncode == 0, error
+    record = json.loads(said)["record"]
+    assert record["incomplete"] is None
+    assert record["run"] == str(out)
+    run = paceline.read(out)
+    labels = {flow["label"]: flow for flow in run.flow_metrics}
+    [new] = [flow for label, flow in labels.items() if label.endswith(f":{traffic.port}")]
+    flows = run.flows.filter(pl.col("label") == new["label"])
+    carried = 100 * 65536
+    assert carried <= flows["goodput_bytes"][0] <= carried + 2
+    assert flows["finish_ns"][0] is not None
+    assert new["cc"] == "bbr3-linux"
+    [old] = [flow for label, flow in labels.items() if label.endswith(f":{before.port}")]
+    assert old["goodput_bps"] > 0
+    assert any("were open before" in note for note in record["notes"])
+    rows = run.samples.filter(pl.col("flow") == new["flow"])
+    assert rows["bw_bps"].drop_nulls().len() > 0
+    probing = {f"PROBE_BW_{phase}" for phase in ("UP", "DOWN", "CRUISE", "REFILL")}
+    assert set(rows["phase"]) <= {"STARTUP", "DRAIN", "PROBE_RTT"} | probing
+    assert run.source is not None
+    assert run.source["kernel"]["missed"] == 0
+    page = tmp_path / "page.html"
+    assert cli("report", out, "--out", page).returncode == 0
+    assert page.stat().st_size > 10_000
+    before.close()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_killed_recorder_is_forgotten(cli: Command, tmp_path: Path) -> None:
+    controller.load({})
+    first = recording()
+    refused = cli("kernel", "record", "--duration", "1 s", "--out", tmp_path / "b")
+    assert refused.returncode == 1
+    assert "another `paceline kernel record` is reading" in refused.stderr
+    first.kill()
+    first.communicate()
+    [running] = controller.loaded()
+    with bpf.opened(bpf.open_map(running.maps["bss"])) as fd:
+        size = bpf.map_info(running.maps["bss"]).value_size
+        variables = bpf.Variables(fd, running.types, ".bss", size)
+        until = variables.read("recording_until")
+        while time.monotonic_ns() <= until:
+            time.sleep(0.05)
+        traffic = Traffic()
+        traffic.carry(1)
+        # The first ACK beyond its time has cleared it.
+        assert variables.read("recording_until") == 0
+        variables.close()
+    traffic.close()
+
+
+@pytest.mark.usefixtures("kernel")
+def test_an_interrupt_keeps_the_record(tmp_path: Path) -> None:
+    controller.load({})
+    process = recording("--out", str(tmp_path / "a"))
+    traffic = Traffic()
+    traffic.carry(10)
+    traffic.close()
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[0]
+    assert process.returncode == 0
+    assert paceline.read(tmp_path / "a").incomplete is None
+
+
+@pytest.mark.usefixtures("kernel")
+def test_nothing_to_record(cli: Command, tmp_path: Path) -> None:
+    not_loaded = cli("kernel", "record", "--duration", "0.1 s")
+    assert not_loaded.returncode == 1
+    assert "is not loaded" in not_loaded.stderr
+    controller.load({})
+    silent = cli("kernel", "record", "--duration", "0.1 s", "--out", tmp_path / "a")
+    assert silent.returncode == 1
+    assert "no connection" in silent.stderr
+    assert not (tmp_path / "a").exists()
+    for bad in (["--duration", "0 s"], ["--duration", "soon"], ["70000"]):
+        assert cli("kernel", "record", *bad).returncode == 2
+
+
 def test_without_privilege_it_says_what_is_missing(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controller, "_effective", lambda: 0)
-    for call in (["load"], ["unload"], ["list"], ["show", "1"]):
+    for call in (["load"], ["unload"], ["list"], ["show", "1"], ["record"]):
         refused = cli("kernel", *call)
         assert refused.returncode == 127
         assert "lacks CAP_" in refused.stderr or "Linux" in refused.stderr

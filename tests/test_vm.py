@@ -84,6 +84,24 @@ def test_what_a_kernel_measures_is_in_the_record(snapshot: str) -> None:
     assert len(run.queue) == 201
 
 
+def test_bbr3_by_ebpf_in_the_guest(snapshot: str, tmp_path: Path) -> None:
+    [image] = [each for each in json.loads(_paceline.vm_images()) if each["hash"] == snapshot]
+    if "tcp_paceline_bbr3" not in image["modules"]:
+        pytest.skip(f"Linux {image['kernel']} in the snapshot has no BBRv3: older than 6.10")
+    scenario = TWO_FLOWS.replace("cubic-linux", "bbr3-linux")
+    once, twice = tmp_path / "once", tmp_path / "twice"
+    run = paceline.run(scenario, backend="vm")
+    run.inner.write(once)
+    paceline.run(scenario, backend="vm").inner.write(twice)
+    assert _bytes(once) == _bytes(twice)
+    assert run.emulation is not None
+    flow = run.emulation["flows"][0]
+    assert flow["kernel_cc"] == "paceline_bbr3"
+    assert "tx_in_flight" in flow["derived_inputs"]
+    # Alone for half a second, and then with the greater part of a link of 10 Mbit/s.
+    assert run.summary["flows"][0]["goodput_bps"] > 5e6
+
+
 def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(TWO_FLOWS.replace('"2 s"', '"100 s"', 1))

@@ -72,7 +72,7 @@ static __always_inline u32 bandwidth_of(u32 count, u64 us)
 {
     u64 volume = (u64)count * BW_UNIT;
 
-    return volume / us + (volume % us != 0);
+    return (volume + us - 1) / us;
 }
 
 #endif

@@ -104,6 +104,22 @@ class Run:
         folder: str | PathLike[str], memory: int, beneath: str | PathLike[str] | None = None
     ) -> Run: ...
 
+class KernelRecord:
+    """A record of what BBRv3 in the running kernel tells, in the making."""
+
+    def __init__(
+        self,
+        layout: dict[str, tuple[int, int]],
+        size: int,
+        begin: int,
+        port: int | None,
+        memory: int,
+    ) -> None: ...
+    def take(self, entries: bytes) -> bool: ...
+    def finish(
+        self, name: str, at: int, missed: int, kernel: str, incomplete: str | None
+    ) -> Run: ...
+
 class SweepPoint(TypedDict):
     name: str
     values: list[str]

@@ -626,6 +626,22 @@ class LiveConnections(TypedDict):
     connections: list[LiveConnection]
 
 
+class RecordedConnections(TypedDict):
+    """A record of live connections."""
+
+    run: Annotated[str, "The folder."]
+    incomplete: Annotated[str | None, "Why it stops before its time; null if not."]
+    notes: Annotated[list[str], "What the record does not have."]
+    metrics: Metrics
+    flows: list[dict[str, Any]]
+
+
+class LiveRecord(TypedDict):
+    """`kernel record`."""
+
+    record: RecordedConnections
+
+
 class Problem(TypedDict):
     """What is wrong with a scenario."""
 
@@ -682,7 +698,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "doctor": (Doctor,),
     "serve": (Serve,),
     "vm": (Snapshots, Snapshot),
-    "kernel": (LoadedControllers, Unloaded, LiveConnections),
+    "kernel": (LoadedControllers, Unloaded, LiveConnections, LiveRecord),
     "list": (Listed,),
 }
 

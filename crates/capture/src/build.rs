@@ -5,13 +5,13 @@ use paceline_record::{
     in_words,
 };
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Duration, Instant};
+use paceline_units::{Bytes, Duration, Field, Instant, Value};
 use serde_json::json;
 
 use crate::source::{Format, Source};
 
 /// Time between two rows of a flow, unless there would be too many.
-const INTERVAL: Duration = Duration::from_millis(10);
+pub const INTERVAL: Duration = Duration::from_millis(10);
 /// The most rows of all flows.
 const ROWS: u64 = 2_000_000;
 /// Packets up to which they are in the record, each by itself.
@@ -37,7 +37,7 @@ pub struct Told {
 /// A record in the making.
 pub struct Build<'a> {
     source: &'a Source<'a>,
-    format: Format,
+    format: &'static str,
     recorder: Recorder,
     interval: Duration,
     /// From when to when each flow has rows; the flows are in the order of their starts.
@@ -78,14 +78,26 @@ impl<'a> Build<'a> {
         duration: Duration,
         interval: Duration,
     ) -> Self {
+        Self::with_fields(source, format.name(), flows, duration, interval, &[])
+    }
+
+    /// The same of flows whose controllers show these fields.
+    pub fn with_fields(
+        source: &'a Source<'a>,
+        format: &'static str,
+        flows: &[Told],
+        duration: Duration,
+        interval: Duration,
+        fields: &[Field],
+    ) -> Self {
         let name = source.name.clone();
         let mss = flows.iter().map(|flow| flow.mss).max().unwrap_or(0);
-        let about = format!("What {name} says ({}): no scenario was run.", format.name());
+        let about = format!("What {name} says ({format}): no scenario was run.");
         let info = RunInfo {
             scenario: name,
             scenario_toml: format!("about = {}\n", json!(about)),
             seed: 0,
-            backend: format.name().to_owned(),
+            backend: format.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration,
             sample_interval: interval,
@@ -106,7 +118,7 @@ impl<'a> Build<'a> {
                 .collect(),
             links: Vec::new(),
         };
-        let fields = vec![Vec::new(); flows.len()];
+        let fields = vec![fields.to_vec(); flows.len()];
         let counters = SenderStats::COUNTERS.iter().map(|(name, _)| *name);
         Self {
             source,
@@ -124,15 +136,19 @@ impl<'a> Build<'a> {
 
     /// Adds the rows of all times before `now`, as `row` says what is known of a flow; false when there is no room for more.
     pub fn sample_until(&mut self, now: Instant, row: impl Fn(usize) -> SampleRow) -> bool {
+        self.sample_shown(now, row, |_, _| {})
+    }
+
+    /// The same with what each flow's controller shows.
+    pub fn sample_shown(
+        &mut self,
+        now: Instant,
+        row: impl Fn(usize) -> SampleRow,
+        show: impl Fn(usize, &mut dyn FnMut(&'static str, Value)),
+    ) -> bool {
         while self.next < now {
             let at = self.next;
-            while let Some((start, _)) = self.spans.get(self.waiting).filter(|span| span.0 <= at) {
-                let flow = self.waiting as u32;
-                self.recorder
-                    .event(EventRow::new(*start, Some(flow), EventKind::Start));
-                self.active.push(self.waiting);
-                self.waiting += 1;
-            }
+            self.start_until(at);
             let (spans, interval) = (&self.spans, self.interval);
             self.active
                 .retain(|flow| spans.get(*flow).is_some_and(|span| at < span.1 + interval));
@@ -142,7 +158,7 @@ impl<'a> Build<'a> {
                     flow: *flow as u32,
                     ..row(*flow)
                 };
-                self.recorder.sample(sample, |_| {});
+                self.recorder.sample(sample, |visit| show(*flow, visit));
             }
             if !self.has_room(at) {
                 return false;
@@ -156,6 +172,17 @@ impl<'a> Build<'a> {
             }
         }
         true
+    }
+
+    /// The flows that have started by then: what is told next of one of them comes after that.
+    pub fn start_until(&mut self, at: Instant) {
+        while let Some((start, _)) = self.spans.get(self.waiting).filter(|span| span.0 <= at) {
+            let flow = self.waiting as u32;
+            self.recorder
+                .event(EventRow::new(*start, Some(flow), EventKind::Start));
+            self.active.push(self.waiting);
+            self.waiting += 1;
+        }
     }
 
     /// Whether there is room for more; if not, the record ends here.
@@ -211,7 +238,7 @@ impl<'a> Build<'a> {
             })
             .collect();
         let mut source = json!({
-            "format": self.format.name(),
+            "format": self.format,
             "file": self.source.name,
         });
         if let Some(object) = source.as_object_mut() {

@@ -1,4 +1,5 @@
-//! What other programs recorded, as records: captures of TCP (pcap, pcapng), qlog of QUIC stacks, iperf3's JSON.
+//! What other programs recorded, as records: captures of TCP (pcap, pcapng), qlog of QUIC stacks, iperf3's JSON; and
+//! what BBRv3 in the running kernel tells.
 //!
 //! A file is data of others: it is read in bounded memory, may be compressed (gzip, zstd), cut off or damaged, and
 //! gives a record of what it says. What it does not say is absent, and what was left out is in the record's `source`.
@@ -7,6 +8,7 @@ mod build;
 mod error;
 mod frame;
 mod iperf3;
+mod kernel;
 mod pcap;
 mod qlog;
 mod source;
@@ -20,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 use paceline_record::Run;
 
 pub use error::CaptureError;
+pub use kernel::{Ending, Kernel};
 pub use source::Format;
 use source::Source;
 pub use spin::Spin;

@@ -1,8 +1,9 @@
-//! What other programs recorded, as runs.
+//! What other programs and the kernel recorded, as runs.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
-use paceline_capture::{CaptureError, Format};
+use paceline_capture::{CaptureError, Ending, Format, Kernel};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -43,5 +44,60 @@ fn raise(py: Python<'_>, failed: CaptureError) -> PyErr {
             PyOSError::new_err((source.raw_os_error(), source.to_string()))
         }
         other => error::capture(py, &other.to_string()),
+    }
+}
+
+/// A record of what BBRv3 in the running kernel tells, in the making.
+#[pyclass(module = "paceline._paceline")]
+pub struct KernelRecord {
+    inner: Option<Kernel>,
+}
+
+#[pymethods]
+impl KernelRecord {
+    /// `layout` says where each field of an entry of `size` bytes is: its place and its size.
+    #[new]
+    #[pyo3(signature = (layout, size, begin, port, memory))]
+    fn new(
+        py: Python<'_>,
+        layout: HashMap<String, (usize, usize)>,
+        size: usize,
+        begin: u64,
+        port: Option<u16>,
+        memory: u64,
+    ) -> PyResult<Self> {
+        let inner = Kernel::new(&layout, size, begin, port, memory);
+        let inner = inner.map_err(|failed| raise(py, failed))?;
+        Ok(Self { inner: Some(inner) })
+    }
+
+    /// Takes entries, one behind the other; false when there is no room for more.
+    fn take(&mut self, py: Python<'_>, entries: &[u8]) -> bool {
+        let inner = &mut self.inner;
+        py.detach(|| inner.as_mut().is_some_and(|kernel| kernel.take(entries)))
+    }
+
+    /// The run, once.
+    #[pyo3(signature = (name, at, missed, kernel, incomplete))]
+    fn finish(
+        &mut self,
+        py: Python<'_>,
+        name: String,
+        at: u64,
+        missed: u64,
+        kernel: String,
+        incomplete: Option<String>,
+    ) -> PyResult<Run> {
+        let taken = self.inner.take();
+        let taken = taken.ok_or_else(|| PyValueError::new_err("it is finished"))?;
+        let ending = Ending {
+            name,
+            at,
+            missed,
+            kernel,
+            incomplete,
+        };
+        let run = py.detach(|| taken.finish(&ending));
+        run.map(Run::new).map_err(|failed| raise(py, failed))
     }
 }

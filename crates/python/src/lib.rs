@@ -33,7 +33,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::doctor::doctor;
     #[pymodule_export]
-    use crate::foreign::{capture, capture_format};
+    use crate::foreign::{KernelRecord, capture, capture_format};
     #[pymodule_export]
     use crate::guest::{Ack, Config, Loss, PyGuest, Sent};
     #[pymodule_export]

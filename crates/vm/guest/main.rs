@@ -15,9 +15,10 @@ mod sys;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
 use sys::Shared;
-use wire::{Header, MAGIC, State};
+use wire::{BBR3, Header, LIBRARIES, LOAD, MAGIC, OBJECT, State};
 
 fn main() {
     if let Err(error) = start() {
@@ -35,7 +36,9 @@ fn start() -> io::Result<()> {
         sys::mount_at(kind, target)?;
     }
     load_modules()?;
+    let bbr3 = register_bbr3();
     let shared = shared_memory()?;
+    shared.set_word(Header::Bbr3 as usize, u64::from(bbr3));
     sys::may_stop()?;
     sys::never_idle(&shared, Header::Idle as usize)?;
     shared.set_word(Header::Magic as usize, MAGIC);
@@ -63,6 +66,19 @@ fn load_modules() -> io::Result<()> {
         loaded.map_err(|error| io::Error::other(format!("load the module {name}: {error}")))?;
     }
     Ok(())
+}
+
+/// Registers BBRv3, where the host has given a program for it; whether it is there. A kernel that refuses it has said why
+/// on the console.
+fn register_bbr3() -> bool {
+    let place = |path: &str| Path::new("/").join(path);
+    if !place(LOAD).exists() {
+        return false;
+    }
+    let mut load = Command::new(place(LOAD));
+    load.arg(place(OBJECT)).arg(BBR3);
+    let done = load.env("LD_LIBRARY_PATH", place(LIBRARIES)).status();
+    done.is_ok_and(|status| status.success())
 }
 
 /// The memory of the device that QEMU calls ivshmem.

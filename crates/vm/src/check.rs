@@ -47,13 +47,6 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
             sim,
         ),
     }
-    for (number, group) in scenario.flows.iter().enumerate() {
-        if !group.is_quic() && group.cc.name == "bbr3-linux" {
-            let message = "the machine's kernel has no BBRv3";
-            let hint = "sudo paceline kernel load, and --backend emu";
-            say(format!("flows[{number}].cc"), message, hint);
-        }
-    }
     let queue = &scenario.path.queue;
     for (number, signal) in queue.early_signals.iter().enumerate() {
         let key = format!("path.queue.{}", signal.name);

@@ -13,10 +13,23 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Failed;
 use crate::machine::{MACHINE, Machine, SHARED, scratch, version};
-use crate::wire::State;
+use crate::wire::{LIBRARIES, LOAD, OBJECT, State};
 
 /// The guest's program; empty where there is no backend.
 const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
+/// The program that registers a controller there.
+const LOADER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
+/// BBRv3 for a stock kernel, as `paceline kernel load` registers it.
+const BBR3_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_bbr3.o");
+/// What an image calls it among its modules.
+pub(crate) const BBR3_MODULE: &str = "tcp_paceline_bbr3";
+/// Where libbpf is, by the layouts of distributions.
+const LIBBPF: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu/libbpf.so.1",
+    "/usr/lib64/libbpf.so.1",
+    "/usr/lib/libbpf.so.1",
+    "/lib64/libbpf.so.1",
+];
 
 /// Modules that no scenario can do without.
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
@@ -122,7 +135,10 @@ fn ours() -> String {
         hash.update(text);
         hash.update([0]);
     }
-    hash.update(GUEST);
+    for program in [GUEST, LOADER, BBR3_OBJECT] {
+        hash.update((program.len() as u64).to_le_bytes());
+        hash.update(program);
+    }
     hexadecimal(&hash.finalize())
 }
 
@@ -210,7 +226,12 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
     step("read the kernel")?;
     let source = Source::find(asked)?;
     let modules = source.modules()?;
-    let initrd = initrd(&modules)?;
+    let bbr3 = if takes_bbr3(&source.release) {
+        bbr3_files()
+    } else {
+        Vec::new()
+    };
+    let initrd = initrd(&modules, &bbr3)?;
     let mut hash = Sha256::new();
     let kernel = source.read(&source.kernel)?;
     for part in [&kernel, &initrd] {
@@ -250,6 +271,10 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
             "the guest is {state:?}, and should be ready"
         )));
     }
+    let mut known: Vec<String> = modules.iter().map(|module| module.name.clone()).collect();
+    if machine.has_bbr3()? {
+        known.push(BBR3_MODULE.to_owned());
+    }
     step("save the machine's state")?;
     let cache = cache()?;
     let draft = cache.join(format!(".{hash}-{}", std::process::id()));
@@ -259,7 +284,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         hash: hash.clone(),
         qemu: qemu.clone(),
         program: ours(),
-        modules: modules.iter().map(|module| module.name.clone()).collect(),
+        modules: known,
         size_bytes,
     });
     if kept.is_err() {
@@ -511,11 +536,85 @@ fn depends(module: &[u8]) -> Vec<String> {
         .collect()
 }
 
+/// Whether a kernel of that release takes the object: since Linux 6.10 a controller by eBPF hears of each ACK with its
+/// flags.
+fn takes_bbr3(release: &str) -> bool {
+    let number = |text: &str| {
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        text.get(..digits).and_then(|digits| digits.parse().ok())
+    };
+    let mut parts = release.split('.').map(number);
+    let version: (Option<u32>, Option<u32>) = (parts.next().flatten(), parts.next().flatten());
+    version >= (Some(6), Some(10))
+}
+
+/// A file of the initial file system.
+struct Extra {
+    name: String,
+    mode: u32,
+    bytes: Vec<u8>,
+}
+
+/// What registers BBRv3 in the guest: the object, the program that does it, and this machine's libbpf with what that
+/// needs. Nothing where there is no libbpf: then the guest has no BBRv3.
+fn bbr3_files() -> Vec<Extra> {
+    let found = LIBBPF.iter().map(Path::new).find(|path| path.exists());
+    libraries(found).unwrap_or_default()
+}
+
+fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
+    let libbpf = libbpf?;
+    let output = Command::new("ldd").arg(libbpf).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut files = vec![
+        Extra {
+            name: LOAD.into(),
+            mode: PROGRAM,
+            bytes: LOADER.to_vec(),
+        },
+        Extra {
+            name: OBJECT.into(),
+            mode: FILE,
+            bytes: BBR3_OBJECT.to_vec(),
+        },
+    ];
+    let paths = needed(&said);
+    for path in std::iter::once(libbpf).chain(paths.iter().map(Path::new)) {
+        let file = path.file_name()?.to_str()?;
+        // The kernel starts a program by this path of the linker that the program names.
+        let name = match file.starts_with("ld-linux") {
+            true => format!("lib64/{file}"),
+            false => format!("{LIBRARIES}/{file}"),
+        };
+        files.push(Extra {
+            name,
+            mode: PROGRAM,
+            bytes: fs::read(path).ok()?,
+        });
+    }
+    Some(files)
+}
+
+/// The files that `ldd` names: `NAME => PATH (0x...)`, or the linker's path alone.
+fn needed(said: &str) -> Vec<String> {
+    let path = |line: &str| {
+        let line = line.trim();
+        let line = line.split_once("=> ").map_or(line, |(_, path)| path);
+        let path = line.split_whitespace().next()?;
+        path.starts_with('/').then(|| path.to_owned())
+    };
+    said.lines().filter_map(path).collect()
+}
+
+/// The modes of files in the initial file system.
+const FOLDER: u32 = 0o40_755;
+const PROGRAM: u32 = 0o100_755;
+const FILE: u32 = 0o100_644;
+
 /// The initial file system (cpio, "newc": Documentation/driver-api/early-userspace/buffer-format.rst).
-fn initrd(modules: &[Module]) -> Result<Vec<u8>, Failed> {
-    const FOLDER: u32 = 0o40_755;
-    const PROGRAM: u32 = 0o100_755;
-    const FILE: u32 = 0o100_644;
+fn initrd(modules: &[Module], extra: &[Extra]) -> Result<Vec<u8>, Failed> {
     const DEVICE: u32 = 0o20_600;
     let mut archive = Archive::default();
     archive.add("dev", FOLDER, (0, 0), &[]);
@@ -535,6 +634,14 @@ fn initrd(modules: &[Module]) -> Result<Vec<u8>, Failed> {
             (0, 0),
             &module.bytes,
         );
+    }
+    let folder = |file: &Extra| Some(file.name.split_once('/')?.0.to_owned());
+    let folders: BTreeSet<String> = extra.iter().filter_map(folder).collect();
+    for folder in folders {
+        archive.add(&folder, FOLDER, (0, 0), &[]);
+    }
+    for file in extra {
+        archive.add(&file.name, file.mode, (0, 0), &file.bytes);
     }
     archive.add("TRAILER!!!", 0, (0, 0), &[]);
     Ok(archive.bytes)
@@ -583,6 +690,26 @@ mod tests {
         assert_eq!(module_name("modules.dep"), None);
         assert_eq!(depends(b"x\0depends=a-b,c\0vermagic=6"), ["a_b", "c"]);
         assert!(depends(b"x\0depends=\0").is_empty() && depends(b"").is_empty());
+    }
+
+    #[test]
+    fn kernels_that_take_bbr3() {
+        for release in ["6.10.0", "6.12.117+deb12-cloud-amd64", "6.18.44-fc", "7.0"] {
+            assert!(takes_bbr3(release), "{release}");
+        }
+        for release in ["6.9.12", "6.1.0-56-cloud-amd64", "5.15.0", "", "x.y", "6"] {
+            assert!(!takes_bbr3(release), "{release}");
+        }
+    }
+
+    #[test]
+    fn libraries_are_those_that_ldd_names() {
+        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibelf.so.1 => /lib/x/libelf.so.1 (0x00007f)\n\
+                    \tlibgone.so.1 => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
+        assert_eq!(
+            needed(said),
+            ["/lib/x/libelf.so.1", "/lib64/ld-linux-x86-64.so.2"]
+        );
     }
 
     #[test]

@@ -255,6 +255,11 @@ impl Machine {
         state.ok_or_else(|| self.failed("the guest does not say why it has stopped"))
     }
 
+    /// Whether the guest has BBRv3.
+    pub fn has_bbr3(&self) -> Result<bool, Failed> {
+        Ok(self.word(Header::Bbr3)? == 1)
+    }
+
     /// Lets the guest go on.
     pub fn go_on(&mut self) -> Result<(), Failed> {
         self.ask("cont", json!({})).map(drop)

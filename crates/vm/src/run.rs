@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::check::check;
 use crate::error::Failed;
-use crate::image::{Image, images};
+use crate::image::{BBR3_MODULE, Image, images};
 use crate::machine::{Machine, version};
 use crate::read::{Seen, read};
 use crate::script::script;
@@ -59,7 +59,12 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
     for module in needs(scenario) {
         if !image.has(&module) {
             let what = format!("Linux {} in the snapshot has no {module}", image.kernel);
-            let hint = "prepare a kernel that has it: paceline vm prepare --kernel FILE";
+            let hint = if module == BBR3_MODULE {
+                "it takes Linux 6.10 with type information in the guest, and libbpf here (sudo apt install libbpf1): \
+                 paceline vm prepare --kernel FILE"
+            } else {
+                "prepare a kernel that has it: paceline vm prepare --kernel FILE"
+            };
             return Err(Unavailable::new(what, hint).into());
         }
     }
@@ -130,9 +135,19 @@ pub fn run(
         "busy_ratio": rounded(seen.busy),
         "busiest_second_ratio": rounded(seen.busiest),
         "tlp_count": seen.outcome.measured.tlp_count,
+        "flows": flows(&plan),
     });
     let run = linux::record(plan.info, &plan.flows, seen.outcome);
     Ok((run.with_emulation(emulation), so_far))
+}
+
+/// What the kernel runs, flow by flow.
+fn flows(plan: &Plan<'_>) -> Vec<serde_json::Value> {
+    let flow = |(number, flow): (u32, &paceline_experiment::FlowPlan)| {
+        let cc = linux::name(&flow.group.cc.name);
+        json!({ "flow": number, "kernel_cc": cc, "derived_inputs": linux::derived(cc) })
+    };
+    (0..).zip(&plan.flows).map(flow).collect()
 }
 
 fn rounded(share: f64) -> f64 {

@@ -24,6 +24,8 @@ pub enum Header {
     State,
     /// How often the idle loop has gone round; the guest writes it.
     Idle,
+    /// 1 if BBRv3 is registered in the guest's kernel; the guest writes it.
+    Bbr3,
 }
 
 /// Why the guest has stopped the machine.
@@ -39,6 +41,15 @@ pub enum State {
     /// The run cannot go on; the last record of the log says why.
     Failed = 4,
 }
+
+/// In the initial file system: the program that registers a controller, and what it registers.
+pub const LOAD: &str = "bpf/load";
+/// The object of the controller.
+pub const OBJECT: &str = "bpf/paceline_bbr3.o";
+/// Its name.
+pub const BBR3: &str = "paceline_bbr3";
+/// The folder of the libraries that the program needs.
+pub const LIBRARIES: &str = "lib";
 
 /// Where the script begins.
 pub const SCRIPT: usize = 4096;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import mmap
 import os
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -256,19 +257,53 @@ def lookup(fd: int, key: int, size: int) -> bytes | None:
 _SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
-def drain(fd: int, take: Callable[[bytes], object], go_on: Callable[[], bool]) -> None:
-    """Give each entry of a ring buffer to `take`, while `go_on` says so."""
+@contextmanager
+def ring(fd: int) -> Iterator[Callable[[], bytes]]:
+    """Open a ring buffer; what it gives returns the entries that are there, in one piece."""
+    held = bytearray()
 
     def entry(_context: int, data: int, size: int) -> int:
-        take(ctypes.string_at(data, size))
+        held.extend(ctypes.string_at(data, size))
         return 0
 
     callback = _SAMPLE(entry)
-    ring = library().ring_buffer__new(fd, callback, None, None)
-    ring = ctypes.c_void_p(_check(ring, "read the ring buffer"))
+    opened_ = library().ring_buffer__new(fd, callback, None, None)
+    opened_ = ctypes.c_void_p(_check(opened_, "read the ring buffer"))
+
+    def take() -> bytes:
+        _check(library().ring_buffer__consume(opened_), "read the ring buffer")
+        taken = bytes(held)
+        held.clear()
+        return taken
+
     try:
-        while go_on():
-            library().ring_buffer__poll(ring, 100)
-        library().ring_buffer__consume(ring)
+        yield take
     finally:
-        library().ring_buffer__free(ring)
+        library().ring_buffer__free(opened_)
+
+
+class Variables:
+    """The variables of a program in the kernel, shared with it."""
+
+    def __init__(self, fd: int, types: Types, section: str, size: int) -> None:
+        self._memory = mmap.mmap(fd, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        self._types = types
+        self._section = section
+
+    def read(self, name: str) -> int:
+        """Return a variable."""
+        at, size = self._place(name)
+        return int.from_bytes(self._memory[at : at + size], "little")
+
+    def write(self, name: str, value: int) -> None:
+        """Set a variable."""
+        at, size = self._place(name)
+        self._memory[at : at + size] = value.to_bytes(size, "little")
+
+    def close(self) -> None:
+        """Let go of them."""
+        self._memory.close()
+
+    def _place(self, name: str) -> tuple[int, int]:
+        at, kind = self._types.variable(self._section, name)
+        return at, self._types.size(kind)

@@ -70,6 +70,32 @@ class Types:
         for name, kind, bits in _threes(self._types[self._plain(number)].words):
             yield self._text(name), (bits & 0xFFFFFF) // 8, kind
 
+    def size(self, number: int) -> int:
+        """Return a type's size in bytes."""
+        plain = self._types[self._plain(number)]
+        if plain.kind == _ARRAY:
+            kind, _, count = plain.words
+            return count * self.size(kind)
+        return plain.size
+
+    def places(self, number: int, at: int = 0, prefix: str = "") -> Iterator[tuple[str, int, int]]:
+        """Yield a structure's fields, and those of structures in it: name, place, size.
+
+        An array of numbers is one field for each number, and one of its own name for all.
+        """
+        for name, place, kind in self.members(number):
+            plain = self._types[self._plain(kind)]
+            if plain.kind == _STRUCT:
+                yield from self.places(kind, at + place, f"{prefix}{name}.")
+                continue
+            size = self.size(kind)
+            yield f"{prefix}{name}", at + place, size
+            if plain.kind == _ARRAY:
+                each, _, count = plain.words
+                one = self.size(each)
+                for n in range(count):
+                    yield f"{prefix}{name}[{n}]", at + place + n * one, one
+
     def name(self, number: int) -> str:
         """Return a type's name."""
         return self._types[number].name

@@ -7,6 +7,7 @@ registered controller or nothing: until the registration everything hangs on its
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import pwd
 import re
@@ -28,6 +29,7 @@ from paceline.kernel.btf import Types
 #: The name that programs choose.
 NAME = "paceline_bbr3"
 _OBJECT = f"{NAME}.o"
+_REGISTERED = f"{NAME} is registered already; `paceline kernel unload` takes it out"
 #: The program that every ACK runs, by the 15 letters that a kernel keeps.
 _MAIN = b"paceline_cong_control"[:15]
 #: How long the kernel may take to free what no connection holds, in seconds.
@@ -144,7 +146,7 @@ def load(settings: Mapping[str, str]) -> None:
     require()
     data = (resources.files("paceline.kernel") / _OBJECT).read_bytes()
     if NAME in available():
-        raise RunError(f"{NAME} is registered already; `paceline kernel unload` takes it out")
+        raise RunError(_REGISTERED)
     loading = bpf.Object(data, "paceline")
     try:
         constants = loading.constants()
@@ -160,7 +162,13 @@ def load(settings: Mapping[str, str]) -> None:
             ctypes.memmove(
                 ctypes.addressof(constants) + option.place, value.to_bytes(4, "little"), 4
             )
-        loading.register(NAME)
+        try:
+            loading.register(NAME)
+        except bpf.RefusedError as error:
+            # Another call was faster.
+            if error.errno == errno.EEXIST:
+                raise RunError(_REGISTERED) from None
+            raise
     finally:
         loading.close()
 

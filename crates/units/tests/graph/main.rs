@@ -345,7 +345,8 @@ fn unsafe_code_of_the_guest_is_in_its_system_calls_and_says_why() {
             if !code.contains("unsafe {") {
                 continue;
             }
-            assert_eq!(name, "sys.rs", "{line}");
+            // The one that loads a controller is a few calls of a library, and nothing else.
+            assert!(["sys.rs", "load.rs"].contains(&name.as_str()), "{line}");
             let before = &lines[nth.saturating_sub(5)..nth];
             assert!(
                 before.iter().any(|line| line.contains("// SAFETY:")),

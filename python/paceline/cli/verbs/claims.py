@@ -51,7 +51,8 @@ class Options:
     backend: Annotated[
         Backend,
         Parameter(
-            help="Only claims that are simulated, or only those that need kernel TCP in real time."
+            help="Only claims that are simulated, or only those that need a kernel's TCP: in real "
+            "time (emu) or in virtual time (vm)."
         ),
     ] = "sim"
     jobs: Annotated[

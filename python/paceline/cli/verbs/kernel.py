@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from paceline import store
 from paceline.cli import console, files
-from paceline.cli.app import Json, app, examples
+from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import RunError, UnavailableError
+from paceline.cli.tables import FLOW_COLUMNS
+from paceline.errors import CaptureError, RunError, UnavailableError
 from paceline.kernel import bpf, controller
-from paceline.quantities import quantity
+from paceline.quantities import duration_ns, quantity
+from paceline.runs import Run
 
 #: What `show` says of a connection, beside its ends.
 _SHOWN = {
@@ -32,14 +36,21 @@ _SHOWN = {
         "kernel load",
         "kernel load --set startup_pacing_gain=2.89 --set full_bw_cnt=2",
         "kernel show 5201",
+        'kernel record 5201 --duration "10 s" --out runs/live',
         "kernel list --json",
         "kernel unload",
     )
 )
 def kernel(
-    action: Annotated[Literal["load", "unload", "list", "show"], Parameter(help="What to do.")],
+    action: Annotated[
+        Literal["load", "unload", "list", "show", "record"], Parameter(help="What to do.")
+    ],
     which: Annotated[
-        int | None, Parameter(help="Of `show`: a process, or a local or remote port.")
+        int | None,
+        Parameter(
+            help="Of `show`: a process, or a local or remote port. Of `record`: such a port; "
+            "default: all connections."
+        ),
     ] = None,
     /,
     *,
@@ -52,6 +63,13 @@ def kernel(
             "Times are in the kernel's units: microseconds or milliseconds.",
         ),
     ] = None,
+    duration: Annotated[
+        str | None, Parameter(help='Of `record`: how long, as "10 s"; default: until Ctrl-C.')
+    ] = None,
+    out: Annotated[
+        Path | None, Parameter(help="Of `record`: its folder; default: runs/paceline_bbr3.")
+    ] = None,
+    memory: Memory = None,
     json: Json = False,
 ) -> Exit:
     """Bring BBRv3 into the running kernel by eBPF, take it out, or watch it.
@@ -59,10 +77,14 @@ def kernel(
     `load` registers the congestion control `paceline_bbr3`; any program may then choose it
     (`iperf3 -C paceline_bbr3`, `ip route ... congctl`, the sysctl
     `net.ipv4.tcp_congestion_control`). `unload` takes it out: no new connection can choose it, and
-    connections that use it keep it until they end. It needs root, and a stock kernel from 6.10.
+    connections that use it keep it until they end. `record` writes a run of what connections do
+    meanwhile, which `report` draws like any other. It needs root, and a stock kernel from 6.10.
     """
-    if which is not None and action != "show":
+    if which is not None and action not in ("show", "record"):
         raise Failure("usage", f"`kernel {action}` takes no process", hint="paceline kernel --help")
+    if action != "record" and (duration, out, memory) != (None, None, None):
+        what = "only `kernel record` takes --duration, --out and --memory"
+        raise Failure("usage", what, hint="paceline kernel --help")
     if set_ and action != "load":
         raise Failure("usage", "only `kernel load` takes --set", hint="paceline kernel --help")
     try:
@@ -76,11 +98,17 @@ def kernel(
                 _unload(json=json)
             case "show":
                 _show(which, json=json)
+            case "record":
+                limit_memory(memory)
+                _record(which, duration, out, json=json)
     except UnavailableError as error:
         raise files.unavailable_failure(error, "kernel") from None
     except ValueError as error:
         hint = "paceline list controllers bbr3-linux"
         raise Failure("usage", str(error), hint=hint) from None
+    except CaptureError as error:
+        hint = f"start a program that uses {controller.NAME} meanwhile: iperf3 -C {controller.NAME}"
+        raise Failure("kernel-failed", str(error), hint=hint, code=Exit.RUN_FAILED) from None
     except bpf.RefusedError as error:
         lines = [line for line in error.log.splitlines() if line.strip()]
         said = "; ".join(lines[-3:])
@@ -161,3 +189,51 @@ def _show(which: int | None, *, json: bool) -> None:
         ]
         table.add_row(str(one.pid), one.local, one.remote, *cells)
     out.print(table)
+
+
+def _record(which: int | None, duration: str | None, out: Path | None, *, json: bool) -> None:
+    """Record live connections, keep them as a run, and say what it has."""
+    from paceline.kernel import recording
+
+    if which is not None and not 0 < which < 1 << 16:
+        hint = "paceline kernel record 5201"
+        raise Failure("usage", f"{which} is no port, from 1 to 65535", hint=hint)
+    try:
+        length = None if duration is None else duration_ns(duration)
+    except ValueError as error:
+        raise Failure("usage", f"--duration: {error}", hint='--duration "10 s"') from None
+    if length == 0:
+        raise Failure("usage", "--duration is more than 0", hint='--duration "10 s"')
+    if out is not None:
+        store.check(out)
+    place = out or Path("runs") / controller.NAME
+    if length is None and not json:
+        console.stderr().print("recording; Ctrl-C ends it and keeps the record")
+    run = Run(recording.record(place.name, which, length))
+    rivals = store.numbered(place, 2) if out is None else ()
+    kept, _ = store.keep(place, run.inner.write, rivals=rivals)
+    notes = (run.source or {}).get("notes", [])
+    if json:
+        console.say_json(
+            {
+                "record": {
+                    "run": str(kept),
+                    "incomplete": run.incomplete,
+                    "notes": notes,
+                    "metrics": run.metrics,
+                    "flows": run.flow_metrics,
+                }
+            }
+        )
+        return
+    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
+    for flow in run.flow_metrics:
+        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
+    console.stdout().print(table)
+    err = console.stderr()
+    if run.incomplete is not None:
+        err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
+    for note in notes:
+        err.print(f"note: {note}", soft_wrap=True, markup=False)
+    console.say_file(f"{kept}\n")

@@ -37,7 +37,7 @@ class Case:
     vary: tuple[Axis, ...] = ()
     #: Seeds 1 to this; the claim's if none.
     seeds: int | None = None
-    #: Whether it is simulated, or run in real time.
+    #: Whether it is simulated, or run with a kernel in real time or in virtual time.
     backend: _paceline.Backend = "sim"
 
     @property
@@ -125,9 +125,9 @@ class Claim:
 
     @property
     def backend(self) -> _paceline.Backend:
-        """What it needs: the emulator, if any of its cases does."""
-        emulated = any(case.backend == "emu" for case in self.cases.values())
-        return "emu" if emulated else "sim"
+        """What it needs: the emulator, or else a virtual machine, if any of its cases does."""
+        used = {case.backend for case in self.cases.values()}
+        return "emu" if "emu" in used else "vm" if "vm" in used else "sim"
 
     def expressions(self) -> list[Expression]:
         """Return all of its expressions, those of its pictures included."""
@@ -297,8 +297,8 @@ def _case(path: Path, where: str, table: dict[str, Any]) -> Case:
         raise ClaimError(f"{where} is {{ scenario = FILE, set = {{ KEY = VALUE }}, ... }}")
     _no_others(where, table, ("scenario", "set", "sweep", "vary", "seeds", "backend"))
     backend = table.get("backend", "sim")
-    if backend not in ("sim", "emu"):
-        raise ClaimError(f"{where}: 'backend' is sim or emu, not {backend!r}")
+    if backend not in ("sim", "emu", "vm"):
+        raise ClaimError(f"{where}: 'backend' is sim, emu or vm, not {backend!r}")
     return Case(
         path.parent / _text(where, "scenario", table["scenario"]),
         overrides_of(table.get("set", {})),

@@ -1,0 +1,88 @@
+"""A record of live connections, from what the controller in the kernel tells of each ACK."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from paceline import _paceline, memory
+from paceline.errors import RunError
+from paceline.kernel import bpf, controller
+from paceline.kernel.controller import NAME, Loaded
+
+#: How often the ring buffer is emptied, in seconds: it has room for some 10 000 ACKs.
+_PERIOD_S = 0.01
+#: For how long the program goes on after the reader was last heard of: one that was killed costs
+#: no more than that.
+_LEASE_NS = 1_000_000_000
+
+
+def record(
+    name: str,
+    port: int | None = None,
+    duration_ns: int | None = None,
+    step: Callable[[int, int], object] | None = None,
+) -> _paceline.Run:
+    """Record the connections of the controller, or those with a port at either end.
+
+    It ends after `duration_ns`, or when it is interrupted. `step(passed_ns, missed)` hears of it.
+    Raises `CaptureError` if there was no connection.
+    """
+    running = controller.loaded()
+    if not running:
+        raise RunError(f"{NAME} is not loaded; `paceline kernel load` brings it in")
+    with _reading(running[0]) as (variables, take):
+        types = running[0].types
+        entry = types.structure("traced")
+        layout = {field: (at, size) for field, at, size in types.places(entry)}
+        begin, before = time.monotonic_ns(), variables.read("missed")
+        made = _paceline.KernelRecord(layout, types.size(entry), begin, port, memory.limit())
+        end = None if duration_ns is None else begin + duration_ns
+        incomplete = None
+        try:
+            while end is None or time.monotonic_ns() < end:
+                now = time.monotonic_ns()
+                variables.write("recording_until", now + _LEASE_NS)
+                if not made.take(take()):
+                    break
+                if step is not None:
+                    step(now - begin, variables.read("missed") - before)
+                time.sleep(_PERIOD_S)
+        except KeyboardInterrupt:
+            # Without a duration that is how it ends.
+            incomplete = None if end is None else "interrupted"
+        at = time.monotonic_ns()
+        variables.write("recording_until", 0)
+        made.take(take())
+        missed = variables.read("missed") - before
+        release = os.uname().release
+        return made.finish(name, min(at, end or at), missed, release, incomplete)
+
+
+@contextmanager
+def _reading(running: Loaded) -> Iterator[tuple[bpf.Variables, Callable[[], bytes]]]:
+    """Open what a controller tells; only one reader can."""
+    bss = bpf.map_info(running.maps["bss"])
+    with (
+        bpf.opened(bpf.open_map(running.maps["bss"])) as own,
+        bpf.opened(bpf.open_map(running.maps["traces"])) as traces,
+        closing(bpf.Variables(own, running.types, ".bss", bss.value_size)) as variables,
+    ):
+        try:
+            lease = variables.read("recording_until")
+        except KeyError:
+            raise RunError(
+                f"the {NAME} in the kernel is of another version; "
+                "`paceline kernel unload`, then `load`"
+            ) from None
+        if lease > time.monotonic_ns():
+            raise RunError("another `paceline kernel record` is reading; wait for its end")
+        with bpf.ring(traces) as take:
+            # What one that was killed has left.
+            take()
+            try:
+                yield variables, take
+            finally:
+                variables.write("recording_until", 0)
