@@ -240,6 +240,18 @@ def test_shipped_bounds_say_who_set_them() -> None:
                 assert by in ("source", "ours"), f"{path.name}: {claim['id']}, bound {number}"
 
 
+def test_mutants_of_shipped_claims_fail(cli: Command) -> None:
+    """Those of which the short form takes seconds; `paceline claims --mutants` runs all."""
+    claims = ("A4", "A5", "C2")
+    result = cli("claims", *claims, "--claims", ROOT / "claims", "--mutants", "--quick", "--json")
+    outcomes = {
+        (m["claim"], m["mutant"]): m["outcome"] for m in json.loads(result.stdout)["mutants"]
+    }
+    assert {claim for claim, _ in outcomes} == set(claims)
+    assert set(outcomes.values()) == {"fails"}, outcomes
+    assert result.returncode == 0
+
+
 def load_one(path: Path) -> list[dict[str, Any]]:
     import tomllib
 

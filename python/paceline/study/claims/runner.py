@@ -333,7 +333,10 @@ def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)
     if plan.claim.conformance is not None:
-        for name, value in conformance_values(plan.claim.conformance, plan.claim.conforms).items():
+        asked = (plan.claim.conformance, plan.claim.conforms)
+        if asked not in pool.conformed:
+            pool.conformed[asked] = conformance_values(*asked)
+        for name, value in pool.conformed[asked].items():
             names[name] = Quantity.number(value)
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):
