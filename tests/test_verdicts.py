@@ -172,6 +172,12 @@ vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
         ("seeds = 3", "seeds = 3\nmutants.x = { set = {} }", 13, "that = SENTENCE"),
         (
             "seeds = 3",
+            'seeds = 3\nmutants.x = { that = "x", conformance = "bbr2" }',
+            13,
+            "'conformance' is",
+        ),
+        (
+            "seeds = 3",
             'seeds = 3\nmutants.x = { that = "x", swap = { a = "dep" } }',
             13,
             "did you mean 'deep'",

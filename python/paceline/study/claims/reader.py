@@ -178,6 +178,8 @@ def _change(
     for case in (*changed, *swap, *swap.values()):
         _known(where, "case", case, cases)
     conforms = table.get("conformance", {})
+    if not isinstance(conforms, dict):
+        raise where.wrong(": 'conformance' is { OPTION = VALUE }", "conformance")
     if not any(table.get(key) for key in ("set", "swap", "measured", "conformance")):
         raise where.wrong(" changes nothing: say set = { KEY = VALUE } or swap = { CASE = CASE }")
     try:
