@@ -17,6 +17,7 @@ import sections
 import shapes
 
 from paceline.cli import main
+from paceline.study.claims import load
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -166,7 +167,33 @@ below. `paceline list columns TABLE` says the same.
   (`pause`, `resume`, `bulk`, `off`), what holds from then on.
 """
 
+
+def published() -> str:
+    """Return every claim, with its bounds and who set them."""
+    text = (
+        HEAD + "# All claims\n\nWhat was published, and the bounds of a reproduction. [How to read "
+    )
+    text += "them](../guide/claims.md).\n"
+    for claim in load(ROOT / "claims"):
+        text += f"\n## {claim.id}\n\n"
+        text += f"{claim.published} ({claim.source}).\n\n"
+        if claim.finding:
+            text += "A question of our own.\n\n"
+        if claim.choice:
+            text += f"Chosen: {claim.choice}\n\n"
+        rows = []
+        for bound in claim.accept:
+            by = "the source" if bound.by == "source" else f"ours: {bound.reason}"
+            rows.append([bound.that, by, bound.corrected])
+        text += table(["bound", "set by", "corrected"], rows)
+        for name, changes in (("Variants", claim.variants), ("Mutants", claim.mutants)):
+            if changes:
+                text += f"\n{name}: {'; '.join(change.that for change in changes)}.\n"
+    return text
+
+
 PAGES = {
+    "docs/reference/published.md": published,
     "docs/reference/controllers.md": controllers,
     "docs/reference/json.md": lambda: HEAD + shapes.page(table),
     "docs/reference/kernel-inputs.md": lambda: HEAD + derived.page(table),

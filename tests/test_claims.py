@@ -22,11 +22,11 @@ from paceline.cli import console
 from paceline.query import Query
 from paceline.runs import Progress
 from paceline.study.claims import Campaign, ClaimError, find, load, runner
-from paceline.study.claims.claim import parse
 from paceline.study.claims.drawing import _laid_over
 from paceline.study.claims.expressions import Expression, ExpressionError, Flows, Names
 from paceline.study.claims.pictures import PictureError
 from paceline.study.claims.quantity import Quantity
+from paceline.study.claims.reader import parse
 
 ROOT = Path(__file__).parent.parent
 
@@ -390,7 +390,7 @@ def test_after_an_interrupt_nothing_is_begun(
     computed = COMPUTED.format(name="X1", measured="pacing_gain", more="")
     (claims / "s.toml").write_text((claims / "s.toml").read_text() + computed + cases)
     done: list[str] = []
-    judged = runner._judged
+    judged = runner.judged
 
     def judge(plan: Any, pool: Any) -> Any:
         done.append(plan.claim.id)
@@ -400,7 +400,7 @@ def test_after_an_interrupt_nothing_is_begun(
         done.append("interrupted")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "_judged", judge)
+    monkeypatch.setattr(runner, "judged", judge)
     monkeypatch.setattr(threads, "simulate", interrupted)
     verdicts = Campaign(load(claims)).verify()
     assert done == ["X1", "interrupted"]
@@ -411,7 +411,7 @@ def test_after_an_interrupt_nothing_is_begun(
 def test_an_interrupt_while_claims_are_judged_keeps_those_that_are(
     claims: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged = runner._judged
+    judged = runner.judged
     calls: list[str] = []
 
     def judge(plan: Any, pool: Any) -> Any:
@@ -420,7 +420,7 @@ def test_an_interrupt_while_claims_are_judged_keeps_those_that_are(
             raise KeyboardInterrupt
         return judged(plan, pool)
 
-    monkeypatch.setattr(runner, "_judged", judge)
+    monkeypatch.setattr(runner, "judged", judge)
     verdicts = Campaign(load(claims)).verify()
     # The one that was interrupted is finished: its runs are there.
     assert calls == ["S1", "S2", "S2"]

@@ -21,9 +21,9 @@ from paceline.batch import emulated as emulation
 from paceline.batch.emulated import Emulations, Load, Room
 from paceline.runs import Progress
 from paceline.study.claims import Campaign, Claim, ClaimError, jobs
-from paceline.study.claims.claim import parse
 from paceline.study.claims.expressions import ExpressionError, Flows, Names
 from paceline.study.claims.quantity import Quantity
+from paceline.study.claims.reader import parse
 from paceline.study.claims.tables import Table, TableError
 
 

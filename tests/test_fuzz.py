@@ -26,7 +26,7 @@ from paceline.exchange import mahimahi, transperf_scenario
 from paceline.exchange.declared import ImportFailedError
 from paceline.serve import limits
 from paceline.serve.server import Server
-from paceline.study.claims import claim
+from paceline.study.claims import ClaimError, reader
 from paceline.study.conformance import case
 
 ROOT = Path(__file__).parent.parent
@@ -76,8 +76,8 @@ def read_mahimahi(octets: bytes, _: Path) -> None:
 
 
 def read_claim(octets: bytes, folder: Path) -> None:
-    with suppress(claim.ClaimError):
-        claim.parse(text(octets), folder / "s.toml")
+    with suppress(ClaimError):
+        reader.parse(text(octets), folder / "s.toml")
 
 
 def read_case(octets: bytes, folder: Path) -> None:

@@ -241,6 +241,18 @@ class Comparisons(TypedDict):
     comparisons: list[Versus]
 
 
+class Changed(TypedDict):
+    """A claim with something changed in its runs."""
+
+    name: str
+    that: Annotated[str, "What is changed."]
+    measured: float | None
+    low: float | None
+    high: float | None
+    held: Annotated[bool, "Whether every bound holds with it, or the gap is at most half."]
+    found: Annotated[str, "The bounds that fail, or the gap."]
+
+
 class Claim(TypedDict):
     """A published claim that was re-run."""
 
@@ -259,8 +271,13 @@ class Claim(TypedDict):
     why: str
     accept: Annotated[
         list[dict[str, Any]],
-        "Each `expression`, `that` (its sentence), whether it `held`, and what was `found`.",
+        "Each `expression`, `that` (its sentence), whether it `held`, what was `found`, `by` whom "
+        "it was set (`source` or `ours`), the `reason` of one of ours, and the bound that was "
+        "`corrected`.",
     ]
+    choice: Annotated[str, "What the source leaves open, and what was chosen; empty for nothing."]
+    choices: Annotated[list[Changed], "What the other choices give."]
+    variants: Annotated[list[Changed], "What a cause does that is changed on its own."]
     beside: Annotated[list[dict[str, Any]], "Other figures."]
     tables: list[dict[str, Any]]
 
@@ -274,6 +291,28 @@ class Claims(TypedDict):
         Annotated[dict[str, Any], "The number of emulated runs, and of those repeated."]
     ]
     report: NotRequired[Annotated[str, "With `--out`, the path of the page."]]
+
+
+class Mutant(TypedDict):
+    """A claim with what it is about taken away."""
+
+    claim: str
+    mutant: str
+    that: str
+    outcome: Annotated[
+        Literal["fails", "survives", "not judged", "error"],
+        "`fails` is as it must be; `not judged` if the claim itself does not hold.",
+    ]
+    found: Annotated[str, "The bounds that fail with it."]
+    draws: Annotated[int, "Draws of the seeds in which the claim holds and the mutant fails."]
+    of: int
+
+
+class Mutants(TypedDict):
+    """`claims --mutants`."""
+
+    mutants: list[Mutant]
+    quick: bool
 
 
 class Claimed(TypedDict):
@@ -683,7 +722,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "check": (Check,),
     "sweep": (Sweep,),
     "compare": (Comparison, Comparisons),
-    "claims": (Claims, ClaimList),
+    "claims": (Claims, ClaimList, Mutants),
     "conformance": (Conformance,),
     "evaluate": (Evaluation,),
     "startup": (Startup,),

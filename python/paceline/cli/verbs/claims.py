@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import nearest
 from paceline.study.claims import Campaign, Claim, ClaimError, Result, find, load
+from paceline.study.claims.mutants import Mutants
+from paceline.study.claims.results import tally
 
 
 @Parameter(name="*")
@@ -37,6 +40,13 @@ class Options:
     list: Annotated[bool, Parameter(negative="", help="List the claims without running them.")] = (
         False
     )
+    mutants: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Run each claim with its subject removed and list which mutants survive.",
+        ),
+    ] = False
     seeds: Seeds = None
     quick: Annotated[
         bool,
@@ -70,7 +80,7 @@ class Options:
 
 @app.command(
     help_epilogue=examples(
-        "claims", "claims B1 startup --seeds 20", "claims --list", "claims B4 --out report"
+        "claims", "claims B1 startup --seeds 20", "claims --list", "claims --mutants --quick"
     )
 )
 def claims(
@@ -83,11 +93,14 @@ def claims(
 ) -> Exit:
     """Re-run published claims and print published | measured | verdict.
 
+    A verdict is reproduced, reproduced by choice (the source leaves something open), not
+    reproduced, finding (a question of our own) or error.
+
     Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
     parallel; emulated runs come last, as many at a time as their rates allow, and one that
     exceeds its bounds is repeated up to three times. A claim named by its id runs whatever its
     backend. ``--controller bbr3=FILE`` replaces bbr3 in all claims with your own controller.
-    Exit code 3 if a claim is not reproduced.
+    Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -95,6 +108,8 @@ def claims(
     found = chosen(names or [], folder, None if options.list else options.backend)
     if options.list:
         return list_claims(found, as_json=options.json)
+    if options.mutants:
+        return run_mutants(found, options)
     return run_claims(found, options)
 
 
@@ -107,7 +122,8 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
     try:
         claims = load(folder)
     except ClaimError as error:
-        raise Failure("bad-claim", str(error)) from error
+        file = None if error.file is None else str(error.file)
+        raise Failure("bad-claim", str(error), file=file, line=error.line) from error
     try:
         return find(claims, names, backend)
     except KeyError as error:
@@ -165,8 +181,34 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
         left = ", ".join(claim.id for claim in verdicts.unfinished)
         console.stderr().print(f"interrupted; not finished: {left}. {console.GOES_ON}")
         return Exit.INTERRUPTED
-    held = all(result.verdict == "reproduced" for result in results)
-    return Exit.OK if held else Exit.EXPECTATION_FAILED
+    stands = all(result.stands for result in results)
+    return Exit.OK if stands else Exit.EXPECTATION_FAILED
+
+
+def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
+    """Run claims and their mutants; exit code 3 if a mutant survives."""
+    campaign = Mutants(claims, seeds=options.seeds, quick=options.quick)
+    with console.progress("mutants", len(campaign), quiet=options.quiet) as watch:
+        resumed = console.resumed("mutants", len(campaign), quiet=options.quiet)
+        found, unfinished = campaign.run(threads=options.jobs, watch=watch, resumed=resumed)
+    if unfinished:
+        console.stderr().print(f"interrupted. {console.GOES_ON}")
+        return Exit.INTERRUPTED
+    rows = [mutant.as_json() for mutant in found]
+    if options.json:
+        console.say_json({"mutants": rows, "quick": options.quick})
+    else:
+        table = console.table("Claim", "Mutant", "Outcome", "Bounds that fail", left=4)
+        for mutant in found:
+            named = f"{mutant.change.name}: {mutant.change.that}"
+            table.add_row(mutant.claim.id, named, mutant.text(), mutant.found)
+        console.stdout().print(table)
+        counted = Counter(mutant.outcome for mutant in found)
+        said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
+        form = ", short form" if options.quick else ""
+        console.stdout().print(f"{len(found)} mutants: {said or 'none'}{form}")
+    bad = any(mutant.outcome in ("survives", "error") for mutant in found)
+    return Exit.EXPECTATION_FAILED if bad else Exit.OK
 
 
 def _show(results: Sequence[Result], *, quick: bool) -> None:
@@ -186,6 +228,16 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
         for condition in result.accept:
             if condition.held:
                 out.print(f"{result.claim.id}: {condition.text()}", soft_wrap=True)
+        for condition in result.accept:
+            if condition.corrected:
+                text = f"{result.claim.id}: corrected: {condition.that}: {condition.corrected}"
+                out.print(text, soft_wrap=True)
+        if result.choices:
+            out.print(f"{result.claim.id}: chosen: {result.claim.choice}", soft_wrap=True)
+        for changed in result.choices:
+            out.print(f"{result.claim.id}: other choice: {changed.text()}", soft_wrap=True)
+        for changed in result.variants:
+            out.print(f"{result.claim.id}: variant: {changed.text()}", soft_wrap=True)
         for figure in result.beside:
             text = f"{result.claim.id}: {figure.name}: {figure.text()}"
             out.print(text, soft_wrap=True)
@@ -194,6 +246,5 @@ def _show(results: Sequence[Result], *, quick: bool) -> None:
             out.print(text, soft_wrap=True)
         if result.why:
             out.print(f"{result.claim.id}: {result.why}", soft_wrap=True)
-    reproduced = sum(result.verdict == "reproduced" for result in results)
     form = ", short form" if quick else ""
-    out.print(f"{reproduced} of {len(results)} claims reproduced{form}")
+    out.print(f"{tally([result.verdict for result in results])}{form}")

@@ -145,7 +145,12 @@ def evaluate(
     return Exit.OK if all(row["verdict"] == "met" for row in rows) else Exit.EXPECTATION_FAILED
 
 
-_VERDICTS = {"reproduced": "met", "not reproduced": "not met", "error": "error"}
+_VERDICTS = {
+    "reproduced": "met",
+    "reproduced by choice": "met",
+    "not reproduced": "not met",
+    "error": "error",
+}
 
 
 def _row(result: Result) -> dict[str, Any]:
@@ -158,7 +163,7 @@ def _row(result: Result) -> dict[str, Any]:
         "measured": result.measured,
         "low": result.low,
         "high": result.high,
-        "verdict": _VERDICTS[result.verdict],
+        "verdict": _VERDICTS.get(result.verdict, "met" if result.stands else "not met"),
         "why": result.why,
     }
 

@@ -4,7 +4,10 @@ A claim is data: its scenarios, its published figure with the source, and its ac
 expressions over what was measured. The files lie in ``claims/``.
 """
 
-from paceline.study.claims.claim import Claim, ClaimError, find, load
-from paceline.study.claims.runner import Campaign, Result, Verdicts
+from paceline.study.claims.claim import Claim
+from paceline.study.claims.reader import find, load
+from paceline.study.claims.results import Result
+from paceline.study.claims.runner import Campaign, Verdicts
+from paceline.study.claims.where import ClaimError
 
 __all__ = ["Campaign", "Claim", "ClaimError", "Result", "Verdicts", "find", "load"]

@@ -8,10 +8,13 @@ from paceline.errors import RunError
 from paceline.study.conformance import CaseError, Cases, load
 
 
-def conformance_values(folder: Path) -> dict[str, float]:
-    """Run the cases of a folder with `bbr3` and return how many there are of each verdict."""
+def conformance_values(folder: Path, cc: str = "bbr3") -> dict[str, float]:
+    """Run the cases of a folder with `bbr3` and return how many there are of each verdict.
+
+    `cc` is what it is in them, as `flows.cc` takes it.
+    """
     try:
-        verdicts = [result.verdict for result in Cases(load(folder), "bbr3").run()]
+        verdicts = [result.verdict for result in Cases(load(folder), "bbr3", cc).run()]
     except CaseError as error:
         raise RunError(str(error)) from error
     return {

@@ -23,7 +23,7 @@ from paceline.study.claims.jobs import Record
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.pictures import Picture, PictureError
 from paceline.study.claims.quantity import interval_end, statistic
-from paceline.study.claims.runner import Result
+from paceline.study.claims.results import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -77,6 +77,8 @@ class Pool:
         self._traces = set[Path]()
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
+        #: What the cases of a folder gave with a controller: several claims may ask.
+        self.conformed: dict[tuple[Path, str], dict[str, float]] = {}
 
     def __len__(self) -> int:
         return len(self._queries)

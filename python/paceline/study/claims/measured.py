@@ -31,6 +31,16 @@ class Measured:
         """Return the records of the seeds at each of the chosen points."""
         return [self._records[row] for row in self.chosen(points)[1]]
 
+    def without(self, seed: int) -> Measured:
+        """Return it without a seed, from 0; as it is where it has one seed or no such one."""
+        records = [
+            [record for n, record in enumerate(row) if n != seed] if len(row) > 1 else row
+            for row in self._records
+        ]
+        left = Measured.__new__(Measured)
+        left._axes, left._records, left._values = self._axes, records, self._values
+        return left
+
     def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
         """Return a metric or value at the chosen points, of a run or of some of its flows."""
         axes, rows = self.chosen(points)

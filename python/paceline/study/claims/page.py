@@ -17,7 +17,7 @@ from paceline.show.figure import saved
 from paceline.study.claims.drawing import draw, series
 from paceline.study.claims.expressions import ExpressionError
 from paceline.study.claims.pictures import PictureError
-from paceline.study.claims.runner import Result
+from paceline.study.claims.results import Result, tally
 
 FORMATS = ("png", "svg")
 
@@ -60,7 +60,7 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
 def render(rows: list[dict[str, Any]], *, quick: bool) -> str:
     """Return the page."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    held = sum(row["result"].verdict == "reproduced" for row in rows)
+    held = tally([row["result"].verdict for row in rows])
     return environment.from_string(_asset("claims.html.j2")).render(
         rows=rows, held=held, quick=quick, version=__version__, style=_asset("report.css")
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from paceline import _paceline
 from paceline.batch import Emulated, Job, Watch
 from paceline.errors import RunError, ScenarioError
 from paceline.names import nearest
-from paceline.quantities import NONE
 from paceline.query import Query
+from paceline.study.claims.changes import Change
 from paceline.study.claims.claim import Claim
 from paceline.study.claims.conformance import conformance_values
 from paceline.study.claims.expressions import (
@@ -27,106 +27,13 @@ from paceline.study.claims.expressions import (
 from paceline.study.claims.jobs import Pool
 from paceline.study.claims.measured import Measured
 from paceline.study.claims.quantity import Quantity, QuantityError
+from paceline.study.claims.results import Changed, Condition, Figure, Result
 from paceline.study.claims.startup import startup_values
 from paceline.study.claims.tables import Filled, TableError
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition of a claim's acceptance, and whether it held."""
-
-    expression: str
-    #: The same as a sentence.
-    that: str
-    held: bool
-    #: What was found where it compares.
-    found: str
-
-    def text(self) -> str:
-        """Return it for people: whether it holds, and what was found where it does not."""
-        if self.held:
-            return f"holds: {self.that}"
-        return f"fails: {self.that}" + (f" ({self.found})" if self.found else "")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A figure that is stated beside the verdict."""
-
-    name: str
-    measured: float | None
-    low: float | None = None
-    high: float | None = None
-
-    def text(self) -> str:
-        """Return it for people, with its interval."""
-        if self.measured is None:
-            return "undefined"
-        return f"{self.measured:.4g}" + _interval(self.low, self.high)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What was published, what was measured, and whether it was reproduced."""
-
-    claim: Claim
-    verdict: str
-    measured: float | None = None
-    low: float | None = None
-    high: float | None = None
-    why: str = ""
-    accept: tuple[Condition, ...] = ()
-    beside: tuple[Figure, ...] = ()
-    #: What its pictures are drawn from.
-    names: Names = field(default_factory=dict, repr=False, compare=False)
-    tables: tuple[Filled, ...] = ()
-    #: How many seeds a case without a number of its own was run with; none without cases.
-    seeds: int | None = None
-
-    def figure(self) -> str:
-        """Return what was measured as a sentence: its name and unit, its interval, the seeds."""
-        over = f", {self.seeds} seeds" if self.seeds else ""
-        return f"{self.claim.measures or self.claim.measured.text}: {self.shown()}{over}"
-
-    def shown(self) -> str:
-        """Return what was measured for people, with its interval."""
-        if self.measured is None:
-            return NONE
-        # What is computed and not simulated is known to all of its digits.
-        digits = 4 if self.claim.cases else 7
-        return f"{self.measured:.{digits}g}" + _interval(self.low, self.high)
-
-    def cause(self) -> str:
-        """Return why it is not reproduced, without the expressions where the cause is known."""
-        return self.claim.why if self.verdict == "not reproduced" and self.claim.why else self.why
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the object that ``--json`` prints."""
-        claim = self.claim
-        return {
-            "id": claim.id,
-            "topic": claim.topic,
-            "source": claim.source,
-            "published": claim.published,
-            "measures": claim.measures,
-            "measured": self.measured,
-            "seeds": self.seeds,
-            "low": self.low,
-            "high": self.high,
-            "verdict": self.verdict,
-            "why": self.why,
-            "accept": [vars(condition) for condition in self.accept],
-            "beside": [vars(figure) for figure in self.beside],
-            "tables": [table.as_json() for table in self.tables],
-        }
-
-
 @dataclass
-class _Plan:
+class Plan:
     """A claim, and the jobs of each of its cases by point and seed."""
 
     claim: Claim
@@ -134,6 +41,17 @@ class _Plan:
     error: str = ""
     #: Of the cases that have no number of their own.
     seeds: int | None = None
+    #: The claim with another choice, or with a cause.
+    changed: list[tuple[Change, Plan]] = field(default_factory=list)
+    #: The claim as it is, at the seeds of a variant that has its own.
+    longer: dict[int, Plan] = field(default_factory=dict)
+
+    def all_jobs(self) -> Iterator[Job]:
+        """Yield its jobs, and those of what is changed in it."""
+        for rows in self.jobs.values():
+            yield from itertools.chain.from_iterable(rows)
+        for plan in (*(plan for _, plan in self.changed), *self.longer.values()):
+            yield from plan.all_jobs()
 
 
 @dataclass(frozen=True)
@@ -180,10 +98,10 @@ class Campaign:
         watch = watch or Watch()
         found: dict[int, Result] = {}
 
-        def judge(plans: Iterable[_Plan]) -> None:
+        def judge(plans: Iterable[Plan]) -> None:
             for plan in plans:
                 if id(plan) not in found:
-                    found[id(plan)] = _judged(plan, self._pool)
+                    found[id(plan)] = judged(plan, self._pool)
 
         # After Ctrl-C nothing is begun that takes time: what needs no run is judged before.
         with suppress(KeyboardInterrupt):
@@ -196,15 +114,27 @@ class Campaign:
         return Verdicts(results, unfinished, watch.repeats)
 
 
-def _is_done(plan: _Plan, pool: Pool) -> bool:
-    jobs = (job for rows in plan.jobs.values() for row in rows for job in row)
-    ended = all(job in pool.records or job in pool.failures for job in jobs)
+def _is_done(plan: Plan, pool: Pool) -> bool:
+    ended = all(job in pool.records or job in pool.failures for job in plan.all_jobs())
     return ended and plan.claim.conformance is None
 
 
-def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> _Plan:
+def _planned(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> Plan:
+    """Return the plan of a claim, with its choices and variants."""
     claim = claim.short() if quick else claim
-    plan = _Plan(claim)
+    plan = plan_of(claim, pool, seeds, quick=quick)
+    for change in (*claim.choices, *claim.variants) if not plan.error else ():
+        changed = plan_of(change.of(claim), pool, seeds, quick=quick)
+        plan.changed.append((change, changed))
+        if change.halves and change.seeds and not quick and change.seeds not in plan.longer:
+            same = Change("", "", seeds=change.seeds, halves=change.halves)
+            plan.longer[change.seeds] = plan_of(same.of(claim), pool, seeds, quick=False)
+    return plan
+
+
+def plan_of(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> Plan:
+    """Return the plan of a claim by itself."""
+    plan = Plan(claim)
     try:
         _check(claim)
         for name, case in claim.cases.items():
@@ -281,7 +211,8 @@ def _queries(claim: Claim, case: str) -> list[Query]:
     return [query for name, query in claim.values.items() if name in used]
 
 
-def _judged(plan: _Plan, pool: Pool) -> Result:
+def judged(plan: Plan, pool: Pool) -> Result:
+    """Return the result of a claim whose runs have ended."""
     claim = plan.claim
     names: Names = {}
     tables: tuple[Filled, ...] = ()
@@ -289,12 +220,20 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
     try:
         if plan.error:
             raise RunError(plan.error)
-        names, lost = _names(plan, pool)
+        names, lost = names_of(plan, pool)
         tables = tuple(table.filled(names) for table in claim.tables)
         measured = float(claim.measured.value(names))
         low, high = claim.measured.interval(names) or (None, None)
         accept = tuple(
-            Condition(of.text, bound.that, of.holds(names), of.found(names))
+            Condition(
+                of.text,
+                bound.that,
+                of.holds(names),
+                of.found(names),
+                bound.by,
+                bound.reason,
+                bound.corrected,
+            )
             for bound in claim.accept
             for of in [bound.expression]
         )
@@ -306,14 +245,72 @@ def _judged(plan: _Plan, pool: Pool) -> Result:
         why = ". ".join([f"{claim.measured.text!r} is undefined", *lost])
         return Result(claim, "error", why=why, names=names, tables=tables)
     missed = [condition for condition in accept if not condition.held]
-    verdict = "not reproduced" if missed else "reproduced"
     why = "; ".join(condition.text() for condition in missed)
     if missed and claim.why:
         why = f"{why}. {claim.why}"
     why = ". ".join(filter(None, [why, *lost]))
+    choices = [_choice(c, other, names, pool) for c, other in plan.changed if c in claim.choices]
+    variants = [_variant(plan, c, names, pool) for c, _ in plan.changed if c in claim.variants]
     return Result(
-        claim, verdict, measured, low, high, why, accept, beside, names, tables, plan.seeds
+        claim,
+        _verdict(claim, missed=bool(missed)),
+        measured,
+        low,
+        high,
+        why,
+        accept,
+        beside,
+        tuple(choices),
+        tuple(variants),
+        names,
+        tables,
+        plan.seeds,
     )
+
+
+def _verdict(claim: Claim, *, missed: bool) -> str:
+    if claim.finding:
+        return "finding"
+    if missed:
+        return "not reproduced"
+    return "reproduced by choice" if claim.choice else "reproduced"
+
+
+def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:
+    """Return what another choice gives; one that only measures needs no run of its own."""
+    if not change.overrides and not change.swap and change.measured is not None:
+        try:
+            value = change.measured.value(names)
+            low, high = change.measured.interval(names) or (None, None)
+        except ExpressionError as error:
+            return Changed(change.name, change.that, found=str(error))
+        return Changed(change.name, change.that, value, low, high, True, "beside")
+    return _changed(change, judged(plan, pool))
+
+
+def _changed(change: Change, result: Result) -> Changed:
+    if result.measured is None:
+        return Changed(change.name, change.that, found=result.why)
+    missed = [condition.text() for condition in result.accept if not condition.held]
+    found = "; ".join(missed) or "every bound holds"
+    low, high = result.low, result.high
+    return Changed(change.name, change.that, result.measured, low, high, not missed, found)
+
+
+def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
+    """Return what a cause does on its own: every bound holds with it, or it halves the gap."""
+    (changed,) = (other for known, other in plan.changed if known is change)
+    found = _changed(change, judged(changed, pool))
+    if change.halves is None or found.measured is None:
+        return found
+    try:
+        if change.seeds in plan.longer:
+            names, _ = names_of(plan.longer[change.seeds], pool)
+        gap = change.halves.value(names)
+        left = change.halves.value(names_of(changed, pool)[0])
+    except (ExpressionError, RunError) as error:
+        return replace(found, held=False, found=str(error))
+    return replace(found, held=left <= gap / 2, found=f"the gap is {left:.4g} for {gap:.4g}")
 
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
@@ -323,7 +320,7 @@ def _figure(name: str, expression: Expression, names: Names) -> Figure:
     return Figure(name, value, *(expression.interval(names) or (None, None)))
 
 
-def _names(plan: _Plan, pool: Pool) -> tuple[Names, list[str]]:
+def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     """Return what expressions may name, and which emulated runs are missing in it."""
     lost = []
     names: dict[str, Any] = {}
@@ -336,7 +333,10 @@ def _names(plan: _Plan, pool: Pool) -> tuple[Names, list[str]]:
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)
     if plan.claim.conformance is not None:
-        for name, value in conformance_values(plan.claim.conformance).items():
+        asked = (plan.claim.conformance, plan.claim.conforms)
+        if asked not in pool.conformed:
+            pool.conformed[asked] = conformance_values(*asked)
+        for name, value in pool.conformed[asked].items():
             names[name] = Quantity.number(value)
     for name, rows in plan.jobs.items():
         for job in itertools.chain.from_iterable(rows):

@@ -62,8 +62,10 @@ Judged = tuple[bool | None, int, str, str | None]
 class Cases:
     """Cases with a controller, in every variant: the runs of all of them are one batch."""
 
-    def __init__(self, cases: Sequence[Case], controller: str) -> None:
+    def __init__(self, cases: Sequence[Case], controller: str, cc: str | None = None) -> None:
         self._controller = controller
+        #: The controller as `flows.cc` takes it, with options if it has any.
+        self._cc = cc or controller
         self._names = NAMES.get(controller, Names())
         self._cases = cases
         #: What is wrong with cases that cannot be run.
@@ -105,7 +107,7 @@ class Cases:
     def _plan(self, case: Case) -> None:
         try:
             text, file = load(case.scenario)
-            fixed = (("flows.0.cc", self._controller), *_states(case, self._names))
+            fixed = (("flows.0.cc", self._cc), *_states(case, self._names))
             for variant in case.variants:
                 overrides = (*variant.overrides, *fixed)
                 plan = guests.check(text, file, overrides)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from paceline.reading import read_text
-from paceline.study.claims.claim import Claim, ClaimError, parse
+from paceline.study.claims.claim import Claim
+from paceline.study.claims.reader import parse
+from paceline.study.claims.where import ClaimError
 
 #: Name of the file in the suite's folder.
 FILE = "rfc9743.toml"

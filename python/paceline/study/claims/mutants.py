@@ -1,0 +1,140 @@
+"""Mutants of claims: what a claim is about, taken away. With each of them it must not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from paceline.batch import Watch
+from paceline.errors import RunError
+from paceline.study.claims.changes import Change
+from paceline.study.claims.claim import Claim
+from paceline.study.claims.expressions import ExpressionError, Names
+from paceline.study.claims.jobs import Pool
+from paceline.study.claims.measured import Measured
+from paceline.study.claims.runner import Plan, judged, names_of, plan_of
+
+#: In how many of the draws of seeds the claim must hold and the mutant fail.
+ENOUGH = 0.9
+
+Outcome = Literal["fails", "survives", "not judged", "error"]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What became of a mutant."""
+
+    claim: Claim
+    change: Change
+    #: `fails`, as it must; `survives`; or `not judged`, as the claim itself does not hold.
+    outcome: Outcome
+    #: The bounds that fail with it, or why there is nothing to say.
+    found: str
+    #: In how many draws of the seeds, each without one of them, the claim holds and it fails.
+    draws: int = 0
+    of: int = 0
+
+    def text(self) -> str:
+        """Return it for people."""
+        draws = f" in {self.draws} of {self.of} draws of the seeds" if self.of > 1 else ""
+        return f"{self.outcome}{draws}" if self.outcome in ("fails", "survives") else self.outcome
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object that ``--json`` prints."""
+        return {
+            "claim": self.claim.id,
+            "mutant": self.change.name,
+            "that": self.change.that,
+            "outcome": self.outcome,
+            "found": self.found,
+            "draws": self.draws,
+            "of": self.of,
+        }
+
+
+class Mutants:
+    """Claims and their mutants, run together at the same seeds."""
+
+    def __init__(
+        self,
+        claims: Sequence[Claim],
+        *,
+        seeds: int | None = None,
+        quick: bool = False,
+    ) -> None:
+        self._pool = Pool("mutants")
+        self._plans: list[tuple[Plan, Change, Plan]] = []
+        for claim in claims:
+            if claim.mutants:
+                short = claim.short() if quick else claim
+                bare = Change("", "").of(short)
+                plan = plan_of(bare, self._pool, seeds, quick=quick)
+                for mutant in claim.mutants:
+                    changed = plan_of(mutant.of(short), self._pool, seeds, quick=quick)
+                    self._plans.append((plan, mutant, changed))
+
+    def __len__(self) -> int:
+        """Return how many runs there are."""
+        return len(self._pool)
+
+    def run(
+        self,
+        *,
+        threads: int | None = None,
+        watch: Watch | None = None,
+        resumed: Callable[[int], object] | None = None,
+    ) -> tuple[list[Mutant], bool]:
+        """Run all; return what became of each, and whether Ctrl-C left some unfinished."""
+        with suppress(KeyboardInterrupt):
+            self._pool.run(threads=threads, watch=watch, resumed=resumed)
+            return [_judge(*plans, self._pool) for plans in self._plans], False
+        return [], True
+
+
+def _judge(plan: Plan, change: Change, changed: Plan, pool: Pool) -> Mutant:
+    claim = plan.claim
+    whole = judged(plan, pool)
+    if not whole.stands:
+        return Mutant(claim, change, "not judged", f"the claim does not hold: {whole.why}")
+    if changed.error:
+        return Mutant(claim, change, "error", changed.error)
+    try:
+        names, others = names_of(plan, pool)[0], names_of(changed, pool)[0]
+    except RunError as error:
+        return Mutant(claim, change, "error", str(error))
+    missed = _missed(changed.claim, others)
+    count = max(
+        (len(jobs) for rows in plan.jobs.values() for jobs in rows),
+        default=1,
+    )
+    draws = sum(
+        not _missed(claim, _without(names, seed))
+        and bool(_missed(changed.claim, _without(others, seed)))
+        for seed in range(count)
+    )
+    fails = bool(missed) and draws >= ENOUGH * count
+    found = "; ".join(missed) or "every bound holds"
+    return Mutant(claim, change, "fails" if fails else "survives", found, draws, count)
+
+
+def _without(names: Names, seed: int) -> Names:
+    return {
+        name: value.without(seed) if isinstance(value, Measured) else value
+        for name, value in names.items()
+    }
+
+
+def _missed(claim: Claim, names: Names) -> list[str]:
+    """Return the bounds that do not hold; one over something undefined does not."""
+    missed = []
+    for bound in claim.accept:
+        try:
+            if bound.expression.holds(names):
+                continue
+            found = bound.expression.found(names)
+        except ExpressionError:
+            found = "undefined"
+        missed.append(f"{bound.that} ({found})" if found else bound.that)
+    return missed

@@ -1,0 +1,313 @@
+"""Claims, read from their files. `docs/reference/claims.md` describes the form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from paceline import _paceline
+from paceline.errors import ScenarioError
+from paceline.grid import Axis, Overrides, overrides_of, read_axes
+from paceline.names import nearest
+from paceline.query import Query, QueryError
+from paceline.reading import read_text, toml
+from paceline.study.claims.changes import Change
+from paceline.study.claims.claim import QUICK_SEEDS, Bound, Case, Claim, Quick
+from paceline.study.claims.expressions import Expression, ExpressionError
+from paceline.study.claims.pictures import Picture, PictureError
+from paceline.study.claims.tables import Table, TableError
+from paceline.study.claims.where import ClaimError, Where, lines
+
+_REQUIRED = ("id", "topic", "source", "published", "measured", "accept")
+_TEXTS = ("id", "topic", "source", "published", "measures", "why", "about", "choice")
+#: What a claim has and no file says.
+_OURS = ("file", "conforms")
+
+
+def load(folder: Path) -> list[Claim]:
+    """Return every claim below a folder, in the order of their ids."""
+    claims = [claim for path in sorted(folder.rglob("*.toml")) for claim in _read(path)]
+    seen: dict[str, Path] = {}
+    for claim in claims:
+        if claim.id in seen:
+            message = f"{claim.file}: claim {claim.id} is already in {seen[claim.id]}"
+            raise ClaimError(message, claim.file)
+        seen[claim.id] = claim.file
+    return sorted(claims, key=lambda claim: claim.id)
+
+
+def find(
+    claims: Iterable[Claim], names: Iterable[str], backend: _paceline.Backend | None = None
+) -> list[Claim]:
+    """Return the claims with these ids or topics, all of them for no names.
+
+    With a backend, they are those that need it, and those that are named by their ids.
+    """
+    claims, names = list(claims), list(names)
+    known = {claim.id for claim in claims} | {claim.topic for claim in claims}
+    for name in names:
+        if name not in known:
+            raise KeyError(name)
+    return [
+        claim
+        for claim in claims
+        if claim.id in names
+        or ((not names or claim.topic in names) and backend in (None, claim.backend))
+    ]
+
+
+def _read(path: Path) -> list[Claim]:
+    try:
+        return parse(read_text(path), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClaimError(f"{path}: {error}", path) from error
+
+
+def parse(text: str, path: Path) -> list[Claim]:
+    """Read the claims of a file from its text."""
+    try:
+        document = toml(text)
+    except ValueError as error:
+        raise ClaimError(f"{path}: {error}", path) from error
+    where = Where(path, lines(text))
+    _no_others(where, document, ("claims",))
+    tables = document.get("claims", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise where.wrong(": a file holds [[claims]]")
+    return [
+        _claim(where.at(number, words=str(table.get("id", "a claim without id"))), table)
+        for number, table in enumerate(tables)
+    ]
+
+
+def _no_others(where: Where, table: Mapping[str, Any], known: Iterable[str]) -> None:
+    for key in sorted(set(table) - set(known)):
+        near = nearest(key, known)
+        mean = f"; did you mean {near!r}?" if near else f"; known are {', '.join(known)}"
+        raise where.wrong(f": unknown key {key!r}{mean}", key)
+
+
+def _known(where: Where, what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        near = nearest(name, known)
+        mean = f"; did you mean {near!r}?" if near else f"; there are {', '.join(known) or 'none'}"
+        raise where.wrong(f": no {what} is called {name!r}{mean}")
+
+
+def _claim(where: Where, table: dict[str, Any]) -> Claim:
+    for key in _REQUIRED:
+        if key not in table:
+            raise where.wrong(f" has no {key!r}")
+    names = [f.name for f in fields(Claim) if f.name not in _OURS]
+    _no_others(where, table, [*names, "by", "reason"])
+    read: dict[str, Any] = {key: value for key, value in table.items() if key in names}
+    for key in _TEXTS:
+        read[key] = _words(where.at(key), key, table.get(key, ""))
+    for key in ("cases", "values", "figures", "beside", "startup_rows"):
+        if not isinstance(table.get(key, {}), dict):
+            raise where.wrong(f": {key!r} is a table", key)
+    if not isinstance(table.get("finding", False), bool):
+        raise where.wrong(": 'finding' is true or false", "finding")
+    try:
+        read["measured"] = Expression(_text(where.at("measured"), "measured", table["measured"]))
+        read["accept"] = _accept(where, table)
+        read["beside"] = {
+            name: Expression(_text(where.at("beside", name), name, text))
+            for name, text in table.get("beside", {}).items()
+        }
+        pictures, tables = table.get("pictures", []), table.get("tables", [])
+        read["pictures"] = tuple(Picture.read(picture) for picture in pictures)
+        read["tables"] = tuple(Table.read(part) for part in tables)
+    except (ExpressionError, PictureError, TableError, AttributeError, TypeError) as error:
+        raise where.wrong(f": {error}") from error
+    read["cases"] = {
+        name: _case(where.at("cases", name, words=f"case {name}"), value)
+        for name, value in table.get("cases", {}).items()
+    }
+    if "conformance" in table:
+        folder = _text(where.at("conformance"), "conformance", table["conformance"])
+        read["conformance"] = where.path.parent / folder
+    read["seeds"] = _seeds(where.at("seeds"), table.get("seeds", Claim.seeds))
+    read["quick"] = _quick(where.at("quick"), table.get("quick", {}), read["cases"].values())
+    read["values"] = {
+        name: _query(where.at("values", name), name, query)
+        for name, query in table.get("values", {}).items()
+    }
+    for name, figure in table.get("figures", {}).items():
+        numbers = figure if isinstance(figure, list) else [figure]
+        if not numbers or not all(
+            isinstance(n, int | float) and abs(n) != math.inf for n in numbers
+        ):
+            message = f": the figure {name!r} is a number or a list of them"
+            raise where.wrong(message, "figures", name)
+    for key, more in _CHANGES.items():
+        changes = table.get(key, {})
+        if not isinstance(changes, dict):
+            raise where.wrong(f": {key!r} is a table of names", key)
+        read[key] = tuple(
+            _change(where.at(key, name, words=f"{key} {name}"), name, change, read["cases"], more)
+            for name, change in changes.items()
+        )
+    if read["choices"] and not read["choice"]:
+        raise where.wrong(": it has 'choices' and does not say its 'choice'", "choices")
+    return Claim(**read, file=where.path)
+
+
+#: What the three kinds of changes may have besides.
+_CHANGES = {
+    "choices": ("measured",),
+    "variants": ("measured", "halves", "seeds"),
+    "mutants": ("conformance",),
+}
+
+
+def _change(
+    where: Where, name: str, table: object, cases: Mapping[str, Case], more: tuple[str, ...]
+) -> Change:
+    if not isinstance(table, dict) or "that" not in table:
+        raise where.wrong(" is { that = SENTENCE, set = { KEY = VALUE }, ... }")
+    _no_others(where, table, ("that", "set", "cases", "swap", *more))
+    changed, swap = table.get("cases", []), table.get("swap", {})
+    if not isinstance(changed, list) or not all(isinstance(case, str) for case in changed):
+        raise where.wrong(": 'cases' is a list of names", "cases")
+    if not isinstance(swap, dict) or not all(isinstance(case, str) for case in swap.values()):
+        raise where.wrong(": 'swap' is { CASE = CASE }", "swap")
+    for case in (*changed, *swap, *swap.values()):
+        _known(where, "case", case, cases)
+    conforms = table.get("conformance", {})
+    if not isinstance(conforms, dict):
+        raise where.wrong(": 'conformance' is { OPTION = VALUE }", "conformance")
+    if not any(table.get(key) for key in ("set", "swap", "measured", "conformance")):
+        raise where.wrong(" changes nothing: say set = { KEY = VALUE } or swap = { CASE = CASE }")
+    try:
+        halves, measured = (
+            Expression(_text(where.at(key), key, table[key])) if key in table else None
+            for key in ("halves", "measured")
+        )
+    except ExpressionError as error:
+        raise where.wrong(f": {error}") from error
+    return Change(
+        name,
+        _words(where.at("that"), "that", table["that"]),
+        _set(where.at("set"), "set", table.get("set", {})),
+        tuple(changed),
+        dict(swap),
+        str(_set(where, "conformance", {"cc": {"name": "bbr3", **conforms}})[0][1])
+        if conforms
+        else "",
+        _seeds(where.at("seeds"), table["seeds"]) if "seeds" in table else None,
+        halves,
+        measured,
+    )
+
+
+def _set(where: Where, key: str, table: object) -> Overrides:
+    if not isinstance(table, dict):
+        raise where.wrong(f": {key!r} is {{ KEY = VALUE }}")
+    return overrides_of(table)
+
+
+def _accept(where: Where, table: dict[str, Any]) -> tuple[Bound, ...]:
+    if not isinstance(table["accept"], list):
+        raise where.wrong(": 'accept' is a list of bounds", "accept")
+    return tuple(
+        _bound(where.at("accept", number), table, entry)
+        for number, entry in enumerate(table["accept"])
+    )
+
+
+def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
+    if not isinstance(entry, dict):
+        text = _text(where, "accept", entry)
+        entry = {"that": text, "is": text}
+    place = where.at(words="accept")
+    _no_others(place, entry, ("that", "is", "by", "reason", "corrected"))
+    for key in ("that", "is"):
+        if key not in entry:
+            raise where.wrong(f": an entry of 'accept' has no {key!r}")
+    said = entry if "by" in entry else claim
+    by = said.get("by", "source")
+    if by not in ("source", "ours"):
+        raise place.wrong(f": 'by' is source or ours, not {by!r}")
+    reason = _words(where, "reason", entry.get("reason") or said.get("reason", ""))
+    if by == "ours" and not reason:
+        raise place.wrong(": a bound of ours has no 'reason'")
+    return Bound(
+        Expression(_text(where, "is", entry["is"])),
+        _words(where, "that", entry["that"]),
+        "ours" if by == "ours" else "source",
+        reason if by == "ours" else "",
+        _words(where, "corrected", entry.get("corrected", "")),
+    )
+
+
+def _query(where: Where, name: str, text: object) -> Query:
+    try:
+        return Query.read(_text(where, name, text))
+    except QueryError as error:
+        raise where.wrong(f": the value {name!r} {error}") from error
+
+
+def _text(where: Where, key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise where.wrong(f": {key!r} must be a string, not {value!r}")
+    return value
+
+
+def _words(where: Where, key: str, value: object) -> str:
+    """Return a text that may run over lines; nobody wants its breaks."""
+    return " ".join(_text(where, key, value).split())
+
+
+def _seeds(where: Where, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise where.wrong(f": 'seeds' must be a whole number from 1, not {value!r}")
+    return value
+
+
+def _quick(where: Where, table: dict[str, Any], cases: Iterable[Case]) -> Quick:
+    where = where.at(words="quick")
+    if not isinstance(table, dict):
+        raise where.wrong(" is a table")
+    _no_others(where, table, ("seeds", "set", "points"))
+    seeds, points = _seeds(where.at("seeds"), table.get("seeds", QUICK_SEEDS)), {}
+    axes = [axis for case in cases for axis in case.sweep]
+    for key, values in table.get("points", {}).items():
+        (kept,) = _axes(where.at("points", key, words="points"), {key: values})
+        known = {name for axis in axes if axis.name == kept.name for name in axis.names}
+        for name in kept.names:
+            if name not in known:
+                raise where.wrong(f": no sweep over {key!r} has the point {name!r}", "points", key)
+        points[kept.name] = kept.names
+    return Quick(seeds, _set(where.at("set"), "set", table.get("set", {})), points)
+
+
+def _case(where: Where, table: dict[str, Any]) -> Case:
+    if not isinstance(table, dict) or "scenario" not in table:
+        raise where.wrong(" is { scenario = FILE, set = { KEY = VALUE }, ... }")
+    _no_others(where, table, ("scenario", "set", "sweep", "vary", "seeds", "backend"))
+    backend: _paceline.Backend = table.get("backend", "sim")
+    if backend not in ("sim", "emu", "vm"):
+        raise where.wrong(f": 'backend' is sim, emu or vm, not {backend!r}", "backend")
+    return Case(
+        where.path.parent / _text(where.at("scenario"), "scenario", table["scenario"]),
+        _set(where.at("set"), "set", table.get("set", {})),
+        _axes(where.at("sweep", words="sweep"), table.get("sweep", {})),
+        _axes(where.at("vary", words="vary"), table.get("vary", {}), twice=True),
+        _seeds(where.at("seeds"), table["seeds"]) if "seeds" in table else None,
+        backend,
+    )
+
+
+def _axes(where: Where, table: Any, *, twice: bool = False) -> tuple[Axis, ...]:
+    if not isinstance(table, dict):
+        raise where.wrong(" is a table of keys and their values")
+    try:
+        return read_axes(table, str(where), twice=twice)
+    except ScenarioError as error:
+        first = error.diagnostics[0]
+        hint = f"; {first.hint}" if first.hint else ""
+        raise where.wrong(f": {first.message}{hint}") from error
