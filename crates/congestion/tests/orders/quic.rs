@@ -137,7 +137,8 @@ impl Sender {
         let before = self.controller.outputs();
         // Writing all of it is slow.
         let unheard = self.in_flight > Bytes::ZERO && !self.controller.hears_each_send();
-        let state = (unheard && self.next % 64 == 0).then(|| format!("{:?}", self.controller));
+        let state =
+            (unheard && self.next.is_multiple_of(64)).then(|| format!("{:?}", self.controller));
         self.controller.on_send(&Sent {
             now,
             size: self.mss,
