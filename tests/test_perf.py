@@ -48,7 +48,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def tested(code: int, cli: Command, server: Server, *options: str) -> dict[str, Any]:
+def carried(code: int, cli: Command, server: Server, *options: str) -> dict[str, Any]:
     result = cli("perf", "client", server.address, "--token", server.token, "--json", *options)
     assert result.returncode == code, result.stderr + result.stdout
     answer: dict[str, Any] = json.loads(result.stdout)
@@ -61,7 +61,7 @@ def test_a_transfer_and_its_record(
 ) -> None:
     out = tmp_path / "record"
     options = ("--bytes", "3 MB", "--cc", "bbr3", "--out", str(out), *way)
-    answer = tested(0, cli, server, *options)
+    answer = carried(0, cli, server, *options)
     hold("perf", answer)
     assert answer["end"]["bytes"] == 3_000_000
     assert answer["failed"] is None
@@ -75,7 +75,7 @@ def test_a_transfer_and_its_record(
     assert cli("report", out, "--out", page).returncode == 0
     assert "bbr3" in page.read_text()
     assert cli("compare", out, out, "--metric", "goodput_bps").returncode == 0
-    answer = tested(2, cli, server, *options)
+    answer = carried(2, cli, server, *options)
     assert answer["error"]["kind"]
 
 
@@ -92,7 +92,7 @@ def test_what_is_wrong_in_a_call_is_said(cli: Command, server: Server) -> None:
         (text, ("--cc", "noq:bbr3"), "quinn:bbr, quinn:cubic"),
         (text, ("--cc", "dctcp", "--reverse"), "`mark_counts`"),
         (text, ("--bytes", "21 MB"), "--max-bytes"),
-        (text, ("--time", "2 h"), "--max-time"),
+        (text, ("--time", "120 min"), "--max-time"),
         (text, ("--time", "2"), "--time: "),
         (text, ("--streams", "129"), "1 to 128 streams"),
         (text, ("--once",), "the server's"),
@@ -114,7 +114,7 @@ def test_a_server_that_ends_leaves_what_was_measured(cli: Command, tmp_path: Pat
     with serving("--max-bytes", "1 MB") as server:
         # By time: it is the server that ends it.
         options = ("--time", "20 s", "--cc", "cubic", "--out", str(out))
-        answer = tested(2, cli, server, *options)
+        answer = carried(2, cli, server, *options)
         hold("perf", answer)
     assert answer["failed"]["kind"] == "perf-limit"
     assert answer["run"] == str(out)
@@ -123,7 +123,7 @@ def test_a_server_that_ends_leaves_what_was_measured(cli: Command, tmp_path: Pat
 
 def test_a_server_for_one_test_ends_after_it(cli: Command) -> None:
     with serving("--once") as server:
-        tested(0, cli, server, "--bytes", "1 MB", "--cc", "quinn:cubic")
+        carried(0, cli, server, "--bytes", "1 MB", "--cc", "quinn:cubic")
         assert server.process.stdout is not None
         lines = [json.loads(line) for line in server.process.stdout]
         assert server.process.wait() == 0

@@ -502,6 +502,8 @@ impl Peer {
         };
         self.link.connection.set_receive_window(WINDOW);
         control.say(&Answer::Started);
+        // Before data takes all that may wait: the client reads none of it until it hears this.
+        control.write(&mut self.link.connection);
         let interval = Duration::from_nanos(ask.interval_ns);
         let interval = interval.clamp(Duration::from_millis(10), Duration::from_secs(1));
         let longest = time.unwrap_or(limits.time);

@@ -146,6 +146,7 @@ fn a_test_ends_by_its_time_and_reports_its_parts() {
         assert_eq!(ended.total.end_ns, 50_000_000);
         let ends: Vec<u64> = reports.iter().map(|report| report.end_ns).collect();
         assert_eq!(ends, [20_000_000, 40_000_000, 50_000_000]);
+        assert!(ended.total.bytes > 0, "reverse: {reverse}");
     }
 }
 

@@ -68,7 +68,7 @@ class Client:
 class Server:
     """What only a server takes."""
 
-    max_time: Annotated[str | None, Parameter(help='The longest test. Default: "1 h".')] = None
+    max_time: Annotated[str | None, Parameter(help='The longest test. Default: "60 min".')] = None
     max_bytes: Annotated[
         str | None, Parameter(help='The most data of a test. Default: "1 TB".')
     ] = None
