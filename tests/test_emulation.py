@@ -512,7 +512,8 @@ def test_no_round_trip_is_shorter_than_its_path_on_a_machine_that_stands_still(s
     overrides = {"flows": STACKS.replace("STACK", stack)}
     run = paceline.run(SCENARIO, backend="emu", overrides=overrides, progress=stop)
     assert run.emulation is not None
-    assert run.emulation["stalls"]["count"] > 20
+    # Each report of progress stops it four times; a busy machine has few of them.
+    assert run.emulation["stalls"]["count"] >= 4
     for flow, least in ((0, 40e6), (1, 60e6)):
         seen = run.samples.filter(flow=flow).drop_nulls("rtt_ns")
         assert min(_column(seen, "rtt_ns")) >= least
