@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
+// Built from web/ by `make web`. Sources: sha256 50c836a75139c3636374060167abb6056e45ffa439786e498a4afcc9163e3969
 "use strict";
 (() => {
   // src/dom.ts
