@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 50c836a75139c3636374060167abb6056e45ffa439786e498a4afcc9163e3969
+// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
 "use strict";
 (() => {
   // src/controller.ts
