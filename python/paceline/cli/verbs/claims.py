@@ -56,7 +56,7 @@ class Options:
         None
     )
     claims: Annotated[
-        Path | None, Parameter(help="File or folder of claims. Default: ./claims, or those shipped.")
+        Path | None, Parameter(help="File or folder of claims. Default: ./claims or those shipped.")
     ] = None
     backend: Annotated[
         Backend,
@@ -208,7 +208,8 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         counted = Counter(mutant.outcome for mutant in found)
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
         form = ", short form" if options.quick else ""
-        console.stdout().print(f"{len(found)} mutant{"s" * (len(found) != 1)}: {said or 'none'}{form}")
+        some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
+        console.stdout().print(f"{some}: {said or 'none'}{form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in found)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK
 
