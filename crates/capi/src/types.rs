@@ -267,7 +267,7 @@ pub struct paceline_ack {
     pub rtt_ns: u64,
     /// Smoothed RTT (RFC 6298), this sample included; 0 before the first.
     pub srtt_ns: u64,
-    /// Least RTT of the connection; 0 before the first.
+    /// Minimum RTT of the connection; 0 before the first.
     pub min_rtt_ns: u64,
     /// One-way delay of the newest delivered packet, or `PACELINE_NONE`.
     pub one_way_delay_ns: u64,

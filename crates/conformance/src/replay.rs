@@ -1,4 +1,4 @@
-//! Feeds a trace's events to the algorithm and compares what comes of each.
+//! Feeds a trace's events to the algorithm and compares the result of each.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::trace::{Draw, Event, State, Trace};
 
 /// How many events a mismatch shows, the one that differs included.
 const INPUTS_SHOWN: usize = 10;
-/// Which of Linux's algorithms a trace is of.
+/// The Linux algorithm that a trace was recorded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// BBR in mainline.

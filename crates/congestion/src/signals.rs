@@ -54,7 +54,7 @@ signals! {
     pacing,
     /// The delay from sender to receiver is told: `Ack::one_way_delay`.
     one_way_delay,
-    /// What the receiver's host took is told, and is not in `Ack::network_rtt`.
+    /// The receiver's host delay is reported, and excluded from `Ack::network_rtt`.
     receiver_delay,
     /// A token says whether the flow was application-limited when its packet was sent, not when it was acknowledged.
     app_limited_at_send,

@@ -117,7 +117,7 @@ pub struct Bbr {
 pub struct Flow {
     /// Its totals.
     pub totals: FlowTotals,
-    /// Least RTT that the kernel measured.
+    /// Minimum RTT that the kernel measured.
     pub min_rtt: Option<Duration>,
     /// Nanoseconds in which the receiver's window was the limit.
     pub window_limited: u64,

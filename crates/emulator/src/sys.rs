@@ -29,7 +29,7 @@ fn check(result: c_int) -> io::Result<c_int> {
 }
 
 /// Forks: the new process, or none in that, which has one thread. It may allocate and start threads
-/// (the C library makes its own locks anew), but must not touch what other threads of its parent may
+/// (the C library resets its own locks), but must not touch what other threads of its parent may
 /// have held.
 pub fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: no argument; the caller keeps to what is said above.
@@ -279,7 +279,7 @@ pub fn private_mounts() -> io::Result<()> {
     )
 }
 
-/// Mounts a file system that is of no device.
+/// Mounts a file system without a device.
 pub fn mount(name: &str, at: &Path, kind: &str, data: &str) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     mount_with(&CString::new(name)?, at, kind, flags, data)

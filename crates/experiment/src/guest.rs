@@ -16,7 +16,7 @@ pub type Options = BTreeMap<String, OptionInput>;
 
 /// A controller that is not of this program.
 pub trait Guest: Send + Sync {
-    /// What its code is. Its name is that by which flows name it.
+    /// The guest's code. Flows refer to it by its name.
     fn info(&self) -> &GuestInfo;
 
     /// The guest with these options.
@@ -34,7 +34,7 @@ pub trait Prepared: Send + Sync {
     /// The states that its state machine can be in.
     fn phases(&self) -> &[&'static str];
 
-    /// A new instance, which reports to `fault` what goes wrong with it later.
+    /// A new instance, which reports later failures to `fault`.
     ///
     /// # Errors
     /// Why there is none.

@@ -68,7 +68,7 @@ pub fn end_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> Sample
     }
 }
 
-/// Those of our sender's counters that it has; the others are none.
+/// The counters that the engine has; the others are none.
 pub fn end_counters(stats: &Stats) -> Vec<Option<u64>> {
     let counters = SenderStats::COUNTERS.iter();
     let known = counters.map(|(name, _)| match *name {

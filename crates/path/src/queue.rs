@@ -26,7 +26,7 @@ pub(crate) use discipline::Fate;
 use early::Early;
 pub(crate) use early::{Found, Signal, transmissions};
 
-/// Declares every queue: `module: Options, Queue = "name in scenarios", "what it is, in a line";`.
+/// Declares every queue: `module: Options, Queue = "name in scenarios", "one-line summary";`.
 macro_rules! registry {
     (
         disciplines {

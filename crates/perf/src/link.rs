@@ -97,7 +97,7 @@ impl Link {
         self.transmit(wire, at)
     }
 
-    /// What the connection tells of what has come and gone.
+    /// The connection's counts of packets sent and received.
     pub fn poll(&mut self, endpoint: &mut Endpoint) -> Option<Event> {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = endpoint.handle_event(self.handle, event) {

@@ -61,7 +61,7 @@ table! {
         rtt_ns: Option<Duration>,
         /// Smoothed RTT.
         srtt_ns: Option<Duration>,
-        /// Least RTT so far.
+        /// Minimum RTT so far.
         min_rtt_ns: Option<Duration>,
         /// Payload that the receiver has handed over in order.
         goodput_bytes: Bytes,

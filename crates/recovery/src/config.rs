@@ -43,7 +43,7 @@ pub struct SenderConfig {
 }
 
 impl SenderConfig {
-    /// What a sender so configured tells its controller.
+    /// The signals that a sender with this configuration gives its controller.
     pub const fn signals(&self) -> Signals {
         Signals {
             mark_counts: !matches!(self.ecn, EcnFeedback::Classic),

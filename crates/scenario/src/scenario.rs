@@ -1,4 +1,4 @@
-//! A scenario: what it has, and what can be asked of it.
+//! A scenario: its contents, and queries on it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

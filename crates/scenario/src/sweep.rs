@@ -44,7 +44,7 @@ pub enum Seeds {
     List(Vec<u64>),
 }
 
-/// Where a grid was written is no part of what it says.
+/// Positions in the file do not count when grids are compared.
 impl PartialEq for SweepSection {
     fn eq(&self, other: &Self) -> bool {
         let said = |sweep: &Self| -> Vec<(Vec<String>, Vec<Vec<String>>)> {

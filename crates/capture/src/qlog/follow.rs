@@ -33,7 +33,7 @@ pub enum Did {
 struct Sent {
     when: Instant,
     size: u64,
-    /// The place of its payload in the order of sending, and its length.
+    /// The offset of its payload in sending order, and its length.
     at: u64,
     len: u64,
     frames: Vec<(u64, u64, u64)>,

@@ -115,7 +115,7 @@ parameters! {
         ramp_end: Choice(RampEnd) = RampEnd::Threshold;
         /// What a loss during a slowdown halves
         loss_in_slowdown: Choice(LossInSlowdown) = LossInSlowdown::Window;
-        /// Intervals whose least RTTs make the base RTT (RFC 6817 2.5)
+        /// Intervals whose minimum RTTs make the base RTT (RFC 6817 2.5)
         base_history: Count(1, 10) = MAX_HISTORY;
         /// Length of such an interval, a minute (RFC 6817 2.4.2)
         base_interval: Millis(100, HOUR_MS) = Duration::from_secs(60);

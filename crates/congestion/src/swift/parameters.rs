@@ -26,7 +26,7 @@ parameters! {
         fs_min_cwnd: Gain(1, 1_000_000) = Gain::from_millionths(100_000);
         /// Window in packets from which on it adds nothing (3.5)
         fs_max_cwnd: Gain(1, 4_000_000) = Gain::from_millionths(100_000_000);
-        /// The least window in packets; 1 leaves the windows below a packet out (3.4)
+        /// The minimum window in packets; 1 leaves the windows below a packet out (3.4)
         min_cwnd: Gain(1, 100_000) = Gain::from_millionths(1_000);
         /// The greatest window in packets
         max_cwnd: Count(1, 10_000_000) = 1000;

@@ -291,7 +291,8 @@ impl<P: Packet> DualPi2Queue<P> {
         }
     }
 
-    /// How many updates will leave the probability at its end of the scale, as the head goes on waiting.
+    /// How many updates will leave the probability at its end of the scale, while the head keeps
+    /// waiting.
     fn settled(&self, every: Duration) -> u64 {
         if self.base == 1.0 && self.old_delay >= self.config.target {
             return u64::MAX;

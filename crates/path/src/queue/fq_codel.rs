@@ -48,7 +48,7 @@ impl FqCodel {
 pub(crate) struct FqCodelQueue<P> {
     /// CoDel of each queue; its backlog is that of the queue, and not of all as in Linux.
     codel: Codel,
-    /// What a queue may send in its turn, in bytes (section 5.2.4).
+    /// The quantum: bytes that a queue may send per round (section 5.2.4).
     quantum: u32,
     /// Section 5.2.5; flows are spread over them by a seeded hash (section 4.1).
     queues: Vec<FlowQueue<P>>,

@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// What came back is no acknowledgment: a SYN's, or a datagram.
+    /// The packet on the return path is not an acknowledgment: a SYN, or a datagram.
     #[cold]
     pub(super) fn replied(&mut self, index: usize, reply: &Reply) {
         let now = self.now;

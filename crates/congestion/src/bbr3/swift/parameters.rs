@@ -57,7 +57,7 @@ choice! {
     Pacer {
         /// Below the transport, as Linux's fq: what waits there counts as sent.
         Below = "below" default,
-        /// In it, as in the draft: with nothing in flight a sample begins anew.
+        /// In it, as in the draft: with nothing in flight a sample restarts.
         Above = "above",
     }
 }
@@ -88,7 +88,7 @@ parameters! {
         ends_probe: Flag = true;
         /// Swift's flow scaling: the most that it adds to the target of a flow with little in flight; 0: none (open)
         fs_range: Micros(0, 1_000_000) = Duration::ZERO;
-        /// Bandwidth samples count what waits in the pacer as sent, or begin anew after it (open; Linux: below)
+        /// Bandwidth samples count what waits in the pacer as sent, or restart after it (open; Linux: below)
         pacer: Choice(Pacer) = Pacer::Below;
     }
     and bbr: bbr3::Parameters;

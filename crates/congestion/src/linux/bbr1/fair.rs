@@ -1,7 +1,6 @@
-//! BBRv1 with fair-share pacing: strict packet conservation in recovery, and a
-//! bandwidth filter that starts anew from what recovery found ("Pacing at the
-//! fair-share of the bottleneck bandwidth without explicit network-level
-//! feedback", trueux.net, 2021).
+//! BBRv1 with fair-share pacing: strict packet conservation in recovery, and a bandwidth filter
+//! that restarts from the rate measured in recovery ("Pacing at the fair-share of the bottleneck
+//! bandwidth without explicit network-level feedback", trueux.net, 2021).
 //!
 //! Each part can be turned off; with all of them off this is `bbr1`. The
 //! article leaves open what `docs/concepts/fair-share.md` lists.

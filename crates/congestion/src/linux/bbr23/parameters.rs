@@ -51,7 +51,7 @@ parameters! {
         probe_rtt_mode: InMillis(0, 60_000) = 200;
         /// Window of PROBE_RTT in BDPs (bbr_probe_rtt_cwnd_gain)
         probe_rtt_cwnd_gain: In256ths(0, 255) = BBR_UNIT / 2;
-        /// Least window in packets (bbr_cwnd_min_target)
+        /// Minimum window in packets (bbr_cwnd_min_target)
         cwnd_min_target: Count(1, 1_000) = 4;
         /// Percent by which pacing stays below the bandwidth (bbr_pacing_margin_percent)
         pacing_margin_percent: Count(0, 50) = 1;
