@@ -244,7 +244,7 @@ impl<'a, A: Subject> Replayer<'a, A> {
     }
 }
 
-/// Where the field of a trace's key is among the algorithm's.
+/// The index of a trace's key among the algorithm's fields.
 fn place(key: &str, fields: &[(&'static str, u64)]) -> Option<usize> {
     let named = |name: &str| fields.iter().position(|(field, _)| *field == name);
     let short = || FIELDS.iter().find(|(short, _)| *short == key);

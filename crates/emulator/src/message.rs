@@ -103,7 +103,7 @@ impl Default for Own {
     }
 }
 
-/// What the kernel's BBR says of itself; gains in 256ths.
+/// The state of the kernel's BBR; gains in units of 1/256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bbr {
     pub bw: Rate,

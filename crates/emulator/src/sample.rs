@@ -174,7 +174,8 @@ impl Rows {
     /// The totals of a flow whose receiver has taken `goodput`, and had all at `finished`.
     pub fn totals(&self, flow: u32, goodput: Bytes, finished: Option<Instant>) -> FlowTotals {
         let (sample, counts) = self.last.clone().unwrap_or_default();
-        // What the kernel counts of a connection; its loss probes, for one, it counts of a host.
+        // The kernel's counters of a connection; loss probes, for example, are counted only per
+        // host.
         let known = [
             ("sent_packets", sample.row.sent_packets),
             ("retransmitted_packets", sample.row.retransmitted_packets),

@@ -172,7 +172,7 @@ pub fn real_time(priority: c_int) -> io::Result<()> {
 
 /// Keeps in memory what is used from now on, whatever the privileges of later.
 pub fn lock_memory() -> io::Result<()> {
-    // Under a limit, what is locked in future would be refused, new threads among it.
+    // Under a limit, locking future memory would fail, including that of new threads.
     let unlimited = Rlimit {
         current: None,
         maximum: None,
@@ -182,7 +182,7 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(rustix::mm::mlockall(flags)?)
 }
 
-/// Gives up the priority of the path's process: what is started from here is as any other process.
+/// Drops the priority of the path's process, so that its children run at normal priority.
 pub fn behave() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters outlive the call.

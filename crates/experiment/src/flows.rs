@@ -30,7 +30,7 @@ pub struct FlowPlan {
     pub route: Box<[usize]>,
     /// The index of the return lane that carries its ACKs.
     pub lane: usize,
-    /// What plots call it.
+    /// Its name in plots.
     pub label: String,
 }
 

@@ -146,8 +146,8 @@ pub fn guest_trial() -> Config {
 /// An instance of a guest.
 pub type GuestController = Box<dyn Controller + Send>;
 
-/// What one burst of a guest without a quantum of its own may hold: Linux's 1 ms at the pacing rate, at most 64 KiB; at
-/// least two packets. Without a pacing rate it is whatever the window admits.
+/// The burst limit of a guest that sets no quantum: Linux's 1 ms at the pacing rate, at most 64
+/// KiB; at least two packets. Without a pacing rate it is whatever the window admits.
 pub fn guest_quantum(cwnd: Bytes, pacing: Option<Rate>, mss: u32) -> Bytes {
     /// Linux's largest segment.
     const MOST: Bytes = Bytes::new(65_536);

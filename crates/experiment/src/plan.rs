@@ -28,7 +28,7 @@ pub struct Plan<'s> {
     pub ways: Ways,
     /// The flows, in the order of their groups.
     pub flows: Vec<FlowPlan>,
-    /// What changes on the way.
+    /// Changes during the run.
     pub script: Script,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of the record that every engine takes from the same things.
+//! Rows of the record that all engines build from the same data.
 
 use paceline_endpoint::Stats;
 use paceline_path::{Link, Packet};

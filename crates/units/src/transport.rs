@@ -75,7 +75,7 @@ pub enum Ecn {
     Ce,
 }
 
-/// What an application sends.
+/// The workload of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum App {
     /// As much as it can, for ever: "bulk".

@@ -18,7 +18,7 @@ const ACK_RANGES: usize = 4096;
 /// What an event did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Did {
-    /// Data was sent: payload of so many bytes, after so many.
+    /// Data was sent: the length of its payload, and its offset.
     Sent { at: u64, len: u64, again: bool },
     /// A packet with data was acknowledged.
     Acked { at: u64, len: u64 },

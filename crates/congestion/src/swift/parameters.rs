@@ -16,9 +16,9 @@ parameters! {
         max_mdf: Gain(1, 999) = Gain::from_millionths(500_000);
         /// Target of the fabric's delay without hops and flow scaling; it holds propagation too (3.5)
         base_target: Micros(1, SECOND_US) = Duration::from_micros(25);
-        /// What a hop adds to the target (3.5)
+        /// Delay added to the target per hop (3.5)
         hop_delay: Micros(0, SECOND_US) = Duration::from_micros(1);
-        /// Hops of the path: known here, where the protocol echoes its TTL (3.5)
+        /// Number of hops: configured here, measured by TTL echo in the protocol (3.5)
         hops: Count(0, 255) = 1;
         /// The most that flow scaling adds to the target (3.5)
         fs_range: Micros(0, SECOND_US) = Duration::from_micros(100);

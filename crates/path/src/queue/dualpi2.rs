@@ -25,7 +25,7 @@ parameters! {
         ramp_min: Nanos(0, MAX_RTT_NS) = Duration::from_micros(800);
         /// How much more marks all (`range`).
         ramp_range: Nanos(0, MAX_RTT_NS) = Duration::from_micros(400);
-        /// What the Classic queue gets at least while both have packets.
+        /// The minimum share of the Classic queue while both have packets.
         classic_share: Share = Gain::from_millionths(100_000);
     }
     check DualPi2::refuses

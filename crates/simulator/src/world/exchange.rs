@@ -12,7 +12,7 @@ use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 
 impl World {
-    /// A packet that is no segment has come up to the receiver: a SYN, or a datagram.
+    /// A packet other than a segment reached the receiver: a SYN, or a datagram.
     #[cold]
     pub(super) fn taken(&mut self, index: usize, load: &Load) {
         let Load::Datagram { number, size, ecn } = *load else {

@@ -29,7 +29,8 @@ parameters! {
         reseed: Flag = true;
         /// With the new bandwidth the pipe counts as full
         reseed_ends_startup: Flag = true;
-        /// Percent by which pacing stays below the bandwidth once the pipe is full (the article: 10 to 15; bbr1: 1)
+        /// Percent by which the pacing rate is reduced below the bandwidth once the pipe is full
+        /// (the article: 10 to 15; bbr1: 1)
         pacing_margin_percent: Count(0, 50) = 10;
         /// The same until the pipe is full
         startup_margin_percent: Count(0, 50) = 10;
