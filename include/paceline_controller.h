@@ -91,33 +91,33 @@
 // A number of any other kind: the bits of a double (IEEE 754), as an integer.
 #define PACELINE_NUMBER 7
 
-// Signal: losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
-// told after it and count in the next one (quinn, noq).
+// Signal: losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
+// after the sample, so that they count in the next one (quinn, noq).
 #define PACELINE_SIGNAL_LOSSES_FIRST (1 << 0)
 
-// Signal: Each lost packet is told with its own token; without it a batch of losses is one, told with the token of its
-// newest packet and the size of all.
+// Signal: Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
+// its newest packet and the total size.
 #define PACELINE_SIGNAL_LOSS_PER_PACKET (1 << 1)
 
-// Signal: That data was marked CE is told: by `ece` or by `newly_marked_bytes`.
+// Signal: CE marks are reported, by `ece` or by `newly_marked_bytes`.
 #define PACELINE_SIGNAL_MARKS (1 << 2)
 
-// Signal: How much data was marked CE is told: `newly_marked_bytes`. With it there is `PACELINE_SIGNAL_MARKS` too.
+// Signal: The amount of CE-marked data is reported: `newly_marked_bytes`. Implies `PACELINE_SIGNAL_MARKS`.
 #define PACELINE_SIGNAL_MARK_COUNTS (1 << 3)
 
 // Signal: Packets carry ECT(1) where the controller asks for it.
 #define PACELINE_SIGNAL_ECT1 (1 << 4)
 
-// Signal: That an episode's losses were none is told: `on_spurious`.
+// Signal: Spurious loss episodes are reported: `on_spurious`.
 #define PACELINE_SIGNAL_SPURIOUS_LOSS (1 << 5)
 
 // Signal: Packets leave at `pacing_rate_bps`, in bursts of `send_quantum_bytes` or less.
 #define PACELINE_SIGNAL_PACING (1 << 6)
 
-// Signal: The delay from sender to receiver is told: `one_way_delay_ns`.
+// Signal: The delay from sender to receiver is reported: `one_way_delay_ns`.
 #define PACELINE_SIGNAL_ONE_WAY_DELAY (1 << 7)
 
-// Signal: What the receiver's host took is told, and is not in `network_rtt_ns`.
+// Signal: The receiver's host delay is reported, and excluded from `network_rtt_ns`.
 #define PACELINE_SIGNAL_RECEIVER_DELAY (1 << 8)
 
 // Signal: A token says whether the flow was application-limited when its packet was sent, not when it was acknowledged.
@@ -285,7 +285,7 @@ typedef struct paceline_ack {
     uint64_t rtt_ns;
     // Smoothed RTT (RFC 6298), this sample included; 0 before the first.
     uint64_t srtt_ns;
-    // Least RTT of the connection; 0 before the first.
+    // Minimum RTT of the connection; 0 before the first.
     uint64_t min_rtt_ns;
     // One-way delay of the newest delivered packet, or `PACELINE_NONE`.
     uint64_t one_way_delay_ns;
@@ -489,7 +489,7 @@ void paceline_delivery_on_lost(struct paceline_delivery *delivery, const struct 
 // `delivery` is one of `paceline_delivery_init`, `packet` one that it filled.
 void paceline_delivery_on_discarded(struct paceline_delivery *delivery, const struct paceline_packet *packet);
 
-// An RTT sample, for the least RTT below which no sample gives a rate.
+// An RTT sample, for the minimum RTT below which no sample gives a rate.
 //
 // # Safety
 // `delivery` is one of `paceline_delivery_init`.
