@@ -138,7 +138,7 @@ def plan_of(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> Plan
     try:
         _check(claim)
         for name, case in claim.cases.items():
-            common = seeds or (claim.quick.seeds if quick else claim.seeds)
+            common = seeds or (min(claim.quick.seeds, claim.seeds) if quick else claim.seeds)
             count = common if seeds or quick else case.seeds or common
             plan.seeds = common
             extra = claim.quick.overrides if quick else ()
