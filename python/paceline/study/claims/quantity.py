@@ -80,7 +80,7 @@ def pointwise(apply: Callable[..., float], *operands: Quantity) -> Quantity:
     """Apply a function point by point and seed by seed; a single number goes with everything."""
     axes: tuple[Axis, ...] = ()
     for operand in operands:
-        axes = _common(axes, operand.axes)
+        axes = common(axes, operand.axes)
     points = math.prod(map(len, axes))
     seeds = {len(operand.rows[0]) for operand in operands if operand.seeded}
     if len(seeds) > 1:
@@ -99,7 +99,8 @@ def _stretched(operand: Quantity, points: int, width: int) -> Iterator[tuple[flo
     return (row if operand.seeded else row * width for row in rows)
 
 
-def _common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
+def common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """Return the axes of two quantities that go together, with the names that either has."""
     if not left or not right:
         return left or right
     if [len(axis) for axis in left] == [len(axis) for axis in right]:
@@ -144,7 +145,7 @@ def gap(ours: Quantity, theirs: Quantity) -> Quantity:
         raise QuantityError("gap() takes seeds on one side and trials or seeds on the other")
     if len(ours.rows) != len(theirs.rows):
         raise QuantityError(f"gap() of {len(ours.rows)} points and {len(theirs.rows)}")
-    axes = _common(ours.axes, theirs.axes)
+    axes = common(ours.axes, theirs.axes)
     rows = tuple((_gap(a, b),) for a, b in zip(ours.rows, theirs.rows, strict=True))
     return Quantity(axes, rows, seeded=False)
 
