@@ -153,8 +153,7 @@ below. `paceline list columns TABLE` says the same.
 - Names end in their unit. A quantity is a whole number in it; what is infinite, or not there, is
   null.
 - Every column of a run is there from its first row on. The controllers' own fields follow the
-  columns of `samples`; `paceline list controllers NAME` names them. A name that is taken gets `cc_`
-  in front.
+  columns of `samples`; `paceline list controllers NAME` names them. If that name is taken, the column is prefixed with `cc_`.
 - `run.json` has `guests` where a flow's controller is not part of the program: its `name`,
   `language`, `file` and that file's `sha256`; and `incomplete`, why the run stopped, where it did
   before its end.

@@ -101,10 +101,10 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self._ask("Emulation.setDeviceMetricsOverride", **size)
 
-    def prefer(self, scheme: str) -> None:
-        """Show pages as whoever prefers ``light`` or ``dark`` sees them."""
+    def prefer(self, scheme: str, media: str = "screen") -> None:
+        """Show pages as whoever prefers ``light`` or ``dark`` sees them, or as they are printed."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self._ask("Emulation.setEmulatedMedia", features=features)
+        self._ask("Emulation.setEmulatedMedia", media=media, features=features)
 
     def axe(self, script: Path) -> list[str]:
         """Return what axe-core, whose script is given, finds in the page."""

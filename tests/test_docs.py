@@ -9,14 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import browser
 from conftest import Command
 
 ROOT = Path(__file__).parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -104,6 +107,26 @@ def test_the_site_builds_without_dead_links(tmp_path: Path) -> None:
     pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
     nav = (ROOT / "mkdocs.yml").read_text()
     assert not [page for page in pages if f"- {page}\n" not in nav], "pages that no menu shows"
+    if browser.found() is None:
+        return
+    # The search finds a section in pages that are opened as files.
+    page = browser.Browser(tmp_path / "profile")
+    try:
+        page.open((tmp_path / "guide" / "first-run.html").as_uri())
+        page.wait("document.readyState === 'complete'")
+        page.ask(
+            "{ const box = document.getElementById('find'); box.value = 'packet probe RACK-TLP';"
+            " box.dispatchEvent(new Event('input')); }"
+        )
+        links = page.ask("[...document.querySelectorAll('#found a')].map((a) => a.href)")
+        assert links
+        for link in links:
+            assert Path(unquote(urlsplit(link).path)).is_file()
+        if AXE.exists():
+            assert page.axe(AXE) == []
+        assert page.errors == []
+    finally:
+        page.close()
 
 
 def test_the_readme_prints_what_its_commands_print(

@@ -180,9 +180,10 @@ AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.
 
 
 @pytest.fixture
-def shown(run: paceline.Run, tmp_path: Path) -> Iterator[browser.Browser]:
+def shown(tmp_path: Path) -> Iterator[browser.Browser]:
     page = browser.Browser(tmp_path / "profile")
-    page.open(run.report(tmp_path / "report.html").as_uri())
+    judged = paceline.run(SCENARIO + '[expect]\nutilisation_ratio = ">= 50 %"\n')
+    page.open(judged.report(tmp_path / "report.html").as_uri())
     page.wait("document.body.dataset.drawn")
     yield page
     page.close()
@@ -229,6 +230,14 @@ def test_the_report_fits_and_axe_finds_nothing(
     shown.wait(f"document.documentElement.scrollWidth <= {width}")
     if AXE.exists():
         assert shown.axe(AXE) == []
+
+
+@needs_browser
+def test_paper_is_light_and_has_no_buttons(shown: browser.Browser) -> None:
+    shown.prefer("dark", "print")
+    colours = "['--ink', '--grid'].map((n) => getComputedStyle(document.body).getPropertyValue(n))"
+    assert shown.ask(colours) == ["#000", "#e8e8e8"]
+    assert shown.ask("[...document.querySelectorAll('button')].every((b) => !b.checkVisibility())")
 
 
 @pytest.fixture(scope="module")

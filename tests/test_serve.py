@@ -327,6 +327,19 @@ def test_of_many_points_the_ends_are_shown(folder: Path, monkeypatch: pytest.Mon
     sweep = Sweep(folder, "s", grid, ("goodput_bps",), 0, ())
     found = points(sweep, frame, "goodput_bps")
     assert found["total"] == 7
+    picture = found["picture"]
+    assert picture is not None
+    assert [(mark["point"], mark["x"], mark["y"]) for mark in picture["marks"]] == [
+        (1, 2.0, 6.0),
+        (0, 5.0, 1.0),
+    ]
+    assert picture["across"] == "path.rtt (ms)"
+    drawn = Grid((Axis(("path.rtt",), grid.axes[0].points, drawn=True),), (1,))
+    found = points(Sweep(folder, "s", drawn, ("goodput_bps",), 0, ()), frame, "goodput_bps")
+    picture = found["picture"]
+    assert picture is not None
+    # The lowest and the highest of six that are defined.
+    assert [(mark["x"], mark["y"]) for mark in picture["marks"]] == [(1.0, 1 / 6), (6.0, 1.0)]
     assert [(point["point"], point["mean"]) for point in found["points"]] == [(4, 1.0), (1, 6.0)]
 
 
@@ -1033,8 +1046,10 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.wait(f"document.querySelectorAll('#runs li').length === {count}")
 
     page.open(f"{server.address}#run=grid-sweep")
-    loaded = "[...document.querySelectorAll('#pictures img')].map((i) => i.naturalWidth > 0)"
-    page.wait(f"String({loaded}) === 'true,true'")
+    links = "[...document.querySelectorAll('#pictures a')]"
+    page.wait(f"{links}.length === 2")
+    loads = f"{links}.map((link) => fetch(link.href).then(({{ ok }}) => ok))"
+    assert page.ask(f"Promise.all({loads})") == [True, True]
 
 
 @needs_browser
@@ -1051,7 +1066,17 @@ def test_a_cell_of_a_sweep_shows_its_run(
         page.wait("document.body.dataset.ready === 'yes'")
         cells = "[...document.querySelectorAll('.grid tbody button')]"
         page.wait(f"{cells}.length === 2")
-        page.ask(f"{cells}[1].click()")
+        if width == 390:
+            page.ask(f"{cells}[1].click()")
+        else:
+            # The same with the keyboard, in the picture: Tab reaches one mark, arrows the others.
+            key = (
+                "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{}'}}))"
+            )
+            page.ask("document.querySelector('.mark[tabindex=\"0\"]').focus()")
+            page.ask(key.format("ArrowRight"))
+            page.ask(key.format("Enter"))
+        assert "path.rtt = 20 ms: " in page.ask("document.querySelector('.seeds').innerText")
         page.wait(f"document.documentElement.scrollWidth <= {width}")
         if AXE.exists():
             assert page.axe(AXE) == []

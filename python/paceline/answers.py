@@ -786,6 +786,44 @@ class GridPoint(TypedDict):
     text: Annotated[str, "The mean and its 95 % interval, with units."]
 
 
+class Mark(TypedDict):
+    """A point of a sweep in its picture."""
+
+    point: Annotated[int, "Its place in `points`."]
+    line: Annotated[int, "The line that it is on."]
+    x: float
+    y: float
+    low: Annotated[float | None, "The 95 % interval."]
+    high: float | None
+
+
+class Track(TypedDict):
+    """A line through marks."""
+
+    label: str
+    colour: str
+    dash: list[int]
+
+
+class Tick(TypedDict):
+    """A place on an axis, and what is written there."""
+
+    at: float
+    text: str
+
+
+class Picture(TypedDict):
+    """A metric along one axis, or how it is distributed over a population."""
+
+    across: str
+    up: str
+    ticks: Annotated[list[Tick], "On the axis across; none where any number is."]
+    log: Annotated[bool, "Whether the axis across is logarithmic."]
+    joined: Annotated[str, "How marks are joined: `no`, `straight` or in `steps`."]
+    lines: list[Track]
+    marks: list[Mark]
+
+
 class Points(TypedDict):
     """A metric over the points of a sweep."""
 
@@ -796,6 +834,7 @@ class Points(TypedDict):
     seeds: list[int]
     total: Annotated[int, "How many points there are: of many, only some are in `points`."]
     points: list[GridPoint]
+    picture: Annotated[Picture | None, "None over two axes and more: the table is a heat map."]
 
 
 class Shipped(TypedDict):
@@ -979,6 +1018,10 @@ PAGES: tuple[type, ...] = (
     SweepEntry,
     Listing,
     GridPoint,
+    Mark,
+    Track,
+    Tick,
+    Picture,
     Points,
     Shipped,
     Basis,

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
+// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
 "use strict";
 (() => {
   // src/dom.ts
@@ -376,7 +376,7 @@
   var SIDE = 64;
   var FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
   var FONT = `12px ${FAMILY}`;
-  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var dark = matchMedia("screen and (prefers-color-scheme: dark)");
   var onTone = (act) => dark.addEventListener("change", act);
   var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
   var tone = (colour) => () => {

@@ -47,6 +47,46 @@ export interface GridPoint {
   text: string;
 }
 
+/** A point of a sweep in its picture. */
+export interface Mark {
+  /** Its place in `points`. */
+  point: number;
+  /** The line that it is on. */
+  line: number;
+  x: number;
+  y: number;
+  /** The 95 % interval. */
+  low: number | null;
+  high: number | null;
+}
+
+/** A line through marks. */
+export interface Track {
+  label: string;
+  colour: string;
+  dash: number[];
+}
+
+/** A place on an axis, and what is written there. */
+export interface Tick {
+  at: number;
+  text: string;
+}
+
+/** A metric along one axis, or how it is distributed over a population. */
+export interface Picture {
+  across: string;
+  up: string;
+  /** On the axis across; none where any number is. */
+  ticks: Tick[];
+  /** Whether the axis across is logarithmic. */
+  log: boolean;
+  /** How marks are joined: `no`, `straight` or in `steps`. */
+  joined: string;
+  lines: Track[];
+  marks: Mark[];
+}
+
 /** A metric over the points of a sweep. */
 export interface Points {
   scenario: string;
@@ -57,6 +97,8 @@ export interface Points {
   /** How many points there are: of many, only some are in `points`. */
   total: number;
   points: GridPoint[];
+  /** None over two axes and more: the table is a heat map. */
+  picture: Picture | null;
 }
 
 /** A scenario that comes with the package. */

@@ -10,7 +10,8 @@ const FONT = `12px ${FAMILY}`;
 /** Words that are drawn in a plot, where so many pixels of the canvas are one of the page. */
 export const small = (ratio: number): string => `${11 * ratio}px ${FAMILY}`;
 
-const dark = matchMedia("(prefers-color-scheme: dark)");
+// Paper is light.
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 
 export const isDark = (): boolean => dark.matches;
 

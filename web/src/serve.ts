@@ -139,13 +139,19 @@ const table = (): void => {
   box.hidden = told.length !== 1;
 };
 
+/** How often runs have been chosen: an answer about earlier ones is dropped. */
+let comparisons = 0;
+
 /** Names what differs between two runs. */
 const differences = async (): Promise<void> => {
+  const turn = ++comparisons;
   const box = byId("differences", HTMLElement);
   const [old, now, ...more] = kept();
-  box.hidden = !old || !now || more.length > 0;
-  if (box.hidden || !old || !now) return;
+  box.hidden = true;
+  if (!old || !now || more.length) return;
   const between = await ask<Between>(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+  if (turn !== comparisons) return;
+  box.hidden = false;
   box.replaceChildren();
   make("h2", `From ${old.id} to ${now.id}`, box);
   const settings = between.settings.map(({ key, old, new: now }) => `${key}: ${old || "not set"} to ${now || "not set"}`);
@@ -189,10 +195,14 @@ const pictures = (): void => {
   for (const found of sweeps) {
     make("h2", found.id, box);
     sweep(found.id, labels, make("div", undefined, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
+    if (!found.pictures.length) continue;
+    const files = make("p", "Pictures in its folder:", box);
+    files.className = "note";
     for (const name of found.pictures) {
-      const image = make("img", undefined, box);
-      image.alt = name;
-      image.src = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
+      const link = make("a", name, files);
+      files.insertBefore(document.createTextNode(" "), link);
+      link.href = `/picture?id=${encodeURIComponent(found.id)}&name=${encodeURIComponent(name)}`;
+      link.target = "_blank";
     }
   }
 };

@@ -2,6 +2,7 @@
 import type { GridPoint, Points } from "./api";
 import { ask } from "./ask";
 import { make } from "./dom";
+import { picture } from "./picture";
 
 /** Blue to yellow: lightness alone distinguishes the values. */
 const SCALE: [number, number, number][] = [
@@ -94,7 +95,7 @@ const ranked = (data: Points, chosen: (point: GridPoint) => void): HTMLTableElem
 /** The most columns of a grid; of more, points are listed one below the other. */
 const ACROSS = 12;
 
-/** Shows a sweep; its pictures stay below. */
+/** Shows a sweep as a picture and as a table, both of which lead to the runs. */
 export const sweep = async (id: string, labels: Record<string, string>, into: HTMLElement, lead: Lead, metric = ""): Promise<void> => {
   const data = await ask<Points>(`/api/points?id=${encodeURIComponent(id)}&metric=${encodeURIComponent(metric)}`);
   into.replaceChildren();
@@ -110,20 +111,25 @@ export const sweep = async (id: string, labels: Record<string, string>, into: HT
   });
   const many = data.seeds.length > 1;
   const few = data.points.length < data.total;
-  const note = `${many ? `Mean of ${data.seeds.length} seeds. ` : ""}${few ? `The ${data.points.length} points of ${data.total.toLocaleString("en")} with the lowest and the highest values. ` : ""}Choose a value to see its runs.`;
+  const note = `${many ? `Mean of ${data.seeds.length} seeds. ` : ""}${few ? `The ${data.points.length} points of ${data.total.toLocaleString("en")} with the lowest and the highest values. ` : ""}Choose a ${data.picture ? "mark or a " : ""}value to see its runs.`;
   make("p", note, into).className = "note";
-  const wide = make("div", undefined, into);
-  wide.className = "wide";
-  wide.tabIndex = 0;
-  wide.setAttribute("role", "region");
-  wide.setAttribute("aria-label", `${labels[data.metric] ?? data.metric} over the sweep`);
+  const drawn = make("figure", undefined, into);
+  drawn.className = "wide";
+  drawn.hidden = !data.picture;
   const runs = make("div", undefined, into);
   runs.className = "seeds";
   runs.setAttribute("aria-live", "polite");
+  const wide = make("div", undefined, into);
+  wide.className = "wide all";
+  wide.tabIndex = 0;
+  wide.setAttribute("role", "region");
+  wide.setAttribute("aria-label", `${labels[data.metric] ?? data.metric} over the sweep`);
   const chosen = (point: GridPoint): void => {
     seeds(runs, id, data, point, lead);
     runs.scrollIntoView({ block: "nearest" });
   };
+  const named = data.points.map(({ place, text }) => `${place.join(", ")}: ${text}`);
+  if (data.picture) picture(drawn, data.picture, named, (nth) => data.points[nth] && chosen(data.points[nth]));
   const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
   wide.append(few || across > ACROSS ? ranked(data, chosen) : grid(data, chosen));
 };

@@ -114,7 +114,7 @@ pub unsafe extern "C" fn paceline_delivery_on_discarded(
     delivery.on_discarded(&packet);
 }
 
-/// An RTT sample, for the least RTT below which no sample gives a rate.
+/// An RTT sample, for the minimum RTT below which no sample gives a rate.
 ///
 /// # Safety
 /// `delivery` is one of `paceline_delivery_init`.

@@ -119,7 +119,7 @@ impl paceline_stats {
 /// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made by `init` and ended by
 /// `fini`. It is not moved in between. An engine makes steps. In each, in this order, for one end: `receive` with each
 /// datagram that has arrived, or `on_timer` if the time-out is due; `write` with what the application has to send;
-/// `poll_transmit` until it returns 0; `next_timer`, read anew after every step.
+/// `poll_transmit` until it returns 0; `next_timer`, read again after every step.
 ///
 /// `now_ns` never goes back. An end that asks for a time-out before it, or sends or wakes without end at one instant, is
 /// defective: the engine stops with an error. All functions have to be there, unless they say that they may be null.

@@ -62,25 +62,25 @@ pub const PACELINE_FLAG: u32 = 6;
 /// A number of any other kind: the bits of a double (IEEE 754), as an integer.
 pub const PACELINE_NUMBER: u32 = 7;
 
-/// Signal: losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
-/// told after it and count in the next one (quinn, noq).
+/// Signal: losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
+/// after the sample, so that they count in the next one (quinn, noq).
 pub const PACELINE_SIGNAL_LOSSES_FIRST: u64 = 1 << 0;
-/// Signal: Each lost packet is told with its own token; without it a batch of losses is one, told with the token of its
-/// newest packet and the size of all.
+/// Signal: Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
+/// its newest packet and the total size.
 pub const PACELINE_SIGNAL_LOSS_PER_PACKET: u64 = 1 << 1;
-/// Signal: That data was marked CE is told: by `ece` or by `newly_marked_bytes`.
+/// Signal: CE marks are reported, by `ece` or by `newly_marked_bytes`.
 pub const PACELINE_SIGNAL_MARKS: u64 = 1 << 2;
-/// Signal: How much data was marked CE is told: `newly_marked_bytes`. With it there is `PACELINE_SIGNAL_MARKS` too.
+/// Signal: The amount of CE-marked data is reported: `newly_marked_bytes`. Implies `PACELINE_SIGNAL_MARKS`.
 pub const PACELINE_SIGNAL_MARK_COUNTS: u64 = 1 << 3;
 /// Signal: Packets carry ECT(1) where the controller asks for it.
 pub const PACELINE_SIGNAL_ECT1: u64 = 1 << 4;
-/// Signal: That an episode's losses were none is told: `on_spurious`.
+/// Signal: Spurious loss episodes are reported: `on_spurious`.
 pub const PACELINE_SIGNAL_SPURIOUS_LOSS: u64 = 1 << 5;
 /// Signal: Packets leave at `pacing_rate_bps`, in bursts of `send_quantum_bytes` or less.
 pub const PACELINE_SIGNAL_PACING: u64 = 1 << 6;
-/// Signal: The delay from sender to receiver is told: `one_way_delay_ns`.
+/// Signal: The delay from sender to receiver is reported: `one_way_delay_ns`.
 pub const PACELINE_SIGNAL_ONE_WAY_DELAY: u64 = 1 << 7;
-/// Signal: What the receiver's host took is told, and is not in `network_rtt_ns`.
+/// Signal: The receiver's host delay is reported, and excluded from `network_rtt_ns`.
 pub const PACELINE_SIGNAL_RECEIVER_DELAY: u64 = 1 << 8;
 /// Signal: A token says whether the flow was application-limited when its packet was sent, not when it was acknowledged.
 pub const PACELINE_SIGNAL_APP_LIMITED_AT_SEND: u64 = 1 << 9;
@@ -267,7 +267,7 @@ pub struct paceline_ack {
     pub rtt_ns: u64,
     /// Smoothed RTT (RFC 6298), this sample included; 0 before the first.
     pub srtt_ns: u64,
-    /// Least RTT of the connection; 0 before the first.
+    /// Minimum RTT of the connection; 0 before the first.
     pub min_rtt_ns: u64,
     /// One-way delay of the newest delivered packet, or `PACELINE_NONE`.
     pub one_way_delay_ns: u64,

@@ -30,7 +30,7 @@ pub struct Told {
     pub base_rtt: Option<Duration>,
     pub mss: u32,
     pub goodput: u64,
-    /// Its counters, by name, as far as they are known.
+    /// The flow's counters by name; unknown ones are missing.
     pub counters: Vec<(&'static str, u64)>,
 }
 

@@ -8,7 +8,7 @@ pub enum CaptureError {
     /// The system does not give it.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Its beginning is of no format that is read.
+    /// The file starts like none of the formats that can be read.
     #[error("it is no capture, qlog or iperf3 output that is known")]
     Unknown,
     /// It is not what its format asks for.

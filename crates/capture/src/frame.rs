@@ -49,7 +49,7 @@ pub fn is_known(link: i32) -> bool {
     matches!(link, 0 | 1 | 12 | 14 | 101 | 108 | 113 | 228 | 229 | 276)
 }
 
-/// What comes after the addresses: a type, behind any number of VLAN tags.
+/// The Ethernet type after the addresses, behind any number of VLAN tags.
 fn ethernet(rest: Option<&[u8]>) -> Frame {
     let mut rest = rest.unwrap_or_default();
     loop {

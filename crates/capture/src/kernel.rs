@@ -1,4 +1,4 @@
-//! What BBRv3 in the running kernel tells of its connections, event by event, as a record.
+//! Turns the events that BBRv3 in the running kernel reports into a record.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
@@ -335,10 +335,10 @@ impl Kernel {
         }
     }
 
-    /// The record of what was taken.
+    /// The record of the events so far.
     ///
     /// # Errors
-    /// If no connection was heard of.
+    /// No connection was reported.
     pub fn finish(mut self, ending: &Ending) -> Result<Run, CaptureError> {
         if self.flows.is_empty() {
             return Err(CaptureError::empty("no connection sent anything meanwhile"));

@@ -19,7 +19,7 @@ use crate::tcp::Tcp;
 use file::Read;
 use follow::{Connection, Data, Vantage};
 
-/// Connections that are followed; packets of those after them are counted.
+/// The maximum number of tracked connections; packets of further ones are only counted.
 const CONNECTIONS: usize = 100_000;
 /// Flows of the record, the largest.
 const FLOWS: usize = 500;

@@ -1,4 +1,4 @@
-//! A file of others: what it is, and its bytes, whatever it is compressed with.
+//! A recording: its format, and its bytes after decompression.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Format {
     }
 }
 
-/// By which bytes a capture begins: pcap in either order of bytes and with either resolution, pcapng.
+/// The first bytes of a capture: pcap in either byte order and resolution, or pcapng.
 const CAPTURES: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -44,7 +44,7 @@ const CAPTURES: [[u8; 4]; 5] = [
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// How much of a text is looked at to tell what it is.
+/// How much of a text is examined to recognise its format.
 const HEAD: u64 = 1 << 16;
 /// The most of a file, once it is no longer compressed.
 const MOST: u64 = 64 << 30;

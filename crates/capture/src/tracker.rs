@@ -1,4 +1,4 @@
-//! A flow as its packets tell it: round trips, and what happened to each packet.
+//! A flow reconstructed from its packets: round trips, and the fate of each packet.
 
 use std::collections::VecDeque;
 
@@ -142,7 +142,7 @@ impl Tracker {
             let start = near(start.wrapping_sub(first), acknowledged);
             (start, near(end.wrapping_sub(first), acknowledged))
         });
-        // One below the ACK tells of a duplicate (RFC 2883).
+        // A range below the ACK reports a duplicate (RFC 2883).
         blocks
             .into_iter()
             .filter(move |(start, end)| start < end && *start >= ack)

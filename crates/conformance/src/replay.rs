@@ -1,4 +1,4 @@
-//! Feeds a trace's events to the algorithm and compares what comes of each.
+//! Feeds a trace's events to the algorithm and compares the result of each.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::trace::{Draw, Event, State, Trace};
 
 /// How many events a mismatch shows, the one that differs included.
 const INPUTS_SHOWN: usize = 10;
-/// Which of Linux's algorithms a trace is of.
+/// The Linux algorithm that a trace was recorded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// BBR in mainline.
@@ -244,7 +244,7 @@ impl<'a, A: Subject> Replayer<'a, A> {
     }
 }
 
-/// Where the field of a trace's key is among the algorithm's.
+/// The index of a trace's key among the algorithm's fields.
 fn place(key: &str, fields: &[(&'static str, u64)]) -> Option<usize> {
     let named = |name: &str| fields.iter().position(|(field, _)| *field == name);
     let short = || FIELDS.iter().find(|(short, _)| *short == key);

@@ -1,4 +1,4 @@
-//! A trace that is damaged, or that says otherwise, is told as such.
+//! Damaged and diverging traces are reported as such.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -3,8 +3,8 @@ use paceline_units::{Bytes, Duration, Ecn, Field, Instant, Rate, Value};
 use crate::options::Parameters;
 use crate::{PacketState, RateSample, Signals};
 
-/// What every controller is told when it is made: once for each path of a connection. A path that
-/// changes (RFC 9000 section 9.4) gets a controller of its own.
+/// The input of every controller at construction: once for each path of a connection. A path that
+/// changes (RFC 9000 section 9.4) gets a new controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Sender maximum segment size: payload bytes in a full packet (the draft's `C.SMSS`).
@@ -51,8 +51,8 @@ pub struct Lost {
     /// Whether it opens a new range of lost data: the packet sent just before it, or just before it in
     /// sequence, is not lost. True of a batch.
     pub starts_range: bool,
-    /// Whether the lost transmission was itself a retransmission; false where every transmission is a
-    /// packet of its own, as in QUIC.
+    /// Whether the lost transmission was itself a retransmission; always false in QUIC, where a
+    /// retransmission is a new packet.
     pub retransmission: bool,
 }
 

@@ -27,7 +27,7 @@ parameters! {
         initial_alpha: Gain(0, 1000) = Gain::ONE;
         /// Reduce by half of alpha at a window's first mark, or by half of the fraction marked when a round ends
         response: Choice(Response) = Response::Average;
-        /// What is left of the window after a loss (RFC 8257 3.4)
+        /// The fraction of the window kept after a loss (RFC 8257 3.4)
         beta: Gain(100, 990) = Gain::from_millionths(500_000);
         /// L: segments that one ACK may add in slow start (RFC 3465 2.2)
         abc_limit: Count(1, 1_000_000) = 2;

@@ -87,8 +87,8 @@ impl Default for Delivery {
 
 impl Delivery {
     /// `pacer_below` says that the pacer sits below the transport, as fq does in Linux, where a
-    /// packet counts as sent while it waits there. An interval then goes on through a wait for
-    /// the pacer alone, and a flow with less than a packet a round trip measures what it sends,
+    /// packet counts as sent while it waits there. An interval then includes the time a packet
+    /// waits for the pacer, and a flow with less than a packet a round trip measures what it sends,
     /// not a packet a round trip.
     pub fn new(pacer_below: bool) -> Self {
         Self {
@@ -180,8 +180,8 @@ impl Delivery {
         self.on_delivered(now, newest, id, false);
     }
 
-    /// Without SACK: a duplicate acknowledgment tells of `bytes` that have arrived, nobody knows
-    /// which (4.1.3.5.1). They count; a sample they give none.
+    /// Without SACK, a duplicate acknowledgment reports `bytes` that arrived at an unknown place
+    /// (4.1.3.5.1). They count as delivered but give no sample.
     pub fn on_duplicate(&mut self, now: Instant, bytes: Bytes) {
         self.delivered += bytes;
         self.delivered_time = now;

@@ -16,7 +16,7 @@ const CSS_ROUNDS: u32 = 5;
 /// The state of section 4.2. [`Duration::MAX`] is the section's infinity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
-    /// Only the initial slow start is guarded (4.3): the first congestion ends it.
+    /// HyStart++ covers only the initial slow start (4.3): the first congestion event ends it.
     active: bool,
     /// Conservative slow start.
     css: bool,

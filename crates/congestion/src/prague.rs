@@ -36,7 +36,7 @@ parameters! {
         rtt_transition: Count(0, 1_000_000) = 4;
         /// Weight of the newest round in alpha, as a power of a half: 4 is 1/16
         g_shift: Count(0, 16) = 4;
-        /// The least window in packets
+        /// The minimum window in packets
         min_window: Count(1, 1000) = 2;
         /// The longest burst, at the pacing rate (RFC 9331 4.3)
         burst: Micros(1, 100_000) = Duration::from_micros(250);

@@ -5,12 +5,12 @@ use core::fmt;
 /// Declares the signals: documentation and name of each.
 macro_rules! signals {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// What a transport tells its controller and does for it. Each transport states its own as a constant
+        /// The information and services that a transport gives its controller. Each transport states its own as a constant
         /// (ours by `SenderConfig::signals` of `paceline-recovery`); a controller states what it cannot do without in
         /// the same words ([`Described::needs`](crate::Described::needs)), and [`Signals::check`] compares the two.
         ///
-        /// What is not named here every transport tells: sizes, times, data in flight, RTT samples, and whether the
-        /// window limited what was sent. What is named here and not told is `None`, zero or false in the events.
+        /// Every transport reports sizes, times, data in flight, RTT samples, and whether the window limited sending.
+        /// Anything listed here that a transport does not report is `None`, zero or false in the events.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Signals {
             $($(#[doc = $doc])+ pub $name: bool,)*
@@ -22,12 +22,12 @@ macro_rules! signals {
             /// All of them.
             pub const ALL: Self = Self { $($name: true,)* };
 
-            /// Those of `needs` that are not among these.
+            /// The signals in `needs` that are missing here.
             pub const fn missing(self, needs: Self) -> Self {
                 Self { $($name: needs.$name && !self.$name,)* }
             }
 
-            /// Shows each with its name, what it says, and whether it is given.
+            /// Visits each signal: its name, its documentation, and whether it is present.
             pub fn visit(self, visit: &mut dyn FnMut(&'static str, &'static str, bool)) {
                 $(visit(stringify!($name), concat!($($doc),+).trim_ascii(), self.$name);)*
             }
@@ -36,25 +36,25 @@ macro_rules! signals {
 }
 
 signals! {
-    /// Losses and marks that an ACK shows are told before its sample (Linux, s2n-quic, picoquic); without it they are
-    /// told after it and count in the next one (quinn, noq).
+    /// Losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
+    /// after the sample, so that they count in the next one (quinn, noq).
     losses_first,
-    /// Each lost packet is told with its own token; without it a batch of losses is one, told with the token of its
-    /// newest packet and the size of all.
+    /// Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
+    /// its newest packet and the total size.
     loss_per_packet,
-    /// That data was marked CE is told: by `Ack::ece` or by `Ack::newly_marked`.
+    /// CE marks are reported, by `Ack::ece` or by `Ack::newly_marked`.
     marks,
-    /// How much data was marked CE is told: `Ack::newly_marked`. With it there is `marks` too.
+    /// The amount of CE-marked data is reported: `Ack::newly_marked`. Implies `marks`.
     mark_counts,
     /// Packets carry ECT(1) where the controller asks for it.
     ect1,
-    /// That an episode's losses were none is told: `Controller::on_spurious`.
+    /// Spurious loss episodes are reported: `Controller::on_spurious`.
     spurious_loss,
     /// Packets leave at `Controller::pacing_rate`, in bursts of `Controller::send_quantum` or less.
     pacing,
-    /// The delay from sender to receiver is told: `Ack::one_way_delay`.
+    /// The delay from sender to receiver is reported: `Ack::one_way_delay`.
     one_way_delay,
-    /// What the receiver's host took is told, and is not in `Ack::network_rtt`.
+    /// The receiver's host delay is reported, and excluded from `Ack::network_rtt`.
     receiver_delay,
     /// A token says whether the flow was application-limited when its packet was sent, not when it was acknowledged.
     app_limited_at_send,
@@ -64,7 +64,7 @@ impl Signals {
     /// Whether `controller` can work with these signals, given what it `needs`.
     ///
     /// # Errors
-    /// What it needs and is not told.
+    /// The missing signals.
     pub fn check(self, controller: &'static str, needs: Self) -> Result<(), Unmet> {
         let missing = self.missing(needs);
         if missing == Self::NONE {
@@ -78,12 +78,12 @@ impl Signals {
     }
 }
 
-/// A controller cannot work with a transport: it needs what that does not tell.
+/// A controller cannot work with a transport that lacks signals it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmet {
     /// The controller.
     pub controller: &'static str,
-    /// What it needs and is not told.
+    /// The missing signals.
     pub missing: Signals,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use crate::options::OptionValue;
     use crate::{controllers, recipe};
 
-    /// As quinn 0.11 without a pacer of its own: losses late and by batch, marks without a count.
+    /// As quinn 0.11 without a pacer: losses late and by batch, marks without a count.
     const LEAST: Signals = Signals {
         marks: true,
         ..Signals::NONE
@@ -160,7 +160,7 @@ mod tests {
         ));
     }
 
-    /// Every transport can run some of them, and one that tells everything all of them.
+    /// Every transport can run some of them, and one with all signals runs all of them.
     #[test]
     fn all_signals_are_enough_and_none_is_enough_for_some() {
         let recipes = || {

@@ -88,7 +88,7 @@ macro_rules! window_parameters {
         paceline_units::parameters! {
             /// What a scenario may set.
             pub struct Parameters {
-                /// What is left of the window after a congestion event
+                /// The fraction of the window kept after a congestion event
                 #[doc = $beta_source]
                 beta: Gain(100, 990) = $beta;
                 $($own)*

@@ -226,7 +226,7 @@ fn a_steady_flow_measures_its_rate() {
     assert_eq!(rate, 8_000_000);
 }
 
-/// 1000 B every 10 ms, acknowledged after 1 ms: a packet a round trip if intervals begin anew with
+/// 1000 B every 10 ms, acknowledged after 1 ms: a packet a round trip if intervals restart with
 /// nothing in flight, what is sent if the pacer is below and they go on.
 #[test]
 fn less_than_a_packet_a_round_trip_is_measured_if_the_pacer_is_below() {

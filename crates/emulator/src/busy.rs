@@ -337,7 +337,7 @@ mod tests {
         }
         let error = busy.error().unwrap();
         assert!(error.ratio.abs() < 1e-6, "{error:?}");
-        // The first after it, the 106th, is where the count begins anew.
+        // The first after it, the 106th, is where the count restarts.
         assert_eq!(error.bytes, 194 * SIZE);
     }
 

@@ -36,8 +36,8 @@ mod sockets;
 mod sys;
 mod tun;
 
-/// What any engine of this workspace with a kernel's TCP needs: what the kernel is asked for, and what it
-/// says of itself.
+/// Shared by the engines that run a kernel's TCP: the settings requested of the kernel, and the
+/// state it reports.
 #[doc(hidden)]
 pub mod linux {
     pub use crate::kernel::{check_tcp, derived, is_bbr, metrics, name, stack};

@@ -103,7 +103,7 @@ impl Default for Own {
     }
 }
 
-/// What the kernel's BBR says of itself; gains in 256ths.
+/// The state of the kernel's BBR; gains in units of 1/256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bbr {
     pub bw: Rate,
@@ -117,7 +117,7 @@ pub struct Bbr {
 pub struct Flow {
     /// Its totals.
     pub totals: FlowTotals,
-    /// Least RTT that the kernel measured.
+    /// Minimum RTT that the kernel measured.
     pub min_rtt: Option<Duration>,
     /// Nanoseconds in which the receiver's window was the limit.
     pub window_limited: u64,

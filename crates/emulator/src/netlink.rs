@@ -47,7 +47,8 @@ impl Request {
 
     /// One that is answered, and not acknowledged.
     pub fn question(kind: u16, body: Vec<u8>) -> Self {
-        // Traffic control answers as it tells of changes, and the asker only if it wants an echo.
+        // Traffic control answers with change notifications, which the sender receives only if it
+        // asks for an echo.
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ECHO) as u16;
         Self { kind, flags, body }
     }

@@ -51,7 +51,7 @@ impl paceline_path::Packet for Frame {
     }
 }
 
-/// A way back: uncongested, in order.
+/// A return path: uncongested, in order.
 struct Lane {
     delay: Duration,
     last: Instant,
@@ -212,7 +212,8 @@ impl<'a> Network<'a> {
         self.look(self.latest)
     }
 
-    /// The time, after a sleep until `planned` at the most. If the path could not run, it goes on from where it stopped.
+    /// The time, after a sleep until `planned` at the most. After a time in which the path could
+    /// not run, it continues from where it stopped.
     fn look(&mut self, planned: Instant) -> Instant {
         let clock = self.hosts.clock;
         let (now, stall) = clock.look(self.latest.max(planned));
@@ -234,7 +235,7 @@ impl<'a> Network<'a> {
         links.chain(lanes).chain(wakes).fold(script, Instant::min)
     }
 
-    /// A receiver takes what it has been handed.
+    /// A receiver processes the packets handed to it.
     fn receive(&mut self, now: Instant, flow: usize) {
         let next = self.hosts.receive(now, flow);
         if let Some(wake) = self.wakes.get_mut(flow) {
@@ -471,7 +472,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// An ACK sets out on its way back.
+    /// An ACK sets out on its return path.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
         let owed = self.owed.get_mut(flow as usize);
         if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {

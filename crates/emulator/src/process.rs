@@ -47,7 +47,7 @@ pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
     }
 }
 
-/// What a trial in a process of its own says; its last words if it fails.
+/// The output of a trial in a separate process, or its error message.
 pub fn trial(work: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
     let run = || -> io::Result<String> {
         let (_child, mut ours) = start(|mut theirs| {

@@ -197,7 +197,7 @@ fn names(place: Place) -> io::Result<()> {
                 .to_owned(),
         ),
     ];
-    // Files of their own to lay over those; unmounted again, they stay where they are laid.
+    // Private files to mount over those; they stay after unmounting.
     let place = Path::new("/mnt");
     sys::mount("tmpfs", place, "tmpfs", "size=64k,mode=755")?;
     for (name, text) in &files {

@@ -30,8 +30,8 @@ pub const TIMES: usize = 3;
 /// Bytes that the kernel takes from an application at once: every write of a script.
 const BUFFER: u64 = 64 << 20;
 
-/// What the kernel sends upon each script, in their order, or why that is not known. `step` hears of each script
-/// that is done.
+/// What the kernel sends for each script, in order, or why it could not be recorded. `step` is
+/// called after each script.
 pub fn record(scripts: &[Played], step: &(dyn Fn(&str) + Sync)) -> Vec<Result<Trace, String>> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let mut done: Vec<(usize, Result<Trace, String>)> = thread::scope(|scope| {

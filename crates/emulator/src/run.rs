@@ -15,7 +15,8 @@ use crate::message::{self, Message, Outcome};
 use crate::programs::Programs;
 use crate::{child, fidelity, process, record, sys};
 
-/// Whether this machine has what a scenario needs; what only a try can tell is not told.
+/// Checks that this machine has what a scenario needs, as far as that can be known without a trial
+/// run.
 ///
 /// # Errors
 /// What it lacks.

@@ -1,4 +1,4 @@
-//! A connection's state, as the kernel tells it (tcp(7), TCP_INFO and TCP_CC_INFO).
+//! A connection's state as the kernel reports it (tcp(7), TCP_INFO and TCP_CC_INFO).
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,8 +15,8 @@ const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 /// The kernel's gains are in 256ths.
 const UNIT: u32 = 256;
 
-/// `struct tcp_info` of linux/tcp.h, by its offsets: an older kernel's is shorter, and what it has
-/// not is zero.
+/// `struct tcp_info` of linux/tcp.h, by its offsets: an older kernel's is shorter, and missing
+/// fields are zero.
 struct Info<'a>(&'a [u8]);
 
 impl Info<'_> {
@@ -63,7 +63,7 @@ pub struct Counts {
 pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sample, Counts)> {
     let (mut info, mut own) = ([0; 512], [0; 64]);
     let info = sys::tcp_option(socket, libc::TCP_INFO, &mut info)?;
-    // A controller without state of its own has none to tell.
+    // A controller without private state reports none.
     let own = sys::tcp_option(socket, libc::TCP_CC_INFO, &mut own).unwrap_or_default();
     Ok(decode(info, own, is_bbr, mss))
 }
@@ -108,7 +108,7 @@ pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Count
             .and_then(micros),
         delivered_bytes: bytes(info.word(192)),
         sent_packets: u64::from(info.word(156)),
-        // The kernel tells only of losses outstanding; all earlier ones have been sent again.
+        // The kernel reports outstanding losses only; all earlier ones have been retransmitted.
         lost_packets: u64::from(total) + u64::from(lost.saturating_sub(retransmitted)),
         retransmitted_packets: u64::from(total),
         phase: phase.into(),
@@ -174,7 +174,8 @@ impl Rows {
     /// The totals of a flow whose receiver has taken `goodput`, and had all at `finished`.
     pub fn totals(&self, flow: u32, goodput: Bytes, finished: Option<Instant>) -> FlowTotals {
         let (sample, counts) = self.last.clone().unwrap_or_default();
-        // What the kernel counts of a connection; its loss probes, for one, it counts of a host.
+        // The kernel's counters of a connection; loss probes, for example, are counted only per
+        // host.
         let known = [
             ("sent_packets", sample.row.sent_packets),
             ("retransmitted_packets", sample.row.retransmitted_packets),

@@ -150,7 +150,7 @@ pub fn lay(
         if let Some(last) = spoken.coming.first() {
             spoken.talk.cc.clone_from(&last.cc);
         }
-        // Of a connection that closes a kernel may not tell what BBR says.
+        // A kernel may not report BBR's state for a closing connection.
         let is_bbr = |one: &Told| matches!(one.sample.own, Own::Bbr(_));
         if spoken.coming.iter().any(is_bbr) {
             let silent = spoken.coming.iter_mut().filter(|one| !is_bbr(one));

@@ -29,7 +29,7 @@ fn check(result: c_int) -> io::Result<c_int> {
 }
 
 /// Forks: the new process, or none in that, which has one thread. It may allocate and start threads
-/// (the C library makes its own locks anew), but must not touch what other threads of its parent may
+/// (the C library resets its own locks), but must not touch what other threads of its parent may
 /// have held.
 pub fn fork() -> io::Result<Option<Pid>> {
     // SAFETY: no argument; the caller keeps to what is said above.
@@ -172,7 +172,7 @@ pub fn real_time(priority: c_int) -> io::Result<()> {
 
 /// Keeps in memory what is used from now on, whatever the privileges of later.
 pub fn lock_memory() -> io::Result<()> {
-    // Under a limit, what is locked in future would be refused, new threads among it.
+    // Under a limit, locking future memory would fail, including that of new threads.
     let unlimited = Rlimit {
         current: None,
         maximum: None,
@@ -182,7 +182,7 @@ pub fn lock_memory() -> io::Result<()> {
     Ok(rustix::mm::mlockall(flags)?)
 }
 
-/// Gives up the priority of the path's process: what is started from here is as any other process.
+/// Drops the priority of the path's process, so that its children run at normal priority.
 pub fn behave() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters outlive the call.
@@ -279,7 +279,7 @@ pub fn private_mounts() -> io::Result<()> {
     )
 }
 
-/// Mounts a file system that is of no device.
+/// Mounts a file system without a device.
 pub fn mount(name: &str, at: &Path, kind: &str, data: &str) -> io::Result<()> {
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     mount_with(&CString::new(name)?, at, kind, flags, data)

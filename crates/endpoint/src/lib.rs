@@ -45,7 +45,7 @@ pub struct Datagram<P> {
     pub payload: P,
     /// Bytes of UDP payload.
     pub size: u32,
-    /// The codepoint with which it arrived; none where the engine cannot tell.
+    /// The ECN codepoint on arrival; none if the engine does not know it.
     pub ecn: Option<Ecn>,
 }
 
@@ -118,7 +118,7 @@ pub struct Write {
     pub close: bool,
 }
 
-/// What an end says of itself, for the record. What it does not know is none or zero.
+/// The state of an end, for the record. Unknown values are none or zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Congestion window.

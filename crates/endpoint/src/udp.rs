@@ -60,7 +60,7 @@ pub struct Wait {
     pub room: bool,
 }
 
-/// A UDP socket by which one end reaches the other. The caller waits and tells the time; a step is
+/// A UDP socket that connects two ends. The caller waits and supplies the time; a step is
 /// [`Self::receive`], what the application writes, and [`Self::transmit`].
 #[derive(Debug)]
 pub struct Socket {

@@ -7,7 +7,7 @@ use paceline_record::metrics::{Definition, FLOW_METRICS, METRICS, Unit};
 use paceline_record::regular;
 use paceline_scenario::{BoundUnit, Diagnostic, RateSource, Scenario, metric_of_flow};
 
-/// What to say of a misspelled name, if one of `names` is near.
+/// The hint for a misspelled name, if one of `names` is similar.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<&str> = names.into_iter().collect();
     let near = paceline_scenario::nearest(word, &names);

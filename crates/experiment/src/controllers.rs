@@ -130,7 +130,8 @@ fn check_triggers(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut V
     }
 }
 
-/// Checks a choice for a group: one of ours that its transport tells what it needs, one of its stack's own, or a guest.
+/// Checks a choice for a group: a built-in one whose signals its transport provides, one of the
+/// stack's own, or a guest.
 fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Result<Choice, Wrong> {
     if let Some((stack, name)) = choice.name.split_once(':') {
         return theirs(choice, group.stack, stack, name);
@@ -147,7 +148,7 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
                 hint: Some("leave out `stack`".to_owned()),
             });
         }
-        // What it needs of the transport it says when it is made.
+        // It states what it needs of the transport when it is created.
         return Ok(chosen);
     };
     let signals = match group.is_quic() {

@@ -28,9 +28,9 @@ pub struct FlowPlan {
     pub header: u32,
     /// The links that its data crosses, by number.
     pub route: Box<[usize]>,
-    /// The lane by which its ACKs come back, by number.
+    /// The index of the return lane that carries its ACKs.
     pub lane: usize,
-    /// What plots call it.
+    /// Its name in plots.
     pub label: String,
 }
 
@@ -43,7 +43,7 @@ impl FlowPlan {
     }
 }
 
-/// The flows of a run with `seed`, in their order, and their ways back.
+/// The flows of a run with `seed`, in their order, and their return paths.
 pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
     let mut rng = Rng::new(seed_of(seed, START_STREAM));
     let mut ways = Ways::new(scenario);

@@ -16,7 +16,7 @@ pub type Options = BTreeMap<String, OptionInput>;
 
 /// A controller that is not of this program.
 pub trait Guest: Send + Sync {
-    /// What its code is. Its name is that by which flows name it.
+    /// The guest's code. Flows refer to it by its name.
     fn info(&self) -> &GuestInfo;
 
     /// The guest with these options.
@@ -34,7 +34,7 @@ pub trait Prepared: Send + Sync {
     /// The states that its state machine can be in.
     fn phases(&self) -> &[&'static str];
 
-    /// A new instance, which reports to `fault` what goes wrong with it later.
+    /// A new instance, which reports later failures to `fault`.
     ///
     /// # Errors
     /// Why there is none.
@@ -146,8 +146,8 @@ pub fn guest_trial() -> Config {
 /// An instance of a guest.
 pub type GuestController = Box<dyn Controller + Send>;
 
-/// What one burst of a guest without a quantum of its own may hold: Linux's 1 ms at the pacing rate, at most 64 KiB; at
-/// least two packets. Without a pacing rate it is whatever the window admits.
+/// The burst limit of a guest that sets no quantum: Linux's 1 ms at the pacing rate, at most 64
+/// KiB; at least two packets. Without a pacing rate it is whatever the window admits.
 pub fn guest_quantum(cwnd: Bytes, pacing: Option<Rate>, mss: u32) -> Bytes {
     /// Linux's largest segment.
     const MOST: Bytes = Bytes::new(65_536);

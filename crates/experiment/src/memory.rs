@@ -89,9 +89,9 @@ impl Memory {
 /// What a run will take in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// What it takes if its flows get as far as sending: a run that exceeds it is hopeless.
+    /// Memory once its flows start to send: a run that exceeds the limit here cannot succeed.
     pub least: Memory,
-    /// What it takes if its links are full all the time.
+    /// Memory if its links are full all the time.
     pub most: Memory,
 }
 

@@ -1,4 +1,4 @@
-//! From the links of a scenario to those of the path.
+//! Builds the path's links from a scenario's.
 
 use paceline_path::{Aqm, Link, LinkConfig, Packet, QueueLimit, Service};
 use paceline_scenario::{LinkSection, Scenario};

@@ -24,11 +24,11 @@ pub struct Plan<'s> {
     pub service: Service,
     /// The path's own link, then the others.
     pub links: Vec<LinkSection>,
-    /// The ways back.
+    /// The return paths.
     pub ways: Ways,
     /// The flows, in the order of their groups.
     pub flows: Vec<FlowPlan>,
-    /// What changes on the way.
+    /// Changes during the run.
     pub script: Script,
 }
 

@@ -1,4 +1,4 @@
-//! Rows of the record that every engine takes from the same things.
+//! Rows of the record that all engines build from the same data.
 
 use paceline_endpoint::Stats;
 use paceline_path::{Link, Packet};
@@ -68,7 +68,7 @@ pub fn end_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> Sample
     }
 }
 
-/// Those of our sender's counters that it has; the others are none.
+/// The counters that the engine has; the others are none.
 pub fn end_counters(stats: &Stats) -> Vec<Option<u64>> {
     let counters = SenderStats::COUNTERS.iter();
     let known = counters.map(|(name, _)| match *name {

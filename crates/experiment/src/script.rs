@@ -9,7 +9,7 @@ use crate::change::{self, Change};
 /// The changes that a scenario asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// By time: in order, and of those at one time the earlier in the file first.
+    /// In order of time; events at the same time in the order of the file.
     pub timed: Vec<(Instant, Change)>,
     /// By what a flow does, in the order of the file.
     pub triggers: Vec<Trigger>,

@@ -1,9 +1,9 @@
-//! Where a round trip lies: on the path's own link, on other links, and on the ways back.
+//! Where a round trip lies: on the path's own link, on other links, and on the return paths.
 
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::Duration;
 
-/// The ways back of all flows: uncongested, in order.
+/// The return paths of all flows: uncongested, in order.
 ///
 /// Half of the shortest round trip lies on the path's own link, the rest on each way back. When the
 /// path's RTT changes, its new value is divided likewise; a flow with an RTT of its own keeps that.
@@ -16,7 +16,7 @@ pub struct Ways {
     changes: bool,
 }
 
-/// A way back, shared by all flows whose ACKs take equally long.
+/// A return path, shared by all flows whose ACKs take equally long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     rest: Rest,

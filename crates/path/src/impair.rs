@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is offered, no more passes than the burst and what came since.
+        /// Whatever is offered, at most the burst and the tokens earned since pass.
         #[test]
         fn a_policer_passes_no_more_than_it_may(
             rate in 1u64..1_000_000_000, burst in 0u64..100_000,

@@ -20,7 +20,7 @@ pub struct LinkConfig {
     pub delay: Duration,
     /// Drop-tail limit.
     pub limit: QueueLimit,
-    /// Seed of what is drawn; each kind of draw has its own stream.
+    /// Seed of the random draws; each kind of draw has its own stream.
     pub seed: u64,
 }
 
@@ -29,7 +29,7 @@ struct Entry<P> {
     departure: Instant,
     arrival: Instant,
     lost: bool,
-    /// It arrives so much later than in its turn.
+    /// Extra delay of a reordered packet.
     hold: Duration,
 }
 
@@ -47,7 +47,7 @@ struct Entry<P> {
 pub struct Link<P> {
     /// What has departed and is on its way, then what waits.
     entries: VecDeque<Entry<P>>,
-    /// How many at the front have departed, as far as time is known to have passed.
+    /// How many at the front have departed by the latest known time.
     departed: usize,
     /// No more departs before this.
     departs_from: Instant,
@@ -175,7 +175,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Whether a packet does not come as far as the queue, and why.
+    /// Why a packet does not reach the queue, if it does not.
     #[inline(never)]
     fn refuses(&mut self, now: Instant, size: u32) -> Option<DropCause> {
         if self.scripted_drops > 0 {
@@ -310,7 +310,7 @@ impl<P: Packet + Clone> Link<P> {
             return self.arrive_asked(now);
         }
         let head = self.entries.front().filter(|head| head.arrival <= now)?;
-        // What came before the link was plain may still be lost or held.
+        // Packets that arrived before the link was plain may still be lost or held.
         if head.lost || head.hold > Duration::ZERO {
             return self.arrive_asked(now);
         }
@@ -367,7 +367,7 @@ impl<P: Packet + Clone> Link<P> {
         packet
     }
 
-    /// Plans anew when those arrive that have not departed.
+    /// Recomputes the arrival times of packets that have not departed.
     fn plan_arrivals(&mut self) {
         self.last_arrival = match self.departed.checked_sub(1) {
             Some(last) => self.entries[last].arrival,

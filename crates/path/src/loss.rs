@@ -4,7 +4,7 @@ use paceline_units::{Gain, Loss, Rng};
 
 use crate::impair::Chance;
 
-/// A stream of its own for each draw beside that of the good state.
+/// Each draw has its own stream, separate from that of the good state.
 const STREAMS: [u64; 3] = [
     0x6261_6464_6c6f_7373,
     0x746f_2062_6164_2020,

@@ -1,4 +1,4 @@
-//! Packets as links see them, and what becomes of them.
+//! Packets as links see them, and their fates.
 
 use paceline_units::{Bytes, Duration, Site, Size};
 
@@ -57,7 +57,7 @@ pub enum DropCause {
     Scripted,
 }
 
-/// What became of an offered packet. A packet lost on the way is known at once,
+/// The fate of an offered packet. A packet lost on the way is known at once,
 /// though it uses the link first; but a queue that decides as it takes packets out
 /// may still drop what it holds (see [`Link::next_drop`](crate::Link::next_drop)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

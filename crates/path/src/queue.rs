@@ -26,7 +26,7 @@ pub(crate) use discipline::Fate;
 use early::Early;
 pub(crate) use early::{Found, Signal, transmissions};
 
-/// Declares every queue: `module: Options, Queue = "name in scenarios", "what it is, in a line";`.
+/// Declares every queue: `module: Options, Queue = "name in scenarios", "one-line summary";`.
 macro_rules! registry {
     (
         disciplines {
@@ -144,7 +144,7 @@ macro_rules! registry {
 }
 
 impl Aqm {
-    /// What it takes in memory before the first packet, in bytes; what takes next to nothing is left out.
+    /// Memory before the first packet, in bytes, without negligible parts.
     pub fn memory(&self) -> u64 {
         match self {
             Self::FqCodel(options) => options.memory(),

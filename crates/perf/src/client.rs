@@ -29,7 +29,7 @@ use crate::wire::Wire;
 
 /// The most bytes of answers that wait to be read.
 const ANSWERS: usize = 1 << 20;
-/// How long a sender waits for the receiver's last words, and for what it says of a second.
+/// How long a sender waits for the receiver's final report, and for its report of each second.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// What a client wants.
@@ -84,10 +84,10 @@ pub struct Outcome {
     pub handshake_ns: u64,
 }
 
-/// Runs a test, and tells of each part as it ends.
+/// Runs a test, and reports each part as it ends.
 ///
 /// # Errors
-/// What kept it from beginning. What ends it later is in its [`Outcome`].
+/// The reason why it could not start. A later failure is in its [`Outcome`].
 pub fn client(
     wish: &Wish,
     stop: &AtomicBool,
@@ -111,7 +111,7 @@ pub fn client(
     client.outcome(failed)
 }
 
-/// The data of a test, and what is measured of it.
+/// A test's data streams and their measurements.
 struct Test {
     start: Instant,
     sending: Option<Sending>,
@@ -493,7 +493,7 @@ impl<'a> Client<'a> {
         } else {
             test.rows = test.sent.rows().to_vec();
             test.rows.push(Row::new(duration, &self.link.stats()));
-            // What came after the end of the test does not count.
+            // Data that arrives after the end of the test does not count.
             let nth = (duration.as_nanos() / self.interval.as_nanos()) as usize;
             let at_end = test.received.get(nth).or(test.received.last()).copied();
             if test.finished.is_none() || failed.is_some() {

@@ -50,7 +50,7 @@ impl Kind {
         )
     }
 
-    /// The code by which a server closes a connection for this reason; 0 says nothing.
+    /// The error code with which a server closes a connection for this reason; 0 is unspecified.
     pub(crate) fn code(self) -> u32 {
         match self {
             Self::Token => 1,

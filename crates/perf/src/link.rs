@@ -13,7 +13,7 @@ use crate::wire::Wire;
 
 /// The most datagrams that leave at once, as quinn itself has it.
 const MAX_BATCH: u64 = 10;
-/// How late a turn may be and still count from when it was due: a thread wakes some time after it asked to.
+/// The maximum delay for which a turn still counts from its due time: a thread wakes a little late.
 const LATE: Duration = Duration::from_millis(1);
 
 /// Time since a program began, as ours and as the stack's.
@@ -97,7 +97,7 @@ impl Link {
         self.transmit(wire, at)
     }
 
-    /// What the connection tells of what has come and gone.
+    /// The connection's counts of packets sent and received.
     pub fn poll(&mut self, endpoint: &mut Endpoint) -> Option<Event> {
         while let Some(event) = self.connection.poll_endpoint_events() {
             if let Some(event) = endpoint.handle_event(self.handle, event) {

@@ -1,4 +1,4 @@
-//! What client and server tell each other, a line of JSON each, on the connection's first stream.
+//! Messages between client and server: lines of JSON on the connection's first stream.
 
 use paceline_endpoint::Stats;
 use paceline_units::{Bytes, Duration, Rate};

@@ -34,7 +34,7 @@ use crate::wire::Wire;
 const QUESTION: usize = 4096;
 /// The most connections at a time, of which one has the test.
 const CONNECTIONS: usize = 16;
-/// How often a receiver says what it has received.
+/// How often a receiver reports what it has received.
 const NEWS: Duration = Duration::from_millis(100);
 /// How much longer than its time a test may take: its end has to cross the path.
 const GRACE: Duration = Duration::from_secs(10);
@@ -416,7 +416,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether the test has come to its end, and the client only has to hear of it.
+    /// Whether the test has ended and only the client has yet to be told.
     fn is_done(&self) -> bool {
         self.test.as_ref().is_some_and(|test| test.ended.is_some())
     }
@@ -528,7 +528,7 @@ impl Peer {
         })
     }
 
-    /// What the server writes, measures and tells.
+    /// The server's data, measurements and reports.
     fn proceed(&mut self, now: Instant, limits: Limits) -> Result<(), Error> {
         let Some((test, control)) = self.test.as_mut().zip(self.control.as_mut()) else {
             return Ok(());

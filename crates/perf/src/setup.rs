@@ -12,7 +12,7 @@ use quinn_proto::{EndpointConfig, IdleTimeout, TransportConfig, VarInt};
 
 use crate::error::{Error, Kind};
 
-/// The protocol, by which TLS tells it from others.
+/// The ALPN protocol name.
 pub(crate) const ALPN: &[u8] = b"paceline-perf/1";
 /// The most streams of a test.
 pub const MOST_STREAMS: u32 = 128;
@@ -20,7 +20,7 @@ pub const MOST_STREAMS: u32 = 128;
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// How often one that has nothing to say shows that it is there.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// How long a turn waits at most, so that a wish to stop is heard.
+/// The maximum wait of one turn, so that a request to stop is noticed.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
 /// Bytes that a receiver is willing to hold: more than the paths of today have in flight.
 pub(crate) const WINDOW: VarInt = VarInt::from_u32(256 << 20);

@@ -16,7 +16,7 @@ const LIMITS: Limits = Limits {
     once: false,
 };
 
-/// A server on a thread of its own, until it is dropped.
+/// A server on its own thread, until it is dropped.
 struct Served {
     address: SocketAddr,
     token: Token,
@@ -260,7 +260,7 @@ fn a_server_that_vanishes_ends_the_test_and_what_was_measured_is_kept() {
             };
             let _ = to.map(|to| relay.send_to(&room[..length], to));
         }
-        // It still takes datagrams: nobody tells the client that it is gone.
+        // It still accepts datagrams, so the client cannot see that the server is gone.
         thread::sleep(time::Duration::from_secs(10));
     });
     let wish = Wish {

@@ -25,7 +25,7 @@ pub struct Foreign {
     state: State,
     /// What it decided after the last event.
     outputs: paceline_outputs,
-    /// Who hears of a decision that cannot be meant.
+    /// Called with decisions that make no sense.
     report: Option<Arc<Report>>,
 }
 
@@ -81,7 +81,7 @@ impl Foreign {
         Ok(foreign)
     }
 
-    /// The same, with `report` to hear of a window that cannot be meant, today's included.
+    /// The same, with `report` called for senseless windows, the current one included.
     #[must_use]
     pub fn reporting(mut self, report: impl Fn(String) + Send + Sync + 'static) -> Self {
         self.report = Some(Arc::new(report));
@@ -111,7 +111,7 @@ impl Foreign {
     }
 }
 
-/// Tells the library an event, if it wants it; whether it did.
+/// Passes an event to the library if it handles it, and returns whether it did.
 macro_rules! tell {
     ($foreign:ident.$event:ident($($argument:expr),*)) => {
         $foreign.spec.table.$event.is_some_and(|event| {

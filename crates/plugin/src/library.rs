@@ -39,7 +39,7 @@ impl Library {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn vouched(path: &Path) -> Result<Self, PluginError> {
-        // SAFETY: what it does is the doing of whoever named it.
+        // SAFETY: whoever named the library is responsible for what it does.
         unsafe { Self::open(path) }
     }
 

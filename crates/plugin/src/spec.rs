@@ -8,7 +8,7 @@ use paceline_congestion::{Field, Quantity};
 use crate::PluginError;
 use crate::open::{NOT_TEXT, identifier, layout, line, listed, named};
 
-/// A controller of a library: what it says of itself.
+/// The description of a library's controller.
 #[derive(Debug)]
 pub struct Spec {
     /// Its name.

@@ -22,7 +22,7 @@ const MAX_BATCH: u32 = 1 << 20;
 
 type Get = unsafe extern "C" fn(usize, *mut paceline_stack, usize) -> u32;
 
-/// A transport of a library: what it says of itself.
+/// The description of a library's transport.
 #[derive(Debug)]
 pub struct Transport {
     /// Its name.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// Replays every trace below `folder` (`v1`, `v2`, `v3`, `cubic`): `id`, `suite`, `controller`,
-/// `verdict`, `evidence` each. Signals are heard between one and the next.
+/// `verdict`, `evidence` each. Signals are checked between traces.
 #[pyfunction]
 pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let traces = py.detach(|| traces(&folder));

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// What the emulator finds here, as JSON. `step(text)` hears what is being tried.
+/// What the emulator finds here, as JSON. `step(text)` is called with each check that starts.
 #[pyfunction]
 pub fn doctor(py: Python<'_>, quick: bool, step: Py<PyAny>) -> PyResult<String> {
     let mut result = Ok(());

@@ -47,7 +47,7 @@ fn raise(py: Python<'_>, failed: CaptureError) -> PyErr {
     }
 }
 
-/// A record of what BBRv3 in the running kernel tells, in the making.
+/// Builds a record from the events of BBRv3 in the running kernel.
 #[pyclass(module = "paceline._paceline")]
 pub struct KernelRecord {
     inner: Option<Kernel>,

@@ -1,4 +1,4 @@
-//! Long work during which signals are heard.
+//! Long work that a signal can interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 /// How often signals are looked for.
 pub const PERIOD: Duration = Duration::from_millis(50);
 
-/// Does something on a thread of its own while Python looks for signals. What one of them raises is returned at once: the
-/// work is told that nobody waits for it, and ends beside whatever comes next.
+/// Runs work on a separate thread while Python checks for signals. What one of them raises is
+/// returned at once: the work is told that nobody waits for it, and ends beside whatever comes
+/// next.
 pub fn heard<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,

@@ -212,7 +212,7 @@ pub fn check(
 ) -> PyResult<CheckedScenario> {
     let guests = guest::guests(&guests);
     let engine = engine::named(backend)?;
-    // A capacity trace may take long to read, and others of this process have work to do.
+    // A capacity trace may take long to read, so other threads may run meanwhile.
     let parsed = py.detach(|| parse(text, &file, &overrides, engine, &guests, files));
     let mut scenario = parsed.map_err(|failure| failure.raise(py))?;
     let diagnostics = if sweep {

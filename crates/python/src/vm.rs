@@ -13,7 +13,8 @@ pub fn vm_images(py: Python<'_>) -> PyResult<String> {
     vm::images().map_err(|failure| failure.raise(py))
 }
 
-/// Makes a snapshot of a kernel, or of the newest in /boot; returns it as JSON. `step(text)` hears what is being done.
+/// Makes a snapshot of a kernel, or of the newest in /boot; returns it as JSON. `step(text)` is
+/// called with each step.
 #[pyfunction]
 #[pyo3(signature = (kernel, modules, step))]
 pub fn vm_prepare(

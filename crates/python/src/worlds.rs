@@ -19,7 +19,7 @@ use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
-/// What is observed of a flow: name, unit, least and greatest value, and what it is.
+/// What is observed of a flow: name, unit, minimum and maximum value, and what it is.
 const COLUMNS: [(&str, &str, f32, f32, &str); 11] = [
     (
         "cwnd_packets",

@@ -263,7 +263,8 @@ impl Endpoint for End {
         let event = handle(&mut self.endpoint, at, arrived, &mut self.room);
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                // One that is closed has nothing more to hear. noq 1.4 panics at a packet that is wrong while it drains.
+                // A closed connection needs no more input. noq 1.4 panics at a packet that is wrong
+                // while it drains.
                 if let Some((_, connection)) = &mut self.connection
                     && !connection.is_closed()
                 {

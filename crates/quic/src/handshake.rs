@@ -38,7 +38,7 @@ pub(crate) struct Handshake {
     is_client: bool,
     /// Our transport parameters, as they are written.
     parameters: Vec<u8>,
-    /// What has come of the message that is read.
+    /// How much of the current message has been read.
     incoming: Vec<u8>,
     /// The other side's transport parameters.
     peer: Option<Vec<u8>>,

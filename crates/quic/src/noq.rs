@@ -31,7 +31,7 @@ use crate::watch::Watch;
 use null::Null;
 use watched::Watched;
 
-/// What a controller of ours is told and has done for it.
+/// The signals that a controller of ours gets, and the services it can use.
 pub const SIGNALS: Signals = paceline_noq::SIGNALS;
 
 /// noq's own controllers.

@@ -30,7 +30,7 @@ use crate::watch::Watch;
 use null::Null;
 use watched::Watched;
 
-/// What a controller of ours is told and has done for it.
+/// The signals that a controller of ours gets, and the services it can use.
 pub const SIGNALS: Signals = paced(paceline_quinn::SIGNALS);
 
 /// quinn's own controllers.

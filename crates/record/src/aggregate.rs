@@ -8,7 +8,8 @@ use crate::table::SCHEMA;
 
 /// Resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
-/// Fewest values of which an interval is told: of fewer it is little else than the least and the greatest.
+/// The minimum number of values for an interval: with fewer it is little more than their minimum
+/// and maximum.
 const FEWEST: usize = 5;
 /// Seed of the bootstrap, fixed: the same values give the same interval.
 const SEED: u64 = 1;

@@ -25,7 +25,7 @@ pub enum RecordError {
     /// Writing was stopped, and has left nothing.
     #[error("writing the run was stopped")]
     Stopped,
-    /// There is something else in the place of a run.
+    /// Something other than a run is in its place.
     #[error("{} is not a run", path.display())]
     NotARun {
         /// Which file or folder.

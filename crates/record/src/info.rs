@@ -53,7 +53,7 @@ pub struct FlowInfo {
     pub flow: u32,
     /// Name of its controller.
     pub cc: String,
-    /// What plots call it.
+    /// Its name in plots.
     pub label: String,
     /// When it starts.
     pub start: Instant,

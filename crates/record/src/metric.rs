@@ -1,4 +1,4 @@
-//! What a metric is, and what it says of a run or of a flow.
+//! The definition of a metric, of a run or of a flow.
 
 use paceline_units::Quantity;
 use serde_json::{Value, json};

@@ -456,7 +456,7 @@ const INTRODUCTION: &str = "\
 
 Generated from `crates/record/src/metrics.rs`; `UPDATE_DOCS=1 cargo test -p paceline-record` writes it anew.
 
-Every metric is a pure function over the tables of a run, defined in one place. One that is undefined is `null`, never a number. Names end in the unit; `_ns`, `_bytes`, `_bps` and `_count` are whole numbers.
+Every metric is a pure function over the tables of a run, defined in one place. An undefined metric is `null`, never a number. Names end in the unit; `_ns`, `_bytes`, `_bps` and `_count` are whole numbers.
 
 - A flow is *active* from its start to its stop, its finish or the end of the run, whichever is first.
 - The *window* runs from the first flow's start to the end of the last active time.

@@ -18,11 +18,11 @@ table! {
     /// A flow over the whole run. After these columns come the counters of the engine.
     #[derive(Default)]
     pub struct FlowRow in FlowColumns = "flows" {
-        /// Its number, by which the other tables name it.
+        /// Its number, used in all other tables.
         flow: u32,
         /// Name of its controller.
         cc: Text,
-        /// What plots call it.
+        /// Its name in plots.
         label: Text,
         /// When it starts.
         start_ns: Instant,
@@ -57,11 +57,11 @@ table! {
         pacing_bps: Option<Rate>,
         /// Delivery rate of the latest rate sample.
         delivery_bps: Option<Rate>,
-        /// Latest RTT, once there is one.
+        /// Latest RTT sample; null before the first.
         rtt_ns: Option<Duration>,
         /// Smoothed RTT.
         srtt_ns: Option<Duration>,
-        /// Least RTT so far.
+        /// Minimum RTT so far.
         min_rtt_ns: Option<Duration>,
         /// Payload that the receiver has handed over in order.
         goodput_bytes: Bytes,
@@ -95,7 +95,7 @@ table! {
         backlog_bytes: Bytes,
         /// Packets waiting.
         backlog_packets: u64,
-        /// How long a packet that came now would wait; null when the link stands still.
+        /// Waiting time of a packet that arrives now; null while the link is stopped.
         delay_ns: Option<Duration>,
         /// Greatest backlog since the row before.
         peak_bytes: Bytes,
@@ -160,7 +160,7 @@ table! {
         /// Of a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
         #[since(2)]
         key: Option<Text>,
-        /// Of a change: the value before, where the engine knows it.
+        /// For a change: the previous value, if the engine knows it.
         #[since(2)]
         before_value: Option<f64>,
         /// Of a change: the value from now on.
@@ -233,7 +233,7 @@ words! {
         Mark = "mark",
         /// An acknowledgment reaches the sender: `seq_bytes` is the first byte that it does not cover.
         Ack = "ack",
-        /// What that acknowledgment covers selectively, a row for each block.
+        /// A SACK block of that acknowledgment, one row for each.
         Sack = "sack",
     }
 }
@@ -246,7 +246,7 @@ table! {
         t_ns: Instant,
         /// Which flow.
         flow: u32,
-        /// What happens to it: see below.
+        /// What happens to the packet; see below.
         kind: PacketKind,
         /// Its first byte in the stream.
         seq_bytes: Bytes,

@@ -57,7 +57,7 @@ impl Run {
         self
     }
 
-    /// The run with what is known of the file of another program that it was read from.
+    /// The run, with a description of the recording that it was imported from.
     pub fn with_source(mut self, source: Value) -> Self {
         self.source = Some(source);
         self

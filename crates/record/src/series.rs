@@ -156,7 +156,7 @@ impl<'a> Series<'a> {
             let Some(active) = flow.active else {
                 return Vec::new();
             };
-            // A row between the regular ones has no weight of its own.
+            // A row between the regular ones carries no weight.
             let mut latest = None;
             let regular = |row: &&usize| {
                 let Some(t) = self.times.get(**row) else {
@@ -351,7 +351,7 @@ fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, R
     let known = |values: &Int64Array, row| values.is_valid(row).then(|| values.value(row));
     let counter = |name, row| u64::try_from(known(table.ints_if_any(name)?, row)?).ok();
     let of_row = |(row, flow): (usize, &u32)| {
-        // Times are not negative; those of a damaged table may be.
+        // Times are not negative, except in a damaged table.
         let start = known(starts, row).unwrap_or(0).max(0);
         let finish = known(finishes, row);
         let end = finish.unwrap_or(duration).max(0);

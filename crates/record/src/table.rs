@@ -61,7 +61,7 @@ pub(crate) trait Row: Sized {
 ///     pub struct QueueRow in QueueColumns = "queue" {
 ///         /// When.
 ///         t_ns: Instant,
-///         /// How long a packet that came now would wait; null when the link stands still.
+///         /// Waiting time of a packet that arrives now; null while the link is stopped.
 ///         delay_ns: Option<Duration>,
 ///         /// Packets marked with CE so far.
 ///         #[since(2)]

@@ -155,7 +155,7 @@ impl Application {
         self.wakeup = Some(now);
     }
 
-    /// Writes again from `now` on: the workload begins anew.
+    /// Writes again from `now` on: the workload restarts.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
         self.set_app(now, self.app);

@@ -24,7 +24,7 @@ pub struct SenderConfig {
     pub tlp: bool,
     /// Whether a timeout is judged by what arrives after it (F-RTO, RFC 5682).
     pub f_rto: bool,
-    /// Whether new data goes on the first duplicates (RFC 3042).
+    /// Whether the first duplicate ACKs send new data (RFC 3042).
     pub limited_transmit: bool,
     /// Whether timestamps (RFC 3522) and DSACKs (RFC 3708) may show an episode to be spurious.
     pub undo: bool,
@@ -43,7 +43,7 @@ pub struct SenderConfig {
 }
 
 impl SenderConfig {
-    /// What a sender so configured tells its controller.
+    /// The signals that a sender with this configuration gives its controller.
     pub const fn signals(&self) -> Signals {
         Signals {
             mark_counts: !matches!(self.ecn, EcnFeedback::Classic),

@@ -1,5 +1,5 @@
 //! ECN feedback: how a receiver tells the sender which packets arrived with CE,
-//! and what the sender makes of it.
+//! and what the sender does with that.
 
 use paceline_congestion::Ecn;
 use paceline_units::{Bytes, EcnFeedback};
@@ -44,7 +44,7 @@ impl Echo {
             self.bytes += u64::from(segment.len);
         }
         self.ece = match self.feedback {
-            // RFC 3168 6.1.3: a CWR ends the echo, a mark on the same packet begins it anew.
+            // RFC 3168 6.1.3: a CWR ends the echo, and a mark on the same packet restarts it.
             EcnFeedback::Classic => marked || (self.ece && !segment.cwr),
             EcnFeedback::Dctcp => marked,
             EcnFeedback::Accurate => marked || self.ece,
@@ -103,7 +103,7 @@ impl Marks {
     ) -> u64 {
         match self.feedback {
             EcnFeedback::Classic => {
-                // RFC 3168 6.1.2: one reaction a window of data, told by CWR.
+                // RFC 3168 6.1.2: one reaction per window of data, announced by CWR.
                 if ack.ece && ack.ack > self.reacted {
                     self.reacted = nxt;
                     self.cwr = true;
@@ -142,7 +142,7 @@ impl Marks {
         }
     }
 
-    /// What the controller is told of `bytes` that are marked: none where they are not counted.
+    /// The number of marked bytes that the controller sees: none where marks are not counted.
     pub(crate) fn counted(&self, bytes: u64) -> Option<Bytes> {
         (self.feedback != EcnFeedback::Classic).then_some(Bytes::new(bytes))
     }

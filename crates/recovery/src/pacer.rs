@@ -4,10 +4,9 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 
 /// Releases bursts of up to a send quantum.
 ///
-/// A burst may begin when the last one has been paid for at the pacing rate;
-/// it lasts while time stands still and the quantum holds. A burst cut short by
-/// the window costs what it sent, not a whole quantum. A release that comes
-/// late earns no credit.
+/// A burst may begin when the last one has been paid for at the pacing rate; it lasts while time
+/// stands still and the quantum holds. A burst cut short by the window costs what it sent, not a
+/// whole quantum. A late release earns no credit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     burst_start: Instant,
@@ -42,7 +41,7 @@ impl Pacer {
         let cost = rate
             .max(Self::SLOWEST)
             .time_for(Bytes::new(self.burst_bytes));
-        // What is sent out of turn (a probe) is paid for as well.
+        // Data sent out of turn (a probe) also uses pacing credit.
         let owed = if self.burst_bytes == u64::from(len) {
             self.release.since(now)
         } else {

@@ -49,7 +49,7 @@ impl Default for ReceiverConfig {
 /// Acknowledgments of the same gap that wait for each other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compression {
-    /// The gap's first byte, and how many have told of it at once.
+    /// The gap's first byte, and how many immediate ACKs have reported it.
     gap: u64,
     told: u32,
     /// How many wait, and until when.

@@ -26,7 +26,7 @@ pub(crate) struct Outstanding {
     pub sacked: bool,
     /// Declared lost, and neither delivered nor exonerated since.
     pub lost: bool,
-    /// The latest transmission is in the network as far as is known.
+    /// The latest transmission is believed to be in the network.
     pub out: bool,
     /// Sent more than once.
     pub retransmitted: bool,
@@ -109,7 +109,7 @@ impl Scoreboard {
         self.in_flight - self.duplicates
     }
 
-    /// Bytes that duplicate acknowledgments stand for.
+    /// Bytes that duplicate acknowledgments account for.
     pub(crate) fn duplicates(&self) -> u64 {
         self.duplicates
     }
@@ -230,7 +230,7 @@ impl Scoreboard {
         Some((index, segment))
     }
 
-    /// Whether every segment was sent once and is in flight.
+    /// Whether every segment has been sent exactly once and is in flight.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.sacked_count == 0 && self.lost_count == 0 && self.resent_count == 0
     }
@@ -292,7 +292,7 @@ impl Scoreboard {
         told
     }
 
-    /// Duplicates tell of nothing that is still outstanding.
+    /// Duplicates account for no data that is still outstanding.
     pub(crate) fn forget_duplicates(&mut self) {
         self.duplicates = 0;
     }

@@ -58,7 +58,7 @@ pub struct Sender<C> {
     sent_at: Option<Instant>,
     /// Segments reported as received twice.
     repeated: u64,
-    /// What goes next whatever window and pacer say.
+    /// What is sent next regardless of window and pacer.
     urgent: Urgent,
     /// What the last poll found to wait for, if it let nothing go and nothing has happened since.
     idle: Option<Idle>,
@@ -172,13 +172,13 @@ impl<C: Controller> Sender<C> {
         sender
     }
 
-    /// Tells the controller of an event, and takes what it decides.
+    /// Passes an event to the controller, and applies its decision.
     fn tell(&mut self, event: impl FnOnce(&mut C)) {
         event(&mut self.controller);
         self.outputs = self.controller.outputs();
     }
 
-    /// The controller has decided without being told of an event: takes that.
+    /// Applies a decision that the controller made without an event.
     pub fn decided(&mut self) {
         self.idle = None;
         self.outputs = self.controller.outputs();
@@ -250,7 +250,7 @@ impl<C: Controller> Sender<C> {
         self.transmit(now, next, probe)
     }
 
-    /// What goes whatever window and pacer say, and whether it is a probe.
+    /// What is sent regardless of window and pacer, and whether it is a probe.
     #[cold]
     fn take_urgent(&mut self) -> Option<(Next, bool)> {
         match std::mem::replace(&mut self.urgent, Urgent::Nothing) {
@@ -421,7 +421,7 @@ impl<C: Controller> Sender<C> {
             self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
-        // The controller hears of it before it counts, unless that would be nothing to it.
+        // The controller learns of it before it counts, unless it makes no difference.
         if self.hears_each_send || in_flight == Bytes::ZERO {
             self.controller.on_send(&Sent {
                 now,

@@ -80,7 +80,7 @@ impl Tlp {
         self.measured = true;
     }
 
-    /// Recovery begins: the probe has no more to say.
+    /// Recovery begins, so the probe no longer matters.
     pub(crate) fn reset(&mut self) {
         self.probe = None;
         self.deadline = None;

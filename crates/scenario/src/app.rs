@@ -50,7 +50,7 @@ impl Read for App {
     }
 }
 
-/// What an application does from now on.
+/// An application's workload from now on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AppChange {
     /// Write nothing: "pause".

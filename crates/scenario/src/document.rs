@@ -79,7 +79,7 @@ impl Default for Document {
     }
 }
 
-/// Where a scenario was written is no part of what it says.
+/// Positions in the file do not count when scenarios are compared.
 impl PartialEq for Document {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -161,7 +161,7 @@ impl Document {
         Ok(document)
     }
 
-    /// A diagnostic about what stands at `origin`.
+    /// A diagnostic about the text at `origin`.
     pub(crate) fn at(
         &self,
         kind: Kind,

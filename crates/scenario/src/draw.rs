@@ -1,8 +1,8 @@
 //! Draws: a population of experiments, in each of which the keys that are drawn have a value.
 //!
-//! Each key has a stream of its own, from the seed of the draws and its name: what is drawn for one key
-//! does not depend on which others are drawn, so that two populations can be held against each other
-//! draw by draw. Rows of a file are kept together.
+//! Each key has a stream of its own, from the seed of the draws and its name: what is drawn for one
+//! key does not depend on which others are drawn, so two populations can be compared draw by draw.
+//! Rows of a file are kept together.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

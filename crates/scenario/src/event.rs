@@ -24,9 +24,9 @@ section! {
         /// How long it holds: what it changes then returns to what it was before. Unset: until the run ends, or
         /// another event changes it.
         r#for: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
-        /// What changes on the path.
+        /// Changes of the path.
         path: Option<PathChange>, on ALL;
-        /// What changes in a flow.
+        /// Changes of a flow.
         flow: Option<FlowChange>, on ALL;
     }
 }
@@ -38,7 +38,7 @@ section! {
         link: Option<String>, on ALL;
         /// The capacity; it replaces a trace.
         rate: Option<RateChange>, on ALL;
-        /// The round-trip propagation delay of all flows that have none of their own.
+        /// The round-trip propagation delay of all flows without their own `rtt`.
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
         /// What changes on the link.
         keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
@@ -52,7 +52,7 @@ section! {
     pub struct FlowChange, "a table such as { flow = 0, app = \"pause\" }" {
         /// The flow, numbered from 0 in the order of the groups.
         flow: u32, needs "say which flow: { flow = 0, app = \"pause\" }";
-        /// What its application does from now on.
+        /// Its application's workload from now on.
         app: AppChange, needs "say what it does: { flow = 0, app = \"pause\" }";
     }
 }

@@ -21,8 +21,9 @@ section! {
     pub struct FlowGroup, "a table" {
         /// The congestion controller, by name, with options if it is a table.
         cc: ControllerChoice, needs "name the controller: cc = \"bbr3\"";
-        /// The transport that these flows run. A QUIC stack has acknowledgments, loss recovery, ECN and pacing of its own, and
-        /// no cryptography; `cc` is a controller of ours or, with the stack's name before it, one of the stack's:
+        /// The transport that these flows run. A QUIC stack brings its own acknowledgments, loss
+        /// recovery, ECN and pacing, and runs without cryptography; `cc` names a built-in
+        /// controller or, with the stack's name as a prefix, one of the stack's own:
         /// `"quinn:cubic"`. In the emulator it runs over UDP sockets.
         stack: StackName => StackName::Paceline, on hosted("there the machine's TCP runs");
         /// The shortest wait between two steps that a QUIC stack's timers ask for. Unset: 50 us.
@@ -43,7 +44,7 @@ section! {
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
         /// The links that their data crosses, by name and in order. Unset: that of the path.
         route: Option<Vec<String>>, on ALL;
-        /// What the application sends.
+        /// The workload of the application.
         app: App = App::Bulk, on ALL;
         /// The congestion window at the start.
         initial_window: Packets = Packets(10), in packets(limits::MAX_INITIAL_WINDOW), on ALL;
@@ -51,7 +52,7 @@ section! {
         ack: AckPolicy = AckPolicy::default(), on ALL;
         /// How the sender recovers from loss.
         recovery: RecoverySection as RecoveryChoice = RecoverySection::default(), on ALL;
-        /// What the hosts at both ends add. Unset: nothing.
+        /// The delays and batching of the hosts at both ends. Unset: none.
         host: Option<HostSection>, on simulated("what a real host adds cannot be chosen");
         /// How the receiver reports congestion marks. Whether packets can be marked is the
         /// controller's choice.
@@ -61,9 +62,9 @@ section! {
         /// IP and TCP or UDP headers of a packet: its payload is the path's `mtu` less this. Unset: 52 bytes, with a QUIC
         /// stack 28.
         header: Option<Bytes>, on ALL;
-        /// Whether round trips and the receiver's delay come by the ETS option (draft-yang-tcpm-ets),
-        /// in its units. An ACK then holds two SACK ranges at most, and the header has 56 bytes where
-        /// plain timestamps have 52.
+        /// Measure round trips and the receiver's delay with the ETS option (draft-yang-tcpm-ets),
+        /// in its units. An ACK then holds at most two SACK ranges, and the header has 56 bytes
+        /// instead of the 52 with plain timestamps.
         ets: bool => false, on simulated("the kernel has no ETS option");
         /// The most that is sent at once. Unset: what the controller asks for.
         max_burst: Option<Bytes>, on simulated("how much the kernel sends at once cannot be chosen");
@@ -120,9 +121,9 @@ section! {
         delay: Duration = Duration::from_millis(40), in within(Duration::ZERO, limits::MAX_RTT), on ACKS;
         /// So many packets at the start are acknowledged at once, one by one.
         quick: Packets = Packets(16), on ACKS;
-        /// How long ACKs of what is out of order are held back once three have told of the same gap:
-        /// Linux's `tcp_comp_sack_delay_ns`, which is 1 ms, but a twentieth of the flow's base RTT at the
-        /// most, and 100 us by which its timer slips. Unset: not at all.
+        /// How long SACKs are delayed once three have reported the same gap: Linux's
+        /// `tcp_comp_sack_delay_ns`, which is 1 ms, at most a twentieth of the flow's base RTT,
+        /// plus 100 us of timer slack. Unset: not at all.
         comp_sack_delay: Option<Duration>, on ALL;
         /// Whether packets with PSH are acknowledged at once, as Linux does since 6.6, and are sent as Linux sends them: the last
         /// of what the application has written, and the last of each burst of two or more that segmentation offload takes (1/1024
@@ -146,7 +147,7 @@ section! {
         f_rto: bool = true, on RECOVERY;
         /// Whether timestamps (RFC 3522) and DSACKs may show losses to be spurious.
         undo: bool = true, on RECOVERY;
-        /// Whether new data goes on the first duplicates (RFC 3042).
+        /// Whether the first duplicate ACKs send new data (RFC 3042).
         limited_transmit: bool = true, on RECOVERY;
     }
 }

@@ -24,7 +24,8 @@ section! {
         ack: Delay = Delay::NONE, on ALL;
         /// From the sender's NIC to its TCP, for ACKs.
         ack_receive: Delay = Delay::NONE, on ALL;
-        /// What arrives together is handed up and acknowledged together. Unset: it is not.
+        /// Generic receive offload: packets that arrive together are delivered and acknowledged
+        /// together. Unset: off.
         gro: Option<Gro>, on ALL;
         /// Whether RTTs end as the ACK reaches the sender's NIC, and the delay that the receiver
         /// reports begins as the data reaches its NIC. If not, both are taken in TCP.

@@ -39,7 +39,7 @@ link_keys! {
     /// A token bucket in front of the queue. Unset: none.
     Policer policer: maybe Policer as PolicerChange,
         "The token bucket in front of the queue; \"off\" takes it away.";
-    /// What has left the queue waits for the next multiple of this time, and goes on together.
+    /// Packets that leave the queue wait for the next multiple of this time and continue together.
     Aggregation aggregation: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
         "The time between departures from the link; \"0 ms\" ends bundling.";
 }

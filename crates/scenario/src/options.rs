@@ -25,7 +25,7 @@ pub(crate) fn read(
                 Some(node) => {
                     let key = join(table.key, option.name);
                     let read = value(node, &key, table.reader, &option.kind);
-                    // A wrong value is reported; its default stands in for it.
+                    // A wrong value is reported, and its default is used instead.
                     read.or_else(|| option.needs.is_empty().then_some(option.default))
                 }
                 None if option.needs.is_empty() => Some(option.default),

@@ -36,7 +36,7 @@ impl Scenario {
         let mut problems = reader.problems;
         if let Some(mut scenario) = scenario {
             scenario.document = document;
-            // What follows from a value that is already known to be wrong is no news.
+            // Errors that follow from a value already reported are suppressed.
             let known: Vec<String> = problems.iter().map(|found| found.key.clone()).collect();
             // Links that could not be read are not there to be named.
             let unread = known.iter().any(|key| key.starts_with("links"));

@@ -40,7 +40,7 @@ impl Scenario {
     /// first, so that of two at one moment the end of a pulse is before what begins.
     pub fn unfolded(&self) -> Vec<Event> {
         let mut order: Vec<&Event> = self.events.iter().collect();
-        // What waits for a state comes first: nothing else changes its keys.
+        // Events that wait for a state come first: nothing else changes their keys.
         order.sort_by_key(|event| event.at());
         let mut now = Now::default();
         let mut ends = Vec::new();

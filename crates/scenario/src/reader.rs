@@ -254,7 +254,7 @@ pub(crate) fn choices(found: &str, allowed: &[&str], quote: &str) -> String {
     }
 }
 
-/// What people say who know it from elsewhere, and what it is here.
+/// Names from other tools, and the name used here.
 const MEANT: &[(&str, &str)] = &[
     ("at", "when"),
     ("time", "when"),

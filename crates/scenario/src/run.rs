@@ -8,33 +8,33 @@ use crate::limits;
 use crate::section::section;
 
 section! {
-    /// How long the experiment lasts, how often it is repeated and what is kept of it.
+    /// Duration, seeds and recording of the experiment.
     pub struct RunSection, "a table" {
         /// Length of one run.
         duration: Duration, needs "say how long a run is: duration = \"60 s\"", in time(limits::MAX_DURATION);
-        /// Where the randomness starts: repeat n uses seed + n.
+        /// Seed of all random numbers: repeat n uses seed + n.
         seed: u64 = 1, on ALL;
         /// How many runs, each with the next seed.
         repeats: u32 = 1, in within(1, limits::MAX_REPEATS), on ALL;
         /// Time between rows of the samples table. Unset: 10 ms, and longer when that would make
-        /// more than a million rows; see [`crate::Scenario::sample_interval`].
+        /// more than a million rows.
         sample_interval: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
         /// Run the whole scenario once for each of these controllers, each time in place of the
         /// `cc` of every flow. Empty: run it once as it is written.
         compare: Vec<String> => Vec::new(), on ALL;
-        /// What is kept beside the tables that are always kept.
+        /// What to record in addition to the standard tables.
         record: RecordSection = RecordSection::default(), on ALL;
-        /// How far an emulated run may be from what is asked for.
+        /// Bounds within which an emulated run is trusted.
         emulation: EmulationSection => EmulationSection::default(), on ALL;
     }
 }
 
 section! {
-    /// How far an emulated run may be from what is asked for, and still be trusted.
+    /// The bounds within which an emulated run is trusted.
     pub struct EmulationSection = default, "a table" {
         /// The 99th percentile of how much later than planned packets leave the path.
         lateness_p99: Duration = Duration::from_millis(2), on ALL;
-        /// What the emulator itself adds to a round trip, in the median.
+        /// The median delay that the emulator itself adds to a round trip.
         added_delay: Duration = Duration::from_millis(1), on ALL;
         /// By how much a busy link is off its rate.
         rate_error: Gain = Gain::from_millionths(20_000), on ALL;

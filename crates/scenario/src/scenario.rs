@@ -1,4 +1,4 @@
-//! A scenario: what it has, and what can be asked of it.
+//! A scenario: its contents, and queries on it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,18 +38,18 @@ pub struct Scenario {
     /// Where the experiment was published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// How long, how often, what is kept.
+    /// Duration, seeds and what to record.
     pub run: RunSection,
     /// The bottleneck.
     pub path: PathSection,
-    /// What flows cross beside the path's own link.
+    /// Links in addition to the path's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub links: Vec<LinkSection>,
     /// Who sends.
     #[schemars(length(min = 1))]
     pub flows: Vec<FlowGroup>,
-    /// What changes on the way.
+    /// Changes during the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub events: Vec<Event>,
@@ -57,7 +57,7 @@ pub struct Scenario {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(default)]
     pub expect: BTreeMap<String, Bound>,
-    /// What is varied round it. A run is of one experiment, so a resolved scenario has none.
+    /// The grid of values around it. A run is one experiment, so a resolved scenario has no grid.
     #[serde(skip_serializing)]
     #[schemars(default)]
     pub sweep: Option<SweepSection>,

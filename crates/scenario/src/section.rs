@@ -39,7 +39,7 @@ pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
         map.serialize_entry(name, self)
     }
 
-    /// Whether it is several keys of the table that it stands in.
+    /// Whether it contributes several keys to the enclosing table.
     const FLAT: bool = false;
 
     /// Finds what is beyond the bounds that belong to the type.

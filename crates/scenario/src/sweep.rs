@@ -14,12 +14,12 @@ use crate::draw::Drawn;
 use crate::limits;
 use crate::reader::{Read, Reader};
 
-/// What is varied, over which seeds, and what is looked at.
+/// The varied keys, the seeds, and the metrics.
 #[derive(Clone, Debug, Default)]
 pub struct SweepSection {
     /// Which seeds each point is run with.
     pub seeds: Seeds,
-    /// What is drawn and compared: metrics of a run by name, those of a flow as
+    /// The metrics to plot and compare: metrics of a run by name, those of a flow as
     /// `flows[0].goodput_bps`. None: the reader's choice.
     pub metrics: Vec<String>,
     /// The axes of the grid, in the order of the file; the last runs fastest. That of a population is
@@ -44,7 +44,7 @@ pub enum Seeds {
     List(Vec<u64>),
 }
 
-/// Where a grid was written is no part of what it says.
+/// Positions in the file do not count when grids are compared.
 impl PartialEq for SweepSection {
     fn eq(&self, other: &Self) -> bool {
         let said = |sweep: &Self| -> Vec<(Vec<String>, Vec<Vec<String>>)> {

@@ -1,4 +1,4 @@
-//! A controller that decides nothing itself: its window and rate come from outside, a step at a time.
+//! A controller whose window and rate are set from outside, step by step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,7 @@ pub struct Decision {
     pub pacing_rate: Option<Rate>,
 }
 
-/// What a flow's sender has heard since it was last asked.
+/// The events of a flow's sender since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     /// Payload sent, each transmission counted.
@@ -95,7 +95,7 @@ impl Wire {
         }
     }
 
-    /// What there was to hear; from here on it counts from zero.
+    /// The accumulated events; counting restarts from zero.
     pub fn take(&self) -> Heard {
         let bytes = |count: &AtomicU64| Bytes::new(count.swap(0, Relaxed));
         let (sum, count) = (
@@ -163,7 +163,7 @@ impl Prepared for Instances {
 struct Agent {
     wire: Arc<Wire>,
     mss: u32,
-    /// Packets can be marked where it is told how many were.
+    /// Packets can be marked only where the controller learns how many were.
     ecn: Ecn,
 }
 

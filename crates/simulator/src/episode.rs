@@ -41,7 +41,7 @@ pub struct Steered {
     pub in_flight: Bytes,
     /// Smoothed RTT; without one, its round trip without queues.
     pub srtt: Duration,
-    /// Least RTT of the connection, once there is one.
+    /// Minimum RTT of the connection, once there is one.
     pub min_rtt: Option<Duration>,
     /// Round trip without queues as the run begins.
     pub base_rtt: Duration,
@@ -171,7 +171,7 @@ impl Episode {
         }
     }
 
-    /// What the `nth` steered flow has heard since this was last asked.
+    /// The events of the `nth` steered flow since the last call.
     pub fn heard(&mut self, nth: usize) -> Heard {
         let agent = self.agents.get(nth);
         agent.map_or_else(Heard::default, |agent| agent.wire.take())

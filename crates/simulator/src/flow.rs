@@ -53,7 +53,7 @@ pub(crate) struct Flow {
     pub last_delivery: Instant,
     /// When it had all of it, once the sender knows.
     pub finished: Option<Instant>,
-    /// What was last seen of the sender, to tell changes from.
+    /// The sender's last known state, to detect changes.
     pub seen: Seen,
 }
 

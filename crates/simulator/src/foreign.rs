@@ -112,7 +112,7 @@ pub(crate) trait Ends: Send {
     /// Bytes that the receiving end has delivered.
     fn delivered(&self) -> u64;
     fn stats(&self) -> Stats;
-    /// What its datagrams on their way take in memory, in bytes, as far as sizes tell.
+    /// What its datagrams on their way take in memory, in bytes, estimated from their sizes.
     fn memory(&self) -> usize;
 }
 

@@ -330,7 +330,7 @@ mod tests {
         assert_eq!((ack.delay, ack.sent), (us(57), at(157)));
         assert_eq!(host.hand_up(at(200), at(0), Some(&mut ack)), at(211));
         assert_eq!(ack.stack, us(11));
-        // The next one that nothing waits for begins anew; one behind another waits for it.
+        // The next one starts afresh if nothing is waiting; otherwise it queues.
         host.taken(at(300), false);
         host.acknowledge(at(305), &mut ack);
         assert_eq!(ack.delay, us(5));

@@ -1,4 +1,4 @@
-//! The ways back of all flows: uncongested, in order.
+//! The return paths of all flows: uncongested, in order.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ impl Reply {
 /// A reply on its way: when it arrives, and at which flow.
 pub(crate) type Arrival = (Instant, u32, Reply);
 
-/// The way back of all flows with the same delay.
+/// The return path of all flows with the same delay.
 struct Lane {
     delay: Duration,
     last_arrival: Instant,

@@ -6,7 +6,7 @@ use paceline_scenario::{FlowGroup, Scenario};
 
 use crate::foreign::{Setup, Stack, Stacks};
 
-/// Those of a scenario, and `others` in their stead where there are such.
+/// The transports that a scenario names, overridden by `others`.
 pub(crate) fn with_named(scenario: &Scenario, others: &Stacks) -> Stacks {
     let mut stacks = Stacks::none();
     for (number, group) in scenario.flows.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One world in virtual time: flows, a bottleneck, the ways back, and what happens next.
+//! One world in virtual time: flows, a bottleneck, the return paths, and what happens next.
 
 mod exchange;
 
@@ -51,7 +51,7 @@ pub(crate) struct World {
     /// The flows that have hosts, by the numbers of these.
     hosted: Vec<usize>,
     seed: u64,
-    /// Work that may be done before the caller is asked: an event, a packet that is sent or served anew, and a row
+    /// Work that may be done before the caller is asked: an event, a packet that is sent or served again, and a row
     /// of the samples are one each.
     allowance: i64,
     /// Events at this instant so far.
@@ -182,7 +182,7 @@ impl World {
         self.flows.get(index)
     }
 
-    /// The controller of a flow has decided without an event: takes that, and sends what it may.
+    /// Applies a decision that a flow's controller made without an event, and sends what it allows.
     pub fn decided(&mut self, index: usize) {
         if let Some(Stage::Open(sender)) = self.flows.get_mut(index).map(|flow| &mut flow.stage) {
             sender.decided();
@@ -419,7 +419,7 @@ impl World {
         self.offered(index);
     }
 
-    /// Lets a sender send what it may, and notes what has changed with it.
+    /// Lets a sender send what it may, and records its changes.
     fn transmit(&mut self, index: usize) {
         match self.flows[index].stage {
             Stage::Open(_) => {

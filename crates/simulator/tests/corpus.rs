@@ -1,4 +1,4 @@
-//! What fuzzing starts from and what it has found, replayed; and what proptest makes of it.
+//! Replays the fuzzing seeds and past findings, and mutations of them by proptest.
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod checks;

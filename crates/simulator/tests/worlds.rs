@@ -198,7 +198,7 @@ fn the_caller_is_asked_often_however_much_an_event_does() {
     assert!(most < 2 * 2000, "{most} rows between two calls");
     let rows = run.table("samples").unwrap().num_rows() as u64;
     let held = last.memory.record.samples;
-    // Reno shows fields of its own in each row.
+    // Reno reports its own fields in each row.
     assert!(
         held > rows * row && held < 2 * rows * row,
         "{held} bytes, {rows} rows"
@@ -384,7 +384,7 @@ fn acks_come_back_in_slots_while_they_are_asked_for() {
         + "[[events]]\nwhen = \"2 s\"\npath.ack_aggregation = \"20 ms\"\n\
            [[events]]\nwhen = \"4 s\"\npath.ack_aggregation = \"0 ms\"\n";
     let run = run(&text, 1);
-    // The way back takes 20 ms as well.
+    // The return path takes 20 ms as well.
     let acks = of_kind(&run, "packets", "ack", "t_ns");
     let in_slot = |t: &&i64| **t % 20_000_000 == 0;
     let between = |from: i64, to: i64| -> Vec<i64> {

@@ -172,7 +172,7 @@ impl<'s> Drawer<'s> {
             )),
             OptionKind::Flag => json!(between(0, 1) == 1),
             OptionKind::Choice(words) => json!(*pick(&mut self.rng, words)),
-            // No controller has one yet; its reader says what it takes.
+            // No controller has one yet; the option's reader defines its format.
             OptionKind::Share
             | OptionKind::ShareAboveZero
             | OptionKind::Rate

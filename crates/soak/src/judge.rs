@@ -41,8 +41,9 @@ pub struct Judged {
     pub work: u64,
 }
 
-/// Runs a draft twice in `folder`, the second time in a thread of its own beside the first, and holds the records against
-/// each other and against sense. Shortens it until it is within the budget; `None` if it cannot be.
+/// Runs a draft twice in `folder`, the second time in a thread of its own beside the first, and
+/// compares the records with each other and with the invariants. Shortens it until it is within the
+/// budget; `None` if it cannot be.
 ///
 /// # Errors
 /// What is wrong.

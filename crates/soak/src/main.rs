@@ -79,7 +79,7 @@ fn arguments() -> Option<Arguments> {
     Some(arguments)
 }
 
-/// What is wrong with a draft; a panic is something wrong.
+/// The problem with a draft; a panic counts as one.
 fn wrong_with(
     schema: &Schema,
     draft: &mut Draft,

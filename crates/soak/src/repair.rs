@@ -12,7 +12,7 @@ use crate::quantity::{named, pick};
 /// Times that a draft is read.
 const ROUNDS: usize = 80;
 
-/// What stands in for a value that has to be there.
+/// A placeholder for a required value.
 const PLAIN: [(&str, &str); 9] = [
     ("duration", "1 s"),
     ("rate", "10 Mbit/s"),

@@ -1,4 +1,4 @@
-//! A hundred scenarios, drawn and judged; and that every key is among what is drawn.
+//! Draws and judges a hundred scenarios, and checks that every key is drawn.
 
 use std::collections::BTreeSet;
 use std::path::Path;

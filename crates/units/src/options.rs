@@ -158,7 +158,7 @@ pub struct OptionSpec<P> {
     pub name: &'static str,
     /// What it accepts.
     pub kind: OptionKind,
-    /// What it does, in a line, with the source's section.
+    /// One-line summary, with the source's section.
     pub doc: &'static str,
     /// What to write, said when it is missing; empty if it has a default.
     pub needs: &'static str,
@@ -179,7 +179,7 @@ pub struct OptionInfo {
     pub doc: &'static str,
     /// What to write, said when it is missing; empty if it has a default.
     pub needs: &'static str,
-    /// The default; of no meaning where the option has to be written.
+    /// The default; meaningless for a required option.
     pub default: OptionValue,
 }
 

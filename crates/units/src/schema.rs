@@ -202,7 +202,7 @@ impl JsonSchema for App {
             })
         };
         json_schema!({
-            "description": "What an application sends",
+            "description": "The workload of an application",
             "examples": ["bulk"],
             "anyOf": [
                 { "const": "bulk" },

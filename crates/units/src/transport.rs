@@ -40,9 +40,9 @@ choice! {
     StackName {
         /// The project's own: TCP as Linux has it.
         Paceline = "paceline" default,
-        /// quinn, a QUIC stack, whole and unmodified.
+        /// The QUIC stack quinn, unmodified.
         Quinn = "quinn",
-        /// noq, a fork of quinn with more to tell a controller, whole and unmodified.
+        /// The QUIC stack noq, a fork of quinn that gives controllers more signals, unmodified.
         Noq = "noq",
     }
 }
@@ -52,7 +52,7 @@ choice! {
     EcnFeedback {
         /// ECE on every ACK from a mark on until the sender says CWR (RFC 3168).
         Classic = "classic",
-        /// ECE says whether the latest packet was marked; a change is told at once (RFC 8257).
+        /// ECE says whether the latest packet was marked; a change is reported at once (RFC 8257).
         Dctcp = "dctcp",
         /// Exact counts of marked packets and bytes on every ACK (RFC 9768 with its option).
         Accurate = "accurate" default,
@@ -75,7 +75,7 @@ pub enum Ecn {
     Ce,
 }
 
-/// What an application sends.
+/// The workload of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum App {
     /// As much as it can, for ever: "bulk".

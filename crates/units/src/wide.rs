@@ -2,7 +2,7 @@
 
 /// `a * b / c` without overflow, rounded down, saturating at `u64::MAX`.
 ///
-/// Stays in 64 bits when the product fits, which is the common case.
+/// Uses 64-bit arithmetic when the product fits, which is the common case.
 pub(crate) fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     if c == 0 {
         return u64::MAX;

@@ -28,7 +28,7 @@ pub enum Stage {
     Over,
 }
 
-/// Which socket an event is of, beside the flow's number.
+/// The socket of an event, next to the flow's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Sender = 0,
@@ -141,7 +141,7 @@ impl Flow {
         }
     }
 
-    /// Writes what there is to write, as far as the socket takes it.
+    /// Writes as much as the socket accepts.
     pub fn write(&mut self, number: usize, poll: &Poll) -> io::Result<()> {
         static ZEROS: [u8; CHUNK] = [0; CHUNK];
         if self.stage != Stage::Open {
@@ -240,7 +240,7 @@ impl Flow {
     pub fn state(&self) -> io::Result<Vec<u8>> {
         let (mut info, mut own) = ([0; 512], [0; 64]);
         let info = sys::option(self.sender, TCP, TCP_INFO, &mut info).map(|n| &info[..n])?;
-        // A controller without a state of its own has none to tell.
+        // A controller without private state reports none.
         let own = match sys::option(self.sender, TCP, CC_INFO, &mut own) {
             Ok(length) => &own[..length],
             Err(_) => &[],

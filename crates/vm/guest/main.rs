@@ -1,4 +1,5 @@
-//! The guest's only program: builds what the host's script asks for, runs the flows, and tells what it saw.
+//! The guest's only program: builds what the host's script asks for, runs the flows, and reports
+//! what it saw.
 //!
 //! It knows nothing of scenarios. The host sends netlink messages, files and times; the guest answers with the
 //! kernel's own structures as they are.

@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Sends a message and hears its acknowledgment, which is an error message with the error 0.
+    /// Sends a message and reads its acknowledgment, which is an error message with the error 0.
     fn netlink(&mut self, namespace: u16, message: &[u8]) -> io::Result<()> {
         const HEADER: usize = 16;
         let socket = self.routing.get(usize::from(namespace)).copied();

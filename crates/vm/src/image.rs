@@ -205,8 +205,8 @@ pub fn remove(image: &Image) -> Result<(), Failed> {
     fs::remove_dir(&folder).map_err(Failed::io(format!("delete {}", folder.display())))
 }
 
-/// Makes a snapshot, unless there is one of exactly this. `step` hears what is being done, some times a second,
-/// and may stop it.
+/// Makes a snapshot, unless there is one of exactly this. `step` is called with the progress a few
+/// times a second, and may stop it.
 ///
 /// # Errors
 /// What is missing, or broke.

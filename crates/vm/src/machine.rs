@@ -219,8 +219,8 @@ impl Machine {
         }
     }
 
-    /// Waits until the guest stops the machine. `look` is asked some times a second, and may stop the
-    /// wait; it hears how much of the run has passed, in nanoseconds.
+    /// Waits until the guest stops the machine. `look` is called a few times a second with the
+    /// elapsed time of the run in nanoseconds, and may stop the wait.
     pub fn until_stopped(&mut self, look: &mut dyn FnMut(u64) -> bool) -> Result<State, Failed> {
         const PERIOD: Duration = Duration::from_millis(50);
         let (mut alive, mut last) = (Instant::now(), (0, 0));

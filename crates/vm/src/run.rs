@@ -165,7 +165,7 @@ fn too_busy(plan: &Plan<'_>, seen: &Seen) -> RunError {
     ))
 }
 
-/// Has the guest do the script; what it told.
+/// Runs the script in the guest, and returns its report.
 fn carry_out(
     plan: &Plan<'_>,
     image: &Image,

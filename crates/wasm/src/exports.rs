@@ -23,7 +23,7 @@ unsafe extern "C" {
 thread_local! {
     static INPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     static OUTPUT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// The columns that the page follows while a run goes on.
+    /// The columns that the page follows during a run.
     static FOLLOWED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static LABORATORY: RefCell<Laboratory> = RefCell::default();
 }
@@ -111,7 +111,7 @@ pub extern "C" fn paceline_check() {
     answer(|laboratory, text| laboratory.check(text).to_string().into_bytes());
 }
 
-/// While a run goes on the page is told the rows of these columns, `TABLE.COLUMN` line by line.
+/// During a run, the page receives the rows of these columns, `TABLE.COLUMN` line by line.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_follow() {
     answer(|_, names| {

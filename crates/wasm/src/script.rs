@@ -1,7 +1,7 @@
 //! A controller that is a class of the page, with the events and outputs of a controller in Python.
 //!
 //! Numbers cross in one array of [`SLOTS`] floats: the arguments of a method on the way out, and what the instance has
-//! set on the way back. NaN is none.
+//! set on the return path. NaN is none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -95,7 +95,7 @@ pub trait Page: Send + Sync {
     ) -> Result<String, String>;
 }
 
-/// A member of an event: its name, what it is, and where it is found.
+/// A member of an event: name, type and offset.
 type Member<E> = (&'static str, Kind, fn(&E) -> f64);
 
 /// What a number stands for.
@@ -367,7 +367,7 @@ struct Class<P> {
 }
 
 impl<P: Page> Class<P> {
-    /// An instance: its number, what the page says of its class, and what it has set.
+    /// An instance: its number, the class description from the page, and its outputs.
     fn make(&self, config: &Config) -> Result<(u32, String, Slots), String> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut slots = [f64::NAN; SLOTS];

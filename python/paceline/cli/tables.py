@@ -151,7 +151,8 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     short = [outcome for outcome in outcomes if not outcome["held"]]
     whose = f" ({controller})" if controller else ""
     if not short:
-        out.print(f"Expectations{whose}: all {len(outcomes)} held")
+        held = "1 held" if len(outcomes) == 1 else f"all {len(outcomes)} held"
+        out.print(f"Expectations{whose}: {held}")
         return
     title = console.styled(f"{len(short)} of {len(outcomes)} expectations failed", "red")
     title.append(visible(whose))

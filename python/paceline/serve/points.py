@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
-from paceline import _paceline, answers, guests
+from paceline import _paceline, answers, grid, guests
 from paceline.errors import NotARunError
-from paceline.quantities import NONE, quantity
+from paceline.quantities import NONE, quantity, scale_of
 from paceline.serve import limits
+from paceline.show.palette import flow_style
 from paceline.study.sweep import dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import polars as pl
 
     from paceline.study.sweep.result import Sweep
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
 
 def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> answers.Points:
     """Return a metric at each point; of many points, where it is lowest and where it is highest."""
-    grid = sweep.grid
-    found = dataset.means(grid, frame, metric)
+    over = sweep.grid
+    found = dataset.means(over, frame, metric)
     numbers = list(range(len(found)))
     if len(numbers) > limits.POINTS:
         defined = [n for n in numbers if found[n] is not None]
@@ -35,17 +39,106 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> answers.Points:
         text = NONE if mean is None else quantity(metric, mean)
         if low is not None and high is not None:
             text += f" ({quantity(metric, low)} to {quantity(metric, high)})"
-        place = list(grid.place(number))
+        place = list(over.place(number))
         shown.append({"point": number, "place": place, "mean": mean, "text": text})
     known = [d["name"] for d in _paceline.metrics() if d["scope"] == "run"]
     return {
         "scenario": sweep.scenario,
         "metric": metric,
         "metrics": [m for m in dict.fromkeys([*sweep.metrics, *known]) if m in known],
-        "axes": [axis.name for axis in grid.axes],
-        "seeds": list(grid.seeds),
+        "axes": [axis.name for axis in over.axes],
+        "seeds": list(over.seeds),
         "total": len(found),
         "points": shown,
+        "picture": _picture(sweep, metric, found, numbers),
+    }
+
+
+def _picture(
+    sweep: Sweep,
+    metric: str,
+    found: Sequence[Mapping[str, float | None] | None],
+    numbers: list[int],
+) -> answers.Picture | None:
+    """Return a metric along the only axis, or its distribution over each population."""
+    means = [statistics["mean"] if statistics else None for statistics in found]
+    defined = {number: mean for number, mean in enumerate(means) if mean is not None}
+    scale = scale_of(metric, max(map(abs, defined.values()), default=None))
+    label = {d["name"]: d["label"] for d in _paceline.metrics()}.get(metric, metric)
+    title = label if scale.unit in ("ratio", "count", "") else f"{label} ({scale.unit})"
+    shown = {number: nth for nth, number in enumerate(numbers) if number in defined}
+    if sweep.grid.drawn:
+        return _distribution(sweep, title, defined, shown, scale.size)
+    if len(sweep.grid.axes) > 1:
+        return None
+    (axis,) = sweep.grid.axes
+    places, unit = grid.places(axis.names)
+    ends = min(places.values()), max(places.values())
+
+    def scaled(number: int, name: str) -> float | None:
+        value = (found[number] or {})[name]
+        return None if value is None else value / scale.size
+
+    return {
+        "across": f"{axis.name} ({unit})" if unit else axis.name,
+        "up": title,
+        "ticks": [{"at": at, "text": grid.short(name, unit)} for name, at in places.items()],
+        "log": unit is not None and ends[0] > 0 and ends[1] / ends[0] >= 20,
+        "joined": "no" if unit is None else "straight",
+        "lines": [{"label": "", "colour": flow_style(0).colour, "dash": []}],
+        "marks": [
+            {
+                "point": shown[number],
+                "line": 0,
+                "x": places[axis.names[number]],
+                "y": defined[number] / scale.size,
+                "low": scaled(number, "low"),
+                "high": scaled(number, "high"),
+            }
+            for number in sorted(shown, key=lambda n: places[axis.names[n]])
+        ],
+    }
+
+
+def _distribution(
+    sweep: Sweep,
+    title: str,
+    defined: dict[int, float],
+    shown: dict[int, int],
+    size: float,
+) -> answers.Picture:
+    """Return which share of each population is at most at each value."""
+
+    def other(number: int) -> tuple[str, ...]:
+        names = enumerate(sweep.grid.place(number))
+        return tuple(name for nth, name in names if nth not in sweep.grid.drawn)
+
+    ranked = sorted(defined, key=lambda number: (other(number), defined[number]))
+    populations = {place: list(those) for place, those in groupby(ranked, other)}
+    styles = [flow_style(nth) for nth in range(len(populations))]
+    return {
+        "across": title,
+        "up": "share of the draws",
+        "ticks": [],
+        "log": False,
+        "joined": "steps",
+        "lines": [
+            {"label": ", ".join(place), "colour": style.colour, "dash": list(style.dash)}
+            for place, style in zip(populations, styles, strict=True)
+        ],
+        "marks": [
+            {
+                "point": shown[number],
+                "line": line,
+                "x": defined[number] / size,
+                "y": rank / len(those),
+                "low": None,
+                "high": None,
+            }
+            for line, those in enumerate(populations.values())
+            for rank, number in enumerate(those, 1)
+            if number in shown
+        ],
     }
 
 

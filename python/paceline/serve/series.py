@@ -13,13 +13,13 @@ import polars as pl
 
 from paceline import _paceline, answers, memory
 from paceline.errors import NotARunError, PacelineError
-from paceline.quantities import Scale, quantity, scale_of
+from paceline.quantities import quantity, scale_of
 from paceline.reading import open_regular
 from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import Values, envelopes, rates, top
+from paceline.show.panels import Values, envelopes, rates
 
 #: What can be drawn: its title, and the column.
 QUANTITIES = {
@@ -35,10 +35,9 @@ QUANTITIES = {
 #: Those of the bottleneck, in the table `queue`.
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
-#: Buckets of a plot of an entire run, and of a plot with many lines; bins of throughput.
-BUCKETS = 600
-_FEW = 250
-_MANY_FLOWS = 20
+#: Buckets of a line over an entire run, at most and at least, and those of all lines of a plot.
+BUCKETS, _FEWEST, _ALL = 600, 150, 25_000
+#: Bins of throughput, at least.
 _BIN_NS = 20_000_000
 
 
@@ -174,7 +173,7 @@ def series(
     flows = sum(run.flows.height for run in runs.values())
     if flows > limits.LINES:
         raise NotARunError(f"{flows:,} flows, more than {limits.LINES:,} in a plot")
-    buckets = BUCKETS if flows <= _MANY_FLOWS else _FEW
+    buckets = min(max(_ALL // max(flows, 1), _FEWEST), BUCKETS)
     if end - start < last:
         # A page shows the middle half of a part, so that panning shows data at once.
         buckets *= 2
@@ -190,14 +189,19 @@ def series(
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
     lines: list[tuple[str, str, Style, Values]] = []
     for nth, (name, run) in enumerate(runs.items()):
-        found = _lines(run, quantity, start, end, width, count)
+        found = _lines(run, quantity, start, width, count)
         for index, (label, values) in enumerate(found):
             # Of several runs, a colour is a run and a dash a flow.
             style = flow_style(index)
             if len(runs) > 1:
                 style = Style(flow_style(nth).colour, flow_style(index).dash)
             lines.append((name, label, style, values))
-    scale = scale_of(quantity, max((top(values) for *_, values in lines), default=0.0))
+    # All lines as one column: a thousand are written at the cost of a few.
+    column = pl.Series([value for *_, values in lines for value in values], dtype=pl.Float64)
+    most = column.max()
+    scale = scale_of(quantity, most if isinstance(most, float) else 0.0)
+    # To the digits that a plot can show.
+    written = (column / scale.size).round_sig_figs(5).to_list()
     return {
         "title": QUANTITIES[quantity],
         "unit": scale.unit,
@@ -209,22 +213,20 @@ def series(
                 "label": label,
                 "colour": style.colour,
                 "dash": list(style.dash),
-                "values": _written(values, scale),
+                "values": written[nth * len(times) : (nth + 1) * len(times)],
             }
-            for name, label, style, values in lines
+            for nth, (name, label, style, _) in enumerate(lines)
         ],
     }
 
 
 def _lines(
-    run: Tables, quantity: str, start: int, end: int, width: int, count: int
+    run: Tables, quantity: str, start: int, width: int, count: int
 ) -> list[tuple[str, Values]]:
-    inside = pl.col("t_ns").is_between(start, end)
     if quantity in _QUEUE:
         table = run.columns("queue", ("link", "t_ns", _QUEUE[quantity]))
-        frame = table.filter(inside & (pl.col("link") == 0)).with_columns(flow=pl.lit(0))
-        shifted = frame.with_columns(pl.col("t_ns") - start)
-        values = envelopes(shifted, _QUEUE[quantity], width, count).get(0)
+        frame = table.filter(pl.col("link") == 0).with_columns(flow=pl.lit(0))
+        values = envelopes(frame, _QUEUE[quantity], width, count, start).get(0)
         return [("bottleneck", values)] if values else []
     found: dict[int, Values]
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
@@ -232,14 +234,7 @@ def _lines(
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
         found = {flow: [*line] for flow, line in rates(frame, width, count, start).items()}
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
-        shifted = frame.filter(inside).with_columns(pl.col("t_ns") - start)
-        found = envelopes(shifted, quantity, width, count)
+        found = envelopes(frame, quantity, width, count, start)
     else:
         return []
     return [(str(label), found[flow]) for flow, label in labels.items() if flow in found]
-
-
-def _written(values: Values, scale: Scale) -> list[float | None]:
-    """Return values in a scale, to the digits that a plot can show."""
-    column = pl.Series(values, dtype=pl.Float64) / scale.size
-    return column.round_sig_figs(5).to_list()

@@ -108,45 +108,40 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
     return found.get(0, [None] * (2 * count))
 
 
-def envelopes(frame: pl.DataFrame, column: str, width: int, count: int) -> dict[int, Values]:
-    """Return the envelope of each flow of a frame, by its number."""
-    rows = frame.select("flow", "t_ns", pl.col(column).cast(pl.Float64).alias("v")).drop_nulls()
-    flows = rows["flow"].unique().sort()
-    nth = pl.DataFrame({"flow": flows, "nth": range(flows.len())})
-    bucket = (pl.col("t_ns") // width).clip(0, count - 1)
+def envelopes(
+    frame: pl.DataFrame, column: str, width: int, count: int, start: int = 0
+) -> dict[int, Values]:
+    """Return the envelope of each flow of a frame from `start` on, by its number."""
+    bucket = (pl.col("t_ns") - start).floordiv(width)
+    known = (
+        frame.lazy()
+        .select("flow", bucket=bucket, v=pl.col(column).cast(pl.Float64))
+        .filter(pl.col("bucket").is_between(0, count - 1) & pl.col("v").is_not_null())
+        .collect()
+    )
+    flows = known["flow"].unique().sort()
     # A number for each bucket of each flow: one key groups faster than two.
-    rows = rows.join(nth, on="flow", maintain_order="left").select(
-        "v", cell=pl.col("nth") * count + bucket
-    )
+    cell = flows.search_sorted(known["flow"]).cast(pl.Int64) * count + known["bucket"]
+    rows = pl.DataFrame({"cell": cell, "v": known["v"]})
+    cells = flows.len() * count
     found = rows.group_by("cell").agg(low=pl.col("v").min(), high=pl.col("v").max())
-    cells = pl.DataFrame({"cell": range(flows.len() * count)}, schema={"cell": rows.schema["cell"]})
-    cells = cells.join(found, on="cell", how="left", maintain_order="left")
-    both = [_first(rows, cells, extreme) for extreme in ("low", "high")]
-    low_first = both[0] <= both[1]
-    lows, highs = cells["low"], cells["high"]
-    firsts, lasts = (
-        lows.zip_with(low_first, highs).to_list(),
-        highs.zip_with(low_first, lows).to_list(),
+    low, high = (_spread(found["cell"], found[name], cells) for name in ("low", "high"))
+    # A bucket's first extreme is the first of all its rows at the minimum or the maximum.
+    extremes = rows.filter(
+        (rows["v"] == low.gather(rows["cell"])) | (rows["v"] == high.gather(rows["cell"]))
     )
-    lines: dict[int, Values] = {}
-    for place, flow in enumerate(flows):
-        values = lines[int(flow)] = [None] * (2 * count)
-        values[0::2] = firsts[place * count : (place + 1) * count]
-        values[1::2] = lasts[place * count : (place + 1) * count]
-    return lines
+    firsts = extremes.group_by("cell").agg(pl.col("v").first())
+    first = _spread(firsts["cell"], firsts["v"], cells)
+    last = high.zip_with(first == low, low)
+    values: Values = [None] * (2 * cells)
+    values[0::2], values[1::2] = first.to_list(), last.to_list()
+    return {int(flow): values[2 * n * count : 2 * (n + 1) * count] for n, flow in enumerate(flows)}
 
 
-def _first(rows: pl.DataFrame, cells: pl.DataFrame, extreme: str) -> pl.Series:
-    """Return the first row of each cell whose value is the cell's extreme."""
-    there = rows["v"] == cells[extreme].gather(rows["cell"])
-    found = (
-        rows.select("cell")
-        .with_row_index()
-        .filter(there)
-        .group_by("cell")
-        .agg(pl.col("index").min())
-    )
-    return cells.select("cell").join(found, on="cell", how="left", maintain_order="left")["index"]
+def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
+    """Return a column with values at some places, and null at the others."""
+    empty = pl.repeat(None, length, dtype=values.dtype, eager=True)
+    return empty.scatter(places, values)
 
 
 class Sketch:
@@ -499,14 +494,21 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
     since the sample before: samples of an emulation do not fall on the bins' edges.
     """
-    bins = (pl.col("t_ns") - (start + 1)).floordiv(width)
+    bins = (pl.col("t_ns") - (start + 1)).floordiv(width).clip(-1)
     ends = (
         frame.lazy()
         .filter(pl.col("t_ns") <= start + count * width)
+        # A number for each bin of each flow, beginning with the one before the start.
+        .select(
+            "t_ns",
+            "delivered_bytes",
+            cell=pl.col("flow").cast(pl.Int64) * (count + 1) + bins + 1,
+        )
         # The last sample up to the start is where the first bin begins.
-        .group_by("flow", bins.clip(-1).alias("bin"))
+        .group_by("cell")
         .agg(pl.col("t_ns").last(), pl.col("delivered_bytes").last())
-        .sort("flow", "bin")
+        .sort("cell")
+        .with_columns(flow=pl.col("cell") // (count + 1), bin=pl.col("cell") % (count + 1) - 1)
         .with_columns(
             # A flow that begins in a bin has nothing before it.
             since=pl.col("t_ns").shift().over("flow").fill_null(start + pl.col("bin") * width),
@@ -519,16 +521,14 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
         .select(
             "flow",
             "bin",
-            pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since")),
+            rate=pl.col("grown").clip(0) * 8e9 / (pl.col("t_ns") - pl.col("since")),
         )
         .collect()
     )
-    found: dict[int, list[float]] = {}
-    for flow, bin_, rate in ends.iter_rows():
-        if flow not in found:
-            found[flow] = [0.0] * count
-        found[flow][bin_] = rate
-    return found
+    flows = ends["flow"].unique().sort()
+    cells = flows.search_sorted(ends["flow"]).cast(pl.Int64) * count + ends["bin"]
+    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0).to_list()
+    return {int(flow): found[n * count : (n + 1) * count] for n, flow in enumerate(flows)}
 
 
 def top(values: Values) -> float:

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9c84d5ede8acf13c7638a8979ea34d28c7a640854692859ba1ef4f9678dbf674
+// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
 "use strict";
 (() => {
   // src/ask.ts
@@ -394,7 +394,7 @@
   var SIDE = 64;
   var FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
   var FONT = `12px ${FAMILY}`;
-  var dark = matchMedia("(prefers-color-scheme: dark)");
+  var dark = matchMedia("screen and (prefers-color-scheme: dark)");
   var onTone = (act) => dark.addEventListener("change", act);
   var styled = (name, light) => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
   var tone = (colour) => () => {
@@ -563,10 +563,10 @@
         cursor: cursor(),
         hooks: {
           setScale: [
-            (chart, scale) => {
+            (chart, scale2) => {
               const { min, max } = chart.scales["x"] ?? {};
               const [from, to] = this.#span();
-              if (scale === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);
+              if (scale2 === "x" && min != null && max != null && (min !== from || max !== to)) this.#move(min, max);
             }
           ]
         }
@@ -605,6 +605,99 @@
         { capture: true }
       );
       chart.over.addEventListener("dblclick", () => this.#move(0, this.#end));
+    }
+  };
+
+  // src/picture.ts
+  var SVG = "http://www.w3.org/2000/svg";
+  var [WIDEST, NARROWEST, HEIGHT2] = [760, 320, 300];
+  var [LEFT, RIGHT, TOP, BOTTOM] = [62, 14, 26, 46];
+  var TICKS = 5;
+  var ROOM = 44;
+  var draw = (tag, attributes, inside, text) => {
+    const element = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+    if (text !== void 0) element.textContent = text;
+    inside.append(element);
+    return element;
+  };
+  var round = (low, high) => {
+    const raw = (high - low) / TICKS;
+    const size = 10 ** Math.floor(Math.log10(raw));
+    const step = ([1, 2, 5].find((factor) => factor * size >= raw) ?? 10) * size;
+    const first = Math.ceil(low / step - 1e-9);
+    return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, nth) => Number(((first + nth) * step).toPrecision(12)));
+  };
+  var scale = (low, high, from, to, log = false) => {
+    const place = log ? Math.log : (value) => value;
+    const [start2, end] = [place(low), place(high)];
+    return (value) => start2 === end ? (from + to) / 2 : from + (place(value) - start2) / (end - start2) * (to - from);
+  };
+  var keys2 = (marks, chosen2) => {
+    marks.forEach((mark, nth) => {
+      mark.setAttribute("tabindex", nth === 0 ? "0" : "-1");
+      mark.addEventListener("click", () => chosen2(nth));
+      mark.addEventListener("keydown", ({ key }) => {
+        const to = { ArrowLeft: nth - 1, ArrowDown: nth - 1, ArrowRight: nth + 1, ArrowUp: nth + 1, Home: 0, End: marks.length - 1 }[key];
+        const next = marks[to ?? -1];
+        if (next) {
+          mark.setAttribute("tabindex", "-1");
+          next.setAttribute("tabindex", "0");
+          next.focus();
+        }
+        if (key === "Enter" || key === " ") chosen2(nth);
+      });
+      mark.addEventListener("keydown", (event) => {
+        if (/^(Arrow|Home|End|Enter| )/.test(event.key)) event.preventDefault();
+      });
+    });
+  };
+  var picture = (box, { across, up, ticks, log, joined, lines, marks }, names, chosen2) => {
+    const width = Math.max(Math.min(box.clientWidth, WIDEST), NARROWEST);
+    const root = draw("svg", { class: "sweep", width, height: HEIGHT2, viewBox: `0 0 ${width} ${HEIGHT2}`, role: "group", "aria-label": `${up} over ${across}` }, box);
+    const [right, bottom] = [width - RIGHT, HEIGHT2 - BOTTOM];
+    const all = (of) => marks.flatMap(of).filter((value) => value !== null);
+    const [xs, ys] = [ticks.length ? ticks.map(({ at }) => at) : all(({ x: x2 }) => [x2]), all(({ y: y2, low: low2, high: high2 }) => [y2, low2, high2])];
+    const [low, high] = [Math.min(0, ...ys), 1.05 * Math.max(0, ...ys) || 1];
+    const x = scale(Math.min(...xs), Math.max(...xs), LEFT + 12, right - 12, log);
+    const y = scale(low, high, bottom, TOP);
+    for (const value of round(low, high)) {
+      draw("line", { class: "grid-line", x1: LEFT, x2: right, y1: y(value), y2: y(value) }, root);
+      draw("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, root, shown(value));
+    }
+    let free = 0;
+    const below2 = ticks.length ? [...ticks].sort((one, other) => one.at - other.at) : round(Math.min(...xs), Math.max(...xs)).map((at) => ({ at, text: shown(at) }));
+    for (const { at, text } of below2) {
+      draw("line", { class: "grid-line", x1: x(at), x2: x(at), y1: bottom, y2: bottom + 4 }, root);
+      if (x(at) < free) continue;
+      draw("text", { x: x(at), y: bottom + 17, "text-anchor": "middle" }, root, text);
+      free = x(at) + Math.max(ROOM, 7 * text.length);
+    }
+    draw("text", { x: (LEFT + right) / 2, y: HEIGHT2 - 8, "text-anchor": "middle" }, root, across);
+    draw("text", { x: 4, y: 14 }, root, up);
+    lines.forEach(({ colour, dash }, nth) => {
+      const line = marks.filter((mark) => mark.line === nth);
+      const step = (mark, at) => `${at ? joined === "steps" ? `H${x(mark.x)}V${y(mark.y)}` : `L${x(mark.x)} ${y(mark.y)}` : `M${x(mark.x)} ${y(mark.y)}`}`;
+      if (joined !== "no") draw("path", { class: "line", d: line.map(step).join(""), stroke: tone(colour)(), "stroke-dasharray": dash.join(" ") }, root);
+      for (const { x: at, low: from, high: to } of line) if (from !== null && to !== null) draw("path", { class: "line", d: `M${x(at)} ${y(from)}V${y(to)}m-3 0h6M${x(at) - 3} ${y(from)}h6`, stroke: tone(colour)() }, root);
+    });
+    const buttons = marks.map((mark) => {
+      const name = names[mark.point] ?? "";
+      const button = draw("g", { class: "mark", role: "button", "aria-label": name }, root);
+      draw("circle", { cx: x(mark.x), cy: y(mark.y), r: 12, class: "reach" }, button);
+      draw("circle", { cx: x(mark.x), cy: y(mark.y), r: marks.length > 100 ? 2.5 : 4, fill: tone(lines[mark.line]?.colour ?? "#000000")() }, button);
+      draw("title", {}, button, name);
+      return button;
+    });
+    keys2(buttons, (nth) => chosen2(marks[nth]?.point ?? 0));
+    const told = lines.filter(({ label }) => label);
+    if (!told.length) return;
+    const legend = make("p", void 0, box);
+    legend.className = "note";
+    for (const { label, colour, dash } of told) {
+      const key = draw("svg", { width: 26, height: 10, "aria-hidden": "true" }, legend);
+      draw("line", { class: "line", x1: 1, x2: 25, y1: 5, y2: 5, stroke: tone(colour)(), "stroke-dasharray": dash.join(" ") }, key);
+      legend.append(` ${label}  `);
     }
   };
 
@@ -700,20 +793,25 @@
     });
     const many = data.seeds.length > 1;
     const few = data.points.length < data.total;
-    const note = `${many ? `Mean of ${data.seeds.length} seeds. ` : ""}${few ? `The ${data.points.length} points of ${data.total.toLocaleString("en")} with the lowest and the highest values. ` : ""}Choose a value to see its runs.`;
+    const note = `${many ? `Mean of ${data.seeds.length} seeds. ` : ""}${few ? `The ${data.points.length} points of ${data.total.toLocaleString("en")} with the lowest and the highest values. ` : ""}Choose a ${data.picture ? "mark or a " : ""}value to see its runs.`;
     make("p", note, into).className = "note";
-    const wide = make("div", void 0, into);
-    wide.className = "wide";
-    wide.tabIndex = 0;
-    wide.setAttribute("role", "region");
-    wide.setAttribute("aria-label", `${labels2[data.metric] ?? data.metric} over the sweep`);
+    const drawn2 = make("figure", void 0, into);
+    drawn2.className = "wide";
+    drawn2.hidden = !data.picture;
     const runs = make("div", void 0, into);
     runs.className = "seeds";
     runs.setAttribute("aria-live", "polite");
+    const wide = make("div", void 0, into);
+    wide.className = "wide all";
+    wide.tabIndex = 0;
+    wide.setAttribute("role", "region");
+    wide.setAttribute("aria-label", `${labels2[data.metric] ?? data.metric} over the sweep`);
     const chosen2 = (point) => {
       seeds(runs, id, data, point, lead2);
       runs.scrollIntoView({ block: "nearest" });
     };
+    const named = data.points.map(({ place, text }) => `${place.join(", ")}: ${text}`);
+    if (data.picture) picture(drawn2, data.picture, named, (nth) => data.points[nth] && chosen2(data.points[nth]));
     const across = new Set(data.points.map(({ place }) => place.at(-1))).size;
     wide.append(few || across > ACROSS ? ranked(data, chosen2) : grid(data, chosen2));
   };
@@ -826,12 +924,16 @@
     const box = byId("manage", HTMLElement);
     box.hidden = told.length !== 1;
   };
+  var comparisons = 0;
   var differences = async () => {
+    const turn = ++comparisons;
     const box = byId("differences", HTMLElement);
     const [old, now, ...more] = kept();
-    box.hidden = !old || !now || more.length > 0;
-    if (box.hidden || !old || !now) return;
+    box.hidden = true;
+    if (!old || !now || more.length) return;
     const between = await ask(`/api/compare?old=${encodeURIComponent(old.id)}&new=${encodeURIComponent(now.id)}`);
+    if (turn !== comparisons) return;
+    box.hidden = false;
     box.replaceChildren();
     make("h2", `From ${old.id} to ${now.id}`, box);
     const settings = between.settings.map(({ key, old: old2, new: now2 }) => `${key}: ${old2 || "not set"} to ${now2 || "not set"}`);
@@ -872,10 +974,14 @@
     for (const found2 of sweeps) {
       make("h2", found2.id, box);
       sweep(found2.id, labels, make("div", void 0, box), (id, point, nth) => void lead(id, point, nth).catch(tell)).catch(tell);
+      if (!found2.pictures.length) continue;
+      const files = make("p", "Pictures in its folder:", box);
+      files.className = "note";
       for (const name of found2.pictures) {
-        const image = make("img", void 0, box);
-        image.alt = name;
-        image.src = `/picture?id=${encodeURIComponent(found2.id)}&name=${encodeURIComponent(name)}`;
+        const link = make("a", name, files);
+        files.insertBefore(document.createTextNode(" "), link);
+        link.href = `/picture?id=${encodeURIComponent(found2.id)}&name=${encodeURIComponent(name)}`;
+        link.target = "_blank";
       }
     }
   };
@@ -893,7 +999,7 @@
     const [now] = kept();
     if (now) made.set(key, now.id);
   };
-  var draw = (again = false) => {
+  var draw2 = (again = false) => {
     const runs = chosen.filter((id) => isJob(id) || entry(id)?.kind === "run");
     byId("plots", HTMLElement).hidden = !runs.length;
     return plots.show(runs, wanted(), again);
@@ -905,7 +1011,7 @@
     list();
     pictures();
     table();
-    return Promise.all([draw(), differences()]).then(
+    return Promise.all([draw2(), differences()]).then(
       () => void 0,
       (error) => tell(error)
     );
@@ -946,7 +1052,7 @@
         },
         more: (job) => {
           chosen = [...before, job];
-          drawing = drawing.then(() => draw(true)).catch(tell);
+          drawing = drawing.then(() => draw2(true)).catch(tell);
         }
       });
       await drawing;
@@ -982,7 +1088,7 @@
       tick.addEventListener("change", () => {
         drawn[tick.checked ? "add" : "delete"](name);
         remember();
-        draw(true).catch(tell);
+        draw2(true).catch(tell);
       });
     }
     await load("shipped=");

@@ -10,7 +10,8 @@ use crate::tracker::Tracker;
 
 /// Timestamps that wait for their echo, and gaps in a stream: those before them are given up.
 const WAITING: usize = 4096;
-/// What comes within so much of a gap's beginning was only overtaken (RFC 8985 section 6.2: a quarter of the least RTT).
+/// Data that arrives within this time of the start of a gap was only reordered (RFC 8985 section
+/// 6.2: a quarter of the minimum RTT).
 const REORDERING: u64 = 4;
 /// The same while no RTT is known.
 const UNKNOWN: Duration = Duration::from_millis(3);

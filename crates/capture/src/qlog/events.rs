@@ -107,7 +107,7 @@ pub fn read(
             }
             heads.push(head);
         }
-        // Each trace begins anew; the record has them side by side.
+        // Each trace starts from zero; the record holds them in parallel.
         events.sort_by_key(|(_, event)| event.nanos);
         for (number, event) in &events {
             seen.events += 1;

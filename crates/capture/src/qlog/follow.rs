@@ -18,7 +18,7 @@ const ACK_RANGES: usize = 4096;
 /// What an event did.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Did {
-    /// Data was sent: payload of so many bytes, after so many.
+    /// Data was sent: the length of its payload, and its offset.
     Sent { at: u64, len: u64, again: bool },
     /// A packet with data was acknowledged.
     Acked { at: u64, len: u64 },
@@ -33,7 +33,7 @@ pub enum Did {
 struct Sent {
     when: Instant,
     size: u64,
-    /// The place of its payload in the order of sending, and its length.
+    /// The offset of its payload in sending order, and its length.
     at: u64,
     len: u64,
     frames: Vec<(u64, u64, u64)>,

@@ -57,7 +57,7 @@ impl CubicInput {
         }
     }
 
-    /// The event of a line; none if its letter is of none.
+    /// The event of a line, if its letter names one.
     pub(crate) fn read(letter: &str, pairs: &mut Pairs<'_>) -> Result<Option<Self>, String> {
         if !matches!(letter, "i" | "a" | "g" | "h" | "s" | "l" | "u" | "x") {
             return Ok(None);

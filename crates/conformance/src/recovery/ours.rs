@@ -11,7 +11,7 @@ use super::trace::Transmission;
 
 /// What our sender sends, with Linux's settings.
 pub fn play(script: &Script) -> Vec<Transmission> {
-    // Time before the first write: a clock at zero would hide what comes before it.
+    // Time before the first write: a clock at zero would hide earlier times.
     let start = Instant::ZERO + script.rtt * 2;
     let mut peer = Peer::new(script, start);
     let Some(mut sender) = sender(script, start) else {

@@ -103,7 +103,7 @@ impl<'a> Peer<'a> {
             .min()
     }
 
-    /// Goes on until an acknowledgment arrives at the sender, or else until `now`.
+    /// Continues until an acknowledgment reaches the sender, or until `now`.
     pub fn poll(&mut self, now: Instant) -> Option<Acknowledgment> {
         while let Some(time) = self.next_event().filter(|time| *time <= now) {
             if let Some(answer) = self.receiver.on_timer(time) {

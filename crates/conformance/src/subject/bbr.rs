@@ -110,7 +110,7 @@ impl<A: Algorithm> Subject for BbrReplay<A> {
 
     fn other_mode(&self, mode: &str) -> Option<String> {
         let phase = self.core.as_ref()?.phase();
-        // Of v1 a trace tells the place in its cycle of gains.
+        // A trace of v1 has the index in the gain cycle.
         let mut cycle_idx = None;
         self.visit(&mut |name, field| {
             if name == "cycle_idx" {

@@ -6,7 +6,7 @@ use super::{Bbr3, State};
 use crate::Ack;
 
 impl Bbr3 {
-    /// `InitPacingRate` (5.6.2); 1 ms stands for an RTT that is not yet known.
+    /// `InitPacingRate` (5.6.2); before the first RTT sample, 1 ms.
     pub(super) fn init_pacing_rate(&mut self, srtt: Option<Duration>) {
         let rtt = srtt.unwrap_or(Duration::from_millis(1));
         let nominal = Rate::from_delivery(self.initial_window, rtt.max(Duration::from_nanos(1)));

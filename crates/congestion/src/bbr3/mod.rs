@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// What the ACKs that arrive now tell of the last bandwidth probe (5.3.3.9).
+/// The phase of the last bandwidth probe that arriving ACKs belong to (5.3.3.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -285,7 +285,7 @@ impl Controller for Bbr3 {
         }
         self.delivered = ack.delivered;
         if !ack.sample.has_data && ack.newly_acked == Bytes::ZERO {
-            // Nothing was delivered: ProbeRTT goes on, and may end (divergence 21).
+            // Nothing was delivered: ProbeRTT continues, and may end (divergence 21).
             self.round_start = false;
             self.continue_probe_rtt(ack);
             return;

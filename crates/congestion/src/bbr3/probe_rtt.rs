@@ -93,8 +93,8 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleRestartFromIdle` (5.4.1). The bytes of the aggregation interval
-    /// start anew with it (divergence 8).
+    /// `HandleRestartFromIdle` (5.4.1). The byte count of the aggregation interval restarts with it
+    /// (divergence 8).
     pub(super) fn handle_restart_from_idle(&mut self, sent: &Sent) {
         if sent.in_flight > Bytes::ZERO || !sent.app_limited {
             return;

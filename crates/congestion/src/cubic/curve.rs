@@ -8,7 +8,7 @@ use paceline_units::{Bytes, Duration, Gain};
 const TIME: u32 = 20;
 /// Fractional bits of the coefficient.
 const COEFFICIENT: u32 = 24;
-/// The longest distance from K that is told apart: 2^34 units, four and a half hours.
+/// The longest distance from K that is represented: 2^34 units, four and a half hours.
 const MAX_OFFSET: u64 = 1 << 34;
 /// The greatest fall below `W_max` that K is worked out for: 128 TiB.
 const MAX_FALL: u64 = 1 << 47;

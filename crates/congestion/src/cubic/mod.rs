@@ -207,7 +207,7 @@ impl Controller for Cubic {
     }
 
     fn on_send(&mut self, sent: &crate::Sent) {
-        // Nothing was in flight: no ACK could have told that the application paused.
+        // Nothing was in flight, so no ACK could show that the application paused.
         if sent.in_flight == Bytes::ZERO {
             self.hold_clock(sent.now);
             self.last_event = sent.now;

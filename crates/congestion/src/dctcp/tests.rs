@@ -90,7 +90,7 @@ impl Flow {
 fn alpha_is_the_average_of_the_fraction_marked() {
     let mut flow = Flow::new(20, &[]);
     assert_eq!((flow.alpha(), flow.cc.ecn()), (1.0, Ecn::Ect0));
-    // The first ACK ends a window of its own, without marks: 15/16.
+    // The first ACK ends a window without marks: 15/16.
     flow.window(0);
     assert_eq!(flow.alpha(), 0.9375);
     flow.window(0);

@@ -31,7 +31,8 @@ parameters! {
         gain: Gain(1, 1000) = Gain::ONE;
         /// GAIN above the target, where it may be larger (RFC 6817 2.5)
         decrease_gain: Gain(1, 10_000) = Gain::ONE;
-        /// ALLOWED_INCREASE: packets by which the window may exceed the flight size (RFC 6817 2.5)
+        /// ALLOWED_INCREASE: the maximum number of packets by which the window exceeds the flight
+        /// size (RFC 6817 2.5)
         allowed_increase: Count(1, 1000) = 1;
         /// BASE_HISTORY: intervals whose least delays make the base delay (RFC 6817 2.5)
         base_history: Count(1, 10) = MAX_HISTORY;

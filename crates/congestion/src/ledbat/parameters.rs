@@ -69,7 +69,7 @@ choice! {
 }
 
 choice! {
-    /// What a loss during a slowdown halves.
+    /// What a loss halves during a slowdown.
     LossInSlowdown {
         /// The frozen window: the ramp ends where it begins.
         Window = "window" default,
@@ -83,9 +83,9 @@ parameters! {
     pub struct PlusPlusParameters {
         /// TARGET: the queuing delay to hold (4.5)
         target: Millis(1, 1000) = Duration::from_millis(60);
-        /// min-base-rtt holds the queue to the base RTT where that is less (IETF 115, BBR and LEDBAT++)
+        /// with min-base-rtt the target is at most the base RTT (IETF 115, BBR and LEDBAT++)
         target_rule: Choice(TargetRule) = TargetRule::Fixed;
-        /// What the base RTT is multiplied with in target_rule = min-base-rtt
+        /// The factor on the base RTT with target_rule = min-base-rtt
         base_rtt_share: Gain(10, 10_000) = Gain::ONE;
         /// The target that the gain is computed from; UC3M's receiver keeps the fixed one
         gain_target: Choice(GainTarget) = GainTarget::Fixed;
@@ -115,7 +115,7 @@ parameters! {
         ramp_end: Choice(RampEnd) = RampEnd::Threshold;
         /// What a loss during a slowdown halves
         loss_in_slowdown: Choice(LossInSlowdown) = LossInSlowdown::Window;
-        /// Intervals whose least RTTs make the base RTT (RFC 6817 2.5)
+        /// Intervals whose minimum RTTs make the base RTT (RFC 6817 2.5)
         base_history: Count(1, 10) = MAX_HISTORY;
         /// Length of such an interval, a minute (RFC 6817 2.4.2)
         base_interval: Millis(100, HOUR_MS) = Duration::from_secs(60);

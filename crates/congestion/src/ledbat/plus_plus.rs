@@ -81,7 +81,7 @@ pub struct LedbatPlusPlus {
     srtt: Duration,
     phase: Phase,
     ca_state: CaState,
-    /// The last event of the flow, to tell idleness.
+    /// The time of the flow's last event, to detect idle periods.
     last_event: Instant,
     /// When the slowdown, or the one whose ramp is under way, began.
     slowdown_begin: Instant,

@@ -166,7 +166,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
         let mss = self.sk.mss;
         let (core, sk, _) = self.at(now);
-        // A timeout within an episode saves nothing anew (tcp_enter_loss).
+        // A timeout within an episode does not save the state again (tcp_enter_loss).
         if !super::socket::in_recovery(sk.ca_state) {
             core.ssthresh(sk);
         }

@@ -16,9 +16,9 @@ parameters! {
         max_mdf: Gain(1, 999) = Gain::from_millionths(500_000);
         /// Target of the fabric's delay without hops and flow scaling; it holds propagation too (3.5)
         base_target: Micros(1, SECOND_US) = Duration::from_micros(25);
-        /// What a hop adds to the target (3.5)
+        /// Delay added to the target per hop (3.5)
         hop_delay: Micros(0, SECOND_US) = Duration::from_micros(1);
-        /// Hops of the path: known here, where the protocol echoes its TTL (3.5)
+        /// Number of hops: configured here, measured by TTL echo in the protocol (3.5)
         hops: Count(0, 255) = 1;
         /// The most that flow scaling adds to the target (3.5)
         fs_range: Micros(0, SECOND_US) = Duration::from_micros(100);
@@ -26,7 +26,7 @@ parameters! {
         fs_min_cwnd: Gain(1, 1_000_000) = Gain::from_millionths(100_000);
         /// Window in packets from which on it adds nothing (3.5)
         fs_max_cwnd: Gain(1, 4_000_000) = Gain::from_millionths(100_000_000);
-        /// The least window in packets; 1 leaves the windows below a packet out (3.4)
+        /// The minimum window in packets; 1 leaves the windows below a packet out (3.4)
         min_cwnd: Gain(1, 100_000) = Gain::from_millionths(1_000);
         /// The greatest window in packets
         max_cwnd: Count(1, 10_000_000) = 1000;

@@ -223,7 +223,7 @@ fn timeouts_cut_and_several_in_a_row_reset() {
     }
     assert_eq!(milli(swift.fabric.cwnd), 4_000);
     assert_eq!(milli(swift.endpoint.cwnd), 4_000);
-    // An ACK begins the count anew.
+    // An ACK restarts the count.
     swift.on_ack(&ack(4_500, 100, None));
     swift.on_timeout(at(5_000), Bytes::ZERO);
     assert_eq!(milli(swift.fabric.cwnd), 2_000);

@@ -301,7 +301,7 @@ impl Sender {
         let is_lost = |(number, token): &(&u64, &PacketState)| {
             **number < largest && (**number + 3 <= largest || token.send_time + due <= now)
         };
-        // Both grow with the number: the first that is not lost is the last to look at.
+        // Both grow with the packet number, so the scan ends at the first packet that is not lost.
         let gone = self.outstanding.iter().take_while(is_lost);
         let gone: Vec<(u64, PacketState)> = gone.map(|(n, t)| (*n, *t)).collect();
         let (mut bytes, mut before) = (Bytes::ZERO, None);

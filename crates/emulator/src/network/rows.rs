@@ -1,4 +1,4 @@
-//! What the path writes down of what it sees.
+//! The rows that the path records.
 
 use paceline_capture::{Tcp, Tracker};
 use paceline_record::{PacketKind, PacketRow, QueueRow};
@@ -54,7 +54,7 @@ impl Network<'_> {
         self.log.packets.extend(rows);
     }
 
-    /// What is known of a flow from its packets.
+    /// State of a flow, inferred from its packets.
     fn tracker(&self, flow: u32) -> Option<&Tracker> {
         let of_program = || self.talks.as_ref()?.tracker(flow);
         self.trackers.get(flow as usize).or_else(of_program)

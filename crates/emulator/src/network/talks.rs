@@ -12,7 +12,7 @@ use crate::message::{Own, Sample, Talk};
 use crate::packet;
 use crate::place::Place;
 
-/// Conversations that are told apart; those after them are one.
+/// The maximum number of separate conversations; all later ones count as one.
 const MOST: usize = 500;
 
 /// One direction of a conversation.
@@ -22,7 +22,8 @@ struct Side {
     sent: u64,
     again: u64,
     lost: u64,
-    /// Payload that the other end has: of TCP what it has acknowledged, of others what has left the path.
+    /// Payload that the other end has: acknowledged data for TCP, data that left the path
+    /// otherwise.
     delivered: u64,
     /// When its last payload left the path.
     last: Option<Instant>,
@@ -93,7 +94,7 @@ impl Talks {
         place
     }
 
-    /// The direction that a frame is of, and its opposite.
+    /// The direction of a frame, and the opposite one.
     fn sides(&mut self, flow: u32) -> Option<(&mut Side, &mut Side)> {
         let number = flow.checked_sub(self.first)? as usize;
         let pair = self.pairs.get_mut(number / 2)?;
@@ -103,7 +104,7 @@ impl Talks {
         })
     }
 
-    /// What is known of a direction from its packets.
+    /// State of a direction, inferred from its packets.
     pub(super) fn tracker(&self, flow: u32) -> Option<&Tracker> {
         let number = flow.checked_sub(self.first)? as usize;
         let pair = self.pairs.get(number / 2)?;

@@ -92,8 +92,7 @@ impl<P: Packet + Clone> Link<P> {
         self.settle();
     }
 
-    /// Changes how likely a packet is to arrive later than in its
-    /// turn, with those behind it not waiting.
+    /// Changes the probability that a packet is delayed and overtaken by those behind it.
     pub fn set_reorder(&mut self, now: Instant, reorder: Reorder) {
         self.advance(now);
         self.reorder.probability = reorder.probability;

@@ -10,8 +10,8 @@ parameters! {
     /// Controlled delay (RFC 8289): drops or marks at the head while packets have waited longer than
     /// the target for an interval.
     ///
-    /// The RFC's steps have no marks (section 1 and RFC 8290 section 5.2.6 allow them); done as Linux does it: a mark
-    /// counts as a drop, and the packet goes on.
+    /// The RFC's steps have no marks (section 1 and RFC 8290 section 5.2.6 allow them); done as
+    /// Linux does it: a mark counts as a drop, and the packet is forwarded.
     pub struct Codel {
         /// How long packets may wait (`TARGET`).
         target: Nanos(1, MAX_RTT_NS) = Duration::from_millis(5);

@@ -25,7 +25,7 @@ parameters! {
         ramp_min: Nanos(0, MAX_RTT_NS) = Duration::from_micros(800);
         /// How much more marks all (`range`).
         ramp_range: Nanos(0, MAX_RTT_NS) = Duration::from_micros(400);
-        /// What the Classic queue gets at least while both have packets.
+        /// The minimum share of the Classic queue while both have packets.
         classic_share: Share = Gain::from_millionths(100_000);
     }
     check DualPi2::refuses
@@ -291,7 +291,8 @@ impl<P: Packet> DualPi2Queue<P> {
         }
     }
 
-    /// How many updates will leave the probability at its end of the scale, as the head goes on waiting.
+    /// How many updates will leave the probability at its end of the scale, while the head keeps
+    /// waiting.
     fn settled(&self, every: Duration) -> u64 {
         if self.base == 1.0 && self.old_delay >= self.config.target {
             return u64::MAX;

@@ -10,7 +10,7 @@ use super::discipline::{Discipline, Fate, Fifo};
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
-    /// Fair queues, each with CoDel (RFC 8290). What overflows is dropped from the longest.
+    /// Fair queues, each with CoDel (RFC 8290). On overflow, the longest queue drops.
     pub struct FqCodel {
         /// How long packets may wait (`TARGET`).
         target: Nanos(1, MAX_RTT_NS) = Codel::default().target;
@@ -20,7 +20,7 @@ parameters! {
         ecn: Flag = Codel::default().ecn;
         /// How many queues flows are spread over.
         flows: Count(1, 65_536) = 1024;
-        /// What a queue sends in its turn.
+        /// Bytes that a queue may send per round.
         quantum: Bytes(MIN_MTU.get(), MAX_MTU.get()) = Bytes::new(1514);
     }
 }
@@ -48,7 +48,7 @@ impl FqCodel {
 pub(crate) struct FqCodelQueue<P> {
     /// CoDel of each queue; its backlog is that of the queue, and not of all as in Linux.
     codel: Codel,
-    /// What a queue may send in its turn, in bytes (section 5.2.4).
+    /// The quantum: bytes that a queue may send per round (section 5.2.4).
     quantum: u32,
     /// Section 5.2.5; flows are spread over them by a seeded hash (section 4.1).
     queues: Vec<FlowQueue<P>>,

@@ -14,7 +14,7 @@ use super::fq_codel::{FqCodel, FqCodelQueue};
 use crate::packet::QueueLimit;
 
 /// Linux's estimate of 1 / sqrt(count): one step of Newton's each time the count changes, with 16
-/// bits; a count of one begins anew.
+/// bits; a count of one restarts the estimate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InverseRoot(f64);
 
@@ -249,7 +249,7 @@ fn the_root_is_where_codel_differs_from_linux() {
         ),
     ] {
         let (ours, theirs, drops) = replay_codel(trace, ecn, None);
-        // Linux has dropped it and goes on to the next.
+        // Linux has dropped it and continues with the next.
         let ((at, passed, _), (_, next, _)) = differences(&ours, &theirs)[0];
         assert_eq!(
             (at, passed, next),

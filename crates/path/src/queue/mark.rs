@@ -7,7 +7,7 @@ use super::early::{Early, Found, Signal};
 parameters! {
     /// Step marking, as DCTCP asks for (RFC 8257 section 3.1). Packets that are not ECN-capable pass.
     pub struct StepMark {
-        /// What may wait, the packet itself included, or how long a packet may.
+        /// The maximum backlog, the arriving packet included, or the maximum waiting time.
         threshold: Size = Size::Bytes(Bytes::ZERO),
             needs "say from where on: threshold = \"100 kB\", \"65 packets\" or \"50 us\"";
     }

@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(queue.burst, Duration::ZERO);
         (queue.probability, queue.old_delay) = (1.0, Duration::from_millis(50));
         assert!(!offer(&mut queue));
-        // It is given anew once both delays are below half of the target, and no sooner.
+        // The allowance returns only once both delays are below half of the target.
         (queue.probability, queue.delay) = (0.0, Duration::from_millis(7));
         queue.old_delay = Duration::from_millis(8);
         offer(&mut queue);
@@ -579,7 +579,7 @@ mod tests {
                         accumulated,
                     } => {
                         let apart = queue.accumulated - accumulated;
-                        // After a rest Linux begins anew at once, the RFC as the next comes.
+                        // After an idle period Linux restarts at once, the RFC at the next packet.
                         assert!(apart.abs() < 1e-6 || probability == 0.0, "{at:?}: {apart}");
                         // From probe to clock the kernel takes microseconds.
                         let apart = queue.delay.as_secs_f64() - delay.as_secs_f64();

@@ -18,9 +18,11 @@ parameters! {
         probability: Share = Gain::from_millionths(100_000);
         /// The weight of the queue that a packet finds in the average.
         weight: ShareAboveZero = Gain::from_millionths(2_000);
-        /// Whether ECN-capable packets are marked instead of dropped where not all are dropped.
+        /// Whether ECN-capable packets are marked instead of dropped, unless all packets are
+        /// dropped.
         ecn: Flag = true;
-        /// Whether the probability goes on from `max` to one at twice that, instead of jumping there.
+        /// Whether the probability rises to 1 between `max` and twice `max`, instead of jumping to
+        /// 1 at `max`.
         gentle: Flag = false;
     }
     check Red::refuses

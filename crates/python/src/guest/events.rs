@@ -66,7 +66,7 @@ pub struct Ack {
     rtt_ns: Option<u64>,
     /// Smoothed RTT (RFC 6298), this sample included; 0 before the first.
     srtt_ns: u64,
-    /// Least RTT of the connection; 0 before the first.
+    /// Minimum RTT of the connection; 0 before the first.
     min_rtt_ns: u64,
     /// Delivery rate of its sample (draft-ietf-ccwg-bbr section 4.1); `None` if it gives none.
     delivery_rate_bps: Option<u64>,

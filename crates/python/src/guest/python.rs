@@ -214,7 +214,7 @@ struct Bridge {
     outputs: Outputs,
 }
 
-/// Calls a method, if there is one and nothing has failed, and asks what is decided then.
+/// Calls a method, if it exists and nothing has failed, and then reads the outputs.
 macro_rules! tell {
     ($bridge:ident.$method:ident, $($argument:expr),+) => {
         if $bridge.methods.$method.is_some() && !$bridge.is_broken.get() {

@@ -255,7 +255,7 @@ mod tests {
                         .take_while(|octet| **octet >= 128)
                         .count();
                     octets[at..at + length].fill(0xff);
-                    // An even number stands for one above zero; the last octet has no high bit.
+                    // Even numbers encode values of zero and above; the last octet has no high bit.
                     octets[at] -= 1;
                     octets[at + length - 1] &= 0x7f;
                 }

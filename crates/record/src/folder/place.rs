@@ -58,7 +58,7 @@ impl Beside {
     }
 }
 
-/// Removes what killed processes have left in `parent`, as far as it can.
+/// Removes, where possible, what killed processes have left in `parent`.
 pub(super) fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -31,7 +31,7 @@ use crate::view::TableView;
 type Open<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
 
 impl Run {
-    /// Reads a run back that takes at most `limit` bytes of memory. Its metrics are computed anew from
+    /// Reads a run back that takes at most `limit` bytes of memory. Its metrics are recomputed from
     /// its tables.
     ///
     /// # Errors

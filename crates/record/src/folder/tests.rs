@@ -210,7 +210,7 @@ fn two_runs() -> [Run; 2] {
     })
 }
 
-/// Not a test of its own: [`a_killed_writer_leaves_one_run_or_the_other`] runs it and kills it.
+/// Not a test by itself: [`a_killed_writer_leaves_one_run_or_the_other`] runs it and kills it.
 #[test]
 fn write_until_killed() {
     let Some(dir) = std::env::var_os(VICTIM) else {

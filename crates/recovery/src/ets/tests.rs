@@ -61,7 +61,7 @@ fn units_and_the_reserved_bit() {
         }
         assert_eq!(delay.get(), time);
     }
-    // What is invalid is ignored, whatever its value.
+    // Invalid options are ignored, whatever their value.
     assert_eq!(EchoDelay::from_bits(0x8ffe), EchoDelay::Invalid);
     assert_eq!(EchoDelay::from_bits(0xffff), EchoDelay::Reserved);
 }
@@ -214,7 +214,7 @@ fn a_cumulative_acknowledgment_echoes_the_earliest_and_its_delay() {
     assert_eq!(path.segment(1, 1_300), None);
     // 700 us after the first: it was held for 700 us, and the network took 100.
     assert_eq!(path.segment(2, 1_700), sample(800, 700));
-    // The next acknowledgment begins anew.
+    // The next acknowledgment restarts.
     assert_eq!(path.segment(3, 2_000), None);
     assert_eq!(path.segment(4, 2_001), None);
     assert_eq!(path.segment(5, 2_002), sample(102, 2));

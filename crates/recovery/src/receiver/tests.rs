@@ -39,7 +39,7 @@ fn none_waits_among_the_first_segments() {
         sack_delay: Duration::from_millis(1),
         ..ReceiverConfig::default()
     });
-    // As in Linux, those five do not count among the three that tell of the gap.
+    // As in Linux, those five do not count among the three that report the gap.
     for number in 1..=8 {
         assert!(receiver.on_segment(at(10), &segment(number, 0)).is_some());
     }
@@ -69,7 +69,7 @@ fn from_the_fourth_of_a_gap_on_they_wait_for_each_other() {
         (receiver.next_timer(), receiver.on_timer(at(30))),
         (None, None)
     );
-    // The timer begins anew.
+    // The timer restarts.
     assert_eq!(receiver.on_segment(at(40), &segment(6, 0)), None);
     assert_eq!(receiver.next_timer(), Some(at(41)));
 }

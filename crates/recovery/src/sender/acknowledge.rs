@@ -158,7 +158,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Whether nothing but an advance can come of an acknowledgment, so that it may go the short way.
+    /// Whether an acknowledgment can only advance, so that the fast path handles it.
     pub(crate) fn is_plain(&self, ack: &Acknowledgment) -> bool {
         // Every segment is in flight, was sent once, and none was delivered out of order.
         let in_order = self.state == CaState::Open
@@ -406,7 +406,8 @@ impl<C: Controller> Sender<C> {
         eifel
     }
 
-    /// Bytes acknowledged in order that duplicates had told of before; they are delivered once.
+    /// Bytes acknowledged in order that duplicates had already reported; they count as delivered
+    /// once.
     fn take_duplicates(&mut self, prior_una: u64, progress: &Progress) -> u64 {
         if self.board.duplicates() == 0 {
             return 0;
@@ -478,7 +479,7 @@ impl<C: Controller> Sender<C> {
         match echo {
             Some(echo) if segment.retransmitted => {
                 progress.again_acked = true;
-                // A matching echo tells transmissions apart (RFC 7323 section 4).
+                // A matching echo distinguishes transmissions (RFC 7323 section 4).
                 if echo == sent {
                     progress.again = Some(sent);
                 }

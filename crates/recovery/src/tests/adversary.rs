@@ -240,7 +240,7 @@ proptest! {
         world.sender.write(world.now, 600_000);
         world.sender.close();
         world.run(at(heals));
-        // As long as what was sent before still arrives, SACKs of it arm the timer anew.
+        // As long as what was sent before still arrives, SACKs of it rearm the timer.
         let settled = at(heals).max(late.get() + ms(20));
         world.run(settled);
         world.now = world.now.max(settled);

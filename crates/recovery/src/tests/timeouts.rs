@@ -196,7 +196,7 @@ fn a_partly_real_loss_becomes_fast_recovery() {
     assert_eq!(again, [30, 33, 35]);
 }
 
-/// RFC 6675: `HighRxt` begins anew with each episode. What the timeout sent again
+/// RFC 6675: `HighRxt` restarts with each episode. What the timeout sent again
 /// is lost as well; once the timeout is undone, what was SACKed tells of it, and
 /// no second timeout is needed.
 #[test]

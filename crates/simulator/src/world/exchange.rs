@@ -12,7 +12,7 @@ use crate::lanes::Reply;
 use crate::packet::{Load, Packet};
 
 impl World {
-    /// A packet that is no segment has come up to the receiver: a SYN, or a datagram.
+    /// A packet other than a segment reached the receiver: a SYN, or a datagram.
     #[cold]
     pub(super) fn taken(&mut self, index: usize, load: &Load) {
         let Load::Datagram { number, size, ecn } = *load else {
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// What came back is no acknowledgment: a SYN's, or a datagram.
+    /// The packet on the return path is not an acknowledgment: a SYN, or a datagram.
     #[cold]
     pub(super) fn replied(&mut self, index: usize, reply: &Reply) {
         let now = self.now;

@@ -56,7 +56,7 @@ class Options:
         None
     )
     claims: Annotated[
-        Path | None, Parameter(help="Folder of claims. Default: ./claims, or those shipped.")
+        Path | None, Parameter(help="File or folder of claims. Default: ./claims or those shipped.")
     ] = None
     backend: Annotated[
         Backend,
@@ -114,10 +114,12 @@ def claims(
 
 
 def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None) -> list[Claim]:
-    """Return the claims of a folder with these ids or topics, for a backend."""
-    if not folder.is_dir():
+    """Return the claims of a file or folder with these ids or topics, for a backend."""
+    if not folder.exists():
         raise Failure(
-            "no-claims", f"there is no folder {folder}", hint="name the folder with --claims DIR"
+            "no-claims",
+            f"{folder} does not exist",
+            hint="name a file or a folder of claims with --claims",
         )
     try:
         claims = load(folder)
@@ -206,7 +208,8 @@ def run_mutants(claims: Sequence[Claim], options: Options) -> Exit:
         counted = Counter(mutant.outcome for mutant in found)
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counted.items()))
         form = ", short form" if options.quick else ""
-        console.stdout().print(f"{len(found)} mutants: {said or 'none'}{form}")
+        some = "1 mutant" if len(found) == 1 else f"{len(found)} mutants"
+        console.stdout().print(f"{some}: {said or 'none'}{form}")
     bad = any(mutant.outcome in ("survives", "error") for mutant in found)
     return Exit.EXPECTATION_FAILED if bad else Exit.OK
 

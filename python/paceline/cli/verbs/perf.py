@@ -261,7 +261,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
 
 
 def _line(part: answers.PerfPart) -> str:
-    """Return what a part of a test has carried, for people."""
+    """Return what a part of a test carried, as text."""
     begins, ends = part["start_ns"] / _SECOND, part["end_ns"] / _SECOND
     cells = [
         f"{begins:6.2f} to {ends:6.2f} s",

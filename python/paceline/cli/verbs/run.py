@@ -205,7 +205,7 @@ class Batch:
         return place, there
 
     def _settings(self) -> list[tuple[str, str]]:
-        """Return the overrides without which the scenario would be another one."""
+        """Return the overrides that change the scenario."""
 
         def changes(nth: int) -> bool:
             others = self.overrides[:nth] + self.overrides[nth + 1 :]
@@ -293,7 +293,7 @@ class Batch:
         self._tell_again()
 
     def _jobs(self) -> Iterator[tuple[Case, Job]]:
-        """Yield the runs that are not there, as they are asked for."""
+        """Yield the missing runs, on demand."""
         for case in self.cases:
             overrides, length = tuple(case.overrides), case.plan.duration_ns
             for seed in self.seeds:

@@ -27,9 +27,10 @@ _TEXTS = ("id", "topic", "source", "published", "measures", "why", "about", "cho
 _OURS = ("file", "conforms")
 
 
-def load(folder: Path) -> list[Claim]:
-    """Return every claim below a folder, in the order of their ids."""
-    claims = [claim for path in sorted(folder.rglob("*.toml")) for claim in _read(path)]
+def load(place: Path) -> list[Claim]:
+    """Return every claim of a file or below a folder, in the order of their ids."""
+    files = [place] if place.is_file() else sorted(place.rglob("*.toml"))
+    claims = [claim for path in files for claim in _read(path)]
     seen: dict[str, Path] = {}
     for claim in claims:
         if claim.id in seen:

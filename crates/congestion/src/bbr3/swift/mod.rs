@@ -155,7 +155,7 @@ impl BbrSwift {
             }
         }
         if matches!(self.acts_on, ActsOn::Output | ActsOn::Stored) {
-            // BBR computes the rate anew on each ACK: so does this.
+            // BBR recomputes the rate on each ACK, and so does this.
             self.md = self.decrease(self.network_rtt);
         }
     }

@@ -57,7 +57,7 @@ choice! {
     Pacer {
         /// Below the transport, as Linux's fq: what waits there counts as sent.
         Below = "below" default,
-        /// In it, as in the draft: with nothing in flight a sample begins anew.
+        /// In it, as in the draft: with nothing in flight a sample restarts.
         Above = "above",
     }
 }
@@ -74,13 +74,14 @@ parameters! {
         acts_on: Choice(ActsOn) = ActsOn::Output;
         /// Decide once a round, or on every ACK (open)
         cadence: Choice(Cadence) = Cadence::Ack;
-        /// What stands for a round: the mean of its samples, the least or the last (open)
+        /// The RTT of a round: mean, minimum or latest of its samples (open)
         sample: Choice(Sample) = Sample::Mean;
         /// Weight of the excess in the decrease (0.8)
         md_beta: Gain(1, 4000) = Gain::from_millionths(800_000);
         /// The most that one decrease takes (0.5)
         md_max: Gain(1, 999) = Gain::from_millionths(500_000);
-        /// With `scale`: packets a round trip by which rate and window grow back at each decision (open)
+        /// With `scale`: packets per round trip by which rate and window recover at each decision
+        /// (open)
         ai: Gain(0, 100_000) = Gain::from_millionths(50_000);
         /// Rounds above the target in a row that end Startup; 0: they do not (open; for ECN Linux has 2)
         startup_rounds: Count(0, 1000) = 2;
@@ -88,7 +89,8 @@ parameters! {
         ends_probe: Flag = true;
         /// Swift's flow scaling: the most that it adds to the target of a flow with little in flight; 0: none (open)
         fs_range: Micros(0, 1_000_000) = Duration::ZERO;
-        /// Bandwidth samples count what waits in the pacer as sent, or begin anew after it (open; Linux: below)
+        /// Whether bandwidth samples count data that waits in the pacer as sent (below, as in
+        /// Linux) or start after the pacer (above) (open)
         pacer: Choice(Pacer) = Pacer::Below;
     }
     and bbr: bbr3::Parameters;

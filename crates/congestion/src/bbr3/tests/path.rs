@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use super::*;
 
-/// One flow through one bottleneck, an ACK a packet, in virtual time: enough of
-/// a transport to drive the algorithm, with nothing of its own to get wrong.
+/// One flow through one bottleneck, an ACK a packet, in virtual time: the smallest transport that
+/// can drive the algorithm.
 struct Path {
     bbr: Bbr3,
     delivery: Delivery,
@@ -320,7 +320,7 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_two_hundred_ms() {
 fn high_loss_ends_startup_and_undo_returns_to_it() {
     let mut path = Path::new(20, ms(40), 1000);
     path.available = None;
-    // One in eight is lost: every loss a range of its own.
+    // One packet in eight is lost, so each loss is a separate range.
     path.drop = |path| path.next_id > 200 && path.next_id.is_multiple_of(8);
     path.run_to("Drain");
     assert_eq!(path.bbr.undo_state, UndoState::Startup);
@@ -353,7 +353,8 @@ fn loss_in_up_cuts_the_longterm_bound_once_and_undo_lifts_it() {
     let cut = path.bbr.inflight_longterm;
     assert!(!cut.is_infinite() && cut.get() >= path.bdp() * 7 / 10);
     assert!(path.bbr.prev_probe_too_high && !path.bbr.is_bw_probe_sample);
-    // The episode's later losses find its state saved: the undo is whole (divergence 1).
+    // Later losses of the episode find the state already saved, so the undo is complete (divergence
+    // 1).
     path.run_for(ms(5));
     assert_eq!(
         path.bbr.inflight_longterm, cut,

@@ -256,7 +256,7 @@ fn the_last_ack_of_probe_rtt_marks_as_well() {
     assert!(!bbr.marks_app_limited());
 }
 
-/// 5.2.3: ProbeRTT goes on with every ACK, also with one that delivers nothing; a round it is not.
+/// 5.2.3: every ACK advances ProbeRTT, even one that delivers nothing; such an ACK starts no round.
 #[test]
 fn an_ack_without_a_sample_ends_probe_rtt() {
     let mut bbr = fresh(Some(ms(40)));

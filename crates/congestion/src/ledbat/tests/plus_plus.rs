@@ -255,7 +255,7 @@ fn bbr_style_cuts_to_four_packets_ten_seconds_after_the_base_was_seen() {
         (flow.controller.phase(), flow.cwnd()),
         ("Slowdown", 4 * MSS)
     );
-    // The estimate starts anew from what is there.
+    // The estimate restarts from the current samples.
     assert_eq!(flow.duration("base_delay"), BASE + ms(40));
     let window = flow.ssthresh();
     // More than four packets are in flight for 60 ms more: that time does not count.

@@ -1,7 +1,6 @@
-//! BBRv1 with fair-share pacing: strict packet conservation in recovery, and a
-//! bandwidth filter that starts anew from what recovery found ("Pacing at the
-//! fair-share of the bottleneck bandwidth without explicit network-level
-//! feedback", trueux.net, 2021).
+//! BBRv1 with fair-share pacing: strict packet conservation in recovery, and a bandwidth filter
+//! that restarts from the rate measured in recovery ("Pacing at the fair-share of the bottleneck
+//! bandwidth without explicit network-level feedback", trueux.net, 2021).
 //!
 //! Each part can be turned off; with all of them off this is `bbr1`. The
 //! article leaves open what `docs/concepts/fair-share.md` lists.
@@ -30,7 +29,8 @@ parameters! {
         reseed: Flag = true;
         /// With the new bandwidth the pipe counts as full
         reseed_ends_startup: Flag = true;
-        /// Percent by which pacing stays below the bandwidth once the pipe is full (the article: 10 to 15; bbr1: 1)
+        /// Percent by which the pacing rate is reduced below the bandwidth once the pipe is full
+        /// (the article: 10 to 15; bbr1: 1)
         pacing_margin_percent: Count(0, 50) = 10;
         /// The same until the pipe is full
         startup_margin_percent: Count(0, 50) = 10;

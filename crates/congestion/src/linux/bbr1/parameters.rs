@@ -25,9 +25,10 @@ parameters! {
         min_rtt_win: InMillis(1, 600_000) = 10_000;
         /// Least time in PROBE_RTT; zero never enters it (bbr_probe_rtt_mode_ms)
         probe_rtt_mode: InMillis(0, 60_000) = 200;
-        /// Packets in flight in PROBE_RTT, and the least window (bbr_cwnd_min_target)
+        /// Packets in flight in PROBE_RTT, and the minimum window (bbr_cwnd_min_target)
         cwnd_min_target: Count(1, 1_000) = 4;
-        /// Percent by which pacing stays below the bandwidth (bbr_pacing_margin_percent)
+        /// Percent by which the pacing rate is reduced below the bandwidth
+        /// (bbr_pacing_margin_percent)
         pacing_margin_percent: Count(0, 50) = 1;
         /// Part of the ACK aggregation that the window allows for (bbr_extra_acked_gain)
         extra_acked_gain: In256ths(0, 1023) = BBR_UNIT;

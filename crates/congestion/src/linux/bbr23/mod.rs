@@ -41,7 +41,7 @@ words! {
     }
 }
 
-/// What it can show: the modes, and in place of PROBE_BW its phases.
+/// The states it reports: the modes, with the phases in place of PROBE_BW.
 pub(super) const PHASES: &[&str] = &[
     Mode::Startup.word(),
     Mode::Drain.word(),

@@ -15,7 +15,7 @@ parameters! {
         drain_gain: In256ths(1, 256) = BBR_UNIT * 1000 / 2885;
         /// Window of PROBE_BW in BDPs (bbr_cwnd_gain)
         cwnd_gain: In256ths(256, 1023) = BBR_UNIT * 2;
-        /// What UP adds to cwnd_gain (bbr_bw_probe_cwnd_gain; v2 has none)
+        /// Added to cwnd_gain in UP (bbr_bw_probe_cwnd_gain; v2 has none)
         bw_probe_cwnd_gain: In256ths(0, 192) = if V == 2 { 0 } else { BBR_UNIT / 4 };
         /// Pacing gain of UP (bbr_pacing_gain[0])
         probe_up_gain: In256ths(256, 1023) = BBR_UNIT * 5 / 4;
@@ -27,7 +27,7 @@ parameters! {
         full_bw_thresh: In256ths(256, 1023) = BBR_UNIT * 5 / 4;
         /// Rounds without growth that say the pipe is full (bbr_full_bw_cnt)
         full_bw_cnt: Count(1, 3) = 3;
-        /// Part by which loss cuts the bounds (bbr_beta)
+        /// Reduction of the bounds on loss, as a fraction (bbr_beta)
         beta: In256ths(0, 255) = BBR_UNIT * 30 / 100;
         /// Loss rate above which in flight is too high (bbr_loss_thresh)
         loss_thresh: In256ths(0, 255) = BBR_UNIT * 2 / 100;
@@ -37,11 +37,11 @@ parameters! {
         inflight_headroom: In256ths(0, 255) = BBR_UNIT * 15 / 100;
         /// Most rounds between probes (bbr_bw_probe_max_rounds)
         bw_probe_max_rounds: Count(0, 255) = 63;
-        /// Rounds by which that varies (bbr_bw_probe_rand_rounds)
+        /// Random addition to that, in rounds (bbr_bw_probe_rand_rounds)
         bw_probe_rand_rounds: Count(1, 15) = 2;
         /// Least time between probes (bbr_bw_probe_base_us)
         bw_probe_base: InMicros(0, 60_000_000) = 2_000_000;
-        /// Time by which that varies (bbr_bw_probe_rand_us)
+        /// Random addition to that (bbr_bw_probe_rand_us)
         bw_probe_rand: InMicros(1, 60_000_000) = 1_000_000;
         /// Window of the min RTT filter (bbr_min_rtt_win_sec)
         min_rtt_win: InMillis(1, 600_000) = 10_000;
@@ -51,9 +51,10 @@ parameters! {
         probe_rtt_mode: InMillis(0, 60_000) = 200;
         /// Window of PROBE_RTT in BDPs (bbr_probe_rtt_cwnd_gain)
         probe_rtt_cwnd_gain: In256ths(0, 255) = BBR_UNIT / 2;
-        /// Least window in packets (bbr_cwnd_min_target)
+        /// Minimum window in packets (bbr_cwnd_min_target)
         cwnd_min_target: Count(1, 1_000) = 4;
-        /// Percent by which pacing stays below the bandwidth (bbr_pacing_margin_percent)
+        /// Percent by which the pacing rate is reduced below the bandwidth
+        /// (bbr_pacing_margin_percent)
         pacing_margin_percent: Count(0, 50) = 1;
         /// Part of the ACK aggregation that the window allows for (bbr_extra_acked_gain)
         extra_acked_gain: In256ths(0, 1023) = BBR_UNIT;
@@ -66,7 +67,8 @@ parameters! {
         ecn_alpha_init: In256ths(0, 256) = BBR_UNIT;
         /// Weight of a round in that estimate (bbr_ecn_alpha_gain)
         ecn_alpha_gain: In256ths(0, 255) = BBR_UNIT / 16;
-        /// Part of the estimate by which marks cut inflight_lo; zero ignores them (bbr_ecn_factor)
+        /// Reduction of inflight_lo by marks, as a fraction of the mark estimate; 0 ignores marks
+        /// (bbr_ecn_factor)
         ecn_factor: In256ths(0, 255) = BBR_UNIT / 3;
         /// Part of packets marked above which in flight is too high; zero disables it (bbr_ecn_thresh)
         ecn_thresh: In256ths(0, 255) = BBR_UNIT / 2;

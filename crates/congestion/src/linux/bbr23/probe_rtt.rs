@@ -70,7 +70,7 @@ impl<const V: u8> Core<V> {
         self.reset_lower_bounds();
         if self.full_bw_reached {
             self.mode = Mode::ProbeBw;
-            // Probing waits anew; in flight is already low enough to cruise.
+            // The wait for the next probe restarts; in flight is already low enough to cruise.
             self.start_bw_probe_down(sk, random);
             self.start_bw_probe_cruise();
         } else {

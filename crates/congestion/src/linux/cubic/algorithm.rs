@@ -32,7 +32,7 @@ struct Epoch {
     bic_origin_point: u32,
     /// The time to it from the start of the epoch, in 1024ths of a second.
     bic_k: u32,
-    /// Least RTT in microseconds; zero before the first.
+    /// Minimum RTT in microseconds; zero before the first.
     delay_min: u32,
     /// Start of the epoch in jiffies; zero before its first ACK.
     epoch_start: u32,
@@ -150,7 +150,7 @@ impl Core {
         }
     }
 
-    /// `cnt` such that the window is on the curve one least RTT from now.
+    /// `cnt` such that the window is on the curve one minimum RTT from now.
     fn follow_curve(&mut self, cwnd: u32, jiffies: u32) {
         let hz = self.parameters.hz;
         let epoch = &mut self.epoch;
@@ -211,7 +211,8 @@ impl Core {
         (sk.cwnd.wrapping_mul(beta) / BETA_SCALE).max(2)
     }
 
-    /// `set_state(TCP_CA_Loss)`: all is forgotten, the least RTT too, and HyStart guards again.
+    /// `set_state(TCP_CA_Loss)`: resets everything, including the minimum RTT, and enables HyStart
+    /// again.
     pub fn enter_loss(&mut self, sk: &Sock) {
         self.epoch = Epoch::default();
         self.hystart.found = false;

@@ -29,7 +29,7 @@ pub(super) struct HyStart {
     end_seq: u32,
     /// The last ACK of the train, in microseconds.
     last_ack: u32,
-    /// Least RTT of the round.
+    /// Minimum RTT of the round.
     curr_rtt: u32,
 }
 
@@ -74,7 +74,7 @@ impl HyStart {
         sk.now.wrapping_sub(self.round_start) > threshold
     }
 
-    /// Whether the round's least RTT, of more than eight, is an eighth above the least of all.
+    /// Whether the round's minimum RTT, of more than eight, is an eighth above the least of all.
     fn delayed(&mut self, delay: u32, delay_min: u32) -> bool {
         self.curr_rtt = self.curr_rtt.min(delay);
         if self.sample_cnt < MIN_SAMPLES {

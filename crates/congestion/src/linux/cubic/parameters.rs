@@ -31,7 +31,7 @@ parameters! {
         fast_convergence: Flag = true;
         // From 512 the Reno-friendly window grows at most once a packet acknowledged; with much
         // less the kernel's loop does not end.
-        /// What is left of the window after a congestion event, in 1024ths (beta)
+        /// The fraction of the window kept after a congestion event, in 1024ths (beta)
         beta: Count(512, 1023) = 717;
         /// C, in 1024ths of 10 packets per cubic second (bic_scale)
         bic_scale: Count(1, 4096) = 41;

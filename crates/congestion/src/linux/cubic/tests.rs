@@ -164,7 +164,7 @@ fn a_rise_of_the_delay_ends_slow_start_after_eight_samples() {
         flow.ack(Duration::from_millis(5), late, false);
         acks += 1;
     }
-    // The second round, of 32, has the least RTT in its first sample.
+    // The second round, of 32, has the minimum RTT in its first sample.
     assert_eq!(acks, 31 + 9);
 }
 
