@@ -42,6 +42,16 @@ class Quantity:
         return cls((("",) * len(values),), tuple((value,) for value in values), seeded=False)
 
     @classmethod
+    def published(cls, figure: float | Sequence[float] | Sequence[Sequence[float]]) -> Quantity:
+        """Return a published figure: a number, one for each point, or the trials at each."""
+        if isinstance(figure, int | float):
+            return cls.number(float(figure))
+        trials = [row for row in figure if not isinstance(row, int | float)]
+        if trials:
+            return cls.trials(trials)
+        return cls.numbers([float(value) for value in figure if isinstance(value, int | float)])
+
+    @classmethod
     def trials(cls, rows: Sequence[Sequence[float]]) -> Quantity:
         """Return published trials: a row for each point. They are no seeds of ours, so unpaired."""
         most = max(map(len, rows))

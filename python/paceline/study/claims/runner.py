@@ -325,13 +325,7 @@ def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     lost = []
     names: dict[str, Any] = {}
     for name, figure in plan.claim.figures.items():
-        match figure:
-            case [list(), *_]:
-                names[name] = Quantity.trials(figure)
-            case list():
-                names[name] = Quantity.numbers([float(number) for number in figure])
-            case _:
-                names[name] = Quantity.number(float(figure))
+        names[name] = Quantity.published(figure)
     used = {name for expression in plan.claim.expressions() for name in expression.names()}
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)
