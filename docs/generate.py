@@ -7,8 +7,10 @@ the pages equal to what it writes.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,9 @@ import derived
 import sections
 import shapes
 
-from paceline.cli import main
+import paceline
+from paceline.cli import main, verbs
+from paceline.cli.app import app
 from paceline.study.claims import load
 
 ROOT = Path(__file__).parents[1]
@@ -153,7 +157,8 @@ below. `paceline list columns TABLE` says the same.
 - Names end in their unit. A quantity is a whole number in it; what is infinite, or not there, is
   null.
 - Every column of a run is there from its first row on. The controllers' own fields follow the
-  columns of `samples`; `paceline list controllers NAME` names them. If that name is taken, the column is prefixed with `cc_`.
+  columns of `samples`; `paceline list controllers NAME` names them. If that name is taken, the
+  column is prefixed with `cc_`.
 - `run.json` has `guests` where a flow's controller is not part of the program: its `name`,
   `language`, `file` and that file's `sha256`; and `incomplete`, why the run stopped, where it did
   before its end.
@@ -191,7 +196,63 @@ def published() -> str:
     return text
 
 
+def commands() -> str:
+    """Return the page of the command line: what each verb's help says."""
+    verbs.load()
+    page: str = app.generate_docs(output_format="markdown")
+    # The site and GitHub have a table of contents already.
+    head, rest = page.split("## Table of Contents", 1)
+    return (
+        HEAD + head.replace("# paceline", "# Command line", 1) + rest[rest.index("**Commands**") :]
+    )
+
+
+def python() -> str:
+    """Return the page of the Python API: signatures and docstrings of what it exports."""
+    text = (
+        HEAD + "# Python\n\n`import paceline`. Names end in the unit; times are in nanoseconds.\n"
+    )
+    for name in paceline.__all__:
+        thing = getattr(paceline, name)
+        if isinstance(thing, str):
+            continue
+        text += f"\n## `{name}`\n\n{_signature(name, thing)}{_documentation(thing)}"
+        if not inspect.isclass(thing):
+            continue
+        rows = []
+        for member, value in vars(thing).items():
+            if member.startswith("_") or not (doc := inspect.getdoc(getattr(thing, member))):
+                continue
+            if callable(value) or isinstance(value, classmethod | staticmethod):
+                text += f"\n### `{name}.{member}`\n\n"
+                text += _signature(member, getattr(thing, member)) + f"{doc}\n"
+            elif isinstance(value, property | cached_property) or inspect.isdatadescriptor(value):
+                rows.append([f"`{member}`", doc])
+        # A native class gives its attributes in no order.
+        text += "\n" + table(["attribute", "what"], sorted(rows)) if rows else ""
+    return text
+
+
+def _documentation(thing: object) -> str:
+    return f"{inspect.getdoc(thing) or ''}\n"
+
+
+def _signature(name: str, thing: Any) -> str:
+    """Write how something is called; nothing of what nobody calls."""
+    if inspect.isclass(thing) and not (
+        inspect.isfunction(thing.__init__) and issubclass(thing, paceline.Controller)
+    ):
+        return ""
+    try:
+        found = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    return f"```text\n{name}{found}\n```\n\n"
+
+
 PAGES = {
+    "docs/reference/commands.md": commands,
+    "docs/reference/python.md": python,
     "docs/reference/published.md": published,
     "docs/reference/controllers.md": controllers,
     "docs/reference/json.md": lambda: HEAD + shapes.page(table),
