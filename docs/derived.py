@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -98,6 +99,7 @@ class Shares:
                 self.states.setdefault(name, Share()).add(theirs[name], ours[name])
 
 
+@cache
 def measure() -> dict[str, Shares]:
     """Replay every trace; the shares by kind of trace."""
     found = {"paths": Shares(), "scripts": Shares()}

@@ -52,6 +52,8 @@ NAMES: Names = {
     "a": Table(),
     "gain": Quantity.number(2.0),
     "known": Quantity.numbers([11.5, 20.5, 41.5]),
+    "wide": Quantity.trials([[17.0, 18.0, 19.0], [21.0, 22.0], [41.0, 42.0]]),
+    "trials": Quantity.trials([[11.0, 12.0, 13.0], [41.0, 42.0], [41.0, 43.0]]),
 }
 
 
@@ -79,6 +81,14 @@ NAMES: Names = {
         ("mean(a['2'].x > 21.5)", 0.5),
         ("defined(a.sometimes)", 0.5),
         ("mean(a.sometimes)", 1.0),
+        # The same means; 20 apart, less 9.925 (t of two degrees, 1 %) x 0.7071.
+        ("count(gap(a.x, trials) > 0)", 1),
+        ("max(gap(a.x, trials))", 20 - 9.92484 * math.sqrt(0.5)),
+        # Another scatter and number of trials: means of 11.5 and 18, t of three degrees.
+        (
+            "max(gap(a.x, wide))",
+            6.5 - 5.84091 * math.sqrt(2.5 / 3 * 5 / 6),
+        ),
         ("rising(a.x) and not falling(a.x)", True),
         ("falling(-a.x)", True),
         ("rising(-a.x, 29)", False),
@@ -113,6 +123,10 @@ def test_expressions_by_hand(text: str, value: float) -> None:
         "a.cc[0].y",
         "rising(mean(a.x))",
         "rising(a['2'].x)",
+        "max(gap(a.x, known))",
+        "max(gap(a['2'].x, trials))",
+        "gap(a.x, trials) > 0",
+        "all(gap(a.never, trials) < 1)",
         "gain == 2",
         "a[lambda: 0].x",
         "-" * 10_000 + "1",
@@ -506,6 +520,7 @@ values = {{ {query} }}
         ('["5 Mbit/s", "1 bdp"]', '["5 Mbit/s"]', "sets 2 keys"),
         ('"SELECT MAX(peak', '"DROP MAX(peak', "SELECT"),
         ("known = [0.5", 'known = ["x"', "number"),
+        ("known = [0.5", "known = [[0.5]", "the trials at each point"),
         ('id = "S2"', 'id = "S1"', "already"),
         ('measured = "mean(deep', 'measured = "mean((deep', "never closed"),
         ('measured = "mean(deep', f'measured = "{"(" * 9000}mean(deep', "too many nested"),

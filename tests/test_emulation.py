@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +347,15 @@ def _column(frame: pl.DataFrame, name: str) -> list[Any]:
     return frame[name].drop_nulls().to_list()
 
 
+def _children() -> list[str]:
+    """Return the children of this process, whichever of its threads began them."""
+    return [
+        pid
+        for each in Path("/proc/self/task").glob("*/children")
+        for pid in each.read_text().split()
+    ]
+
+
 def _until(true: Any, seconds: float = 30) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -502,18 +512,18 @@ def test_nothing_is_left_of_several(claims: Path, how: str) -> None:
 @pytest.mark.parametrize("stack", ["quinn", "noq"])
 def test_no_round_trip_is_shorter_than_its_path_on_a_machine_that_stands_still(stack: str) -> None:
     def stop(_: paceline.Progress) -> None:
-        for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
-            for each in range(4):
-                os.kill(int(pid), signal.SIGSTOP)
+        # Often for each report: a busy machine has few reports. The child may end meanwhile.
+        for each, pid in ((each, int(pid)) for pid in _children() for each in range(12)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
                 time.sleep(0.008)
-                os.kill(int(pid), signal.SIGCONT)
-                time.sleep(0.003 * each)
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.003 * (each % 4))
 
     overrides = {"flows": STACKS.replace("STACK", stack)}
     run = paceline.run(SCENARIO, backend="emu", overrides=overrides, progress=stop)
     assert run.emulation is not None
-    # Each report of progress stops it four times; a busy machine has few of them.
-    assert run.emulation["stalls"]["count"] >= 4
+    assert run.emulation["stalls"]["count"] > 20
     for flow, least in ((0, 40e6), (1, 60e6)):
         seen = run.samples.filter(flow=flow).drop_nulls("rtt_ns")
         assert min(_column(seen, "rtt_ns")) >= least
@@ -527,9 +537,8 @@ def test_from_python_an_interrupt_ends_the_child_at_once() -> None:
 
     with pytest.raises(InterruptedError):
         paceline.run(SCENARIO, backend="emu", overrides={"run.duration": "60 s"}, progress=stop)
-    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     states = [
-        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in _children()
     ]
     assert "Z" not in states
 

@@ -140,8 +140,8 @@ SERVER: list[Server] = []
 READERS: dict[str, tuple[Callable[[bytes, Path], None], int]] = {
     "transperf": (read_transperf, 80_000),
     "mahimahi": (read_mahimahi, 250_000),
-    "claim": (read_claim, 2_000),
-    "case": (read_case, 6_000),
+    "claim": (read_claim, 1_000),
+    "case": (read_case, 3_000),
     "ledger": (read_ledger, 20_000),
     "manifest": (read_manifest, 20_000),
     "run": (read_run, 1_500),

@@ -22,6 +22,7 @@ ROOMS = [
     {"study.conformance"},
     {"study.claims"},
     {"study.evaluate"},
+    {"study.fit"},
     {"serve"},
     {"cli"},
 ]

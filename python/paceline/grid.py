@@ -120,8 +120,19 @@ def read_axes(table: Mapping[str, Any], file: str, *, twice: bool = False) -> tu
 
 
 def overrides_of(table: Mapping[str, Any]) -> Overrides:
-    """Return what a table sets, as the parser takes it."""
-    return tuple((key, toml(value)) for key, value in table.items())
+    """Return what a table sets, as the parser takes it.
+
+    Several keys, with commas between them, take one value for all or a list with one for each, as
+    along an axis; raises `ValueError` if the list has another length.
+    """
+    pairs: list[tuple[str, str]] = []
+    for key, value in table.items():
+        names = [name.strip() for name in key.split(",")]
+        each = value if isinstance(value, list) and len(names) > 1 else [value] * len(names)
+        if len(each) != len(names):
+            raise ValueError(f"{key!r} sets {len(names)} keys, and its list has {len(each)} values")
+        pairs += zip(names, map(toml, each), strict=True)
+    return tuple(pairs)
 
 
 def toml(value: object, *, nested: bool = False) -> str:

@@ -5,7 +5,7 @@ use core::fmt::Write;
 use core::mem::{align_of, size_of};
 
 use paceline_congestion::options::OptionValue;
-use paceline_congestion::{Config, Controller, ControllerSpec, Quantity, Signals, Unmet, Value};
+use paceline_congestion::{Config, Controller, ControllerSpec, Quantity, Signals, Unmet};
 use paceline_units::{Bytes, Instant};
 
 use crate::events::signals;
@@ -422,24 +422,11 @@ unsafe extern "C" fn values<C: Controller>(state: *const c_void, values: *mut u6
     // SAFETY: by the contract of the table.
     let controller = unsafe { &*state.cast::<C>() };
     let mut index = 0;
-    controller.visit_state(&mut |_, value| {
+    controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |_, value| {
         if index < count {
             // SAFETY: `values` has room for `count`.
-            unsafe { values.add(index).write(number(value)) };
+            unsafe { values.add(index).write(value.bits()) };
         }
         index += 1;
-    });
-}
-
-/// A value in the unit of its quantity.
-fn number(value: Value) -> u64 {
-    match value {
-        Value::Bytes(volume) => volume.get(),
-        Value::Rate(rate) => rate.bps(),
-        Value::Duration(span) => span.as_nanos(),
-        Value::Gain(gain) => gain.millionths().into(),
-        Value::Packets(count) | Value::Count(count) => count,
-        Value::Flag(flag) => flag.into(),
-        Value::Number(number) => number.to_bits(),
-    }
+    }));
 }

@@ -5,7 +5,7 @@ use paceline_record::{
     in_words,
 };
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Duration, Field, Instant, Value};
+use paceline_units::{Bytes, Duration, Field, Instant, Visitor};
 use serde_json::json;
 
 use crate::source::{Format, Source};
@@ -144,7 +144,7 @@ impl<'a> Build<'a> {
         &mut self,
         now: Instant,
         row: impl Fn(usize) -> SampleRow,
-        show: impl Fn(usize, &mut dyn FnMut(&'static str, Value)),
+        show: impl Fn(usize, &mut Visitor<'_>),
     ) -> bool {
         while self.next < now {
             let at = self.next;

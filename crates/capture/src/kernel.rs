@@ -425,11 +425,11 @@ fn sample(build: &mut Build<'_>, until: Instant, now: &[Entry], first: &[Entry])
             (Some(entry), Some(first)) => entry.row(first),
             _ => SampleRow::default(),
         },
-        |flow, visit| {
+        |flow, visitor| {
             if let Some(entry) = now.get(flow) {
                 FIELDS
                     .iter()
-                    .for_each(|(name, _, value)| visit(name, value(entry)));
+                    .for_each(|(name, _, value)| visitor.show(name, value(entry)));
             }
         },
     )

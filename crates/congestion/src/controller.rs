@@ -1,4 +1,4 @@
-use paceline_units::{Bytes, Duration, Ecn, Field, Instant, Rate, Value};
+use paceline_units::{Bytes, Duration, Ecn, Field, Instant, Rate, Visitor};
 
 use crate::options::Parameters;
 use crate::{PacketState, RateSample, Signals};
@@ -336,5 +336,5 @@ pub trait Controller {
 
     /// Shows everything a plot or a test wants to see, by the source's names
     /// without prefix or unit (`max_bw`, `inflight_longterm`).
-    fn visit_state(&self, _visit: &mut dyn FnMut(&'static str, Value)) {}
+    fn visit_state(&self, _visit: &mut Visitor<'_>) {}
 }

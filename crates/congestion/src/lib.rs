@@ -40,7 +40,7 @@ pub use controller::{
     Ack, CaState, Config, Controller, Described, Lost, Outputs, RecoveryWindow, Sent,
 };
 pub use delivery::{Delivery, PacketState, RateSample};
-pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, options};
+pub use paceline_units::{Ecn, Field, Quantity, Rng, Value, Visitor, options};
 pub use registry::{BuildError, ControllerSpec, NoGuest};
 pub use signals::{Signals, Unmet};
 pub use window::window_rate;

@@ -200,7 +200,7 @@ macro_rules! dispatch {
             fn outputs(&self) -> $crate::Outputs { match self { $(Self::$variant(c) => c.outputs(),)* Self::Guest(c) => c.outputs() } }
             fn phase(&self) -> &'static str { match self { $(Self::$variant(c) => c.phase(),)* Self::Guest(c) => c.phase() } }
             fn round_count(&self) -> u64 { match self { $(Self::$variant(c) => c.round_count(),)* Self::Guest(c) => c.round_count() } }
-            fn visit_state(&self, visit: &mut dyn FnMut(&'static str, $crate::Value)) {
+            fn visit_state(&self, visit: &mut $crate::Visitor<'_>) {
                 match self { $(Self::$variant(c) => c.visit_state(visit),)* Self::Guest(c) => c.visit_state(visit) }
             }
         }
@@ -215,7 +215,7 @@ mod tests {
 
     use paceline_units::{Bytes, Duration, Instant};
 
-    use crate::{Config, Controller, controllers, recipe};
+    use crate::{Config, Controller, Visitor, controllers, recipe};
 
     #[test]
     fn every_default_is_within_its_bounds_and_writing_it_changes_nothing() {
@@ -257,7 +257,9 @@ mod tests {
             let (mut declared, mut shown) = (Vec::new(), Vec::new());
             (spec.visit_fields)(&mut |field| declared.push((field.name, field.quantity)));
             let controller = recipe.build(&config);
-            controller.visit_state(&mut |name, value| shown.push((name, value.quantity())));
+            controller.visit_state(&mut Visitor::each(&mut |name, value| {
+                shown.push((name, value.quantity()));
+            }));
             assert_eq!(declared, shown, "{}", spec.name);
             assert!(!declared.is_empty(), "{}", spec.name);
         }

@@ -31,7 +31,7 @@ macro_rules! state {
         $vis fn $visit(
             &$self,
             $($sk: &$socket,)?
-            visit: &mut dyn FnMut(&'static str, $value),
+            visit: &mut $crate::state::state!(@visitor $value),
         ) {
             $($(if $when)? {
                 $crate::state::state!(@show visit, $value, $name, $kind, $shown);
@@ -51,8 +51,12 @@ macro_rules! state {
         ($show)(&mut *$visit)
     };
     (@show $visit:ident, $value:ident, $name:ident, $kind:ident, $shown:expr) => {
-        $visit(stringify!($name), $value::$kind($shown))
+        $crate::state::state!(@put $visit, $value, stringify!($name), $value::$kind($shown))
     };
+    (@visitor Value) => { paceline_units::Visitor<'_> };
+    (@put $visit:ident, Value, $name:expr, $shown:expr) => { $visit.show($name, $shown) };
+    (@visitor $value:ident) => { (impl FnMut(&'static str, $value) + ?Sized) };
+    (@put $visit:ident, $value:ident, $name:expr, $shown:expr) => { $visit($name, $shown) };
     // What Linux's values measure; packets are shown as the bytes in them.
     (@quantity Field Packets) => { paceline_units::Quantity::Bytes };
     (@quantity Field Bandwidth) => { paceline_units::Quantity::Rate };

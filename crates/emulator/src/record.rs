@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use paceline_experiment::{FlowPlan, Plan};
 use paceline_record::{FlowInfo, LinkInfo, Recorder, Run, RunInfo};
 use paceline_recovery::SenderStats;
-use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value};
+use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value, Visitor};
 
 use crate::kernel;
 use crate::message::{Bbr, Outcome, Own, Sample};
@@ -63,12 +63,12 @@ fn shown(samples: &[Sample]) -> HashMap<u32, Own> {
 }
 
 /// Their values.
-fn visit(sample: &Sample, visit: &mut dyn FnMut(&'static str, Value)) {
+fn visit(sample: &Sample, visitor: &mut Visitor<'_>) {
     match &sample.own {
         Own::Window(ssthresh) => WINDOW
             .iter()
-            .for_each(|(name, _, of)| visit(name, of(ssthresh))),
-        Own::Bbr(bbr) => BBR.iter().for_each(|(name, _, of)| visit(name, of(bbr))),
+            .for_each(|(name, _, of)| visitor.show(name, of(ssthresh))),
+        Own::Bbr(bbr) => BBR.iter().for_each(|(name, _, of)| visitor.show(name, of(bbr))),
         Own::Hidden => {}
     }
 }

@@ -291,6 +291,12 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
+    /// Whether what is given to it leaves [`Self::next_arrival`] as it is, unless there is none.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     fn next_out(&self) -> Option<Instant> {
         let head = self
             .entries

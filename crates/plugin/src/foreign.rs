@@ -7,7 +7,7 @@ use std::sync::Arc;
 use paceline_capi::ecn;
 use paceline_capi::types::*;
 use paceline_congestion::{
-    Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value,
+    Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value, Visitor,
 };
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 
@@ -230,14 +230,14 @@ impl Controller for Foreign {
         self.outputs.round_count
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+    fn visit_state(&self, visitor: &mut Visitor<'_>) {
         let mut numbers = vec![0; self.spec.fields.len()];
         if let Some(values) = self.spec.table.values {
             // SAFETY: `init` made the state, and there is room for as many values as it is told.
             unsafe { values(self.state.place(), numbers.as_mut_ptr(), numbers.len()) };
         }
         for (Field { name, quantity }, number) in self.spec.fields.iter().zip(numbers) {
-            visit(name, value(*quantity, number));
+            visitor.show(name, value(*quantity, number));
         }
     }
 }

@@ -233,6 +233,21 @@ impl<T> Nullable<T> {
         }
     }
 
+    /// The cells of `bits`: null unless `is_there`, and else `value`.
+    pub(crate) fn extend(
+        &mut self,
+        bits: impl ExactSizeIterator<Item = u64> + Clone,
+        is_there: impl Fn(&u64) -> bool,
+        value: impl Fn(u64) -> T,
+    ) {
+        // Nulls are seldom, and without them no cell is asked for its place.
+        if bits.clone().all(|bits| is_there(&bits)) {
+            self.values.extend(bits.map(value));
+        } else {
+            bits.for_each(|bits| self.push(is_there(&bits).then(|| value(bits))));
+        }
+    }
+
     pub(crate) fn push_nulls(&mut self, more: usize) {
         let place = self.values.len();
         match self.nulls.last_mut() {

@@ -2,7 +2,7 @@
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field as ArrowField;
-use paceline_units::{Field, Gain, Quantity, Value};
+use paceline_units::{Field, Gain, Quantity, Visitor};
 
 use crate::column::{Cells, Column, Kind, Nullable, field, saturate};
 use crate::info::FlowInfo;
@@ -21,22 +21,7 @@ enum FieldCells {
     Flag(Nullable<bool>),
 }
 
-/// The number of a value as a row waits with it: a factor's are millionths, a flag is 0 or 1, and a floating-point
-/// number is its bits.
-fn number(value: Value) -> u64 {
-    match value {
-        Value::Bytes(v) => v.get(),
-        Value::Rate(v) => v.bps(),
-        Value::Duration(v) => v.as_nanos(),
-        Value::Packets(v) | Value::Count(v) => v,
-        Value::Gain(v) => u64::from(v.millionths()),
-        Value::Flag(v) => u64::from(v),
-        Value::Number(v) if v.is_finite() => v.to_bits(),
-        Value::Number(_) => NONE,
-    }
-}
-
-/// In place of a number: there is none. So is what is infinite in its unit.
+/// In place of the bits of a value: there is none. So is what is infinite in its unit.
 const NONE: u64 = u64::MAX;
 
 /// The name of a field's column, unless it is taken: it ends in the unit.
@@ -82,17 +67,18 @@ impl FieldColumn {
         Self { of, name, cells }
     }
 
-    /// The cells of further rows.
-    fn extend(&mut self, numbers: impl Iterator<Item = u64>) {
-        let cells = numbers.map(|number| (number != NONE).then_some(number));
-        let real = |number: u64| match self.of.quantity {
-            Quantity::Number => f64::from_bits(number),
-            _ => number as f64 / f64::from(Gain::SCALE),
-        };
-        match &mut self.cells {
-            FieldCells::Int(column) => cells.for_each(|cell| column.push(cell.map(saturate))),
-            FieldCells::Real(column) => cells.for_each(|cell| column.push(cell.map(real))),
-            FieldCells::Flag(column) => cells.for_each(|cell| column.push(cell.map(|n| n != 0))),
+    /// The cells of further rows, by the bits of their values.
+    fn extend(&mut self, cells: impl ExactSizeIterator<Item = u64> + Clone) {
+        let is_there = |bits: &u64| *bits != NONE;
+        let is_finite = |bits: &u64| f64::from_bits(*bits).is_finite();
+        let ratio = |bits: u64| bits as f64 / f64::from(Gain::SCALE);
+        match (&mut self.cells, self.of.quantity) {
+            (FieldCells::Int(column), _) => column.extend(cells, is_there, saturate),
+            (FieldCells::Real(column), Quantity::Number) => {
+                column.extend(cells, is_finite, f64::from_bits);
+            }
+            (FieldCells::Real(column), _) => column.extend(cells, is_there, ratio),
+            (FieldCells::Flag(column), _) => column.extend(cells, is_there, |bits| bits != 0),
         }
     }
 
@@ -191,7 +177,7 @@ impl FieldColumns {
     pub(crate) fn push(
         &mut self,
         flow: u32,
-        visit: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
+        show: impl FnOnce(&mut Visitor<'_>),
     ) {
         // Numbers are positions, unless an engine counts otherwise.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);
@@ -201,15 +187,7 @@ impl FieldColumns {
         let start = self.numbers.len();
         let end = start + layout.fields.len();
         self.numbers.resize(end, NONE);
-        let mut cells = self.numbers[start..].iter_mut().zip(&layout.fields);
-        visit(&mut |name, value| {
-            if let Some((cell, field)) = cells.next() {
-                debug_assert_eq!(field.name, name, "fields come as they are declared");
-                if value.quantity() == field.quantity {
-                    *cell = number(value);
-                }
-            }
-        });
+        show(&mut Visitor::row(&layout.fields, &mut self.numbers[start..]));
         self.rows.push(number_of);
         if end >= Self::WAITING {
             self.turn();
@@ -227,7 +205,7 @@ impl FieldColumns {
             rest = others;
             for (column, place) in self.columns.iter_mut().zip(&layout.places) {
                 match place {
-                    Some(place) => column.extend(numbers[*place..].iter().step_by(width).copied()),
+                    Some(place) => column.extend(numbers.chunks_exact(width).map(|row| row[*place])),
                     None => column.extend_with_nulls(rows.len()),
                 }
             }
@@ -247,7 +225,7 @@ mod tests {
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
     use arrow_array::types::Int64Type;
-    use paceline_units::{Bytes, Duration};
+    use paceline_units::{Bytes, Duration, Value};
 
     use super::*;
     use crate::rows::SampleRow;
@@ -267,13 +245,13 @@ mod tests {
         let mut columns = FieldColumns::new(&flows, &fields, SampleRow::TABLE.columns);
         columns.push(2, |_| {});
         columns.push(0, |visit| {
-            visit("w", Value::Bytes(Bytes::new(7)));
-            visit("min_rtt", Value::Duration(Duration::MAX));
+            visit.show("w", Value::Bytes(Bytes::new(7)));
+            visit.show("min_rtt", Value::Duration(Duration::MAX));
         });
-        columns.push(2, |visit| visit("unknown", Value::Count(1)));
+        columns.push(2, |visit| visit.show("unknown", Value::Count(1)));
         // What it leaves out is null.
         columns.push(1, |visit| {
-            visit("min_rtt", Value::Duration(Duration::from_nanos(9)))
+            visit.show("min_rtt", Value::Duration(Duration::from_nanos(9)))
         });
         let columns: Vec<_> = columns.finish().collect();
         let names: Vec<_> = columns

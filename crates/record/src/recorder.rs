@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Field as ArrowField;
-use paceline_units::{Bytes, Field, Instant, Value};
+use paceline_units::{Bytes, Field, Instant, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::column::{Cells, Kind, Nullable, Text, field, finite};
@@ -63,14 +63,10 @@ impl Recorder {
         }
     }
 
-    /// A flow at one time. `visit` hands over the controller's own fields in the order of their
-    /// declaration (`|visit| controller.visit_state(visit)`); what it leaves out at the end is null.
-    pub fn sample(
-        &mut self,
-        row: SampleRow,
-        visit: impl FnOnce(&mut dyn FnMut(&'static str, Value)),
-    ) {
-        self.fields.push(row.flow, visit);
+    /// A flow at one time. `show` hands over the controller's own fields in the order of their
+    /// declaration (`|visitor| controller.visit_state(visitor)`); what it leaves out at the end is null.
+    pub fn sample(&mut self, row: SampleRow, show: impl FnOnce(&mut Visitor<'_>)) {
+        self.fields.push(row.flow, show);
         self.samples.push(row);
     }
 

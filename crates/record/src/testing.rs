@@ -131,12 +131,12 @@ pub(crate) fn two_flows() -> Run {
     for t in 0..=10 {
         let row = sample(0, at_ms(t * 1_000), first, (t > 0).then_some(t * 10));
         recorder.sample(row, |visit| {
-            visit("max_bw", Value::Rate(Rate::from_bps(8_000_000)));
-            visit("min_rtt", Value::Duration(Duration::from_millis(40)));
-            visit("inflight_longterm", Value::Bytes(Bytes::INFINITE));
-            visit("pacing_gain", Value::Gain(Gain::from_millionths(2_772_589)));
-            visit("round_count", Value::Count(t));
-            visit("filled_pipe", Value::Flag(t > 1));
+            visit.show("max_bw", Value::Rate(Rate::from_bps(8_000_000)));
+            visit.show("min_rtt", Value::Duration(Duration::from_millis(40)));
+            visit.show("inflight_longterm", Value::Bytes(Bytes::INFINITE));
+            visit.show("pacing_gain", Value::Gain(Gain::from_millionths(2_772_589)));
+            visit.show("round_count", Value::Count(t));
+            visit.show("filled_pipe", Value::Flag(t > 1));
         });
         first += 1_000
             * match t {
@@ -147,7 +147,7 @@ pub(crate) fn two_flows() -> Run {
         if t >= 2 {
             let row = sample(1, at_ms(t * 1_000), second, (t > 2).then_some(200));
             recorder.sample(row, |visit| {
-                visit("ssthresh", Value::Bytes(Bytes::new(20_000)))
+                visit.show("ssthresh", Value::Bytes(Bytes::new(20_000)))
             });
             second += 1_000 * if t < 4 { 200 } else { 400 };
         }

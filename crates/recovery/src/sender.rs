@@ -62,6 +62,8 @@ pub struct Sender<C> {
     urgent: Urgent,
     /// What the last poll found to wait for, if it let nothing go and nothing has happened since.
     idle: Option<Idle>,
+    /// See [`Self::take_news`].
+    news: bool,
     /// Bytes that the application has written, the end of the stream so far.
     written: u64,
     unlimited: bool,
@@ -155,6 +157,7 @@ impl<C: Controller> Sender<C> {
             repeated: 0,
             urgent: Urgent::Nothing,
             idle: None,
+            news: true,
             written: 0,
             unlimited: false,
             closed: false,
@@ -174,6 +177,7 @@ impl<C: Controller> Sender<C> {
 
     /// Passes an event to the controller, and applies its decision.
     fn tell(&mut self, event: impl FnOnce(&mut C)) {
+        self.news = true;
         event(&mut self.controller);
         self.outputs = self.controller.outputs();
     }
@@ -181,6 +185,7 @@ impl<C: Controller> Sender<C> {
     /// Applies a decision that the controller made without an event.
     pub fn decided(&mut self) {
         self.idle = None;
+        self.news = true;
         self.outputs = self.controller.outputs();
     }
 
@@ -285,7 +290,8 @@ impl<C: Controller> Sender<C> {
 
     /// Retransmissions first, lowest sequence first; then new data. In step 2b
     /// of F-RTO new data alone, if there still is any.
-    #[inline]
+    // Always: a call costs more than most of what it does.
+    #[inline(always)]
     fn next(&self) -> Option<Next> {
         match self.frto.new_segments() {
             Some(0) => None,
@@ -432,6 +438,7 @@ impl<C: Controller> Sender<C> {
         }
         // What it decides changes by a send only if nothing was in flight.
         if in_flight == Bytes::ZERO {
+            self.news = true;
             self.outputs = self.controller.outputs();
         }
         debug_assert_eq!(self.outputs, self.controller.outputs());
@@ -566,6 +573,12 @@ impl<C: Controller> Sender<C> {
         &self.controller
     }
 
+    /// Whether anything has happened since the last call: an acknowledgment, a timeout, a send into an empty pipe. If
+    /// not, the controller's phase and outputs, the state of loss recovery, and timeouts and undos so far are the same.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.news)
+    }
+
     /// What the controller decided last.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
@@ -617,6 +630,7 @@ impl<C: Controller> Sender<C> {
             repeated,
             urgent,
             idle,
+            news,
             written,
             unlimited,
             closed,
@@ -630,7 +644,7 @@ impl<C: Controller> Sender<C> {
         format!(
             "{outputs:?} {delivery:?} {sample:?} {stats:?} {board:?} {rtt:?} {rack:?} {sack:?} {newreno:?} \
              {tlp:?} {undo:?} {frto:?} {pacer:?} {bursts:?} {usage:?} {prr:?} {state:?} {recovery_point} \
-             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {idle:?} {written} {unlimited} {closed} \
+             {reduced_at} {is_again} {sent_at:?} {repeated} {urgent:?} {idle:?} {news} {written} {unlimited} {closed} \
              {window_end} {marks:?} {rto:?} {reorder:?} {fresh:?} {known:?}"
         )
     }

@@ -8,6 +8,9 @@
 //! counts what that costs. `-- --write DIR` writes a set of runs, with every controller; a change that
 //! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`). `-- --write DIR SCENARIOS`
 //! writes those of the files in a folder instead.
+//!
+//! `-- --sizes` prints what a packet and a flow cost over numbers of flows, rates, RTTs and durations, each point in a
+//! process of its own.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -90,6 +93,102 @@ fn once(name: &str, seconds: &str) {
     let run = format!("duration = \"{seconds} s\"");
     let scenario = workload(kind, cc, &run).expect("a workload");
     println!("{}", simulate(&scenario, 1).1.packets);
+}
+
+/// Flows through one link: the workload W3 if there is no rate.
+struct Point {
+    cc: &'static str,
+    flows: u32,
+    /// Of the link, and the round trip without a queue.
+    path: Option<(&'static str, &'static str)>,
+    duration: &'static str,
+    sample: &'static str,
+}
+
+impl Point {
+    /// Those over each quantity with the others as in W2 or W3.
+    fn all() -> Vec<Self> {
+        let many = [
+            (2, "1 s"),
+            (20, "1 s"),
+            (200, "200 ms"),
+            (2_000, "200 ms"),
+            (20_000, "200 ms"),
+            (100_000, "200 ms"),
+        ];
+        let rates = [
+            ("1 Mbit/s", "600 s"),
+            ("10 Mbit/s", "300 s"),
+            ("100 Mbit/s", "30 s"),
+            ("1 Gbit/s", "10 s"),
+            ("10 Gbit/s", "2 s"),
+            ("100 Gbit/s", "1 s"),
+            ("400 Gbit/s", "500 ms"),
+        ];
+        let durations = ["10 ms", "100 ms", "1 s", "10 s", "60 s", "300 s", "600 s"];
+        let rtts = ["10 us", "1 ms", "10 ms", "100 ms", "600 ms"];
+        let mut points = Vec::new();
+        for cc in ["reno", "bbr3"] {
+            let four = |rate, rtt, duration, sample| Self {
+                cc,
+                flows: 4,
+                path: Some((rate, rtt)),
+                duration,
+                sample,
+            };
+            points.extend(many.map(|(flows, duration)| Self {
+                cc,
+                flows,
+                path: None,
+                duration,
+                sample: "100 ms",
+            }));
+            points.extend(rates.map(|(rate, time)| four(rate, "40 ms", time, "10 ms")));
+            points.extend(rtts.map(|rtt| four("100 Mbit/s", rtt, "30 s", "10 ms")));
+            points.extend(durations.map(|time| four("50 Mbit/s", "40 ms", time, "10 ms")));
+        }
+        points
+    }
+
+    fn run(&self) {
+        let run = format!(
+            "duration = \"{}\"\nsample_interval = \"{}\"",
+            self.duration, self.sample
+        );
+        let scenario = match self.path {
+            None => lab(self.cc, self.flows / 2, &run),
+            Some((rate, rtt)) => parse(&format!(
+                "schema = 1\n[run]\n{run}\n[path]\nrate = \"{rate}\"\nrtt = \"{rtt}\"\n\
+                 queue.size = \"1 bdp\"\n[[flows]]\ncc = \"{}\"\ncount = {}\n",
+                self.cc, self.flows
+            )),
+        };
+        let before = cpu_seconds();
+        let (run, progress) = simulate(&scenario, 1);
+        let cpu = cpu_seconds() - before;
+        drop(run);
+        let (rate, rtt) = self.path.unwrap_or(("50 Gbit/s", "84 us"));
+        println!(
+            "{:<5} {:>6} flows {rate:>10} {rtt:>7} {:>7} {:>9} packets {:>6.0} ns CPU/packet {:>5} MiB peak {:>8.1} kB/flow",
+            self.cc,
+            self.flows,
+            self.duration,
+            progress.packets,
+            cpu * 1e9 / progress.packets as f64,
+            peak_mib(),
+            peak_mib() as f64 * 1048.576 / f64::from(self.flows),
+        );
+    }
+}
+
+/// Runs each point in a process of its own, so that its memory is that of no other.
+fn sizes() {
+    let this = std::env::current_exe().expect("a path");
+    for number in 0..Point::all().len() {
+        let point = ["--point".to_owned(), number.to_string()];
+        let status = std::process::Command::new(&this).args(point).status();
+        assert!(status.is_ok_and(|status| status.success()), "{number}");
+    }
 }
 
 /// Writes the runs that a faster engine must leave as they are, each into a folder of its own.
@@ -217,6 +316,11 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--once", name, seconds, ..] => return once(name, seconds),
+        ["--sizes", ..] => return sizes(),
+        ["--point", number, ..] => {
+            let number: usize = number.parse().expect("a number");
+            return Point::all()[number].run();
+        }
         ["--write", folder, scenarios] => {
             return write_scenarios(Path::new(folder), Path::new(scenarios));
         }

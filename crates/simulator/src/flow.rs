@@ -58,7 +58,7 @@ pub(crate) struct Flow {
 }
 
 /// The state that the record's events follow.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Seen {
     pub phase: &'static str,
     pub ca_state: CaState,

@@ -452,12 +452,15 @@ impl World {
             let verdict = offer(self.now, host, &mut self.links[first], packet);
             self.journal.sent(self.now, id, &segment, verdict);
         }
-        let seen = Seen::of(sender);
+        let seen = sender.take_news().then(|| Seen::of(sender));
+        debug_assert!(seen.is_some() || Seen::of(sender) == flow.seen);
         let done = sender.is_finished();
         if sent {
             self.offered(index);
         }
-        self.observe(index, seen);
+        if let Some(seen) = seen {
+            self.observe(index, seen);
+        }
         if done {
             let flow = &mut self.flows[index];
             flow.finished = Some(flow.last_delivery);
@@ -474,7 +477,16 @@ impl World {
                 let (number, next) = (host.number, host.next_release());
                 self.agenda.set(self.sources.egress(number), next);
             }
-            None => self.link_due(flow.plan.route[0]),
+            None => {
+                let first = flow.plan.route[0];
+                let due = self.agenda.due(self.sources.link(first));
+                // What joins others does not arrive before them.
+                let joins = due < Instant::MAX && self.links[first].is_plain();
+                debug_assert!(!joins || self.links[first].next_arrival() == Some(due));
+                if !joins {
+                    self.link_due(first);
+                }
+            }
         }
     }
 

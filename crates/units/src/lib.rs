@@ -44,7 +44,7 @@ pub use rng::Rng;
 pub use size::{Site, Size};
 pub use time::{Duration, Instant};
 pub use transport::{App, Ecn, EcnFeedback, Recovery, StackName};
-pub use value::{Field, Quantity, Setting, Settings, Value};
+pub use value::{Field, Quantity, Setting, Settings, Value, Visitor};
 pub use volume::Bytes;
 
 /// The example of the README.

@@ -1,3 +1,6 @@
+use core::iter::Zip;
+use core::slice::{Iter, IterMut};
+
 use crate::{Bytes, Duration, Gain, Rate};
 
 /// Declares [`Value`] and [`Quantity`]: one line for each kind of value.
@@ -74,6 +77,23 @@ impl Value {
     }
 }
 
+impl Value {
+    /// The number in its unit, in 64 bits: of a factor its millionths, of a flag 0 or 1, of a floating-point
+    /// number its bits. [`u64::MAX`] is infinite, or no number.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        match self {
+            Self::Bytes(value) => value.get(),
+            Self::Rate(value) => value.bps(),
+            Self::Duration(value) => value.as_nanos(),
+            Self::Gain(value) => value.millionths().into(),
+            Self::Packets(value) | Self::Count(value) => value,
+            Self::Flag(value) => value.into(),
+            Self::Number(value) => value.to_bits(),
+        }
+    }
+}
+
 /// A field of state that is shown: its name, without prefix or unit, and what its values measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -81,6 +101,43 @@ pub struct Field {
     pub name: &'static str,
     /// What it measures.
     pub quantity: Quantity,
+}
+
+/// Takes the fields of a state as they are shown, in the order of their declaration.
+pub struct Visitor<'v>(Target<'v>);
+
+enum Target<'v> {
+    Row(Zip<IterMut<'v, u64>, Iter<'v, Field>>),
+    Each(&'v mut dyn FnMut(&'static str, Value)),
+}
+
+impl<'v> Visitor<'v> {
+    /// Calls `visit` with each field.
+    pub fn each(visit: &'v mut dyn FnMut(&'static str, Value)) -> Self {
+        Self(Target::Each(visit))
+    }
+
+    /// Writes the [bits](Value::bits) of each value into a row that has a cell for each of `fields`. The cell of
+    /// a value that is left out at the end, or measures something else than declared, keeps what it had.
+    pub fn row(fields: &'v [Field], cells: &'v mut [u64]) -> Self {
+        Self(Target::Row(cells.iter_mut().zip(fields)))
+    }
+
+    /// The next field.
+    #[inline(always)]
+    pub fn show(&mut self, name: &'static str, value: Value) {
+        match &mut self.0 {
+            Target::Row(row) => {
+                if let Some((cell, field)) = row.next() {
+                    debug_assert_eq!(field.name, name, "fields come as they are declared");
+                    if value.quantity() == field.quantity {
+                        *cell = value.bits();
+                    }
+                }
+            }
+            Target::Each(visit) => visit(name, value),
+        }
+    }
 }
 
 /// What a key says.

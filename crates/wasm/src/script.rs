@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use paceline_congestion::{
     Ack, CaState, Config, Controller, Ecn, Field, Lost, Outputs, Quantity, RecoveryWindow, Sent,
-    Signals, Value,
+    Signals, Value, Visitor,
 };
 use paceline_experiment::{
     Fault, Guest, GuestController, Options, Prepared, Refused, guest_field, guest_quantum,
@@ -605,7 +605,7 @@ impl<P: Page> Controller for Bridge<P> {
         self.phase
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+    fn visit_state(&self, visitor: &mut Visitor<'_>) {
         if self.fields.is_empty() || self.is_broken {
             return;
         }
@@ -628,7 +628,7 @@ impl<P: Page> Controller for Bridge<P> {
                 Quantity::Flag => Value::Flag(value != 0.0),
                 Quantity::Gain | Quantity::Count | Quantity::Number => Value::Number(value),
             };
-            visit(field.name, value);
+            visitor.show(field.name, value);
         }
     }
 }

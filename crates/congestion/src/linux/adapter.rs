@@ -2,7 +2,7 @@
 //! nanoseconds become microseconds, and the transport's calls become the
 //! events of Linux's congestion-control interface.
 
-use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng, Value};
+use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Rng, Value, Visitor};
 
 use super::arithmetic::{BW_SCALE, UNSET};
 use super::{Algorithm, Field, LostPacket, RateSample, Socket};
@@ -226,10 +226,11 @@ impl<A: Algorithm> Controller for Adapter<A> {
         A::visit_fields(visit);
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+    fn visit_state(&self, visit: &mut Visitor<'_>) {
         let mss = self.sk.mss;
-        self.core
-            .visit(&self.sk, &mut |name, field| visit(name, value(field, mss)));
+        self.core.visit(&self.sk, &mut |name, field| {
+            visit.show(name, value(field, mss));
+        });
     }
 }
 

@@ -184,5 +184,5 @@ pub trait Algorithm: Described + Sized {
     fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field));
 
     /// Every field that a golden trace shows, in its order, by Linux's names.
-    fn visit(&self, sk: &Socket, visit: &mut dyn FnMut(&'static str, Field));
+    fn visit(&self, sk: &Socket, visit: &mut (impl FnMut(&'static str, Field) + ?Sized));
 }

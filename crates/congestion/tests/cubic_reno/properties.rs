@@ -200,7 +200,7 @@ proptest! {
                 let most = before + before + ack.newly_acked + Bytes::new(mss);
                 prop_assert!(cwnd <= most);
             }
-            controller.visit_state(&mut |_, _| ());
+            controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |_, _| ()));
             prop_assert!(!controller.phase().is_empty());
         }
     }
@@ -236,7 +236,7 @@ proptest! {
             prop_assert!(controller.cwnd() > Bytes::ZERO || matches!(event, Event::Timeout(..)), "{}", spec.name);
             prop_assert!(controller.send_quantum() > Bytes::ZERO, "{}", spec.name);
             let _ = controller.pacing_rate();
-            controller.visit_state(&mut |_, _| ());
+            controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |_, _| ()));
             prop_assert!(spec.phases.contains(&controller.phase()), "{}: {}", spec.name, controller.phase());
         }
     }

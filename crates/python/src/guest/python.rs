@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use paceline_congestion::{
     self as congestion, Config, Controller, Ecn, Field, Lost, Outputs, Quantity, RecoveryWindow,
-    Signals, Value,
+    Signals, Value, Visitor,
 };
 use paceline_experiment::{
     Fault, Guest, GuestController, Options, Prepared, Refused, guest_field, guest_quantum,
@@ -472,7 +472,7 @@ impl Controller for Bridge {
         self.phase
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+    fn visit_state(&self, visitor: &mut Visitor<'_>) {
         if self.fields.is_empty() || self.is_broken.get() {
             return;
         }
@@ -485,7 +485,7 @@ impl Controller for Bridge {
                 .fields
                 .iter()
                 .zip(values)
-                .for_each(|(f, value)| visit(f.name, value)),
+                .for_each(|(f, value)| visitor.show(f.name, value)),
             Err(what) => self.fail(what),
         }
     }

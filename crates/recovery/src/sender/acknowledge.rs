@@ -118,6 +118,7 @@ impl<C: Controller> Sender<C> {
         // Before anything leaves the pipe (draft 4.1.2.4; and the window's use).
         self.check_app_limited();
         self.idle = None;
+        self.news = true;
         let before = Before {
             in_flight: Bytes::new(self.board.in_flight()),
             cwnd_limited: self.cwnd_limited(),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from paceline import _paceline, answers, store
-from paceline.cli import console, streams
+from paceline.cli import console
 from paceline.cli.app import Json, app, examples, positive
 from paceline.cli.failure import Exit, Failure
 from paceline.quantities import duration_ns, quantity, size_bytes
@@ -167,8 +167,7 @@ def _serve(place: str, options: Server, *, json: bool) -> Exit:
         for line in serving:
             news = text_json.loads(line)
             text = text_json.dumps({"schema": console.SCHEMA, **news}) if json else _news(news)
-            with streams.output():
-                print(text, flush=True)  # noqa: T201
+            console.stdout().print(text, soft_wrap=True)
     except KeyboardInterrupt:
         serving.stop()
         return Exit.OK
@@ -220,8 +219,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
             part = text_json.loads(line)
             parts.append(part)
             if not json:
-                with streams.output():
-                    print(_line(part), flush=True)  # noqa: T201
+                console.stdout().print(_line(part), soft_wrap=True)
     except KeyboardInterrupt:
         interrupted = True
         testing.stop()
@@ -254,8 +252,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
         }
         console.say_json(answer)
     else:
-        with streams.output():
-            print(f"in all  {_line(end)}", flush=True)  # noqa: T201
+        console.stdout().print(f"in all  {_line(end)}", soft_wrap=True)
         if failure is not None:
             console.say_failure(failure, as_json=False)
         if kept is not None:

@@ -107,8 +107,8 @@ class Claim:
     cases: dict[str, Case] = field(default_factory=dict)
     #: Queries by the name that expressions use.
     values: dict[str, Query] = field(default_factory=dict)
-    #: Published figures by the name that expressions use.
-    figures: dict[str, float | list[float]] = field(default_factory=dict)
+    #: Published figures by the name that expressions use: one, one for each point, or its trials.
+    figures: dict[str, float | list[float] | list[list[float]]] = field(default_factory=dict)
     #: Figures that are stated besides.
     beside: dict[str, Expression] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()

@@ -48,6 +48,8 @@ class Value:
     mean: float
     low: float
     high: float
+    #: What the mean is of: published trials are drawn one by one.
+    trials: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
 
 
 def _value(row: tuple[float, ...]) -> Value:
-    return Value(statistic("mean", row), interval_end("low", row), interval_end("high", row))
+    ends = interval_end("low", row), interval_end("high", row)
+    return Value(statistic("mean", row), *ends, row)
 
 
 def draw(result: Result, picture: Picture) -> Figure:
@@ -165,6 +168,15 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         if line.published:
             look: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": "x", "alpha": 0.8}
             colour = colours[line.label]
+            several = [value.trials for value in line.values if len(value.trials) > 1]
+            if several:
+                look["marker"] = ""
+                places_of = [
+                    (x, trial)
+                    for x, value in zip(xs, line.values, strict=True)
+                    for trial in value.trials
+                ]
+                axes.plot(*zip(*places_of, strict=True), "x", color=colour, markersize=4, alpha=0.8)
             handles += axes.plot(xs, means, color=colour, label=line.label, markersize=5, **look)
             continue
         drawn_line = axes.errorbar(
@@ -365,7 +377,7 @@ def series(picture: Picture, names: Names) -> dict[str, Any]:
                 "label": line.label,
                 "published": line.published,
                 "points": [
-                    {"point": point, **_finite(vars(value))}
+                    {"point": point, **_finite(value)}
                     for point, value in zip(line.points, line.values, strict=True)
                 ],
             }
@@ -374,5 +386,6 @@ def series(picture: Picture, names: Names) -> dict[str, Any]:
     }
 
 
-def _finite(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}
+def _finite(value: Value) -> dict[str, float | None]:
+    ends = {"mean": value.mean, "low": value.low, "high": value.high}
+    return {name: end if math.isfinite(end) else None for name, end in ends.items()}

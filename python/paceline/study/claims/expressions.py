@@ -19,6 +19,7 @@ from paceline.study.claims.quantity import (
     QuantityError,
     defined,
     drops,
+    gap,
     interval_end,
     pointwise,
     statistic,
@@ -329,6 +330,8 @@ class _Evaluation:
                 return self._conditions(argument).over_points(_CONDITIONS[function])
             case [argument] if function in _REDUCTIONS:
                 return self._numbers(argument).over_points(_known(_REDUCTIONS[function]))
+            case [ours, theirs] if function == "gap":
+                return gap(self._numbers(ours), self._numbers(theirs))
             case [argument, *rest] if function in ("rising", "falling") and len(rest) < 2:
                 slack = self.of(rest[0]).single() if rest else 0.0
                 sign = 1.0 if function == "rising" else -1.0

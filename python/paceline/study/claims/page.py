@@ -34,13 +34,15 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
 
     for result, entry in zip(results, value["claims"], strict=True):
         pictures = result.claim.pictures if result.names else ()
-        drawn = []
+        drawn, behind = [], []
         for number, picture in enumerate(pictures, 1):
             try:
                 figure = draw(result, picture)
             except (ExpressionError, PictureError) as error:
                 drawn.append({"png": "", "text": f"not drawn: {error}"})
                 continue
+            if picture.y:
+                behind.append(series(picture, result.names))
             name = result.claim.id + (f"-{number}" if len(pictures) > 1 else "")
             images = {form: saved(figure, form) for form in FORMATS}
             for form, image in images.items():
@@ -51,7 +53,7 @@ def write_page(results: Sequence[Result], value: dict[str, Any], folder: Path) -
             name = result.claim.id + (f"-{number}" if len(result.tables) > 1 else "")
             write(f"{name}.csv", table.csv())
             write(f"{name}.md", table.markdown())
-        entry["pictures"] = [series(p, result.names) for p in pictures if p.y]
+        entry["pictures"] = behind
         rows.append({"claim": result.claim, "result": result, "pictures": drawn})
     write("claims.json", json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     return write("claims.html", render(rows, quick=value["quick"]))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from paceline import _paceline
 from paceline.measures import FEWEST
+from paceline.study.compare.statistics import quantile
 
 
 class QuantityError(ValueError):
@@ -39,6 +40,23 @@ class Quantity:
     def numbers(cls, values: Sequence[float]) -> Quantity:
         """Return a number for each point of a sweep along one axis, whatever its points' names."""
         return cls((("",) * len(values),), tuple((value,) for value in values), seeded=False)
+
+    @classmethod
+    def published(cls, figure: float | Sequence[float] | Sequence[Sequence[float]]) -> Quantity:
+        """Return a published figure: a number, one for each point, or the trials at each."""
+        if isinstance(figure, int | float):
+            return cls.number(float(figure))
+        trials = [row for row in figure if not isinstance(row, int | float)]
+        if trials:
+            return cls.trials(trials)
+        return cls.numbers([float(value) for value in figure if isinstance(value, int | float)])
+
+    @classmethod
+    def trials(cls, rows: Sequence[Sequence[float]]) -> Quantity:
+        """Return published trials: a row for each point. They are no seeds of ours, so unpaired."""
+        most = max(map(len, rows))
+        filled = tuple((*map(float, row), *[math.nan] * (most - len(row))) for row in rows)
+        return cls((("",) * len(rows),), filled, seeded=True)
 
     @property
     def points(self) -> list[tuple[str, ...]]:
@@ -72,7 +90,7 @@ def pointwise(apply: Callable[..., float], *operands: Quantity) -> Quantity:
     """Apply a function point by point and seed by seed; a single number goes with everything."""
     axes: tuple[Axis, ...] = ()
     for operand in operands:
-        axes = _common(axes, operand.axes)
+        axes = common(axes, operand.axes)
     points = math.prod(map(len, axes))
     seeds = {len(operand.rows[0]) for operand in operands if operand.seeded}
     if len(seeds) > 1:
@@ -91,7 +109,8 @@ def _stretched(operand: Quantity, points: int, width: int) -> Iterator[tuple[flo
     return (row if operand.seeded else row * width for row in rows)
 
 
-def _common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
+def common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """Return the axes of two quantities that go together, with the names that either has."""
     if not left or not right:
         return left or right
     if [len(axis) for axis in left] == [len(axis) for axis in right]:
@@ -124,6 +143,34 @@ def interval_end(name: str, values: Sequence[float]) -> float:
     """Return an end of an interval as it is told: none of fewer than five defined values."""
     enough = sum(not math.isnan(value) for value in values) >= FEWEST
     return statistic(name, values) if enough else math.nan
+
+
+def gap(ours: Quantity, theirs: Quantity) -> Quantity:
+    """Return, for each point, what chance does not explain of the difference of two means.
+
+    That is how far the means lie outside of each other's reach by Student's t at 1 %, with the
+    scatter that both have in common; zero within it. The values are not paired.
+    """
+    if not (ours.seeded and theirs.seeded):
+        raise QuantityError("gap() takes seeds on one side and trials or seeds on the other")
+    if len(ours.rows) != len(theirs.rows):
+        raise QuantityError(f"gap() of {len(ours.rows)} points and {len(theirs.rows)}")
+    axes = common(ours.axes, theirs.axes)
+    rows = tuple((_gap(a, b),) for a, b in zip(ours.rows, theirs.rows, strict=True))
+    return Quantity(axes, rows, seeded=False)
+
+
+def _gap(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    sides = [[value for value in row if not math.isnan(value)] for row in (ours, theirs)]
+    if min(map(len, sides)) < 2:
+        return math.nan
+    means = [sum(side) / len(side) for side in sides]
+    squares = sum(
+        (value - mean) ** 2 for side, mean in zip(sides, means, strict=True) for value in side
+    )
+    freedom = sum(map(len, sides)) - 2
+    error = math.sqrt(squares / freedom * sum(1 / len(side) for side in sides))
+    return max(abs(means[0] - means[1]) - quantile(freedom, 0.01) * error, 0.0)
 
 
 def defined(values: Sequence[float]) -> float:

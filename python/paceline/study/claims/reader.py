@@ -138,12 +138,9 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
         for name, query in table.get("values", {}).items()
     }
     for name, figure in table.get("figures", {}).items():
-        numbers = figure if isinstance(figure, list) else [figure]
-        if not numbers or not all(
-            isinstance(n, int | float) and abs(n) != math.inf for n in numbers
-        ):
-            message = f": the figure {name!r} is a number or a list of them"
-            raise where.wrong(message, "figures", name)
+        if not _is_figure(figure):
+            message = f": the figure {name!r} is a number, a list of numbers, or a list of lists"
+            raise where.wrong(f"{message}: the trials at each point", "figures", name)
     for key, more in _CHANGES.items():
         changes = table.get(key, {})
         if not isinstance(changes, dict):
@@ -208,7 +205,10 @@ def _change(
 def _set(where: Where, key: str, table: object) -> Overrides:
     if not isinstance(table, dict):
         raise where.wrong(f": {key!r} is {{ KEY = VALUE }}")
-    return overrides_of(table)
+    try:
+        return overrides_of(table)
+    except ValueError as error:
+        raise where.wrong(f": {error}", key) from error
 
 
 def _accept(where: Where, table: dict[str, Any]) -> tuple[Bound, ...]:
@@ -243,6 +243,15 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
         reason if by == "ours" else "",
         _words(where, "corrected", entry.get("corrected", "")),
     )
+
+
+def _is_figure(figure: object) -> bool:
+    """Say whether it is a number, one for each point, or the trials at each point."""
+    rows = figure if isinstance(figure, list) and figure else [figure]
+    lists = [isinstance(row, list) and len(row) > 0 for row in rows]
+    numbers = [n for row in rows for n in (row if isinstance(row, list) else [row])]
+    known = (isinstance(n, int | float) and abs(n) != math.inf for n in numbers)
+    return all(known) and (all(lists) or not any(lists))
 
 
 def _query(where: Where, name: str, text: object) -> Query:

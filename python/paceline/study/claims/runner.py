@@ -138,7 +138,7 @@ def plan_of(claim: Claim, pool: Pool, seeds: int | None, *, quick: bool) -> Plan
     try:
         _check(claim)
         for name, case in claim.cases.items():
-            common = seeds or (claim.quick.seeds if quick else claim.seeds)
+            common = seeds or (min(claim.quick.seeds, claim.seeds) if quick else claim.seeds)
             count = common if seeds or quick else case.seeds or common
             plan.seeds = common
             extra = claim.quick.overrides if quick else ()
@@ -325,10 +325,7 @@ def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
     lost = []
     names: dict[str, Any] = {}
     for name, figure in plan.claim.figures.items():
-        if isinstance(figure, list):
-            names[name] = Quantity.numbers([float(number) for number in figure])
-        else:
-            names[name] = Quantity.number(float(figure))
+        names[name] = Quantity.published(figure)
     used = {name for expression in plan.claim.expressions() for name in expression.names()}
     for name, value in startup_values(plan.claim.startup_rows, used).items():
         names[name] = Quantity.number(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import Any
 
 from paceline.quantities import NONE, number, scale_of
 from paceline.study.claims.expressions import Expression, Names
-from paceline.study.claims.quantity import Quantity
+from paceline.study.claims.quantity import Axis, Quantity, QuantityError, common
 
 #: The column that is judged.
 OFF = "off"
@@ -86,16 +87,21 @@ class Table:
         units = {name: _unit(text) for name, text in self.columns.items()}
         if self.off is not None:
             columns[OFF], units[OFF] = _column(self.off, names), ""
-        first = next(iter(columns.values()))[0]
-        if not first.axes or any(column[0].axes != first.axes for column in columns.values()):
+        found: tuple[Axis, ...] = ()
+        try:
+            for column, _, _ in columns.values():
+                found = common(found, column.axes)
+        except QuantityError as error:
+            raise TableError("its columns do not have the same points") from error
+        if not found or not all(column.axes for column, _, _ in columns.values()):
             raise TableError("its columns do not have the same points")
-        if self.axes and len(self.axes) != len(first.axes):
-            raise TableError(f"{len(self.axes)} names for {len(first.axes)} axes")
+        if self.axes and len(self.axes) != len(found):
+            raise TableError(f"{len(self.axes)} names for {len(found)} axes")
         rows = [
             (point, [_cell(column, row) for column in columns.values()])
-            for row, point in enumerate(first.points)
+            for row, point in enumerate(itertools.product(*found))
         ]
-        axes = self.axes or tuple(f"axis {n}" for n in range(1, len(first.axes) + 1))
+        axes = self.axes or tuple(f"axis {n}" for n in range(1, len(found) + 1))
         return Filled(self.title, axes, units, self.bound, rows)
 
 

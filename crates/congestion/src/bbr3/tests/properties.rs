@@ -122,7 +122,7 @@ proptest! {
             prop_assert!(bbr.pacing_rate().unwrap() > Rate::ZERO);
             prop_assert!(bbr.send_quantum() >= bbr.smss() * 2);
             prop_assert!(bbr.bw <= bbr.max_bw);
-            bbr.visit_state(&mut |_, _| {});
+            bbr.visit_state(&mut crate::Visitor::each(&mut |_, _| {}));
         }
     }
 }

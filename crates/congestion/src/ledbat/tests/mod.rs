@@ -146,11 +146,11 @@ impl Flow {
 
     fn value(&self, name: &str) -> Value {
         let mut found = None;
-        self.controller.visit_state(&mut |key, value| {
+        self.controller.visit_state(&mut crate::Visitor::each(&mut |key, value| {
             if key == name {
                 found = Some(value);
             }
-        });
+        }));
         found.unwrap()
     }
 

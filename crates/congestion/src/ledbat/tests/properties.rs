@@ -157,7 +157,7 @@ proptest! {
                 }
                 Event::Exit(_) | Event::Spurious(_) | Event::Mss(_) => {}
             }
-            controller.visit_state(&mut |_, _| ());
+            controller.visit_state(&mut crate::Visitor::each(&mut |_, _| ()));
             prop_assert!(spec.phases.contains(&controller.phase()));
         }
     }

@@ -2,7 +2,7 @@
 //! of Linux's congestion-control interface, and what Linux's stack does round
 //! them (`tcp_input.c`) is done here.
 
-use paceline_units::{Bytes, Duration, Instant, Rate, Value};
+use paceline_units::{Bytes, Duration, Instant, Rate, Visitor};
 
 use super::{Core, INFINITE_SSTHRESH, Parameters, Sock};
 use crate::linux::Field;
@@ -262,13 +262,13 @@ impl Controller for Cubic {
         Core::visit_fields(visit);
     }
 
-    fn visit_state(&self, visit: &mut dyn FnMut(&'static str, Value)) {
+    fn visit_state(&self, visit: &mut Visitor<'_>) {
         self.core.visit(&self.sk, &mut |name, field| {
             let field = match field {
                 Field::Packets(INFINITE_SSTHRESH..) => Field::Packets(u32::MAX),
                 other => other,
             };
-            visit(name, value(field, self.mss));
+            visit.show(name, value(field, self.mss));
         });
     }
 }
