@@ -10,9 +10,11 @@ import contextlib
 import inspect
 import io
 import json
+import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import derived
 import sections
@@ -199,7 +201,9 @@ def published() -> str:
 def commands() -> str:
     """Return the page of the command line: what each verb's help says."""
     verbs.load()
-    page: str = app.generate_docs(output_format="markdown")
+    # The usage lines have the name of the running program.
+    with patch.object(sys, "argv", ["paceline"]):
+        page: str = app.generate_docs(output_format="markdown")
     # The site and GitHub have a table of contents already.
     head, rest = page.split("## Table of Contents", 1)
     return (
