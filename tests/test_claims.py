@@ -19,12 +19,13 @@ from conftest import SCENARIO, Command
 from paceline import runs
 from paceline.batch import Watch, threads
 from paceline.cli import console
+from paceline.grid import overrides_of
 from paceline.query import Query
 from paceline.runs import Progress
-from paceline.study.claims import Campaign, ClaimError, find, load, runner
-from paceline.study.claims.drawing import _laid_over
+from paceline.study.claims import Campaign, ClaimError, find, load, runner, tables
+from paceline.study.claims.drawing import _laid_over, lines
 from paceline.study.claims.expressions import Expression, ExpressionError, Flows, Names
-from paceline.study.claims.pictures import PictureError
+from paceline.study.claims.pictures import Picture, PictureError
 from paceline.study.claims.quantity import Quantity
 from paceline.study.claims.reader import parse
 
@@ -135,6 +136,31 @@ def test_expressions_by_hand(text: str, value: float) -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
         Expression(text).value(NAMES)
+
+
+def test_several_keys_are_set_at_once() -> None:
+    table = {"flows.0.cc, flows.1.cc": "reno", "path.rtt": "5 ms", "a, b": ["1 s", "2 s"]}
+    assert overrides_of(table) == (
+        ("flows.0.cc", "reno"),
+        ("flows.1.cc", "reno"),
+        ("path.rtt", "5 ms"),
+        ("a", "1 s"),
+        ("b", "2 s"),
+    )
+    with pytest.raises(ValueError, match="sets 2 keys, and its list has 3 values"):
+        overrides_of({"a, b": [1, 2, 3]})
+
+
+def test_published_trials_are_tabled_and_drawn_one_by_one() -> None:
+    table = {"columns": {"ours": "mean(a.x)", "theirs": "mean(trials)"}, "axes": ["buffer"]}
+    filled = tables.Table.read({**table, "off": "gap(a.x, trials)", "bound": 0.1}).filled(NAMES)
+    assert [row[0] for row in filled.texts()] == ["1", "2", "4"]
+    assert filled.summary() == "2 of 3 within 0.1; beyond: 2 (12.98)"
+    picture = Picture.read({"kind": "sweep", "y": {"x": "a.x"}, "published": {"t": "trials"}})
+    published = lines(picture, NAMES)[1]
+    assert published.points == ("1", "2", "4")
+    assert published.values[0].mean == 12.0
+    assert published.values[0].trials == (11.0, 12.0, 13.0)
 
 
 def test_what_cannot_be_read_is_refused_at_once() -> None:
