@@ -66,16 +66,12 @@ impl Packed {
     /// Packs the cells that are open.
     #[inline(never)]
     fn close(&mut self) {
-        let mut differences = [0; Self::BLOCK];
         // From the cell a period before, or at the beginning of the block from the one before.
-        let (first, others) = differences.split_at_mut(self.period.min(Self::BLOCK));
-        subtract(first, &self.open, &[0]);
-        subtract(
-            first.get_mut(1..).unwrap_or_default(),
-            &self.open[1..],
-            &self.open,
-        );
-        subtract(others, &self.open[first.len()..], &self.open);
+        let (first, others) = self.open.split_at(self.period.min(Self::BLOCK));
+        let mut differences = Vec::with_capacity(Self::BLOCK);
+        differences.extend(subtract(&first[..1], &[0]));
+        differences.extend(subtract(&first[1..], &self.open));
+        differences.extend(subtract(others, &self.open));
         let mut bytes = Vec::with_capacity(Self::BLOCK);
         for group in differences.as_chunks::<GROUP>().0 {
             let all = group.iter().fold(0, |all, difference| all | difference);
@@ -120,10 +116,9 @@ impl Packed {
 }
 
 /// How much each of `cells` is more or less than that of `before`, as far as there are both.
-fn subtract(differences: &mut [u64], cells: &[u64], before: &[u64]) {
-    for ((difference, cell), before) in differences.iter_mut().zip(cells).zip(before) {
-        *difference = zigzag(cell.wrapping_sub(*before));
-    }
+fn subtract(cells: &[u64], before: &[u64]) -> impl Iterator<Item = u64> {
+    let pairs = cells.iter().zip(before);
+    pairs.map(|(cell, before)| zigzag(cell.wrapping_sub(*before)))
 }
 
 /// A difference of either sign, small if it is.
