@@ -68,7 +68,9 @@ fn visit(sample: &Sample, visitor: &mut Visitor<'_>) {
         Own::Window(ssthresh) => WINDOW
             .iter()
             .for_each(|(name, _, of)| visitor.show(name, of(ssthresh))),
-        Own::Bbr(bbr) => BBR.iter().for_each(|(name, _, of)| visitor.show(name, of(bbr))),
+        Own::Bbr(bbr) => BBR
+            .iter()
+            .for_each(|(name, _, of)| visitor.show(name, of(bbr))),
         Own::Hidden => {}
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use paceline_capi::ecn;
 use paceline_capi::types::*;
 use paceline_congestion::{
-    Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value, Visitor,
+    Ack, Config, Controller, Ecn, Field, Lost, Quantity, RecoveryWindow, Sent, Signals, Value,
+    Visitor,
 };
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate};
 

@@ -176,7 +176,9 @@ impl Both {
 /// All that a controller shows.
 fn shown(controller: &dyn Controller) -> String {
     let mut state: Vec<(&str, Value)> = Vec::new();
-    controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |name, value| state.push((name, value))));
+    controller.visit_state(&mut paceline_congestion::Visitor::each(
+        &mut |name, value| state.push((name, value)),
+    ));
     format!(
         "{:?} {:?} {:?} {:?} {:?} {} {} {:?} {} {} {state:?}",
         controller.cwnd(),

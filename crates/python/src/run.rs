@@ -27,7 +27,7 @@ impl Run {
 impl Run {
     /// A table by its name; `None` when the run has none of that name.
     fn table(&self, name: &str) -> Option<Table> {
-        self.inner.table(name).cloned().map(Table::new)
+        self.inner.table(name).map(Table::new)
     }
 
     /// What the run was and what was measured, as JSON.

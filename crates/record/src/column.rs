@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type, UInt32Type};
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, Int32Array, PrimitiveArray, StringArray,
 };
 use arrow_schema::{DataType, Field};
-use paceline_units::{Bytes, Duration, Instant, Quantity, Rate};
+use paceline_units::{Bytes, Duration, Gain, Instant, Quantity, Rate};
+
+use crate::packed::Packed;
 
 /// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +50,12 @@ impl Kind {
         all.iter().any(|kind| kind.data_type() == *of)
     }
 
-    /// What a cell of a column takes in memory, in bits.
+    /// What a cell of a column takes in memory, in bits, when its table is read.
     pub(crate) const fn bits(self, nullable: bool) -> u64 {
         let value = match self {
             Self::Id => 32,
             Self::Int | Self::Real => 64,
-            // A byte each until the column is whole.
             Self::Flag => 8,
-            // A key, and whether there is one, until the column is whole.
             Self::Text => 64,
         };
         value + nullable as u64
@@ -110,11 +109,6 @@ pub(crate) fn saturate(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A quantity that is there and not infinite; `u64::MAX` is infinite in every unit.
-pub(crate) fn finite(value: Option<u64>) -> Option<i64> {
-    value.filter(|value| *value != u64::MAX).map(saturate)
-}
-
 /// The type of a row's field: it says which column the field is kept in.
 ///
 /// An `Option` makes the column nullable; an infinite quantity in it is null.
@@ -135,183 +129,138 @@ pub(crate) trait Cell {
     fn push(self, column: &mut Self::Cells);
 }
 
+/// In place of a cell: there is none. So is what is infinite in its unit.
+pub(crate) const NONE: u64 = u64::MAX;
+
 /// A column that grows.
-pub(crate) trait Cells: Default {
-    fn finish(self) -> ArrayRef;
+pub(crate) trait Cells {
+    /// An empty one, in whose rows flows or links take turns of so many.
+    fn new(period: usize) -> Self;
 
-    /// The cells from this row on, NaN for null; none of text.
-    fn numbers(&self, _from: usize) -> Option<Vec<f64>> {
-        None
+    /// Its cells, and the names that they are the numbers of, if it is one of names.
+    fn finish(self) -> (Packed, Vec<Text>);
+
+    /// The cells from a row on; none of names.
+    fn numbers(&self, from: usize) -> Option<Vec<u64>>;
+}
+
+impl Cells for Packed {
+    fn new(period: usize) -> Self {
+        Self::new(period)
+    }
+
+    fn finish(self) -> (Packed, Vec<Text>) {
+        (self, Vec::new())
+    }
+
+    fn numbers(&self, from: usize) -> Option<Vec<u64>> {
+        Some(self.cells_from(from))
     }
 }
 
-/// A cell as a number that a plot takes.
-pub(crate) trait Drawn: Copy {
-    fn drawn(self) -> f64;
+/// What the cells of a column stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// The number of a flow or link.
+    Id,
+    /// A quantity.
+    Int,
+    /// Millionths.
+    Ratio,
+    /// A floating-point number, by its bits.
+    Real,
+    /// 0 or 1.
+    Flag,
+    /// The place of a name.
+    Text,
 }
 
-/// How each type of cell is drawn.
-macro_rules! drawn {
-    ($($type:ty, $number:expr;)*) => {$(
-        impl Drawn for $type {
-            fn drawn(self) -> f64 {
-                $number(self)
+impl Coding {
+    pub(crate) const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Id => Self::Id,
+            Kind::Int => Self::Int,
+            Kind::Real => Self::Real,
+            Kind::Flag => Self::Flag,
+            Kind::Text => Self::Text,
+        }
+    }
+
+    /// A cell as a number that a plot takes, NaN for none.
+    pub(crate) fn drawn(self, cell: u64) -> f64 {
+        match (self, cell) {
+            (_, NONE) => f64::NAN,
+            (Self::Real, bits) => f64::from_bits(bits),
+            (Self::Ratio, millionths) => ratio(millionths),
+            (Self::Int, number) => saturate(number) as f64,
+            (_, number) => number as f64,
+        }
+    }
+}
+
+/// The cells of a growing column from a row on, as a plot takes them; none of names.
+pub(crate) fn drawn<C: Cell>(cells: &C::Cells, from: usize) -> Option<Vec<f64>> {
+    let cells = cells.numbers(from)?.into_iter();
+    Some(cells.map(|cell| Coding::of(C::KIND).drawn(cell)).collect())
+}
+
+fn ratio(millionths: u64) -> f64 {
+    millionths as f64 / f64::from(Gain::SCALE)
+}
+
+/// A column that is complete.
+#[derive(Clone, Debug)]
+pub(crate) struct Complete {
+    pub(crate) coding: Coding,
+    pub(crate) cells: Packed,
+    pub(crate) names: Vec<Text>,
+}
+
+impl Complete {
+    /// A column of cells of a type.
+    pub(crate) fn new<C: Cell>(cells: C::Cells) -> Self {
+        let (cells, names) = cells.finish();
+        Self {
+            coding: Coding::of(C::KIND),
+            cells,
+            names,
+        }
+    }
+
+    pub(crate) fn array(&self) -> ArrayRef {
+        let cells = self.cells.cells_from(0);
+        match self.coding {
+            Coding::Id => primitive::<UInt32Type>(&cells, |id| id as u32),
+            Coding::Int => primitive::<Int64Type>(&cells, saturate),
+            Coding::Ratio => primitive::<Float64Type>(&cells, ratio),
+            Coding::Real => primitive::<Float64Type>(&cells, f64::from_bits),
+            Coding::Flag if cells.contains(&NONE) => {
+                let flag = |cell: &u64| (*cell != NONE).then_some(*cell != 0);
+                Arc::new(cells.iter().map(flag).collect::<BooleanArray>())
+            }
+            Coding::Flag => {
+                let flags: Vec<bool> = cells.iter().map(|cell| *cell != 0).collect();
+                Arc::new(BooleanArray::from(flags))
+            }
+            Coding::Text => {
+                let key = |cell: &u64| (*cell != NONE).then_some(*cell as i32);
+                let keys: Int32Array = cells.iter().map(key).collect();
+                let names = StringArray::from_iter_values(self.names.iter().map(|name| &**name));
+                // Every key is the place of a name.
+                let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names));
+                Arc::new(array.expect("keys are places of names"))
             }
         }
-    )*};
-}
-drawn! {
-    i64, |value| value as f64;
-    u32, f64::from;
-    f64, |value| value;
-    bool, |value| f64::from(u8::from(value));
-}
-
-fn drawn<T: Drawn>(values: &[T]) -> impl Iterator<Item = f64> {
-    values.iter().map(|value| value.drawn())
-}
-
-/// The Arrow type of plain values.
-pub(crate) trait Plain: Copy + Default {
-    type Arrow: ArrowPrimitiveType<Native = Self>;
-}
-
-impl Plain for i64 {
-    type Arrow = Int64Type;
-}
-
-impl Plain for u32 {
-    type Arrow = UInt32Type;
-}
-
-impl Plain for f64 {
-    type Arrow = Float64Type;
-}
-
-impl<T: Plain + Drawn> Cells for Vec<T> {
-    fn finish(self) -> ArrayRef {
-        Arc::new(PrimitiveArray::<T::Arrow>::from_iter_values(self))
-    }
-
-    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
-        Some(drawn(self.get(from..).unwrap_or_default()).collect())
     }
 }
 
-impl Cells for Vec<bool> {
-    fn finish(self) -> ArrayRef {
-        Arc::new(BooleanArray::from(self))
-    }
-
-    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
-        Some(drawn(self.get(from..).unwrap_or_default()).collect())
-    }
-}
-
-/// Cells of which some are null. Nulls come in runs, so that a value costs no more than where there
-/// are none.
-#[derive(Default)]
-pub(crate) struct Nullable<T> {
-    /// The values that there are.
-    values: Vec<T>,
-    /// After how many values there are nulls, and how many.
-    nulls: Vec<(usize, usize)>,
-}
-
-/// Cells in order, run by run.
-enum Cut<'c, T> {
-    Values(&'c [T]),
-    Nulls(usize),
-}
-
-impl<T> Nullable<T> {
-    #[inline]
-    pub(crate) fn push(&mut self, cell: Option<T>) {
-        match cell {
-            Some(value) => self.values.push(value),
-            None => self.push_nulls(1),
-        }
-    }
-
-    /// The cells of `bits`: null unless `is_there`, and else `value`.
-    pub(crate) fn extend(
-        &mut self,
-        bits: impl ExactSizeIterator<Item = u64> + Clone,
-        is_there: impl Fn(&u64) -> bool,
-        value: impl Fn(u64) -> T,
-    ) {
-        // Nulls are seldom, and without them no cell is asked for its place.
-        if bits.clone().all(|bits| is_there(&bits)) {
-            self.values.extend(bits.map(value));
-        } else {
-            bits.for_each(|bits| self.push(is_there(&bits).then(|| value(bits))));
-        }
-    }
-
-    pub(crate) fn push_nulls(&mut self, more: usize) {
-        let place = self.values.len();
-        match self.nulls.last_mut() {
-            Some((after, count)) if *after == place => *count += more,
-            _ => self.nulls.push((place, more)),
-        }
-    }
-
-    fn each_run(&self, mut take: impl FnMut(Cut<'_, T>)) {
-        let mut rest = &self.values[..];
-        for &(after, count) in &self.nulls {
-            let (values, others) = rest.split_at(after + rest.len() - self.values.len());
-            take(Cut::Values(values));
-            take(Cut::Nulls(count));
-            rest = others;
-        }
-        take(Cut::Values(rest));
-    }
-}
-
-impl<T: Drawn> Nullable<T> {
-    fn drawn(&self, from: usize) -> Vec<f64> {
-        let (mut skip, mut cells) = (from, Vec::new());
-        self.each_run(|run| match run {
-            Cut::Values(values) => {
-                cells.extend(drawn(values.get(skip..).unwrap_or_default()));
-                skip = skip.saturating_sub(values.len());
-            }
-            Cut::Nulls(count) => {
-                cells.extend(std::iter::repeat_n(f64::NAN, count.saturating_sub(skip)));
-                skip = skip.saturating_sub(count);
-            }
-        });
-        cells
-    }
-}
-
-impl<T: Plain + Drawn> Cells for Nullable<T> {
-    fn finish(self) -> ArrayRef {
-        let mut cells = PrimitiveBuilder::<T::Arrow>::new();
-        self.each_run(|run| match run {
-            Cut::Values(values) => cells.append_slice(values),
-            Cut::Nulls(count) => cells.append_nulls(count),
-        });
-        Arc::new(cells.finish())
-    }
-
-    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
-        Some(self.drawn(from))
-    }
-}
-
-impl Cells for Nullable<bool> {
-    fn finish(self) -> ArrayRef {
-        let mut cells = BooleanBuilder::new();
-        self.each_run(|run| match run {
-            Cut::Values(values) => cells.append_slice(values),
-            Cut::Nulls(count) => cells.append_nulls(count),
-        });
-        Arc::new(cells.finish())
-    }
-
-    fn numbers(&self, from: usize) -> Option<Vec<f64>> {
-        Some(self.drawn(from))
+fn primitive<T: ArrowPrimitiveType>(cells: &[u64], value: impl Fn(u64) -> T::Native) -> ArrayRef {
+    if cells.contains(&NONE) {
+        let there = |cell: &u64| (*cell != NONE).then(|| value(*cell));
+        Arc::new(cells.iter().map(there).collect::<PrimitiveArray<T>>())
+    } else {
+        let values = cells.iter().map(|cell| value(*cell));
+        Arc::new(PrimitiveArray::<T>::from_iter_values(values))
     }
 }
 
@@ -319,23 +268,24 @@ impl Cells for Nullable<bool> {
 macro_rules! quantities {
     ($($type:ty, $get:expr, $suffix:literal;)*) => {$(
         impl Cell for $type {
-            type Cells = Vec<i64>;
+            type Cells = Packed;
             const KIND: Kind = Kind::Int;
             const SUFFIX: &'static str = $suffix;
 
-            fn push(self, column: &mut Self::Cells) {
-                column.push(saturate($get(self)));
+            fn push(self, column: &mut Packed) {
+                // What is infinite is there.
+                column.push($get(self).min(NONE - 1));
             }
         }
 
         impl Cell for Option<$type> {
-            type Cells = Nullable<i64>;
+            type Cells = Packed;
             const KIND: Kind = Kind::Int;
             const NULLABLE: bool = true;
             const SUFFIX: &'static str = $suffix;
 
-            fn push(self, column: &mut Self::Cells) {
-                column.push(finite(self.map($get)));
+            fn push(self, column: &mut Packed) {
+                column.push(self.map_or(NONE, $get));
             }
         }
     )*};
@@ -348,45 +298,52 @@ quantities! {
     Instant, Instant::as_nanos, "_ns";
 }
 
-/// Types that are kept as they are.
+/// Other types: how their cell is made.
 macro_rules! plain {
-    ($($type:ty, $cells:ty, $kind:ident, $nullable:literal;)*) => {$(
+    ($($type:ty, $kind:ident, $cell:expr;)*) => {$(
         impl Cell for $type {
-            type Cells = $cells;
+            type Cells = Packed;
             const KIND: Kind = Kind::$kind;
-            const NULLABLE: bool = $nullable;
 
-            fn push(self, column: &mut Self::Cells) {
-                column.push(self);
+            fn push(self, column: &mut Packed) {
+                column.push($cell(self));
+            }
+        }
+
+        impl Cell for Option<$type> {
+            type Cells = Packed;
+            const KIND: Kind = Kind::$kind;
+            const NULLABLE: bool = true;
+
+            fn push(self, column: &mut Packed) {
+                column.push(self.map_or(NONE, $cell));
             }
         }
     )*};
 }
 plain! {
-    u32, Vec<u32>, Id, false;
-    Option<u32>, Nullable<u32>, Id, true;
-    Option<f64>, Nullable<f64>, Real, true;
-    bool, Vec<bool>, Flag, false;
+    u32, Id, u64::from;
+    f64, Real, f64::to_bits;
+    bool, Flag, u64::from;
 }
 
 /// A name in a row: most are literals.
 pub type Text = Cow<'static, str>;
 
 /// Names, each kept once.
-#[derive(Default)]
 pub(crate) struct Texts {
-    keys: Vec<Option<i32>>,
+    keys: Packed,
     names: Vec<Text>,
-    places: BTreeMap<Text, i32>,
+    places: BTreeMap<Text, u64>,
     /// Names that are literals, by their address.
-    literals: Vec<(&'static str, i32)>,
+    literals: Vec<(&'static str, u64)>,
 }
 
 impl Texts {
     /// Beyond these a search by address is no faster.
     const LITERALS: usize = 16;
 
-    fn key(&mut self, name: Text) -> i32 {
+    fn key(&mut self, name: Text) -> u64 {
         let Cow::Borrowed(literal) = name else {
             return self.place(name);
         };
@@ -404,12 +361,11 @@ impl Texts {
         key
     }
 
-    fn place(&mut self, name: Text) -> i32 {
+    fn place(&mut self, name: Text) -> u64 {
         if let Some(key) = self.places.get(&name) {
             return *key;
         }
-        // A table of more names than that does not fit any memory.
-        let key = i32::try_from(self.names.len()).unwrap_or(i32::MAX);
+        let key = self.names.len() as u64;
         self.names.push(name.clone());
         self.places.insert(name, key);
         key
@@ -417,20 +373,22 @@ impl Texts {
 }
 
 impl Cells for Texts {
-    fn finish(self) -> ArrayRef {
-        dictionary(self.keys, self.names.iter().map(|name| &**name))
+    fn new(period: usize) -> Self {
+        Self {
+            keys: Packed::new(period),
+            names: Vec::new(),
+            places: BTreeMap::new(),
+            literals: Vec::new(),
+        }
     }
-}
 
-fn dictionary<'a>(
-    keys: impl IntoIterator<Item = Option<i32>>,
-    names: impl Iterator<Item = &'a str>,
-) -> ArrayRef {
-    let names = StringArray::from_iter_values(names);
-    let keys: Int32Array = keys.into_iter().collect();
-    // Every key is the place of a name.
-    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names));
-    Arc::new(array.expect("keys are places of names"))
+    fn finish(self) -> (Packed, Vec<Text>) {
+        (self.keys, self.names)
+    }
+
+    fn numbers(&self, _from: usize) -> Option<Vec<u64>> {
+        None
+    }
 }
 
 impl Cell for Text {
@@ -439,7 +397,7 @@ impl Cell for Text {
 
     fn push(self, column: &mut Texts) {
         let key = column.key(self);
-        column.keys.push(Some(key));
+        column.keys.push(key);
     }
 }
 
@@ -449,7 +407,7 @@ impl Cell for Option<Text> {
     const NULLABLE: bool = true;
 
     fn push(self, column: &mut Texts) {
-        let key = self.map(|name| column.key(name));
+        let key = self.map_or(NONE, |name| column.key(name));
         column.keys.push(key);
     }
 }
@@ -465,22 +423,11 @@ pub(crate) trait Word: Copy {
 
 /// Words of one enumeration, kept in the order in which they come.
 pub(crate) struct Words<W> {
-    keys: Vec<i32>,
+    keys: Packed,
     names: Vec<&'static str>,
     /// The key of each variant that has come.
-    places: Vec<Option<i32>>,
+    places: Vec<Option<u64>>,
     of: PhantomData<W>,
-}
-
-impl<W: Word> Default for Words<W> {
-    fn default() -> Self {
-        Self {
-            keys: Vec::new(),
-            names: Vec::new(),
-            places: vec![None; W::COUNT],
-            of: PhantomData,
-        }
-    }
 }
 
 impl<W: Word> Words<W> {
@@ -493,8 +440,8 @@ impl<W: Word> Words<W> {
     }
 
     #[cold]
-    fn add(&mut self, word: W) -> i32 {
-        let key = self.names.len() as i32;
+    fn add(&mut self, word: W) -> u64 {
+        let key = self.names.len() as u64;
         self.names.push(word.word());
         if let Some(place) = self.places.get_mut(word.number()) {
             *place = Some(key);
@@ -504,8 +451,22 @@ impl<W: Word> Words<W> {
 }
 
 impl<W: Word> Cells for Words<W> {
-    fn finish(self) -> ArrayRef {
-        dictionary(self.keys.into_iter().map(Some), self.names.into_iter())
+    fn new(period: usize) -> Self {
+        Self {
+            keys: Packed::new(period),
+            names: Vec::new(),
+            places: vec![None; W::COUNT],
+            of: PhantomData,
+        }
+    }
+
+    fn finish(self) -> (Packed, Vec<Text>) {
+        let names = self.names.into_iter().map(Text::Borrowed);
+        (self.keys, names.collect())
+    }
+
+    fn numbers(&self, _from: usize) -> Option<Vec<u64>> {
+        None
     }
 }
 

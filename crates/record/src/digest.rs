@@ -1,19 +1,21 @@
 //! One number for all that a run recorded: two engines agree when it is equal.
 
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, UInt32Type};
-use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use sha2::{Digest, Sha256};
 
+use crate::table::Contents;
+
 /// SHA-256 of names, types and values of tables, in hexadecimal. Bits of floats count, nulls do; how a table is stored
 /// does not.
-pub(crate) fn of(tables: &[(&'static str, RecordBatch)]) -> String {
+pub(crate) fn of(tables: &[(&'static str, Contents)]) -> String {
     let mut hash = Sha256::new();
-    for (name, batch) in tables {
+    for (name, contents) in tables {
         text(&mut hash, name);
-        hash.update((batch.num_rows() as u64).to_le_bytes());
-        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        hash.update((contents.rows() as u64).to_le_bytes());
+        for (field, column) in contents.arrays() {
             text(&mut hash, field.name());
             values(&mut hash, column.as_ref());
         }
@@ -60,12 +62,13 @@ fn values(hash: &mut Sha256, column: &dyn Array) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, Float64Array, Int64Array};
+    use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 
     use super::*;
 
     fn table(name: &str, column: ArrayRef) -> String {
-        of(&[("t", RecordBatch::try_from_iter([(name, column)]).unwrap())])
+        let batch = RecordBatch::try_from_iter([(name, column)]).unwrap();
+        of(&[("t", batch.into())])
     }
 
     #[test]

@@ -1,28 +1,21 @@
 //! The columns of `samples` that controllers declare, after those that every record has.
 
-use arrow_array::ArrayRef;
-use arrow_schema::Field as ArrowField;
-use paceline_units::{Field, Gain, Quantity, Visitor};
+use std::iter::repeat_n;
 
-use crate::column::{Cells, Column, Kind, Nullable, field, saturate};
+use arrow_schema::Field as ArrowField;
+use paceline_units::{Field, Quantity, Visitor};
+
+use crate::column::{Coding, Column, Complete, Kind, NONE, field};
 use crate::info::FlowInfo;
+use crate::packed::Packed;
 
 /// A column of a field. Controllers that call one quantity by one name share it; two quantities of
 /// one name are two columns.
 struct FieldColumn {
     of: Field,
     name: String,
-    cells: FieldCells,
+    cells: Packed,
 }
-
-enum FieldCells {
-    Int(Nullable<i64>),
-    Real(Nullable<f64>),
-    Flag(Nullable<bool>),
-}
-
-/// In place of the bits of a value: there is none. So is what is infinite in its unit.
-const NONE: u64 = u64::MAX;
 
 /// The name of a field's column, unless it is taken: it ends in the unit.
 pub fn column_name(field: &Field) -> String {
@@ -41,6 +34,14 @@ fn kind_of(field: &Field) -> Kind {
     }
 }
 
+/// What the bits of its values stand for.
+fn coding_of(field: &Field) -> Coding {
+    match field.quantity {
+        Quantity::Gain => Coding::Ratio,
+        _ => Coding::of(kind_of(field)),
+    }
+}
+
 /// What columns of these fields add to a row in memory, in bytes.
 pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
     let bits = fields.into_iter().map(|field| kind_of(field).bits(true));
@@ -50,7 +51,7 @@ pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
 impl FieldColumn {
     /// A column beside those that are there. A name that is taken gets `cc_` in front
     /// (`cc_min_rtt_ns` is the controller's, `min_rtt_ns` the transport's).
-    fn new(of: Field, fixed: &[Column], others: &[Self]) -> Self {
+    fn new(of: Field, fixed: &[Column], others: &[Self], period: usize) -> Self {
         let mut name = column_name(&of);
         let taken = |name: &str| {
             fixed.iter().any(|column| column.name == name)
@@ -59,45 +60,32 @@ impl FieldColumn {
         while taken(&name) {
             name.insert_str(0, "cc_");
         }
-        let cells = match kind_of(&of) {
-            Kind::Real => FieldCells::Real(Nullable::default()),
-            Kind::Flag => FieldCells::Flag(Nullable::default()),
-            _ => FieldCells::Int(Nullable::default()),
-        };
-        Self { of, name, cells }
+        Self {
+            of,
+            name,
+            cells: Packed::new(period),
+        }
     }
 
     /// The cells of further rows, by the bits of their values.
-    fn extend(&mut self, cells: impl ExactSizeIterator<Item = u64> + Clone) {
-        let is_there = |bits: &u64| *bits != NONE;
-        let is_finite = |bits: &u64| f64::from_bits(*bits).is_finite();
-        let ratio = |bits: u64| bits as f64 / f64::from(Gain::SCALE);
-        match (&mut self.cells, self.of.quantity) {
-            (FieldCells::Int(column), _) => column.extend(cells, is_there, saturate),
-            (FieldCells::Real(column), Quantity::Number) => {
-                column.extend(cells, is_finite, f64::from_bits);
-            }
-            (FieldCells::Real(column), _) => column.extend(cells, is_there, ratio),
-            (FieldCells::Flag(column), _) => column.extend(cells, is_there, |bits| bits != 0),
-        }
-    }
-
-    /// The cells of so many further rows that have none.
-    fn extend_with_nulls(&mut self, count: usize) {
-        match &mut self.cells {
-            FieldCells::Int(column) => column.push_nulls(count),
-            FieldCells::Real(column) => column.push_nulls(count),
-            FieldCells::Flag(column) => column.push_nulls(count),
-        }
-    }
-
-    fn finish(self) -> (ArrowField, ArrayRef) {
-        let array = match self.cells {
-            FieldCells::Int(cells) => Cells::finish(cells),
-            FieldCells::Real(cells) => Cells::finish(cells),
-            FieldCells::Flag(cells) => Cells::finish(cells),
+    fn extend(&mut self, cells: impl ExactSizeIterator<Item = u64>) {
+        let finite = |bits: u64| match f64::from_bits(bits).is_finite() {
+            true => bits,
+            false => NONE,
         };
-        (field(&self.name, kind_of(&self.of), true), array)
+        match self.of.quantity {
+            Quantity::Number => self.cells.extend(cells.map(finite)),
+            _ => self.cells.extend(cells),
+        }
+    }
+
+    fn finish(self) -> (ArrowField, Complete) {
+        let column = Complete {
+            coding: coding_of(&self.of),
+            cells: self.cells,
+            names: Vec::new(),
+        };
+        (field(&self.name, kind_of(&self.of), true), column)
     }
 }
 
@@ -151,7 +139,7 @@ impl FieldColumns {
             }
             for of in fields {
                 if columns.iter().all(|column| column.of != *of) {
-                    columns.push(FieldColumn::new(*of, fixed, &columns));
+                    columns.push(FieldColumn::new(*of, fixed, &columns, flows.len()));
                 }
             }
             layouts.push(Layout {
@@ -174,11 +162,7 @@ impl FieldColumns {
 
     /// The next row: the values of a flow's fields in the order of their declaration. What is left out at
     /// the end is null, and so is what measures something else than declared.
-    pub(crate) fn push(
-        &mut self,
-        flow: u32,
-        show: impl FnOnce(&mut Visitor<'_>),
-    ) {
+    pub(crate) fn push(&mut self, flow: u32, show: impl FnOnce(&mut Visitor<'_>)) {
         // Numbers are positions, unless an engine counts otherwise.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);
         let found = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
@@ -187,7 +171,10 @@ impl FieldColumns {
         let start = self.numbers.len();
         let end = start + layout.fields.len();
         self.numbers.resize(end, NONE);
-        show(&mut Visitor::row(&layout.fields, &mut self.numbers[start..]));
+        show(&mut Visitor::row(
+            &layout.fields,
+            &mut self.numbers[start..],
+        ));
         self.rows.push(number_of);
         if end >= Self::WAITING {
             self.turn();
@@ -205,8 +192,10 @@ impl FieldColumns {
             rest = others;
             for (column, place) in self.columns.iter_mut().zip(&layout.places) {
                 match place {
-                    Some(place) => column.extend(numbers.chunks_exact(width).map(|row| row[*place])),
-                    None => column.extend_with_nulls(rows.len()),
+                    Some(place) => {
+                        column.extend(numbers.chunks_exact(width).map(|row| row[*place]))
+                    }
+                    None => column.extend(repeat_n(NONE, rows.len())),
                 }
             }
         }
@@ -214,7 +203,7 @@ impl FieldColumns {
         self.numbers.clear();
     }
 
-    pub(crate) fn finish(mut self) -> impl Iterator<Item = (ArrowField, ArrayRef)> {
+    pub(crate) fn finish(mut self) -> impl Iterator<Item = (ArrowField, Complete)> {
         self.turn();
         self.columns.into_iter().map(FieldColumn::finish)
     }
@@ -260,10 +249,11 @@ mod tests {
             .collect();
         assert_eq!(names, ["cc_min_rtt_ns", "w_packets", "w_bytes"]);
         let cells = |k: usize| -> Vec<Option<i64>> {
-            columns[k].1.as_primitive::<Int64Type>().iter().collect()
+            let array = columns[k].1.array();
+            array.as_primitive::<Int64Type>().iter().collect()
         };
         assert_eq!(cells(0), [None, None, None, Some(9)]);
-        assert_eq!(columns[1].1.null_count(), 4);
+        assert_eq!(columns[1].1.array().null_count(), 4);
         assert_eq!(cells(2), [None, Some(7), None, None]);
     }
 }

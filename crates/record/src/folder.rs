@@ -9,16 +9,18 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow_array::RecordBatch;
+use arrow_array::Array;
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::compute_leaves;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{DEFAULT_MAX_ROW_GROUP_ROW_COUNT, WriterProperties};
 use serde_json::{Value, json};
 
 use crate::error::{RecordError, at};
 use crate::regular;
 use crate::run::Run;
+use crate::table::Contents;
 
 mod files;
 mod pages;
@@ -95,11 +97,11 @@ impl Run {
             fs::write(&path, text).map_err(at(&path))
         };
         write(SCENARIO, self.info().scenario_toml.clone())?;
-        for (name, batch) in self.tables() {
+        for (name, contents) in self.contents() {
             go_on()?;
             let path = table_path(dir, name);
             let file = File::create(&path).map_err(at(&path))?;
-            write_table(file, batch).map_err(|source| RecordError::Parquet { path, source })?;
+            write_table(file, contents).map_err(|source| RecordError::Parquet { path, source })?;
         }
         if let Some(machine) = machine {
             write(MACHINE, format!("{machine:#}\n"))?;
@@ -171,13 +173,30 @@ fn sync(_: &Path) -> Result<(), RecordError> {
     Ok(())
 }
 
-fn write_table(file: File, batch: &RecordBatch) -> Result<(), ParquetError> {
+/// Writes a table column by column: no more than one of them is in memory as it is read.
+fn write_table(file: File, table: &Contents) -> Result<(), ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_created_by("paceline".to_owned())
         .build();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties))?;
-    writer.write(batch)?;
+    let writer = ArrowWriter::try_new(file, table.schema().clone(), Some(properties))?;
+    let (mut writer, columns) = writer.into_serialized_writer()?;
+    let rows = table.rows();
+    for (number, from) in (0..rows)
+        .step_by(DEFAULT_MAX_ROW_GROUP_ROW_COUNT)
+        .enumerate()
+    {
+        let mut group = writer.next_row_group()?;
+        let columns = columns.create_column_writers(number)?;
+        for ((field, array), mut column) in table.arrays().zip(columns) {
+            let part = array.slice(from, DEFAULT_MAX_ROW_GROUP_ROW_COUNT.min(rows - from));
+            for leaf in compute_leaves(field, &part)? {
+                column.write(&leaf)?;
+            }
+            column.close()?.append_to_row_group(&mut group)?;
+        }
+        group.close()?;
+    }
     writer.close()?;
     Ok(())
 }

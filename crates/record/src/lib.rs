@@ -19,6 +19,7 @@ mod info;
 mod memory;
 mod metric;
 pub mod metrics;
+mod packed;
 mod recorder;
 pub mod regular;
 mod rounds;

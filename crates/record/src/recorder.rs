@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::Field as ArrowField;
 use paceline_units::{Bytes, Field, Instant, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::column::{Cells, Kind, Nullable, Text, field, finite};
+use crate::column::{Complete, Kind, NONE, Text, field};
 use crate::fields::FieldColumns;
 use crate::info::{FlowInfo, RunInfo};
 use crate::memory::Held;
+use crate::packed::Packed;
 use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
-use crate::table::{Row, TableBuilder};
+use crate::table::{Contents, Row, TableBuilder};
 
 /// A flow, known when the run has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +27,8 @@ pub struct FlowTotals {
     pub counters: Vec<Option<u64>>,
 }
 
-/// Takes the rows of a run as they happen, and keeps them as columns: some 150 bytes for a row of
-/// `samples`, plus 8 for each field of the controller.
+/// Takes the rows of a run as they happen, and keeps them as packed columns: a cell takes a byte or two where
+/// it differs little from that of the same flow one row before.
 pub struct Recorder {
     info: RunInfo,
     counters: Vec<&'static str>,
@@ -54,12 +53,12 @@ impl Recorder {
         Self {
             field_bytes: fields.row_bytes(),
             fields,
-            info,
             counters: counters.into_iter().collect(),
-            samples: TableBuilder::new(),
-            queue: TableBuilder::new(),
-            events: TableBuilder::new(),
-            packets: TableBuilder::new(),
+            samples: TableBuilder::new(info.flows.len()),
+            queue: TableBuilder::new(info.links.len()),
+            events: TableBuilder::new(1),
+            packets: TableBuilder::new(1),
+            info,
         }
     }
 
@@ -85,7 +84,7 @@ impl Recorder {
         self.packets.push(row);
     }
 
-    /// What it takes in memory so far.
+    /// What its tables so far take in memory when they are read.
     pub fn held(&self) -> Held {
         Held::rows(
             self.samples.rows() as u64,
@@ -137,10 +136,10 @@ impl Recorder {
 }
 
 /// The table of flows: what each was, and its totals.
-fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> RecordBatch {
+fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> Contents {
     let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
-    let mut table = TableBuilder::<FlowRow>::new();
-    let mut counted: Vec<Nullable<i64>> = counters.iter().map(|_| Nullable::default()).collect();
+    let mut table = TableBuilder::<FlowRow>::new(1);
+    let mut counted: Vec<Packed> = counters.iter().map(|_| Packed::new(1)).collect();
     for flow in flows {
         let totals = totals.get(&flow.flow);
         table.push(FlowRow {
@@ -156,11 +155,12 @@ fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -
         });
         for (number, cells) in counted.iter_mut().enumerate() {
             let count = totals.and_then(|totals| *totals.counters.get(number)?);
-            cells.push(finite(count));
+            cells.push(count.unwrap_or(NONE));
         }
     }
-    let column = |(name, cells): (&&str, Nullable<i64>)| -> (ArrowField, ArrayRef) {
-        (field(name, Kind::Int, true), Cells::finish(cells))
+    let column = |(name, cells): (&&str, Packed)| {
+        let column = Complete::new::<Option<u64>>(cells);
+        (field(name, Kind::Int, true), column)
     };
     table.finish(counters.iter().zip(counted).map(column))
 }

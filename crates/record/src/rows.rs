@@ -312,11 +312,11 @@ mod tests {
 
         use crate::table::TableBuilder;
 
-        let mut table = TableBuilder::<PacketRow>::new();
+        let mut table = TableBuilder::<PacketRow>::new(1);
         for kind in [PacketKind::Sack, PacketKind::Send, PacketKind::Sack] {
             table.push(PacketRow::new(Instant::ZERO, 0, kind, 0, 0));
         }
-        let batch = table.finish([]);
+        let batch = table.finish([]).batch();
         let kinds = batch.column_by_name("kind").unwrap();
         let kinds = kinds.as_dictionary::<Int32Type>();
         assert_eq!(kinds.keys().values(), &[0, 1, 0]);

@@ -1,6 +1,6 @@
 //! A run that has ended.
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use serde_json::{Map, Value, json};
 
 use crate::digest;
@@ -9,14 +9,14 @@ use crate::info::RunInfo;
 use crate::metric::{FlowMetrics, Metric};
 use crate::metrics::{of_flows, of_run};
 use crate::series::Series;
-use crate::table::SCHEMA;
+use crate::table::{Contents, SCHEMA};
 use crate::view::TableView;
 
 /// A run that has ended: what it was, its tables, its metrics.
 #[derive(Clone, Debug)]
 pub struct Run {
     info: RunInfo,
-    tables: Vec<(&'static str, RecordBatch)>,
+    tables: Vec<(&'static str, Contents)>,
     metrics: Vec<Metric>,
     flows: Vec<FlowMetrics>,
     emulation: Option<Value>,
@@ -27,18 +27,25 @@ impl Run {
     /// A run of these tables; computes its metrics.
     pub(crate) fn new(
         info: RunInfo,
-        tables: Vec<(&'static str, RecordBatch)>,
+        tables: Vec<(&'static str, Contents)>,
     ) -> Result<Self, RecordError> {
-        let table = |table: &'static str| match tables.iter().find(|(name, _)| *name == table) {
-            Some((_, batch)) => Ok(TableView { table, batch }),
+        // Of the large tables only what metrics read.
+        let columns = |table: &'static str| match tables.iter().find(|(name, _)| *name == table) {
+            Some((_, contents)) => Ok(match Series::columns(table) {
+                Some(names) => contents.only(names),
+                None => contents.batch(),
+            }),
             None => Err(RecordError::Table { table }),
         };
+        let [flows, samples, queue, events] = ["flows", "samples", "queue", "events"].map(columns);
+        let (flows, samples, queue, events) = (flows?, samples?, queue?, events?);
+        let view = |table, batch| TableView { table, batch };
         let rows = Series::new(
             &info,
-            table("flows")?,
-            table("samples")?,
-            table("queue")?,
-            table("events")?,
+            view("flows", &flows),
+            view("samples", &samples),
+            view("queue", &queue),
+            view("events", &events),
         )?;
         let (metrics, flows) = (of_run(&rows), of_flows(&rows)?);
         Ok(Self {
@@ -88,16 +95,29 @@ impl Run {
         &self.info
     }
 
-    /// Its tables with their names.
-    pub fn tables(&self) -> &[(&'static str, RecordBatch)] {
-        &self.tables
+    /// Its tables with their names, each made when it is asked for.
+    pub fn tables(&self) -> impl ExactSizeIterator<Item = (&'static str, RecordBatch)> {
+        let tables = self.tables.iter();
+        tables.map(|(name, contents)| (*name, contents.batch()))
     }
 
     /// A table by its name, one of [`TABLES`](crate::TABLES); `None` for another name, and for
-    /// `packets` when they were not recorded.
-    pub fn table(&self, name: &str) -> Option<&RecordBatch> {
-        let (_, batch) = self.tables.iter().find(|(table, _)| *table == name)?;
-        Some(batch)
+    /// `packets` when they were not recorded. It is made for each who asks.
+    pub fn table(&self, name: &str) -> Option<RecordBatch> {
+        let (_, contents) = self.tables.iter().find(|(table, _)| *table == name)?;
+        Some(contents.batch())
+    }
+
+    /// A column of a table; `None` when there is none of that name.
+    pub fn column(&self, table: &str, name: &str) -> Option<ArrayRef> {
+        let (_, contents) = self.tables.iter().find(|(named, _)| *named == table)?;
+        contents.column(name)
+    }
+
+    /// Its tables as they are kept.
+    #[cfg(feature = "folder")]
+    pub(crate) fn contents(&self) -> &[(&'static str, Contents)] {
+        &self.tables
     }
 
     /// SHA-256 of the values of all tables, in hexadecimal: equal wherever the same run was done.

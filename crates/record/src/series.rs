@@ -73,6 +73,33 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
+    /// The columns of a table that metrics read; none if it is read whole.
+    pub(crate) fn columns(table: &str) -> Option<&'static [&'static str]> {
+        match table {
+            "samples" => Some(&[
+                "t_ns",
+                "flow",
+                "goodput_bytes",
+                "rtt_ns",
+                "delivered_bytes",
+                "delivery_bps",
+            ]),
+            "queue" => Some(&[
+                "t_ns",
+                "link",
+                "delay_ns",
+                "backlog_bytes",
+                "peak_bytes",
+                "capacity_bytes",
+                "delivered_bytes",
+                "dropped_packets",
+                "offered_packets",
+            ]),
+            "events" => Some(&["t_ns", "flow", "kind", "from", "detail", "key"]),
+            _ => None,
+        }
+    }
+
     /// The series of a run's tables.
     ///
     /// # Errors

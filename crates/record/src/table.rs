@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{Field, Schema};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
 
-use crate::column::Column;
+use crate::column::{Column, Complete};
 
 /// Version of the tables and of `run.json`. A change that a reader must know about raises it; what a
 /// later version added to a table is filled in when an earlier record is read.
@@ -41,13 +41,16 @@ impl Table {
 pub(crate) trait Row: Sized {
     const TABLE: Table;
     /// The columns, as they grow.
-    type Columns: Default;
+    type Columns;
+
+    /// No rows, in which flows or links will take turns of so many.
+    fn columns(period: usize) -> Self::Columns;
 
     /// Adds the row to the columns.
     fn push(self, columns: &mut Self::Columns);
 
     /// The columns in their order.
-    fn finish(columns: Self::Columns) -> Vec<ArrayRef>;
+    fn finish(columns: Self::Columns) -> Vec<Complete>;
 
     /// The cells of a column from a row on, NaN for null; none of text, or if there is no such column.
     fn numbers(columns: &Self::Columns, name: &str, from: usize) -> Option<Vec<f64>>;
@@ -85,7 +88,6 @@ macro_rules! table {
         $(#[derive($($derive),+)])?
         pub struct $row { $($(#[doc = $doc])+ pub $field: $type),+ }
 
-        #[derive(Default)]
         pub(crate) struct $columns {
             $($field: <$type as $crate::column::Cell>::Cells),+
         }
@@ -112,17 +114,21 @@ macro_rules! table {
             };
             type Columns = $columns;
 
+            fn columns(period: usize) -> $columns {
+                $columns { $($field: $crate::column::Cells::new(period)),+ }
+            }
+
             fn push(self, columns: &mut $columns) {
                 $($crate::column::Cell::push(self.$field, &mut columns.$field);)+
             }
 
-            fn finish(columns: $columns) -> Vec<arrow_array::ArrayRef> {
-                vec![$($crate::column::Cells::finish(columns.$field)),+]
+            fn finish(columns: $columns) -> Vec<$crate::column::Complete> {
+                vec![$($crate::column::Complete::new::<$type>(columns.$field)),+]
             }
 
             fn numbers(columns: &$columns, name: &str, from: usize) -> Option<Vec<f64>> {
                 match name {
-                    $(stringify!($field) => $crate::column::Cells::numbers(&columns.$field, from),)+
+                    $(stringify!($field) => $crate::column::drawn::<$type>(&columns.$field, from),)+
                     _ => None,
                 }
             }
@@ -162,10 +168,11 @@ pub(crate) struct TableBuilder<R: Row> {
 }
 
 impl<R: Row> TableBuilder<R> {
-    pub(crate) fn new() -> Self {
+    /// An empty table, in whose rows flows or links take turns of so many.
+    pub(crate) fn new(period: usize) -> Self {
         Self {
             rows: 0,
-            columns: R::Columns::default(),
+            columns: R::columns(period),
         }
     }
 
@@ -184,18 +191,97 @@ impl<R: Row> TableBuilder<R> {
     }
 
     /// The table, with further columns after its own.
-    pub(crate) fn finish(
-        self,
-        further: impl IntoIterator<Item = (Field, ArrayRef)>,
-    ) -> RecordBatch {
+    pub(crate) fn finish(self, further: impl IntoIterator<Item = (Field, Complete)>) -> Contents {
         let mut fields: Vec<Field> = R::TABLE.columns.iter().map(Column::field).collect();
-        let mut arrays = R::finish(self.columns);
-        for (field, array) in further {
+        let mut columns = R::finish(self.columns);
+        for (field, column) in further {
             fields.push(field);
-            arrays.push(array);
+            columns.push(column);
         }
+        Contents {
+            schema: Arc::new(schema(fields)),
+            rows: self.rows,
+            columns: Columns::Packed(columns.into()),
+        }
+    }
+}
+
+/// What a table holds. One that was recorded becomes arrays only when these are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Contents {
+    schema: SchemaRef,
+    rows: usize,
+    columns: Columns,
+}
+
+#[derive(Clone, Debug)]
+enum Columns {
+    Packed(Arc<[Complete]>),
+    Arrays(Vec<ArrayRef>),
+}
+
+impl From<RecordBatch> for Contents {
+    fn from(batch: RecordBatch) -> Self {
+        let rows = batch.num_rows();
+        let (schema, arrays, _) = batch.into_parts();
+        Self {
+            schema,
+            rows,
+            columns: Columns::Arrays(arrays),
+        }
+    }
+}
+
+impl Contents {
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Its columns, each made when it is asked for.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = (&Field, ArrayRef)> {
+        let fields = self.schema.fields().iter().enumerate();
+        fields.map(|(number, field)| (field.as_ref(), self.array(number)))
+    }
+
+    /// The column of a name.
+    pub(crate) fn column(&self, name: &str) -> Option<ArrayRef> {
+        Some(self.array(self.schema.index_of(name).ok()?))
+    }
+
+    fn array(&self, number: usize) -> ArrayRef {
+        match &self.columns {
+            Columns::Packed(columns) => columns[number].array(),
+            Columns::Arrays(arrays) => Arc::clone(&arrays[number]),
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn batch(&self) -> RecordBatch {
+        self.batch_of((0..self.schema.fields().len()).collect())
+    }
+
+    /// The columns of these names, as far as it has them.
+    pub(crate) fn only(&self, names: &[&str]) -> RecordBatch {
+        let named = names
+            .iter()
+            .filter_map(|name| self.schema.index_of(name).ok());
+        self.batch_of(named.collect())
+    }
+
+    fn batch_of(&self, numbers: Vec<usize>) -> RecordBatch {
+        let arrays = numbers.iter().map(|number| self.array(*number)).collect();
+        let schema = self
+            .schema
+            .project(&numbers)
+            .expect("columns that there are");
+        let rows = RecordBatchOptions::new().with_row_count(Some(self.rows));
         // Every column has a cell for each row, and those that are not nullable have no null.
-        RecordBatch::try_new(Arc::new(schema(fields)), arrays).expect("columns fit their table")
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &rows)
+            .expect("columns fit their table")
     }
 }
 

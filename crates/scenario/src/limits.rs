@@ -10,7 +10,7 @@ pub const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
 /// The most repeats.
 pub const MAX_REPEATS: u32 = 100_000;
 /// The most flows, all groups together.
-pub const MAX_FLOWS: u64 = 10_000;
+pub const MAX_FLOWS: u64 = 100_000;
 /// Greatest initial window in packets.
 pub const MAX_INITIAL_WINDOW: u64 = 65_535;
 /// The most controllers in a comparison.

@@ -9,7 +9,7 @@
 //! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`). `-- --write DIR SCENARIOS`
 //! writes those of the files in a folder instead.
 //!
-//! `-- --sizes` prints what a packet and a flow cost over numbers of flows, rates, RTTs and durations, each point in a
+//! `-- --sizes` prints what a packet costs, and the memory of the process, over numbers of flows, rates, RTTs and durations, each point in a
 //! process of its own.
 
 use std::ops::ControlFlow;
@@ -168,15 +168,18 @@ impl Point {
         let cpu = cpu_seconds() - before;
         drop(run);
         let (rate, rtt) = self.path.unwrap_or(("50 Gbit/s", "84 us"));
+        // Time is counted in ticks of 10 ms.
+        let each = match cpu < 0.1 {
+            true => "-".to_owned(),
+            false => format!("{:.0}", cpu * 1e9 / progress.packets as f64),
+        };
         println!(
-            "{:<5} {:>6} flows {rate:>10} {rtt:>7} {:>7} {:>9} packets {:>6.0} ns CPU/packet {:>5} MiB peak {:>8.1} kB/flow",
+            "{:<5} {:>6} flows {rate:>10} {rtt:>7} {:>7} {:>9} packets {each:>6} ns CPU/packet {:>5} MiB peak",
             self.cc,
             self.flows,
             self.duration,
             progress.packets,
-            cpu * 1e9 / progress.packets as f64,
             peak_mib(),
-            peak_mib() as f64 * 1048.576 / f64::from(self.flows),
         );
     }
 }

@@ -26,8 +26,7 @@ fn metric(run: &Run, name: &str) -> f64 {
 }
 
 fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
-    let table = run.table(table).unwrap();
-    let column = table.column_by_name(column).unwrap();
+    let column = run.column(table, column).unwrap();
     let column = column.as_primitive::<Int64Type>();
     column.iter().map(Option::unwrap_or_default).collect()
 }
@@ -61,8 +60,8 @@ fn each_drop_has_its_row_and_recording_it_changes_nothing() {
         for name in ["samples", "queue", "flows"] {
             assert_eq!(plain.table(name), told.table(name), "{kind}: {name}");
         }
-        let kinds = told.table("packets").unwrap().column_by_name("kind");
-        let kinds = kinds.unwrap().as_dictionary::<Int32Type>();
+        let kinds = told.column("packets", "kind").unwrap();
+        let kinds = kinds.as_dictionary::<Int32Type>();
         let names = kinds.values().as_string::<i32>();
         let is_drop = |key: &i32| names.value(*key as usize) == "drop";
         let drops = kinds
@@ -83,11 +82,7 @@ fn dual_queues_hold_a_target_each() {
     let flows = "[[flows]]\ncc = \"prague\"\nlabel = \"p\"\n[[flows]]\ncc = \"cubic\"\n";
     let run = run(flows, "{ kind = \"dualpi2\", size = \"250 ms\" }", "");
     let rtt = |flow: u32| {
-        let flows = run
-            .table("samples")
-            .unwrap()
-            .column_by_name("flow")
-            .unwrap();
+        let flows = run.column("samples", "flow").unwrap();
         let flows = flows.as_primitive::<UInt32Type>().values().iter();
         let mut rtts: Vec<i64> = flows
             .zip(ints(&run, "samples", "rtt_ns"))

@@ -37,8 +37,7 @@ fn metric(run: &Run, name: &str) -> f64 {
 }
 
 fn last(run: &Run, table: &str, column: &str) -> i64 {
-    let table = run.table(table).expect("a table");
-    let column = table.column_by_name(column).expect("a column");
+    let column = run.column(table, column).expect("a column");
     let column = column.as_primitive::<Int64Type>();
     column.value(column.len() - 1)
 }

@@ -53,7 +53,6 @@ fn goodput_between(run: &Run, from: i64, to: i64) -> f64 {
 fn bytes(run: &Run) -> (String, String) {
     let tables: Vec<String> = run
         .tables()
-        .iter()
         .map(|(name, table)| format!("{name} {table:?}"))
         .collect();
     (run.summary_json().to_string(), tables.join("\n"))
@@ -265,11 +264,9 @@ fn a_run_can_be_interrupted() {
 fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::Int64Type;
-    let table = run.table(table).unwrap();
-    let column = table
-        .column_by_name(column)
-        .unwrap_or_else(|| panic!("no {column}"));
-    column
+    let found = run.column(table, column);
+    found
+        .unwrap_or_else(|| panic!("no {column}"))
         .as_primitive::<Int64Type>()
         .iter()
         .flatten()
@@ -304,7 +301,7 @@ fn changes(run: &Run, key: &str) -> Vec<Changed> {
 fn of_kind(run: &Run, table: &str, kind: &str, column: &str) -> Vec<i64> {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::Int32Type;
-    let kinds = run.table(table).unwrap().column_by_name("kind").unwrap();
+    let kinds = run.column(table, "kind").unwrap();
     let kinds = kinds.as_dictionary::<Int32Type>();
     let names = kinds.values().as_string::<i32>();
     let rows = kinds
@@ -454,7 +451,7 @@ fn red_marks_those_that_can_be_marked_and_drops_the_others() {
 fn last_of_link(run: &Run, link: usize, column: &str) -> i64 {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::UInt32Type;
-    let links = run.table("queue").unwrap().column_by_name("link").unwrap();
+    let links = run.column("queue", "link").unwrap();
     let links = links.as_primitive::<UInt32Type>().values();
     let row = links.iter().rposition(|number| *number as usize == link);
     ints(run, "queue", column)[row.unwrap()]
@@ -581,8 +578,7 @@ fn links_add_their_delays_and_events_name_them() {
 fn flow_of(run: &Run) -> Vec<u32> {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::UInt32Type;
-    let samples = run.table("samples").unwrap();
-    let flows = samples.column_by_name("flow").unwrap();
+    let flows = run.column("samples", "flow").unwrap();
     flows.as_primitive::<UInt32Type>().values().to_vec()
 }
 

@@ -42,7 +42,7 @@ pub fn refer(draft: &mut Json, rng: &mut Rng) {
             .get("count")
             .and_then(Json::as_u64)
             .unwrap_or(1)
-            .min(10_000);
+            .min(100_000);
         flows.extend((0..count).map(|_| cc.to_owned()));
         if let Some(route) = group.get_mut("route").and_then(Json::as_array_mut) {
             let mut left = links.clone();

@@ -94,8 +94,8 @@ impl Laboratory {
     pub fn column(&self, name: &str) -> Vec<u8> {
         let found = name
             .split_once('.')
-            .and_then(|(table, column)| self.run.as_ref()?.table(table)?.column_by_name(column));
-        found.map(written).unwrap_or_default()
+            .and_then(|(table, column)| self.run.as_ref()?.column(table, column));
+        found.map(|column| written(&column)).unwrap_or_default()
     }
 
     /// The digest of the last run's tables, empty if there is none.

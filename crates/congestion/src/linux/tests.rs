@@ -363,13 +363,14 @@ fn history(
         path.run(Instant::from_nanos(tenth * Duration::NANOS_PER_SEC / 10));
         let mut now = std::format!("{:?} {}", path.controller.cwnd(), path.controller.phase());
         let mut fields = 0;
-        path.controller.visit_state(&mut crate::Visitor::each(&mut |name, value| {
-            fields += 1;
-            // bbr1's own fields come first.
-            if fields <= 20 {
-                now += &std::format!(" {name}={value:?}");
-            }
-        }));
+        path.controller
+            .visit_state(&mut crate::Visitor::each(&mut |name, value| {
+                fields += 1;
+                // bbr1's own fields come first.
+                if fields <= 20 {
+                    now += &std::format!(" {name}={value:?}");
+                }
+            }));
         seen.push(now);
     }
     assert!(path.lost > 100, "{}", path.lost);

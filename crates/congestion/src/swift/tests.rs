@@ -273,7 +273,9 @@ fn windows_are_shown_in_bytes() {
     let swift = plain(10, &[]);
     assert_eq!(swift.packets(5 << (BITS - 1)), Bytes::new(2500));
     let mut shown = std::vec::Vec::new();
-    swift.visit_state(&mut crate::Visitor::each(&mut |name, value| shown.push((name, value))));
+    swift.visit_state(&mut crate::Visitor::each(&mut |name, value| {
+        shown.push((name, value))
+    }));
     assert_eq!(shown[0].0, "fcwnd");
     assert_eq!(shown[0].1, paceline_units::Value::Bytes(Bytes::new(10_000)));
 }

@@ -112,11 +112,14 @@ impl Flow {
 
     pub fn state(&self, name: &str) -> Value {
         let mut found = None;
-        self.controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |key, value| {
-            if key == name {
-                found = Some(value);
-            }
-        }));
+        self.controller
+            .visit_state(&mut paceline_congestion::Visitor::each(
+                &mut |key, value| {
+                    if key == name {
+                        found = Some(value);
+                    }
+                },
+            ));
         found.expect("a known field")
     }
 

@@ -152,6 +152,7 @@ impl<C: Controller> Pipe<C> {
     pub fn time_out(&mut self) {
         self.controller.on_timeout(self.now, Bytes::ZERO);
         self.controller.on_recovery_exit(self.now);
-        self.controller.visit_state(&mut paceline_congestion::Visitor::each(&mut |_, _| {}));
+        self.controller
+            .visit_state(&mut paceline_congestion::Visitor::each(&mut |_, _| {}));
     }
 }

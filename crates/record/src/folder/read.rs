@@ -87,7 +87,8 @@ impl Run {
         };
         check_ids(&tables, &flows, run.links.len())?;
         let (emulation, source) = (run.emulation.clone(), run.source.clone());
-        let mut read = Self::new(run.info(scenario_toml, flows), tables)?;
+        let tables = tables.into_iter().map(|(name, batch)| (name, batch.into()));
+        let mut read = Self::new(run.info(scenario_toml, flows), tables.collect())?;
         if let Some(emulation) = emulation {
             read = read.with_emulation(emulation);
         }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, Int64Array, UInt32Array};
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, UInt32Array};
 use arrow_schema::DataType;
 use paceline_units::{Duration, Instant};
 
@@ -43,9 +43,9 @@ fn what_is_written_is_read() {
     assert_eq!(read.metrics(), run.metrics());
     assert_eq!(read.flows(), run.flows());
     assert_eq!(read.tables().len(), TABLES.len());
-    for ((name, read), (of, written)) in read.tables().iter().zip(run.tables()) {
-        assert_eq!((name, read), (of, written));
+    for ((name, read), (of, written)) in read.tables().zip(run.tables()) {
         assert_eq!(read.schema(), written.schema());
+        assert_eq!((name, read), (of, written));
     }
 }
 
@@ -206,7 +206,7 @@ fn two_runs() -> [Run; 2] {
         let mut info = run.info().clone();
         info.seed = seed;
         info.scenario_toml = format!("# {seed}");
-        Run::new(info, run.tables().to_vec()).unwrap()
+        Run::new(info, run.contents().to_vec()).unwrap()
     })
 }
 
@@ -287,7 +287,8 @@ fn a_run_of_each_schema_is_read() {
             assert_eq!(rows[place], count, "{table}");
         }
         let last = |table: &str, column: &str| {
-            let column = run.table(table).unwrap().column_by_name(column).unwrap();
+            let table = run.table(table).unwrap();
+            let column = table.column_by_name(column).unwrap();
             column.as_primitive::<Int64Type>().values().last().copied()
         };
         assert_eq!(last("queue", "delivered_bytes"), Some(229_604));
@@ -419,13 +420,9 @@ fn a_value_that_cannot_be_is_an_error() {
     let parent = tempfile::tempdir().unwrap();
     let read = |table: &str, change: &dyn Fn(&RecordBatch) -> RecordBatch| {
         let run = two_flows();
-        let tables = run.tables().iter().map(|(name, batch)| {
-            let change = if *name == table {
-                change
-            } else {
-                &Clone::clone
-            };
-            (*name, change(batch))
+        let tables = run.tables().map(|(name, batch)| {
+            let change = if name == table { change } else { &Clone::clone };
+            (name, change(&batch).into())
         });
         let changed = Run::new(run.info().clone(), tables.collect()).unwrap();
         let dir = parent.path().join("run");

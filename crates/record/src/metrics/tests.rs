@@ -550,7 +550,7 @@ proptest! {
     #[test]
     fn any_tables_give_metrics(run in any_run(), numbers in prop::collection::vec(any::<i64>(), 1..50)) {
         let mut numbers = numbers.into_iter().cycle();
-        let tables = run.tables().iter().map(|(name, batch)| {
+        let tables = run.tables().map(|(name, batch)| {
             let columns = batch.columns().iter().map(|column| -> ArrayRef {
                 if column.data_type() == &arrow_schema::DataType::Int64 {
                     Arc::new(Int64Array::from_iter_values(numbers.by_ref().take(column.len())))
@@ -558,7 +558,8 @@ proptest! {
                     column.clone()
                 }
             });
-            (*name, RecordBatch::try_new(batch.schema(), columns.collect()).unwrap())
+            let changed = RecordBatch::try_new(batch.schema(), columns.collect());
+            (name, changed.unwrap().into())
         });
         let tables = tables.collect();
         check(&Run::new(run.info().clone(), tables).unwrap());

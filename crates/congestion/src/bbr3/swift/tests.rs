@@ -161,7 +161,9 @@ fn without_a_target_it_is_bbr3() {
         swift.ack(rtt, 0);
         let state = |cc: &dyn Controller| {
             let mut seen = Vec::new();
-            cc.visit_state(&mut crate::Visitor::each(&mut |name, value| seen.push((name, value))));
+            cc.visit_state(&mut crate::Visitor::each(&mut |name, value| {
+                seen.push((name, value))
+            }));
             seen
         };
         let (a, b) = (state(&plain.cc), state(&swift.cc));

@@ -146,11 +146,12 @@ impl Flow {
 
     fn value(&self, name: &str) -> Value {
         let mut found = None;
-        self.controller.visit_state(&mut crate::Visitor::each(&mut |key, value| {
-            if key == name {
-                found = Some(value);
-            }
-        }));
+        self.controller
+            .visit_state(&mut crate::Visitor::each(&mut |key, value| {
+                if key == name {
+                    found = Some(value);
+                }
+            }));
         found.unwrap()
     }
 

@@ -103,11 +103,12 @@ impl Flow {
 
     fn field(&self, wanted: &str) -> std::string::String {
         let mut found = std::string::String::new();
-        self.cubic.visit_state(&mut crate::Visitor::each(&mut |name, value| {
-            if name == wanted {
-                found = std::format!("{value:?}");
-            }
-        }));
+        self.cubic
+            .visit_state(&mut crate::Visitor::each(&mut |name, value| {
+                if name == wanted {
+                    found = std::format!("{value:?}");
+                }
+            }));
         found
     }
 }

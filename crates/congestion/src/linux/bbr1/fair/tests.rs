@@ -136,11 +136,12 @@ impl Flow {
 
     fn field(&self, wanted: &str) -> Value {
         let mut found = None;
-        self.cc.visit_state(&mut crate::Visitor::each(&mut |name, value| {
-            if name == wanted {
-                found = Some(value);
-            }
-        }));
+        self.cc
+            .visit_state(&mut crate::Visitor::each(&mut |name, value| {
+                if name == wanted {
+                    found = Some(value);
+                }
+            }));
         found.unwrap_or_else(|| panic!("{wanted}"))
     }
 
