@@ -125,8 +125,14 @@ impl AsyncUdpSocket for PacedSocket {
 struct Poller {
     socket: Arc<PacedSocket>,
     inner: Mutex<Pin<Box<dyn UdpPoller>>>,
-    /// The timer that runs, and until when.
-    timer: Mutex<Option<(Instant, Pin<Box<dyn AsyncTimer>>)>>,
+    timer: Mutex<Option<Running>>,
+}
+
+/// A timer that runs.
+#[derive(Debug)]
+struct Running {
+    until: Instant,
+    timer: Pin<Box<dyn AsyncTimer>>,
 }
 
 impl UdpPoller for Poller {
@@ -134,13 +140,15 @@ impl UdpPoller for Poller {
         let this = self.get_mut();
         let timer = this.timer.get_mut().unwrap_or_else(PoisonError::into_inner);
         while let Some(until) = this.socket.wait(this.socket.runtime.now()) {
-            let (set, running) =
-                timer.get_or_insert_with(|| (until, this.socket.runtime.new_timer(until)));
-            if *set != until {
-                *set = until;
-                running.as_mut().reset(until);
+            let running = timer.get_or_insert_with(|| Running {
+                until,
+                timer: this.socket.runtime.new_timer(until),
+            });
+            if running.until != until {
+                running.until = until;
+                running.timer.as_mut().reset(until);
             }
-            ready!(running.as_mut().poll(cx));
+            ready!(running.timer.as_mut().poll(cx));
         }
         let inner = this.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         inner.as_mut().poll_writable(cx)
