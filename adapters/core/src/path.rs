@@ -469,6 +469,48 @@ mod tests {
         assert_eq!(path.delivery().delivered(), Bytes::new(6 << 30));
     }
 
+    /// Initial, Handshake and application data each count from 0, and the space is not told.
+    #[test]
+    fn packet_number_spaces() {
+        let mut path = path("bbr3", &[]);
+        for (ms, size) in [(10, 1200), (30, 300), (50, 800)] {
+            (0..2).for_each(|number| path.sent(at(ms), number, size));
+        }
+        path.acked(at(50), at(10), Some(0), 1200);
+        path.end_acks(at(50), 3400, false);
+        // The handshake's and then the application's, though others of the same number are older.
+        path.lost(at(80), 0, 300);
+        path.acked(at(90), at(50), Some(1), 800);
+        path.end_acks(at(90), 2300, false);
+        assert_eq!(path.latest_rtt(), Some(Duration::from_millis(40)));
+        assert_eq!(path.delivery().delivered(), Bytes::new(2000));
+        assert_eq!(path.delivery().lost(), Bytes::new(300));
+        assert_eq!(path.packets(), (6, 1));
+        let left: Vec<_> = path.ring.numbers().collect();
+        assert_eq!(left, [1, 1, 0]);
+    }
+
+    /// What is in flight with keys that are discarded is neither acknowledged nor lost.
+    #[test]
+    fn key_discard() {
+        let mut path = path("bbr3", &[]);
+        (0..2).for_each(|number| path.sent(at(10), number, MSS));
+        (0..4).for_each(|number| path.sent(at(50), number, MSS));
+        assert_eq!(path.in_flight(), Bytes::new(6 * 1200));
+        (0..2).for_each(|number| path.acked(at(90), at(50), Some(number), MSS));
+        path.end_acks(at(90), 2 * 1200, false);
+        assert_eq!(path.in_flight(), Bytes::new(2 * 1200));
+        let delivery = path.delivery();
+        let counted = (delivery.delivered(), delivery.lost());
+        assert_eq!(counted, (Bytes::new(2 * 1200), Bytes::ZERO));
+        // Later it is forgotten, and what is left is that of the newest packet.
+        path.sent(at(900), 4, MSS);
+        path.acked(at(940), at(900), Some(4), MSS);
+        path.end_acks(at(940), 0, false);
+        assert_eq!(path.ring.len(), 0);
+        assert_eq!(path.delivery().lost(), Bytes::ZERO);
+    }
+
     /// What is never acknowledged, as ACKs are not, does not stay.
     #[test]
     fn the_ring_forgets() {

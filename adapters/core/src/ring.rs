@@ -29,6 +29,13 @@ impl Ring {
         self.entries.len()
     }
 
+    /// The numbers of what is waited for.
+    #[cfg(test)]
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        let left = self.entries.iter().filter(|entry| entry.left > 0);
+        left.map(|entry| entry.number)
+    }
+
     pub fn push(&mut self, token: PacketState, number: u64) {
         self.entries.push_back(Entry {
             token,

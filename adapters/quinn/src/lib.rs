@@ -1,5 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(feature = "socket")]
+mod socket;
+
 use std::any::Any;
 use std::sync::Arc;
 use std::time;
@@ -12,6 +15,8 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 pub use paceline_adapter::{Pace, Refused};
 pub use quinn_proto::TransportConfig;
+#[cfg(feature = "socket")]
+pub use socket::PacedSocket;
 
 /// What quinn 0.11 tells a controller and does for it.
 pub const SIGNALS: Signals = Signals {

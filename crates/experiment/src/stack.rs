@@ -58,5 +58,6 @@ pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Opti
         receive_window: group.receive_window.get(),
         timer_slack: group.timer_slack(),
         gso: group.gso,
+        crypto: group.crypto,
     })
 }

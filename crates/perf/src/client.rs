@@ -22,7 +22,7 @@ use crate::link::{Clock, Link};
 use crate::message::{Answer, Ask, Row, Say};
 use crate::meter::{Meter, interval};
 use crate::record::Measured;
-use crate::setup::{ALPN, PATIENCE, SILENCE, WINDOW, controller, endpoint, transport};
+use crate::setup::{ALPN, DATAGRAM, PATIENCE, SILENCE, WINDOW, controller, endpoint, transport};
 use crate::token::Token;
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
@@ -588,7 +588,7 @@ fn choose(cc: &str) -> Result<Chosen, Error> {
     let seed = u64::from_be_bytes(tls::random().map_err(system)?);
     let refused =
         |refused: paceline_quic::quinn::Refused| Error::new(Kind::Controller, refused.to_string());
-    Chosen::new(&controller(cc)?, seed, 10).map_err(refused)
+    Chosen::new(&controller(cc)?, seed, 10, DATAGRAM).map_err(refused)
 }
 
 fn system(error: impl std::fmt::Display) -> Error {

@@ -13,7 +13,6 @@ mod meter;
 mod record;
 mod server;
 mod setup;
-mod switch;
 mod token;
 mod transfer;
 mod wire;

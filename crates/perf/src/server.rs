@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
-use paceline_quic::quinn::Chosen;
+use paceline_quic::quinn::{Chosen, Slot};
 use paceline_quic::tls::{self, Identity};
 use paceline_units::{Duration, Instant};
 use quinn_proto::crypto::rustls::QuicServerConfig;
@@ -22,10 +22,9 @@ use crate::link::{Clock, Link};
 use crate::message::{Answer, Ask, ROWS, Row, Say};
 use crate::meter::Meter;
 use crate::setup::{
-    ALPN, MOST_STREAMS, PATIENCE, SILENCE, STRANGERS_WINDOW, WINDOW, controller, endpoint,
-    transport,
+    ALPN, DATAGRAM, MOST_STREAMS, PATIENCE, SILENCE, STRANGERS_WINDOW, WINDOW, controller,
+    endpoint, transport,
 };
-use crate::switch::Slot;
 use crate::token::{Secret, Token};
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
@@ -486,7 +485,7 @@ impl Peer {
         let connection = &mut self.link.connection;
         let sending = if ask.reverse {
             let seed = u64::from_be_bytes(tls::random().map_err(system)?);
-            let chosen = Chosen::new(&controller(&ask.cc)?, seed, 10);
+            let chosen = Chosen::new(&controller(&ask.cc)?, seed, 10, DATAGRAM);
             let refused = |refused: paceline_quic::quinn::Refused| {
                 Error::new(Kind::Controller, refused.to_string())
             };

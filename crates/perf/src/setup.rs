@@ -14,6 +14,8 @@ use crate::error::{Error, Kind};
 
 /// The ALPN protocol name.
 pub(crate) const ALPN: &[u8] = b"paceline-perf/1";
+/// Bytes of a datagram before the path's MTU is known (RFC 9000 section 14).
+pub(crate) const DATAGRAM: u16 = 1200;
 /// The most streams of a test.
 pub const MOST_STREAMS: u32 = 128;
 /// How long the other side may be silent.
@@ -76,7 +78,7 @@ pub fn controller(name: &str) -> Result<Choice, Error> {
         ))
     })?;
     let choice = Choice::Ours(recipe);
-    match Chosen::new(&choice, 0, 10) {
+    match Chosen::new(&choice, 0, 10, DATAGRAM) {
         Ok(_) => Ok(choice),
         Err(refused) => Err(wrong(format!("{refused}; perf runs over quinn"))),
     }

@@ -1,7 +1,7 @@
 //! What an end is made with.
 
 use paceline_congestion::{Recipe, Signals};
-use paceline_units::{Duration, Instant};
+use paceline_units::{Crypto, Duration, Instant};
 
 /// The choice of a controller.
 #[derive(Clone, Debug)]
@@ -41,8 +41,16 @@ pub struct EndConfig {
     pub receive_window: u64,
     /// The shortest wait between two steps that its timers ask for.
     pub timer_slack: Duration,
+    /// How packets are protected. The server's certificate follows from the seed, which both ends have.
+    pub crypto: Crypto,
     /// Whether several datagrams may leave at once, as segmentation offload takes them.
     pub gso: bool,
+}
+
+/// The initial window of a stack's own controllers: ten datagrams of 1200 bytes, as both stacks have it. Of larger ones it
+/// holds four, where the stacks' own would not let a handshake through.
+pub(crate) fn their_window(max_datagram: u16) -> u64 {
+    (4 * u64::from(max_datagram)).max(12_000)
 }
 
 /// What an end tells a controller of ours and does for it, where its adapter's `signals` are these.

@@ -17,6 +17,9 @@ const PIECE: usize = 1 << 17;
 /// What is written: nobody looks at it.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE]));
 
+/// The protocol, by which TLS tells it from others.
+const ALPN: &[u8] = b"paceline";
+
 /// One end of a connection.
 pub struct End {
     sends: bool,
@@ -89,7 +92,7 @@ impl End {
         // Bounded where the configuration is checked; the default is what Ethernet takes.
         let _ = common.max_udp_payload_size(config.max_datagram);
         let server = (!config.sends).then(|| {
-            let mut server = ServerConfig::new(Arc::new(Null), Arc::new(Null));
+            let mut server = ServerConfig::new(server_crypto(config), Arc::new(Null));
             server.transport_config(transport.clone());
             server.time_source(Arc::new(Stopped));
             Arc::new(server)
@@ -116,14 +119,14 @@ impl End {
             is_paced: false,
         };
         if config.sends {
-            let mut client = ClientConfig::new(Arc::new(Null));
+            let mut client = ClientConfig::new(client_crypto(config));
             client.transport_config(transport);
             client.initial_dst_cid_provider(Arc::new(move || {
                 ConnectionId::new(&first_id.rotate_left(32).to_be_bytes())
             }));
             let now = end.at(config.now);
             // It fails for what is not so here: versions, names, identifiers that are all in use.
-            end.connection = end.endpoint.connect(now, client, SERVER, "server").ok();
+            end.connection = end.endpoint.connect(now, client, SERVER, tls::NAME).ok();
         }
         end
     }
@@ -236,6 +239,38 @@ fn read(connection: &mut Connection, stream: Option<StreamId>, assembly: &mut As
     }
     // What it asks to be sent is sent at the end of each step in any case.
     let _ = chunks.finalize();
+}
+
+fn server_crypto(config: &EndConfig) -> Arc<dyn proto::crypto::ServerConfig> {
+    match config.crypto {
+        Crypto::Null => Arc::new(Null),
+        Crypto::Tls => {
+            let server = made(identity(config).server(ALPN));
+            Arc::new(made(QuicServerConfig::try_from(server)))
+        }
+    }
+}
+
+fn client_crypto(config: &EndConfig) -> Arc<dyn proto::crypto::ClientConfig> {
+    match config.crypto {
+        Crypto::Null => Arc::new(Null),
+        Crypto::Tls => {
+            let server = identity(config).fingerprint();
+            let client = made(tls::client(server, ALPN, &Misfit::default()));
+            Arc::new(made(QuicClientConfig::try_from(client)))
+        }
+    }
+}
+
+/// The server's, which its client knows too.
+fn identity(config: &EndConfig) -> Identity {
+    let mut key = [0; 32];
+    key[..8].copy_from_slice(&config.seed.to_be_bytes());
+    made(Identity::of(key))
+}
+
+fn made<T, E>(made: Result<T, E>) -> T {
+    made.unwrap_or_else(|_| unreachable!("any 32 octets are an Ed25519 key, and its suites are QUIC's"))
 }
 
 fn codepoint(ecn: Option<Ecn>) -> Option<EcnCodepoint> {

@@ -1,8 +1,9 @@
 //! Ends of real QUIC stacks as [`Endpoint`]s.
 //!
-//! The stacks are whole and unmodified: streams, loss recovery, flow control, timers, packets and all. They run without
-//! cryptography, through their own traits, with tags and samples of the lengths that the wire has; their identifiers and
-//! their draws come from a seed. So an engine in virtual time gets the same datagrams from the same seed.
+//! The stacks are whole and unmodified: streams, loss recovery, flow control, timers, packets and all. Without
+//! cryptography, through their own traits, tags and samples have the lengths that the wire has; their identifiers and
+//! their draws come from a seed. So an engine in virtual time gets the same datagrams from the same seed. With TLS, it
+//! gets datagrams of the same sizes at the same times: what TLS draws itself comes from the operating system.
 //!
 //! A controller of ours is paced by the end, which sends a datagram no earlier than the controller's rate allows; of the
 //! stack's own controllers the stack's own pacer takes care.
@@ -12,7 +13,6 @@ mod config;
 mod handshake;
 pub mod noq;
 pub mod quinn;
-#[cfg(feature = "tls")]
 pub mod tls;
 mod watch;
 

@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use noq_proto::congestion::{
     Bbr3Config, Controller, ControllerFactory, CubicConfig, NewRenoConfig,
 };
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
     self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
     DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple, PathId, ServerConfig,
@@ -23,10 +24,11 @@ use paceline_congestion::{Controller as _, Signals};
 use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
 use paceline_noq::{Adapter, Factory};
 use paceline_recovery::Pacer;
-use paceline_units::{self as units, Duration, Instant};
+use paceline_units::{self as units, Crypto, Duration, Instant};
 
 use crate::assembly::Assembly;
-use crate::config::{Choice, EndConfig};
+use crate::config::{Choice, EndConfig, their_window};
+use crate::tls::{self, Identity, Misfit};
 use crate::watch::Watch;
 use null::Null;
 use watched::Watched;
@@ -63,10 +65,23 @@ fn choose(config: &EndConfig) -> Chosen {
             };
         }
     }
+    let window = their_window(config.max_datagram);
     let theirs: Arc<dyn ControllerFactory + Send + Sync> = match config.controller {
-        Choice::Theirs("bbr3") => Arc::new(Bbr3Config::default()),
-        Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
-        _ => Arc::new(CubicConfig::default()),
+        Choice::Theirs("bbr3") => {
+            let mut bbr3 = Bbr3Config::default();
+            bbr3.initial_window(window);
+            Arc::new(bbr3)
+        }
+        Choice::Theirs("newreno") => {
+            let mut reno = NewRenoConfig::default();
+            reno.initial_window(window);
+            Arc::new(reno)
+        }
+        _ => {
+            let mut cubic = CubicConfig::default();
+            cubic.initial_window(window);
+            Arc::new(cubic)
+        }
     };
     Chosen {
         factory: Arc::new(Watched::new(theirs, watch.clone())),

@@ -14,10 +14,11 @@ use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
 pub use paceline_quinn::Refused;
 use paceline_quinn::{Adapter, Factory, Pace};
 use paceline_recovery::Pacer;
-use paceline_units::{self as units, Duration, Instant};
+use paceline_units::{self as units, Crypto, Duration, Instant};
 use quinn_proto::congestion::{
     BbrConfig, Controller, ControllerFactory, CubicConfig, NewRenoConfig,
 };
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
     DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId,
@@ -25,10 +26,13 @@ use quinn_proto::{
 };
 
 use crate::assembly::Assembly;
-use crate::config::{Choice, EndConfig, paced};
+use crate::config::{Choice, EndConfig, paced, their_window};
+use crate::tls::{self, Identity, Misfit};
 use crate::watch::Watch;
 use null::Null;
-use watched::Watched;
+use watched::Watching;
+
+pub use watched::Slot;
 
 /// The signals that a controller of ours gets, and the services it can use.
 pub const SIGNALS: Signals = paced(paceline_quinn::SIGNALS);
@@ -46,11 +50,17 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// A controller for one connection. Its sender must keep to the [`pace`](Self::pace).
+    /// A controller for one connection of datagrams of at most this size. Its sender must keep to the
+    /// [`pace`](Self::pace).
     ///
     /// # Errors
     /// If it is one of ours that needs what quinn does not tell.
-    pub fn new(choice: &Choice, seed: u64, initial_packets: u64) -> Result<Self, Refused> {
+    pub fn new(
+        choice: &Choice,
+        seed: u64,
+        initial_packets: u64,
+        max_datagram: u16,
+    ) -> Result<Self, Refused> {
         let watch = Watch::default();
         let theirs: Arc<dyn ControllerFactory + Send + Sync> = match choice {
             Choice::Ours(recipe) => {
@@ -63,12 +73,24 @@ impl Chosen {
                     watch,
                 });
             }
+            // It begins with 200 datagrams.
             Choice::Theirs("bbr") => Arc::new(BbrConfig::default()),
-            Choice::Theirs("newreno") => Arc::new(NewRenoConfig::default()),
-            Choice::Theirs(_) => Arc::new(CubicConfig::default()),
+            Choice::Theirs("newreno") => {
+                let mut reno = NewRenoConfig::default();
+                reno.initial_window(their_window(max_datagram));
+                Arc::new(reno)
+            }
+            Choice::Theirs(_) => {
+                let mut cubic = CubicConfig::default();
+                cubic.initial_window(their_window(max_datagram));
+                Arc::new(cubic)
+            }
         };
         Ok(Self {
-            factory: Arc::new(Watched::new(theirs, watch.clone())),
+            factory: Arc::new(Watching {
+                watch: watch.clone(),
+                inner: theirs,
+            }),
             pace: None,
             watch,
         })
@@ -97,9 +119,12 @@ fn choose(config: &EndConfig) -> Chosen {
         Choice::Ours(_) if !config.sends => &cubic,
         choice => choice,
     };
-    let chosen = Chosen::new(choice, config.seed, config.initial_packets);
+    let chosen = |choice| {
+        let (packets, most) = (config.initial_packets, config.max_datagram);
+        Chosen::new(choice, config.seed, packets, most)
+    };
     // A scenario is checked before it comes to this.
-    let chosen = chosen.or_else(|_| Chosen::new(&cubic, config.seed, config.initial_packets));
+    let chosen = chosen(choice).or_else(|_| chosen(&cubic));
     chosen.unwrap_or_else(|_| unreachable!("quinn's own needs nothing"))
 }
 

@@ -1,6 +1,6 @@
 //! What no single value shows: whether the values together make an experiment, and one that ends.
 
-use paceline_units::{App, Bytes, Duration, EcnFeedback, Gain, Rate};
+use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Gain, Rate};
 
 use crate::app::AppChange;
 use crate::bounds::{Finding, Findings};
@@ -232,6 +232,7 @@ impl Check<'_> {
         let key = |name: &str| format!("{at}.{name}");
         if !group.is_quic() {
             let set = [
+                ("crypto", group.crypto != Crypto::default()),
                 ("timer_slack", group.timer_slack.is_some()),
                 ("gso", group.gso),
             ];
@@ -256,7 +257,9 @@ impl Check<'_> {
         let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);
         if payload < least || payload > most {
             let message = format!("a packet of `path.mtu` has {payload} of UDP payload");
-            let wanted = format!("QUIC needs at least {least}, and at most {most}");
+            let wanted = format!(
+                "the stacks take {least} to {most}: change `path.mtu`, or leave out `stack`"
+            );
             self.found.bad(&key("stack"), message, wanted);
         }
     }

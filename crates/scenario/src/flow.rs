@@ -1,6 +1,6 @@
 //! `[[flows]]`: who sends.
 
-use paceline_units::{App, Bytes, Duration, EcnFeedback, Recovery, StackName};
+use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,10 +22,12 @@ section! {
         /// The congestion controller, by name, with options if it is a table.
         cc: ControllerChoice, needs "name the controller: cc = \"bbr3\"";
         /// The transport that these flows run. A QUIC stack brings its own acknowledgments, loss
-        /// recovery, ECN and pacing, and runs without cryptography; `cc` names a built-in
-        /// controller or, with the stack's name as a prefix, one of the stack's own:
+        /// recovery, ECN and pacing; `cc` names a built-in controller or, with the stack's name as
+        /// a prefix, one of the stack's own:
         /// `"quinn:cubic"`. In the emulator it runs over UDP sockets.
         stack: StackName => StackName::Paceline, on hosted("there the machine's TCP runs");
+        /// How a QUIC stack's packets are protected. Goodput, times and sizes are the same either way.
+        crypto: Crypto => Crypto::Null, on hosted("there the machine's TCP runs");
         /// The shortest wait between two steps that a QUIC stack's timers ask for. Unset: 50 us.
         timer_slack: Option<Duration>, in within(MIN_SLACK, MAX_SLACK), on hosted("a kernel's timers cannot be chosen");
         /// Whether a QUIC stack sends several packets at once, as segmentation offload takes them.

@@ -27,8 +27,9 @@ pub const MIN_HEADER: Bytes = Bytes::new(40);
 const MIN_UDP_HEADER: Bytes = Bytes::new(28);
 /// What QUIC needs of a path in a datagram (RFC 9000 section 14).
 pub const MIN_DATAGRAM: Bytes = Bytes::new(1200);
-/// The most that a QUIC stack puts into a datagram.
-pub const MAX_DATAGRAM: Bytes = Bytes::new(65_527);
+/// The most that a QUIC stack puts into a datagram: of a packet with a long header, quinn and noq write the length in two
+/// bytes (RFC 9000 section 16), and panic beyond that.
+pub const MAX_DATAGRAM: Bytes = Bytes::new(16_383);
 
 /// The least that headers take.
 pub fn min_header(is_quic: bool) -> Bytes {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use paceline_units::options::Choice;
 use paceline_units::{
-    Bytes, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery, Size, StackName,
+    Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, ParseErrorKind, Rate, Recovery, Size,
+    StackName,
 };
 
 use crate::document::{Node, Value};
@@ -22,6 +23,7 @@ plain_keys!(
     Recovery,
     EcnFeedback,
     StackName,
+    Crypto,
     bool,
     u32,
     u64,
@@ -65,6 +67,7 @@ words! {
     Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
     StackName: "\"paceline\", \"quinn\" or \"noq\"";
+    Crypto: "\"null\" or \"tls\"";
 }
 
 impl Read for Size {

@@ -9,8 +9,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::options::{Choice, OptionInfo, OptionKind, Parameters};
 use crate::{
-    App, BurstLoss, Bytes, Duration, EcnFeedback, Frequency, Gain, Hold, Loss, Policer, Rate,
-    Recovery, Reorder, Size, StackName,
+    App, BurstLoss, Bytes, Crypto, Duration, EcnFeedback, Frequency, Gain, Hold, Loss, Policer,
+    Rate, Recovery, Reorder, Size, StackName,
 };
 
 /// Documentation as a description: its first paragraph, with its line breaks.
@@ -133,7 +133,8 @@ macro_rules! of_words {
 of_words!(
     Recovery = "RecoveryKind",
     EcnFeedback = "EcnKind",
-    StackName = "Stack"
+    StackName = "Stack",
+    Crypto = "Crypto"
 );
 
 impl JsonSchema for Loss {

@@ -1,37 +1,72 @@
-//! A controller of quinn's own, watched.
+//! A controller of quinn's own, watched, or exchanged for another.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
 
 use crate::watch::Watch;
 
-/// A factory, or a controller, and where what is seen of it goes.
-pub(super) struct Watched<T: ?Sized> {
-    watch: Watch,
-    inner: T,
-}
+type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
-impl Watched<Arc<dyn ControllerFactory + Send + Sync>> {
-    pub fn new(inner: Arc<dyn ControllerFactory + Send + Sync>, watch: Watch) -> Self {
-        Self { watch, inner }
+/// A controller that is chosen when its connection is there already: a server learns it from its client. Until then it is
+/// quinn's CUBIC.
+#[derive(Clone, Default)]
+pub struct Slot(Arc<Mutex<Option<Factory>>>);
+
+impl Slot {
+    /// Before the next packet is sent, the controller becomes one of this factory's.
+    pub fn set(&self, factory: Factory) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(factory);
+    }
+
+    fn take(&self) -> Option<Factory> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl ControllerFactory for Watched<Arc<dyn ControllerFactory + Send + Sync>> {
+impl ControllerFactory for Slot {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Watched {
+            watch: Watch::default(),
+            slot: Some(Self::clone(&self)),
+            mtu: current_mtu,
+            inner: Arc::new(CubicConfig::default()).build(now, current_mtu),
+        })
+    }
+}
+
+/// A factory of quinn's own, and where what is seen of its controllers goes.
+pub(super) struct Watching {
+    pub watch: Watch,
+    pub inner: Factory,
+}
+
+impl ControllerFactory for Watching {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         Box::new(Watched {
             watch: self.watch.clone(),
+            slot: None,
+            mtu: current_mtu,
             inner: self.inner.clone().build(now, current_mtu),
         })
     }
 }
 
-impl Controller for Watched<Box<dyn Controller>> {
+struct Watched {
+    watch: Watch,
+    slot: Option<Slot>,
+    mtu: u16,
+    inner: Box<dyn Controller>,
+}
+
+impl Controller for Watched {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        if let Some(factory) = self.slot.as_ref().and_then(Slot::take) {
+            self.inner = factory.build(now, self.mtu);
+        }
         self.watch.update(|seen| seen.in_flight += bytes);
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -82,6 +117,7 @@ impl Controller for Watched<Box<dyn Controller>> {
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.mtu = new_mtu;
         self.inner.on_mtu_update(new_mtu);
     }
 
@@ -96,6 +132,8 @@ impl Controller for Watched<Box<dyn Controller>> {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(Self {
             watch: self.watch.clone(),
+            slot: self.slot.clone(),
+            mtu: self.mtu,
             inner: self.inner.clone_box(),
         })
     }
@@ -104,6 +142,7 @@ impl Controller for Watched<Box<dyn Controller>> {
         self.inner.initial_window()
     }
 
+    /// That of the controller in it, by which it is known.
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self.inner.into_any()
     }

@@ -167,7 +167,7 @@ const PUBLIC: &[(&str, &[&str])] = &[
     ("recovery", &[]),
     ("path", &["thiserror"]),
     ("adapter", &[]),
-    ("quinn", &["quinn-proto"]),
+    ("quinn", &["quinn", "quinn-proto"]),
     ("noq", &["noq-proto"]),
 ];
 
