@@ -108,7 +108,7 @@ impl Clock {
 
 /// `signals` as the README of an adapter for `stack` has them: a table in Markdown.
 pub fn table(signals: Signals, stack: &str) -> String {
-    let mut table = format!("| signal | what is told or done | {stack} |\n|---|---|---|\n");
+    let mut table = format!("| signal | what is reported or done | {stack} |\n|---|---|---|\n");
     signals.visit(&mut |name, says, given| {
         let says = says.replace("\n ", " ");
         let given = if given { "yes" } else { "no" };
