@@ -291,10 +291,11 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Whether what is given to it leaves [`Self::next_arrival`] as it is, unless there is none.
+    /// Whether a packet that joins others leaves [`Self::next_arrival`] as it is. A packet held on
+    /// the way may be overtaken.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.is_plain
+        self.is_plain && self.late.next().is_none()
     }
 
     fn next_out(&self) -> Option<Instant> {
@@ -312,7 +313,7 @@ impl<P: Packet + Clone> Link<P> {
     /// Takes the next packet that has reached the far end by `now`.
     #[inline]
     pub fn arrive(&mut self, now: Instant) -> Option<P> {
-        if !self.is_plain || self.late.next().is_some() {
+        if !self.is_plain() {
             return self.arrive_asked(now);
         }
         let head = self.entries.front().filter(|head| head.arrival <= now)?;
