@@ -96,6 +96,10 @@ fn fit(
     wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
 ) -> Result<Option<Scenario>, String> {
     let mut before = None;
+    match thinned(schema, draft, budget, &wrong) {
+        Some(thinner) => *draft = thinner,
+        None => return Ok(None),
+    }
     for fitting in 0..FITTINGS {
         let scenario = draft
             .read(name)
@@ -137,6 +141,29 @@ fn fit(
         }
     }
     Ok(None)
+}
+
+/// A draft whose groups are no larger than the budget has packets for: a run of a hundred thousand
+/// flows does not become cheap by being short.
+fn thinned(
+    schema: &Schema,
+    draft: &Draft,
+    budget: Budget,
+    wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
+) -> Option<Draft> {
+    /// Work that a flow takes until its first packets are acknowledged.
+    const A_START: u64 = 32;
+    let most = budget.work / A_START;
+    let groups = draft.0["flows"].as_array().map_or(0, Vec::len);
+    let mut thinner = draft.clone();
+    for group in 0..groups {
+        let count = &thinner.0["flows"][group]["count"];
+        if count.as_u64().is_some_and(|count| count > most) {
+            let key = format!("/flows/{group}/count");
+            thinner = with(&thinner, schema, &key, json!(most), &wrong)?;
+        }
+    }
+    Some(thinner)
 }
 
 /// A draft that lasts so long.
