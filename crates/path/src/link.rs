@@ -291,10 +291,11 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Whether what is given to it leaves [`Self::next_arrival`] as it is, unless there is none.
+    /// Whether all that is on the way, and the next packet that is offered, arrive in their turn: an offer then
+    /// leaves [`Self::next_arrival`] as it is, unless there is none.
     #[inline]
-    pub fn is_plain(&self) -> bool {
-        self.is_plain
+    pub fn is_in_order(&self) -> bool {
+        self.is_plain && self.late.next().is_none()
     }
 
     fn next_out(&self) -> Option<Instant> {

@@ -481,7 +481,7 @@ impl World {
                 let first = flow.plan.route[0];
                 let due = self.agenda.due(self.sources.link(first));
                 // What joins others does not arrive before them.
-                let joins = due < Instant::MAX && self.links[first].is_plain();
+                let joins = due < Instant::MAX && self.links[first].is_in_order();
                 debug_assert!(!joins || self.links[first].next_arrival() == Some(due));
                 if !joins {
                     self.link_due(first);

@@ -467,7 +467,12 @@ proptest! {
                     6 => link.drop_next(u64::from(size % 3)),
                     7 => link.set_delay(now, Duration::from_micros(10 * gap)),
                     8 => link.set_aggregation(now, Duration::from_micros(gap * u64::from(size % 2))),
-                    _ => return Some(link.enqueue(now, Sized(size, number))),
+                    _ => {
+                        let next = link.next_arrival().filter(|_| link.is_in_order());
+                        let verdict = link.enqueue(now, Sized(size, number));
+                        assert!(next.is_none() || next == link.next_arrival(), "it came before others");
+                        return Some(verdict);
+                    }
                 }
                 None
             });
