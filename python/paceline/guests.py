@@ -1,4 +1,4 @@
-"""User-defined controllers: where their code comes from, and which of them runs may name.
+"""User-defined controllers and stacks: where their code comes from, and which runs may name.
 
 A scenario, a claim or a record never says what code to load; only the command line and the API do.
 """
@@ -42,7 +42,11 @@ class GuestError(PacelineError):
 
 @dataclass(frozen=True)
 class Guest:
-    """A user-defined controller: its name in scenarios, and its code, which goes where runs go."""
+    """A controller or a stack of the user: its name in scenarios, and its code, sent where runs go.
+
+    A library that defines `paceline_stack_get` is a stack; scenarios name its controllers
+    ``NAME:CONTROLLER``.
+    """
 
     name: str
     #: Where its code was read.
@@ -93,6 +97,15 @@ class Guest:
         return hashlib.sha256(self.content).hexdigest()
 
     @property
+    def is_stack(self) -> bool:
+        """Whether it is a library of stacks, as far as a look at the file can tell."""
+        return (
+            not self.is_python
+            and b"paceline_stack_get" in self.content
+            and b"paceline_controller_get" not in self.content
+        )
+
+    @property
     def is_python(self) -> bool:
         """Whether it is written in Python; otherwise it is a shared library."""
         return self.given is not None or self.path.endswith(".py")
@@ -108,7 +121,10 @@ class Guest:
             with self._library() as path:
                 return _paceline.Guest.library(self.name, file, self.sha256, path, self.which)
         except ValueError as error:
-            hint = "it takes a .py file, or a library as in include/paceline_controller.h"
+            hint = (
+                "it takes a .py file, or a library as in include/paceline_controller.h or "
+                "include/paceline_endpoint.h"
+            )
             raise GuestError(f"cannot use the controller {self.path}: {error}", hint) from None
 
     @contextmanager
@@ -203,6 +219,16 @@ def _options(name: str, controller: Any) -> list[tuple[str, str]]:
     return options
 
 
+@dataclass(frozen=True)
+class Stack:
+    """A transport that brings controllers of its own, which are named ``STACK:CONTROLLER``."""
+
+    name: str
+    controllers: Sequence[str]
+    version: str
+    summary: str
+
+
 _chosen: tuple[Guest, ...] = ()
 _loaded: dict[Guest, _paceline.Guest] = {}
 _using = threading.RLock()
@@ -252,6 +278,27 @@ def loaded() -> list[_paceline.Guest]:
         if guest not in _loaded:
             _loaded[guest] = guest.load()
     return [_loaded[guest] for guest in _chosen]
+
+
+def stacks() -> list[Stack]:
+    """Return the QUIC stacks of the program, and those that libraries bring."""
+    found = [Stack(*stack) for stack in _paceline.stacks()]
+    for guest in loaded():
+        if guest.stack is not None:
+            found.append(Stack(guest.name, *guest.stack))
+    return found
+
+
+def names() -> list[str]:
+    """Return the name of every controller that a scenario can use now."""
+    own = [controller["name"] for controller in _paceline.controllers()]
+    own += [f"{stack.name}:{name}" for stack in stacks() for name in stack.controllers]
+    return own + [guest.name for guest in loaded() if guest.stack is None]
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a controller is the user's or a stack's: it does not show BBR's state."""
+    return ":" in name or any(guest.name == name for guest in _chosen)
 
 
 def check(

@@ -6,7 +6,7 @@ use paceline_experiment as experiment;
 use paceline_scenario::{
     Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
 };
-use paceline_units::{Duration, EcnFeedback, Rate};
+use paceline_units::{Duration, EcnFeedback, Rate, StackName};
 
 use crate::error::Unavailable;
 use crate::namespace::{COMP_SACK_DELAY, Stack};
@@ -162,6 +162,14 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     }
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
+        if group.stack == StackName::Guest {
+            say(
+                at("cc"),
+                "a stack of a library runs in the simulator only",
+                sim,
+            );
+            continue;
+        }
         if group.is_quic() {
             if group.header().get() != UDP_HEADER {
                 let message = "the headers of IPv4 and UDP have 28 bytes";

@@ -1,6 +1,7 @@
 //! A scenario's choice of controllers, checked against the registry: for engines that run ours.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use paceline_congestion::options::{OptionInfo, OptionKind, OptionValue};
 use paceline_congestion::{BuildError, Recipe, controllers, recipe};
@@ -9,7 +10,7 @@ use paceline_units::options::Choice as _;
 use paceline_units::{Bytes, Duration, Gain, StackName};
 
 use crate::check::{list, nearest};
-use crate::guest::{Choice, Guests};
+use crate::guest::{Choice, GuestFlow, GuestStack, Guests};
 use crate::sender::sender_config;
 use crate::stack::{self, controllers as controllers_of};
 
@@ -71,7 +72,9 @@ pub fn stack_choices(scenario: &Scenario) -> Result<Vec<Option<Choice>>, Vec<Dia
     let choices = groups.map(|(index, group)| {
         let chosen = group
             .is_quic()
-            .then(|| fitting(&group.cc, group, &Guests::none()))?;
+            .then(|| fitting(&group.cc, group, &Guests::none()))
+            // The engine says that it does not run them.
+            .filter(|_| group.stack != StackName::Guest)?;
         let told = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
         chosen.map_err(told).ok()
     });
@@ -134,7 +137,22 @@ fn check_triggers(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut V
 /// stack's own, or a guest.
 fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Result<Choice, Wrong> {
     if let Some((stack, name)) = choice.name.split_once(':') {
-        return theirs(choice, group.stack, stack, name);
+        return match guests.find_stack(stack) {
+            Some(guest) => of_guest(choice, guest, name),
+            None => theirs(choice, group.stack_of(&choice.name), stack, name, guests),
+        };
+    }
+    if group.stack == StackName::Guest {
+        // The stack's first controller.
+        if let Some(guest) = guests.find_stack(&choice.name) {
+            let first = guest.controllers().first();
+            return of_guest(choice, guest, first.copied().unwrap_or_default());
+        }
+        return Err(Wrong {
+            key: String::new(),
+            message: format!("`{}` names no stack", choice.name),
+            hint: Some("as NAME:CONTROLLER; `--controller NAME=FILE` brings the stack".to_owned()),
+        });
     }
     let chosen = choose(choice, guests)?;
     let Choice::Ours(recipe) = &chosen else {
@@ -182,13 +200,14 @@ fn theirs(
     runs: StackName,
     stack: &str,
     name: &str,
+    guests: &Guests,
 ) -> Result<Choice, Wrong> {
     let wrong = |key: &str, message: String, hint: Option<String>| Wrong {
         key: key.to_owned(),
         message,
         hint,
     };
-    if runs != StackName::Paceline && stack::signals(runs).is_none() {
+    if matches!(runs, StackName::Quinn | StackName::Noq) && stack::signals(runs).is_none() {
         return Err(no_stack(runs));
     }
     let known = controllers_of(runs);
@@ -197,14 +216,17 @@ fn theirs(
             .iter()
             .filter(|stack| !controllers_of(**stack).is_empty())
             .map(|stack| stack.word())
+            .chain(guests.stacks())
             .collect();
         let message = match stacks.contains(&stack) {
             true => format!("a controller of {stack} runs on flows of {stack} alone"),
             false => format!("there is no stack `{stack}`; there are {}", list(&stacks)),
         };
-        let hint = stacks
-            .contains(&stack)
-            .then(|| format!("stack = \"{stack}\""));
+        let hint = match stacks.contains(&stack) {
+            true => Some(format!("stack = \"{stack}\"")),
+            false => nearest(stack, stacks.iter().copied())
+                .or_else(|| Some(format!("--controller {stack}=FILE brings one of a library"))),
+        };
         return Err(wrong("", message, hint));
     }
     let Some(found) = known.iter().find(|known| **known == name) else {
@@ -220,11 +242,36 @@ fn theirs(
     }
 }
 
+/// Checks the choice of a controller of a guest's transport.
+fn of_guest(
+    choice: &ControllerChoice,
+    guest: &Arc<dyn GuestStack>,
+    name: &str,
+) -> Result<Choice, Wrong> {
+    let known = guest.controllers();
+    if !known.is_empty() && !known.contains(&name) {
+        let stack = &guest.info().name;
+        return Err(Wrong {
+            key: String::new(),
+            message: format!("{stack} has no controller `{name}`; it has {}", list(known)),
+            hint: nearest(name, known.iter().copied()),
+        });
+    }
+    match GuestFlow::new(guest, name, &choice.options) {
+        Ok(flow) => Ok(Choice::GuestFlow(guest.info().clone(), flow)),
+        Err(why) => Err(Wrong {
+            key: String::new(),
+            message: format!("`{}`: {why}", choice.name),
+            hint: None,
+        }),
+    }
+}
+
 /// The states of a controller.
 fn phases(choice: &Choice) -> &[&'static str] {
     match choice {
         Choice::Guest(_, guest) => guest.phases(),
-        Choice::Theirs(_) => &[],
+        Choice::Theirs(_) | Choice::GuestFlow(..) => &[],
         Choice::Ours(recipe) => {
             let spec = controllers().iter().find(|spec| spec.name == recipe.name());
             spec.map_or(&[], |spec| spec.phases)

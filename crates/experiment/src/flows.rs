@@ -73,7 +73,7 @@ pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
 /// What a group's flows are called: by their controller, and by their stack if it is not our own.
 fn name(group: &FlowGroup) -> String {
     let (stack, cc) = (group.stack.word(), &group.cc.name);
-    match group.is_quic() && !cc.starts_with(stack) {
+    match group.is_quic() && !cc.contains(':') {
         true => format!("{stack} {cc}"),
         false => cc.clone(),
     }

@@ -1,4 +1,4 @@
-//! Controllers that are not of this program, for the flows that name them.
+//! Controllers and transports that are not of this program, for the flows that name them.
 //!
 //! A scenario never says where code comes from: whoever runs it hands over [`Guests`], by the names that the
 //! scenario uses.
@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use paceline_congestion::{AnyController, Config, Controller, Recipe, Signals};
+use paceline_endpoint::Endpoint;
 use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::{Bytes, Duration, Field, Instant, Quantity, Rate};
@@ -46,6 +47,93 @@ pub trait Prepared: Send + Sync {
     ) -> Result<GuestController, String>;
 }
 
+/// A transport that is not of this program.
+pub trait GuestStack: Send + Sync {
+    /// The guest's code. Controllers of its own are named `NAME:CONTROLLER`.
+    fn info(&self) -> &GuestInfo;
+
+    /// The names of its controllers, none if it does not say.
+    fn controllers(&self) -> &[&'static str];
+
+    /// One end of a connection.
+    ///
+    /// # Errors
+    /// Why it refuses the controller, the options or the rest.
+    fn end(&self, config: &GuestEndConfig<'_>) -> Result<GuestEnd, String>;
+}
+
+/// What an end of a guest's transport is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct GuestEndConfig<'a> {
+    /// Whether it is the end that sends.
+    pub sends: bool,
+    /// The most bytes of UDP payload that fit into a packet.
+    pub max_datagram: u32,
+    /// Seed of the end's own draws.
+    pub seed: u64,
+    /// The time at which the flow starts.
+    pub now: Instant,
+    /// The controller that the scenario names.
+    pub controller: &'a str,
+    /// What the scenario sets of it.
+    pub options: &'a Options,
+}
+
+/// One end of a connection of a guest's transport.
+pub type GuestEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;
+
+/// A guest's transport with one of its controllers, checked and ready to be made.
+#[derive(Clone)]
+pub struct GuestFlow {
+    stack: Arc<dyn GuestStack>,
+    controller: String,
+    options: Arc<Options>,
+}
+
+impl GuestFlow {
+    /// The transport with a controller, of which both ends have been made once.
+    ///
+    /// # Errors
+    /// Why it makes none.
+    pub fn new(
+        stack: &Arc<dyn GuestStack>,
+        controller: &str,
+        options: &Options,
+    ) -> Result<Self, String> {
+        /// An Ethernet frame's.
+        const TRIAL: u32 = 1472;
+        let flow = Self {
+            stack: Arc::clone(stack),
+            controller: controller.to_owned(),
+            options: Arc::new(options.clone()),
+        };
+        flow.ends(1, Instant::ZERO, TRIAL).map(|_| flow.clone())
+    }
+
+    /// The end that sends, and the one that receives.
+    ///
+    /// # Errors
+    /// Why it makes none.
+    pub fn ends(
+        &self,
+        seed: u64,
+        now: Instant,
+        max_datagram: u32,
+    ) -> Result<(GuestEnd, GuestEnd), String> {
+        let end = |sends| {
+            self.stack.end(&GuestEndConfig {
+                sends,
+                max_datagram,
+                seed,
+                now,
+                controller: &self.controller,
+                options: &self.options,
+            })
+        };
+        Ok((end(true)?, end(false)?))
+    }
+}
+
 /// Why a guest cannot be used as a scenario does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
@@ -76,7 +164,10 @@ impl Fault {
 
 /// Guests by their names.
 #[derive(Clone, Default)]
-pub struct Guests(BTreeMap<String, Arc<dyn Guest>>);
+pub struct Guests {
+    controllers: BTreeMap<String, Arc<dyn Guest>>,
+    stacks: BTreeMap<String, Arc<dyn GuestStack>>,
+}
 
 impl Guests {
     /// None.
@@ -87,18 +178,35 @@ impl Guests {
     /// With one more, called as its [`Guest::info`] says.
     #[must_use]
     pub fn with(mut self, guest: Arc<dyn Guest>) -> Self {
-        self.0.insert(guest.info().name.clone(), guest);
+        self.controllers.insert(guest.info().name.clone(), guest);
         self
     }
 
-    /// The guest of this name.
-    pub fn find(&self, name: &str) -> Option<&Arc<dyn Guest>> {
-        self.0.get(name)
+    /// With one more transport, called as its [`GuestStack::info`] says.
+    #[must_use]
+    pub fn with_stack(mut self, stack: Arc<dyn GuestStack>) -> Self {
+        self.stacks.insert(stack.info().name.clone(), stack);
+        self
     }
 
-    /// Their names, sorted.
+    /// The controller of this name.
+    pub fn find(&self, name: &str) -> Option<&Arc<dyn Guest>> {
+        self.controllers.get(name)
+    }
+
+    /// The transport of this name.
+    pub fn find_stack(&self, name: &str) -> Option<&Arc<dyn GuestStack>> {
+        self.stacks.get(name)
+    }
+
+    /// The names of the controllers, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.controllers.keys().map(String::as_str)
+    }
+
+    /// The names of the transports, sorted.
+    pub fn stacks(&self) -> impl Iterator<Item = &str> {
+        self.stacks.keys().map(String::as_str)
     }
 }
 
@@ -171,6 +279,8 @@ pub enum Choice {
     Theirs(&'static str),
     /// A guest.
     Guest(GuestInfo, Arc<dyn Prepared>),
+    /// A guest's transport, with a controller of its own.
+    GuestFlow(GuestInfo, GuestFlow),
 }
 
 impl Choice {
@@ -178,7 +288,7 @@ impl Choice {
     pub fn recipe(&self) -> Option<&Recipe> {
         match self {
             Self::Ours(recipe) => Some(recipe),
-            Self::Theirs(_) | Self::Guest(..) => None,
+            Self::Theirs(_) | Self::Guest(..) | Self::GuestFlow(..) => None,
         }
     }
 
@@ -191,7 +301,7 @@ impl Choice {
                 fields
             }
             // Of a controller on another stack nothing is shown beyond the columns that all have.
-            Self::Theirs(_) => Vec::new(),
+            Self::Theirs(_) | Self::GuestFlow(..) => Vec::new(),
             Self::Guest(_, guest) => guest.fields().to_vec(),
         }
     }
@@ -209,6 +319,7 @@ impl Choice {
         match self {
             Self::Ours(recipe) => Ok(recipe.build_beside(config)),
             Self::Theirs(name) => Err(format!("`{name}` runs on its own stack")),
+            Self::GuestFlow(info, _) => Err(format!("`{}` is a stack", info.name)),
             Self::Guest(_, guest) => Ok(AnyController::Guest(guest.build(config, signals, fault)?)),
         }
     }
@@ -217,7 +328,7 @@ impl Choice {
 /// The guests among these, each once, by name.
 pub fn used(choices: &[Choice]) -> Vec<GuestInfo> {
     let guests = choices.iter().filter_map(|choice| match choice {
-        Choice::Guest(info, _) => Some((&info.name, info)),
+        Choice::Guest(info, _) | Choice::GuestFlow(info, _) => Some((&info.name, info)),
         Choice::Ours(_) | Choice::Theirs(_) => None,
     });
     let by_name: BTreeMap<_, _> = guests.collect();

@@ -27,8 +27,9 @@ pub use check::{check, list, nearest, service};
 pub use controllers::{choices, stack_choices};
 pub use flows::FlowPlan;
 pub use guest::{
-    Choice, Fault, FlowController, Guest, GuestController, Guests, Options, Prepared, Refused,
-    guest_field, guest_quantum, guest_trial, interned, used,
+    Choice, Fault, FlowController, Guest, GuestController, GuestEnd, GuestEndConfig, GuestFlow,
+    GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum, guest_trial,
+    interned, used,
 };
 pub use memory::{Estimate, Memory, Part, estimate};
 pub use network::rate;
@@ -37,6 +38,7 @@ pub use rows::{Before, change_rows, end_counters, end_row, queue_row};
 pub use script::{Script, Trigger};
 pub use seed::seed_of;
 pub use sender::sender_config;
+pub use stack::brought;
 #[cfg(feature = "quic")]
 pub use stack::end_config;
 pub use ways::{Delays, Lane, Ways};

@@ -16,7 +16,7 @@ use crate::guest::Choice;
 #[cfg(feature = "quic")]
 pub(crate) fn signals(stack: StackName) -> Option<Signals> {
     match stack {
-        StackName::Paceline => None,
+        StackName::Paceline | StackName::Guest => None,
         StackName::Quinn => Some(quic::quinn::SIGNALS),
         StackName::Noq => Some(quic::noq::SIGNALS),
     }
@@ -38,6 +38,18 @@ pub(crate) fn controllers(_: StackName) -> &'static [&'static str] {
     &[]
 }
 
+/// The controllers that a QUIC stack of this build brings, and its version.
+#[cfg(feature = "quic")]
+pub fn brought(stack: StackName) -> Option<(&'static [&'static str], &'static str)> {
+    Some((quic::controllers(stack), quic::version(stack)?))
+}
+
+/// None in a build without QUIC stacks.
+#[cfg(not(feature = "quic"))]
+pub fn brought(_: StackName) -> Option<(&'static [&'static str], &'static str)> {
+    None
+}
+
 /// What the ends of a group's flows are made with, none if they run no QUIC stack. A caller says which end it is, when
 /// it begins, and its seed.
 #[cfg(feature = "quic")]
@@ -46,7 +58,7 @@ pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Opti
         Choice::Ours(recipe) => quic::Choice::Ours(recipe.clone()),
         Choice::Theirs(name) => quic::Choice::Theirs(name),
         // It is refused where the scenario is checked.
-        Choice::Guest(..) => return None,
+        Choice::Guest(..) | Choice::GuestFlow(..) => return None,
     };
     group.is_quic().then(|| EndConfig {
         sends: true,

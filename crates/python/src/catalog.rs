@@ -5,6 +5,8 @@ use paceline_congestion::options::OptionInfo;
 use paceline_record::metrics::{Better, Definition, FLOW_METRICS, METRICS};
 use paceline_record::{Column, Kind, TABLES, Table, column_name};
 use paceline_simulator::COUNTERS;
+use paceline_units::StackName;
+use paceline_units::options::Choice as _;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -36,6 +38,23 @@ pub fn controllers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             Ok(dict)
         })
         .collect()
+}
+
+/// Every transport that brings controllers of its own: its name, these, its version, and a line about it.
+#[pyfunction]
+pub fn stacks() -> Vec<(
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+)> {
+    let named = |stack: &StackName| {
+        let (controllers, version) = paceline_experiment::brought(*stack)?;
+        let number = StackName::ALL.iter().position(|one| one == stack)?;
+        let about = StackName::DOCS.get(number).copied().unwrap_or_default();
+        Some((stack.word(), controllers, version, about.trim()))
+    };
+    StackName::ALL.iter().filter_map(named).collect()
 }
 
 /// Every queue: its name, and what it is.

@@ -27,7 +27,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::capture::pcapng;
     #[pymodule_export]
-    use crate::catalog::{controllers, metrics, queues, tables};
+    use crate::catalog::{controllers, metrics, queues, stacks, tables};
     #[pymodule_export]
     use crate::conformance::{golden_traces, recovery_live, recovery_scripts};
     #[pymodule_export]

@@ -27,17 +27,41 @@ pub type AnyEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;
 /// An end that has sent nothing; none of the transport that is no QUIC stack.
 pub fn end(stack: StackName, config: &EndConfig) -> Option<AnyEnd> {
     match stack {
-        StackName::Paceline => None,
+        StackName::Paceline | StackName::Guest => None,
         StackName::Quinn => Some(Box::new(quinn::End::new(config))),
         StackName::Noq => Some(Box::new(noq::End::new(config))),
+    }
+}
+
+/// The release of a stack; none of the transport that is no QUIC stack.
+pub fn version(stack: StackName) -> Option<&'static str> {
+    match stack {
+        StackName::Paceline | StackName::Guest => None,
+        StackName::Quinn => Some("quinn-proto 0.11.19"),
+        StackName::Noq => Some("noq-proto 1.4.0"),
     }
 }
 
 /// The stack's own controllers, by their names; none of the transport that is no QUIC stack.
 pub fn controllers(stack: StackName) -> &'static [&'static str] {
     match stack {
-        StackName::Paceline => &[],
+        StackName::Paceline | StackName::Guest => &[],
         StackName::Quinn => quinn::CONTROLLERS,
         StackName::Noq => noq::CONTROLLERS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_lock_file() {
+        let lock = include_str!("../../../Cargo.lock");
+        for stack in [StackName::Quinn, StackName::Noq] {
+            let (name, version) = version(stack).unwrap().split_once(' ').unwrap();
+            let entry = format!("name = \"{name}\"\nversion = \"{version}\"");
+            assert!(lock.contains(&entry), "{entry}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! `[[flows]]`: who sends.
 
+use paceline_units::options::Choice as _;
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,8 +24,8 @@ section! {
         cc: ControllerChoice, needs "name the controller: cc = \"bbr3\"";
         /// The transport that these flows run. A QUIC stack brings its own acknowledgments, loss
         /// recovery, ECN and pacing; `cc` names a built-in controller or, with the stack's name as
-        /// a prefix, one of the stack's own:
-        /// `"quinn:cubic"`. In the emulator it runs over UDP sockets.
+        /// a prefix, one of the stack's own: `"quinn:cubic"`. Such a name implies its stack, and
+        /// `"guest"` if a library brings that. In the emulator it runs over UDP sockets.
         stack: StackName => StackName::Paceline, on hosted("there the machine's TCP runs");
         /// How a QUIC stack's packets are protected. Goodput, times and sizes are the same either way.
         crypto: Crypto => Crypto::Null, on hosted("there the machine's TCP runs");
@@ -85,8 +86,9 @@ const MIN_SLACK: Duration = Duration::from_micros(1);
 const MAX_SLACK: Duration = Duration::from_millis(100);
 
 impl FlowGroup {
-    /// Writes out the defaults that depend on the transport.
+    /// Writes out the defaults that depend on the controller and the transport.
     pub(crate) fn complete(&mut self) {
+        self.stack = self.stack_of(&self.cc.name);
         self.header = Some(self.header());
         if self.is_quic() {
             self.timer_slack = Some(self.timer_slack());
@@ -97,8 +99,18 @@ impl FlowGroup {
     pub fn header(&self) -> Bytes {
         self.header.unwrap_or(match self.stack {
             StackName::Paceline => HEADER,
-            StackName::Quinn | StackName::Noq => UDP_HEADER,
+            StackName::Quinn | StackName::Noq | StackName::Guest => UDP_HEADER,
         })
+    }
+
+    /// The transport that these flows run with a controller: a name such as `"noq:bbr3"` implies it.
+    pub fn stack_of(&self, cc: &str) -> StackName {
+        match cc.split_once(':') {
+            Some((stack, _)) if self.stack == StackName::Paceline => {
+                StackName::of(stack).unwrap_or(StackName::Guest)
+            }
+            _ => self.stack,
+        }
     }
 
     /// The shortest wait between two steps that a QUIC stack's timers ask for.

@@ -66,7 +66,7 @@ macro_rules! words {
 words! {
     Recovery: "\"rack-prr\", \"rack-prr-crb\", \"rack-prr-ssrb\", \"rack\", \"sack\", \"newreno\" or \"newreno-prr\"";
     EcnFeedback: "\"classic\", \"dctcp\", \"accurate\" or \"ace\"";
-    StackName: "\"paceline\", \"quinn\" or \"noq\"";
+    StackName: "\"paceline\", \"quinn\", \"noq\" or \"guest\"";
     Crypto: "\"null\" or \"tls\"";
 }
 

@@ -11,7 +11,7 @@ use paceline_units::{Bytes, Duration, Instant};
 use crate::agent::{Decision, Heard, Wire};
 use crate::flow::{Flow, Stage};
 use crate::foreign::Stacks;
-use crate::quic;
+use crate::named::with_named;
 use crate::run::{Progress, RunError, STRIDE, prepare};
 use crate::world::{Halt, World};
 
@@ -123,11 +123,12 @@ impl Episode {
             agents.push(Agent { flow, wire });
         }
         plan.info.guests = paceline_experiment::used(&choices);
-        let stacks = quic::with_named(scenario, &Stacks::none());
+        // An episode has no guests.
+        let fault = Fault::default();
+        let stacks = with_named(scenario, &Stacks::none(), &fault);
         let mut episode = Self {
             scenario: Arc::clone(scenario),
-            // No agent reports a fault.
-            world: World::new(plan, choices, &stacks, &Fault::default()),
+            world: World::new(plan, choices, &stacks, &fault),
             agents,
         };
         let end = episode.end();

@@ -16,6 +16,7 @@ mod foreign;
 mod host;
 mod journal;
 mod lanes;
+mod named;
 mod packet;
 #[cfg(feature = "quic")]
 mod quic;

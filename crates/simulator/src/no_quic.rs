@@ -1,10 +1,10 @@
 //! Without QUIC stacks: their flows are refused where a scenario is checked.
 
-use paceline_scenario::Scenario;
+use paceline_scenario::FlowGroup;
 
-use crate::foreign::Stacks;
+use crate::foreign::Stack;
 
-/// The stacks of a scenario: none but `others`.
-pub(crate) fn with_named(_: &Scenario, others: &Stacks) -> Stacks {
-    others.clone()
+/// None.
+pub(crate) fn named(_: &FlowGroup) -> Option<Stack> {
+    None
 }

@@ -2,22 +2,12 @@
 
 use paceline_experiment::end_config;
 use paceline_quic::{AnyEnd, EndConfig, end};
-use paceline_scenario::{FlowGroup, Scenario};
+use paceline_scenario::FlowGroup;
 
-use crate::foreign::{Setup, Stack, Stacks};
+use crate::foreign::{Setup, Stack};
 
-/// The transports that a scenario names, overridden by `others`.
-pub(crate) fn with_named(scenario: &Scenario, others: &Stacks) -> Stacks {
-    let mut stacks = Stacks::none();
-    for (number, group) in scenario.flows.iter().enumerate() {
-        if let Some(stack) = others.0.get(&number).cloned().or_else(|| named(group)) {
-            stacks = stacks.with(number, stack);
-        }
-    }
-    stacks
-}
-
-fn named(group: &FlowGroup) -> Option<Stack> {
+/// The QUIC stack of a group, none if it runs another transport.
+pub(crate) fn named(group: &FlowGroup) -> Option<Stack> {
     if !group.is_quic() {
         return None;
     }

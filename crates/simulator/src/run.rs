@@ -8,7 +8,7 @@ use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
 use crate::foreign::Stacks;
-use crate::quic;
+use crate::named::with_named;
 use crate::world::{self, Halt, World};
 
 /// How far a run has come.
@@ -139,8 +139,8 @@ pub fn run_watched(
     stacks: &Stacks,
     watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    let stacks = quic::with_named(scenario, stacks);
     let fault = Fault::default();
+    let stacks = with_named(scenario, stacks, &fault);
     let (plan, choices) = prepare(scenario, seed, guests)?;
     let fixed = plan.fixed_memory();
     let mut world = World::new(plan, choices, &stacks, &fault);

@@ -44,6 +44,8 @@ choice! {
         Quinn = "quinn",
         /// The QUIC stack noq, a fork of quinn that gives controllers more signals, unmodified.
         Noq = "noq",
+        /// A stack of a library that whoever runs the scenario brings; `cc` names the stack and its controller.
+        Guest = "guest",
     }
 }
 

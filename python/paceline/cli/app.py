@@ -81,7 +81,8 @@ Controllers = Annotated[
         name="--controller",
         negative="",
         help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library, that "
-        "scenarios may then name; may be repeated. Its code is run.",
+        "scenarios may then name; or a library with a QUIC stack, whose controllers they name "
+        "NAME:CONTROLLER. May be repeated. Its code is run.",
     ),
 ]
 Memory = Annotated[

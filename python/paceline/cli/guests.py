@@ -1,4 +1,4 @@
-"""User-defined controllers from the command line."""
+"""User-defined controllers and stacks from the command line."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ loss = "0.2 %"
 
 [[flows]]
 cc = "{}"
+stack = "{}"
 """
 
 
@@ -39,7 +40,7 @@ def bring(controllers: Sequence[str] | None) -> None:
             if names.count(name) > 1:
                 raise Failure("controller", f"two controllers are called `{name}`")
         guests.choose(brought)
-        _rehearse(names)
+        _rehearse(brought)
         guests.loaded()
     except guests.GuestError as error:
         raise Failure("controller", str(error), hint=error.hint) from None
@@ -55,9 +56,14 @@ class _Ended(Watch):
         self.outcomes[number] = outcome
 
 
-def _rehearse(names: Sequence[str]) -> None:
+def _rehearse(brought: Sequence[guests.Guest]) -> None:
     """Run each controller twice in another process, which it may take down."""
-    jobs = [Job(_REHEARSAL.format(name), file=name) for name in names for _ in range(2)]
+    names = [guest.name for guest in brought]
+    texts = [
+        _REHEARSAL.format(guest.name, "guest" if guest.is_stack else "paceline")
+        for guest in brought
+    ]
+    jobs = [Job(t, file=name) for name, t in zip(names, texts, strict=True) for _ in range(2)]
     heard = _Ended()
     try:
         execute(jobs, _digest, executor=locally(1), failures="collect", watch=heard)

@@ -31,19 +31,10 @@ impl Guest for LibraryGuest {
 
     fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused> {
         check(&self.info.name, &self.options(), options)?;
-        let written = options.iter().map(|(name, value)| {
-            let value = match value {
-                OptionInput::Flag(flag) => flag.to_string(),
-                OptionInput::Integer(number) => number.to_string(),
-                OptionInput::Millionths(number) => format!("{}", *number as f64 / 1e6),
-                OptionInput::Text(text) => text.clone(),
-            };
-            (name.clone(), value)
-        });
         let prepared = WithOptions {
             name: self.info.name.clone(),
             spec: Arc::clone(&self.spec),
-            options: written.collect(),
+            options: written(options),
         };
         // It judges its options when an instance is made.
         match prepared.instance(&guest_trial(), Signals::ALL) {
@@ -54,6 +45,20 @@ impl Guest for LibraryGuest {
             }),
         }
     }
+}
+
+/// Options as a library reads them.
+pub fn written(options: &Options) -> Vec<(String, String)> {
+    let written = options.iter().map(|(name, value)| {
+        let value = match value {
+            OptionInput::Flag(flag) => flag.to_string(),
+            OptionInput::Integer(number) => number.to_string(),
+            OptionInput::Millionths(number) => format!("{}", *number as f64 / 1e6),
+            OptionInput::Text(text) => text.clone(),
+        };
+        (name.clone(), value)
+    });
+    written.collect()
 }
 
 struct WithOptions {

@@ -1,15 +1,16 @@
-//! Controllers that are not of this program: classes in Python, and libraries behind the C header.
+//! Controllers and transports that are not of this program: classes in Python, and libraries behind the C headers.
 
 mod declared;
 mod events;
 mod library;
 mod python;
+mod stack;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use paceline_experiment::{self as experiment, Guests};
-use paceline_plugin::Library;
+use paceline_plugin::{Library, PluginError, Transport};
 use paceline_record::GuestInfo;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,12 +19,17 @@ use declared::Declared;
 pub use events::{Ack, Config, Loss, Sent};
 use library::LibraryGuest;
 use python::PythonGuest;
+use stack::LibraryStack;
 
-/// A controller that is not of this program, ready to be named by scenarios.
+/// A controller or a transport that is not of this program, ready to be named by scenarios.
 #[pyclass(frozen, module = "paceline._paceline", name = "Guest")]
 pub struct PyGuest {
-    guest: Arc<dyn experiment::Guest>,
-    options: Vec<Declared>,
+    kind: Kind,
+}
+
+enum Kind {
+    Controller(Arc<dyn experiment::Guest>, Vec<Declared>),
+    Stack(Arc<LibraryStack>),
 }
 
 #[pymethods]
@@ -54,13 +60,12 @@ impl PyGuest {
             options: options.clone(),
         };
         Self {
-            guest: Arc::new(guest),
-            options,
+            kind: Kind::Controller(Arc::new(guest), options),
         }
     }
 
-    /// A controller of the shared library at `path`: that called `which`, or its only one. Its code runs in
-    /// this process. `ValueError` says why it cannot be used.
+    /// A controller or a transport of the shared library at `path`: the one called `which`, or its only one. Its code
+    /// runs in this process. `ValueError` says why it cannot be used.
     #[staticmethod]
     fn library(
         name: String,
@@ -69,51 +74,96 @@ impl PyGuest {
         path: PathBuf,
         which: Option<&str>,
     ) -> PyResult<Self> {
-        let library = Library::vouched(&path);
-        let library = library.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let found = match (which, library.controllers()) {
-            (None, [only]) => Some(only),
-            (None, several) => several.iter().find(|spec| spec.name == name),
-            (Some(which), _) => library.find(which),
+        let info = GuestInfo {
+            name: name.clone(),
+            language: "c".into(),
+            file,
+            sha256,
         };
-        let Some(spec) = found else {
-            let names: Vec<&str> = library.controllers().iter().map(|spec| spec.name).collect();
-            let names = experiment::list(&names);
-            return Err(PyValueError::new_err(format!(
-                "it has the controllers {names}: name one of them"
-            )));
-        };
-        let guest = LibraryGuest {
-            info: GuestInfo {
-                name,
-                language: "c".into(),
-                file,
-                sha256,
+        let kind = match Library::vouched(&path) {
+            Ok(library) => {
+                let all = library.controllers();
+                let spec = chosen("controllers", all, &name, which, |spec| spec.name)?;
+                let guest = LibraryGuest { info, spec };
+                let options = guest.options();
+                Kind::Controller(Arc::new(guest), options)
+            }
+            Err(error @ PluginError::NotOurs { .. }) => match Transport::vouched(&path) {
+                Ok(all) => {
+                    let transport = chosen("stacks", &all, &name, which, |one| one.name)?;
+                    Kind::Stack(Arc::new(LibraryStack { info, transport }))
+                }
+                Err(PluginError::NotOurs { .. }) => return Err(refused(&error)),
+                Err(error) => return Err(refused(&error)),
             },
-            spec: Arc::clone(spec),
+            Err(error) => return Err(refused(&error)),
         };
-        let options = guest.options();
-        Ok(Self {
-            guest: Arc::new(guest),
-            options,
-        })
+        Ok(Self { kind })
     }
 
     /// Its name in scenarios.
     #[getter]
     fn name(&self) -> &str {
-        &self.guest.info().name
+        match &self.kind {
+            Kind::Controller(guest, _) => &guest.info().name,
+            Kind::Stack(stack) => &stack.info.name,
+        }
     }
 
     /// Its options.
     #[getter]
     fn options(&self) -> Vec<&str> {
-        self.options.iter().map(|option| &*option.name).collect()
+        match &self.kind {
+            Kind::Controller(_, options) => options.iter().map(|option| &*option.name).collect(),
+            Kind::Stack(_) => Vec::new(),
+        }
     }
+
+    /// The controllers of a transport, its version, and a line about it; `None` of a controller.
+    #[getter]
+    fn stack(&self) -> Option<(Vec<&str>, &str, &str)> {
+        match &self.kind {
+            Kind::Controller(..) => None,
+            Kind::Stack(stack) => {
+                let transport = &stack.transport;
+                let controllers = transport.controllers.clone();
+                Some((controllers, transport.version, transport.summary))
+            }
+        }
+    }
+}
+
+fn refused(error: &PluginError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The one called `which`, or the only one, or the one that is called as the guest is.
+fn chosen<T>(
+    what: &str,
+    all: &[Arc<T>],
+    guest: &str,
+    which: Option<&str>,
+    name: impl Fn(&T) -> &'static str,
+) -> PyResult<Arc<T>> {
+    let found = match (which, all) {
+        (None, [only]) => Some(only),
+        (which, _) => {
+            let wanted = which.unwrap_or(guest);
+            all.iter().find(|one| name(one) == wanted)
+        }
+    };
+    found.cloned().ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| name(one)).collect();
+        let names = experiment::list(&names);
+        PyValueError::new_err(format!("it has the {what} {names}: name one of them"))
+    })
 }
 
 /// These guests, by their names.
 pub fn guests(given: &[PyRef<'_, PyGuest>]) -> Guests {
-    let add = |guests: Guests, one: &PyRef<'_, PyGuest>| guests.with(Arc::clone(&one.guest));
+    let add = |guests: Guests, one: &PyRef<'_, PyGuest>| match &one.kind {
+        Kind::Controller(guest, _) => guests.with(Arc::clone(guest)),
+        Kind::Stack(stack) => guests.with_stack(Arc::<LibraryStack>::clone(stack)),
+    };
     given.iter().fold(Guests::none(), add)
 }

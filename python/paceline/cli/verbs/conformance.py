@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline import _paceline, shipped
+from paceline import _paceline, guests, shipped
 from paceline.cli import console, files
 from paceline.cli.app import Jobs, Json, Memory, Quiet, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
@@ -50,8 +50,8 @@ class Options:
     controller: Annotated[
         str | None,
         Parameter(
-            help="Run the draft's cases with it, or with one of your own: NAME=FILE[:CLASS]. "
-            "Default: bbr3."
+            help="Run the draft's cases with it, such as noq:bbr3, or with one of your own: "
+            "NAME=FILE[:CLASS], or STACK:NAME=FILE. Default: bbr3."
         ),
     ] = None
     judge: Annotated[
@@ -89,6 +89,7 @@ class Options:
         "conformance --quick",
         "conformance 07b 16",
         "conformance --controller bbr3-linux",
+        "conformance --controller noq:bbr3",
         "conformance --traces DIR --json",
         "conformance 01 03 --judge runs/quinn",
         "conformance recovery/tail --live",
@@ -110,8 +111,8 @@ def conformance(
     our sender sends the same segments in the same order at about the same times as a kernel did
     (with --live: as this one does); a case of the draft when each of its numbered steps holds in
     the record of its run, on every path. A step that cannot hold is an expected failure, with its
-    reason. A controller of your own is judged by its behaviour: steps that ask for BBR's states are
-    not applicable. Exit code 3 if one fails.
+    reason. A controller of your own, or of a QUIC stack, is judged by its behaviour: steps that ask
+    for BBR's states are not applicable. Exit code 3 if one fails.
 
     With --judge, the cases named judge a record: one of yours, or one that `import` read from a
     qlog. Steps that ask for what the record does not have are not applicable. The path and the
@@ -122,9 +123,10 @@ def conformance(
         return _judged(names or [], options)
     names, controller = names or [], options.controller or "bbr3"
     if "=" in controller:
-        bring([controller])
-        controller = controller.partition("=")[0]
-    elif controller not in (known := [c["name"] for c in _paceline.controllers()]):
+        # A stack is brought as a whole, and judged with the controller named.
+        controller, _, file = controller.partition("=")
+        bring([f"{controller.partition(':')[0]}={file}"])
+    elif controller not in (known := guests.names()):
         raise _unknown("controller", controller, known)
     if options.record is not None and not options.live:
         hint = "add --live: only what this machine's kernel sends can be recorded"

@@ -50,7 +50,7 @@ class Options:
         Parameter(
             negative="",
             consume_multiple=True,
-            help="Run it against these controllers. Default: all.",
+            help="Run it against these controllers. Default: all that are not a stack's own.",
         ),
     ] = None
     seeds: Seeds = None
@@ -83,6 +83,7 @@ class Options:
         "evaluate bbr3 --quick",
         "evaluate cubic --against reno bbr3",
         "evaluate mine --controller mine=aimd.py --quick",
+        "evaluate noq:bbr3 --against cubic bbr3 --quick",
     )
 )
 def evaluate(
@@ -99,8 +100,7 @@ def evaluate(
     limit_memory(options.memory)
     bring(options.controllers)
     against = options.against or []
-    known = [c["name"] for c in _paceline.controllers()]
-    known += [guest.name for guest in guests.chosen() if guest.name not in known]
+    known = guests.names()
     for name in (controller, *against):
         if name not in known:
             hint = did_you_mean(name, known, "`paceline list controllers` lists them")
@@ -115,7 +115,7 @@ def evaluate(
         raise Failure("bad-suite", str(error), hint=hint) from None
     if options.out is not None:
         store.claim_page(options.out, "evaluation")
-    others = against or (_KNOWN if options.quick else known)
+    others = against or (_KNOWN if options.quick else [name for name in known if ":" not in name])
     names = list(dict.fromkeys((controller, *others)))
     duration = _QUICK if options.quick else None
     scenarios = options.scenarios or shipped.nearest_folder("scenarios") / "evaluate"

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import _paceline, shipped
+from paceline import _paceline, guests, shipped
 from paceline.cli import console, files
-from paceline.cli.app import Json, app, examples
+from paceline.cli.app import Controllers, Json, app, examples
 from paceline.cli.failure import Exit, Failure
+from paceline.cli.guests import bring
 from paceline.exchange import EXPORTS, IMPORTS, RECORDS
 from paceline.names import did_you_mean
 from paceline.reading import json_value, read_toml
@@ -38,6 +39,18 @@ OWN: list[dict[str, Any]] = [
 
 def _controllers() -> list[dict[str, Any]]:
     return [dict(controller) for controller in _paceline.controllers()]
+
+
+def _stacks() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": stack.name,
+            "version": stack.version,
+            "controllers": ", ".join(f"{stack.name}:{name}" for name in stack.controllers),
+            "summary": stack.summary,
+        }
+        for stack in guests.stacks()
+    ]
 
 
 def _queues() -> list[dict[str, Any]]:
@@ -112,6 +125,7 @@ def _imports() -> list[dict[str, Any]]:
 
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "controllers": _controllers,
+    "stacks": _stacks,
     "queues": _queues,
     "metrics": _metrics,
     "columns": _columns,
@@ -128,6 +142,7 @@ else:
 
 _TOPICS = {
     "controllers": "congestion controllers, and the options of each",
+    "stacks": "transports of a flow, and the controllers that each brings",
     "queues": "queues of a path",
     "metrics": "metrics and their definitions",
     "columns": "tables of a record, and the columns of each",
@@ -152,6 +167,7 @@ def _head(path: Path) -> dict[str, Any]:
         "list controllers",
         "list controllers bbr3",
         "list metrics convergence_ns",
+        "list stacks --controller mine=./libmine.so",
     ),
 )
 def list_(
@@ -159,9 +175,11 @@ def list_(
     name: Annotated[str | None, Parameter(help="One of them, in detail.")] = None,
     /,
     *,
+    controllers: Controllers = None,
     json: Json = False,
 ) -> Exit:
     """List controllers and their options, metrics and their definitions, ..."""
+    bring(controllers)
     if what is None:
         _show_topics(as_json=json)
         return Exit.OK

@@ -75,7 +75,7 @@ class Cases:
         self._jobs: list[Job] = []
         #: The case of each job.
         self._of: list[Case] = []
-        if any(guest.name == controller for guest in guests.chosen()):
+        if guests.is_foreign(controller):
             self._cases = [self._by_behaviour(case) for case in cases]
         for case in self._cases:
             if case.steps:
@@ -115,6 +115,10 @@ class Cases:
                 self._jobs.append(job)
                 self._of.append(case)
         except (ScenarioError, OSError, ValueError) as error:
+            if isinstance(error, ScenarioError) and ":" in self._controller:
+                self._beyond[case.id] = f"a stack does not run it: {error.diagnostics[0].message}"
+                self._cases = [replace(c, steps=()) if c is case else c for c in self._cases]
+                return
             self._errors[case.id] = str(error)
 
     def run(
