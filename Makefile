@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs reference web playground playground-check capi kernel miri clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs stacks reference web playground playground-check capi kernel miri clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -91,6 +91,9 @@ bench: | tools ## Measure the controllers and the simulator
 reference: $(VENV)/.installed ## Write the pages of docs/reference that come from the program
 	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json
 	@$(BIN)/python docs/generate.py
+
+stacks: $(VENV)/.developed ## Compare the QUIC stacks; writes docs/stacks.md, resumes where it was stopped
+	@$(BIN)/python docs/stacks.py
 
 docs: $(VENV)/.developed ## Build the docs as a site, into target/site
 	@$(BIN)/python -m mkdocs build --strict --quiet

@@ -22,6 +22,7 @@ from paceline import guests
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "controller-python" / "aimd.py"
 IN_C = ROOT / "examples" / "controller-c" / "aimd.c"
+STACK = ROOT / "examples" / "transport-c" / "fixed.c"
 IN_RUST = ROOT / "examples" / "controller-rust" / "src" / "lib.rs"
 
 SCENARIO = """\
@@ -144,6 +145,28 @@ def test_the_same_controller_in_three_languages_leaves_the_same_bytes(
     assert run["guests"][0]["name"] == "mine"
     assert run["guests"][0]["file"] == "aimd.py"
     assert run["guests"][0]["sha256"] == hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
+
+
+def test_a_library_brings_a_stack(cli: Command, own: Path, tmp_path: Path) -> None:
+    brought = f"--controller=x={shared(STACK, tmp_path / 'libfixed.so')}"
+    stacks = json.loads(cli("list", "stacks", "--json", brought).stdout)["stacks"]
+    assert [stack["name"] for stack in stacks] == ["quinn", "noq", "x"]
+    own.write_text(SCENARIO.replace('"mine"', '"x:any"'))
+    digests = []
+    for name in ("one", "two"):
+        out = tmp_path / name
+        done = cli("run", str(own), brought, "--out", str(out), "--json")
+        assert done.returncode == 0, done.stderr
+        record = json.loads((out / "run.json").read_text())
+        assert record["guests"][0]["file"] == "libfixed.so"
+        assert record["flows"][0]["goodput_bps"] > 1e6
+        digests.append(hashlib.sha256((out / "samples.parquet").read_bytes()).hexdigest())
+    assert digests[0] == digests[1]
+    # Nobody brings it.
+    done = cli("run", str(own))
+    assert (done.returncode, "--controller x=FILE" in done.stderr) == (2, True), done.stderr
+    done = cli("run", str(own), brought, "--backend", "emu")
+    assert (done.returncode, "in the simulator only" in done.stderr) == (2, True), done.stderr
 
 
 def test_examples_are_short() -> None:

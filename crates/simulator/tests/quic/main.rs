@@ -226,6 +226,20 @@ fn marks_are_an_answer_to_a_stack() {
 }
 
 #[test]
+fn a_stacks_own_controller_implies_the_stack() {
+    let text = |flow: &str| {
+        format!(
+            "schema = 1\nrun.duration = \"1 s\"\n[path]\nrate = \"10 Mbit/s\"\nrtt = \"20 ms\"\n\
+             queue.size = \"1 bdp\"\n[[flows]]\ncc = \"noq:cubic\"\n{flow}"
+        )
+    };
+    let of = |flow: &str| paceline_experiment::parse(&text(flow), "test.toml", &[]).unwrap();
+    let (implied, written) = (of(""), of("stack = \"noq\"\n"));
+    assert_eq!(implied.to_toml(), written.to_toml());
+    assert_eq!(implied.flows[0].stack, paceline_units::StackName::Noq);
+}
+
+#[test]
 fn what_a_stack_cannot_do_is_refused() {
     for (flow, key, said) in [
         (
@@ -234,9 +248,15 @@ fn what_a_stack_cannot_do_is_refused() {
             "lacks `mark_counts`",
         ),
         (
-            "cc = \"quinn:cubic\"",
+            "cc = \"quinn:cubic\"\nstack = \"noq\"",
             "flows[0].cc",
             "runs on flows of quinn alone",
+        ),
+        ("cc = \"s2n:bbr\"", "flows[0].cc", "there is no stack `s2n`"),
+        (
+            "cc = \"bbr3\"\nstack = \"guest\"",
+            "flows[0].cc",
+            "names no stack",
         ),
         (
             "cc = \"quiche:cubic\"\nstack = \"quinn\"",

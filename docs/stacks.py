@@ -1,0 +1,361 @@
+"""Writes docs/stacks.md: the BBR and CUBIC of each QUIC stack beside ours, on the same paths.
+
+`make stacks` runs it. It runs the sweeps of scenarios/stacks, which resume where they were
+stopped, and lays out what they measured. Libraries in target/guests are stacks, too.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import matplotlib as mpl
+import polars as pl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import paceline
+from paceline import guests
+from paceline.cli import main
+from paceline.cli.guests import bring
+
+ROOT = Path(__file__).parents[1]
+FILES = ROOT / "scenarios" / "stacks"
+WORK = ROOT / "target" / "stacks"
+LIBRARIES = ROOT / "target" / "guests"
+PAGE = ROOT / "docs" / "stacks.md"
+NOTES = ROOT / "docs" / "stacks"
+
+#: Ours, to compare with.
+OURS = ("bbr3", "bbr3-linux", "bbr1", "cubic")
+#: Controllers of a stack that are neither a BBR nor a CUBIC.
+OTHERS = ("newreno", "reno", "copa", "dummy")
+PATH = ("path.rate", "path.rtt")
+BUFFERS = ("0.5 bdp", "1 bdp", "4 bdp")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A table: what it shows of a sweep, and how."""
+
+    title: str
+    sweep: str
+    metric: str
+    about: str
+    show: Callable[[float], str]
+    #: Which of the sweep's points: key and value.
+    where: tuple[tuple[str, str], ...] = ()
+
+
+def percent(value: float) -> str:
+    """Show a ratio as a percentage."""
+    return f"{100 * value:.0f}" if value >= 0.1 else f"{100 * value:.1f}"
+
+
+def millis(value: float) -> str:
+    """Show nanoseconds in milliseconds."""
+    return f"{value / 1e6:.1f}" if value < 1e8 else f"{value / 1e6:.0f}"
+
+
+def index(value: float) -> str:
+    """Show an index from 0 to 1."""
+    return f"{value:.2f}"
+
+
+CLEAN, LOSSY = (("path.loss", "0 %"),), (("path.loss", "1 %"),)
+MEASURES = (
+    Measure(
+        "Link used, without random loss",
+        "one-flow",
+        "utilisation_ratio",
+        "One flow for 20 s, % of the link's rate.",
+        percent,
+        CLEAN,
+    ),
+    Measure(
+        "Link used, 1 % random loss",
+        "one-flow",
+        "utilisation_ratio",
+        "One flow for 20 s, % of the link's rate.",
+        percent,
+        LOSSY,
+    ),
+    Measure(
+        "Median queue delay",
+        "one-flow",
+        "queue_p50_ns",
+        "One flow for 20 s, without random loss, in ms.",
+        millis,
+        CLEAN,
+    ),
+    Measure(
+        "95th percentile of the queue delay",
+        "one-flow",
+        "queue_p95_ns",
+        "One flow for 20 s, without random loss, in ms.",
+        millis,
+        CLEAN,
+    ),
+    Measure(
+        "Packets lost",
+        "one-flow",
+        "loss_ratio",
+        "One flow for 20 s, without random loss, % of the packets offered to the link.",
+        lambda value: f"{100 * value:.2f}",
+        CLEAN,
+    ),
+    Measure(
+        "Fairness of four flows",
+        "four-flows",
+        "jain_last_half_ratio",
+        "Four flows of the same controller for 30 s: Jain's index over the second half.",
+        index,
+    ),
+    Measure(
+        "Share against CUBIC",
+        "against-cubic",
+        "flows[0].share_ratio",
+        "One flow beside one of our CUBIC for 30 s: % of what both get.",
+        percent,
+    ),
+)
+
+
+def libraries() -> list[str]:
+    """Name the libraries of stacks as `--controller` takes them."""
+    return [
+        f"{path.stem.removeprefix('lib').removeprefix('paceline_')}={path}"
+        for path in sorted(LIBRARIES.glob("*.so"))
+    ]
+
+
+def controllers() -> list[str]:
+    """Return ours and every BBR and CUBIC of a stack."""
+    theirs = [
+        f"{stack.name}:{name}"
+        for stack in guests.stacks()
+        for name in stack.controllers
+        if name not in OTHERS
+    ]
+    return [*OURS, *theirs]
+
+
+def swept(name: str, given: Sequence[str], names: Sequence[str]) -> paceline.Sweep:
+    """Run a sweep of scenarios/stacks with these controllers, or read what it gave."""
+    text = (FILES / f"{name}.toml").read_text()
+    listed = ", ".join(f'"{cc}"' for cc in names)
+    lines = [
+        f"flows.0.cc = [{listed}]" if line.startswith("flows.0.cc = ") else line
+        for line in text.splitlines()
+    ]
+    WORK.mkdir(parents=True, exist_ok=True)
+    file, out = WORK / f"{name}.toml", WORK / name
+    file.write_text("\n".join(lines) + "\n")
+    words = ["sweep", str(file), "--out", str(out), "--format", "svg", "--engine", "processes"]
+    for library in given:
+        words += ["--controller", library]
+    if code := main(words):
+        sys.exit(code)
+    return paceline.Sweep.read(out)
+
+
+def rows_of(sweep: paceline.Sweep, metric: str) -> pl.DataFrame:
+    """Return a row for each point, with the metric in `value`."""
+    if not metric.startswith("flows["):
+        return sweep.runs.with_columns(value=pl.col(metric))
+    number, column = metric.removeprefix("flows[").split("].")
+    flows = sweep.flows.filter(pl.col("flow") == int(number))
+    return flows.with_columns(value=pl.col(column))
+
+
+def paths(rows: pl.DataFrame) -> list[tuple[str, ...]]:
+    """Return the paths of a sweep, in its order."""
+    return [tuple(row) for row in rows.select(PATH).unique(maintain_order=True).rows()]
+
+
+def table(measure: Measure, sweep: paceline.Sweep, names: Sequence[str]) -> str:
+    """Write a table: a row for each controller, a column for each path, a value for each buffer."""
+    rows = rows_of(sweep, measure.metric)
+    for key, value in measure.where:
+        rows = rows.filter(pl.col(key) == value)
+    columns = paths(rows)
+    head = ["controller", *(", ".join(path) for path in columns)]
+    lines = [head, ["---"] * len(head)]
+    for cc in names:
+        line = [f"`{cc}`"]
+        for path in columns:
+            here = rows.filter(pl.col("flows.0.cc") == cc)
+            for key, value in zip(PATH, path, strict=True):
+                here = here.filter(pl.col(key) == value)
+            found = dict(here.select("path.queue.size", "value").rows())
+            line.append(" · ".join(_shown(found.get(size), measure.show) for size in BUFFERS))
+        lines.append(line)
+    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return (
+        f"## {measure.title}\n\n{measure.about} Buffers of 0.5 · 1 · 4 BDP.\n\n{text}"
+    )
+
+
+def _shown(value: float | None, show: Callable[[float], str]) -> str:
+    return "–" if value is None else show(value)
+
+
+def jitter(sweep: paceline.Sweep, names: Sequence[str]) -> str:
+    """Write the table of jitter and reordering."""
+    rows = rows_of(sweep, "utilisation_ratio")
+    columns = paths(rows)
+    head = ["controller", *(", ".join(path) for path in columns)]
+    lines = [head, ["---"] * len(head)]
+    key = "path.jitter, path.reorder.probability, path.reorder.delay"
+    kinds = rows[key].unique(maintain_order=True).to_list() if key in rows.columns else []
+    kinds = kinds or rows["path.jitter"].unique(maintain_order=True).to_list()
+    column = key if key in rows.columns else "path.jitter"
+    for cc in names:
+        line = [f"`{cc}`"]
+        for path in columns:
+            here = rows.filter(pl.col("flows.0.cc") == cc)
+            for part, value in zip(PATH, path, strict=True):
+                here = here.filter(pl.col(part) == value)
+            found = dict(here.select(column, "value").rows())
+            line.append(" · ".join(_shown(found.get(kind), percent) for kind in kinds))
+        lines.append(line)
+    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return (
+        "## Jitter and reordering\n\nOne flow for 20 s, % of the link's rate, one BDP of buffer: "
+        "no jitter · up to 10 ms more for each packet, in order · half of the packets 10 ms late "
+        f"and overtaken.\n\n{text}"
+    )
+
+
+def costs(given: Sequence[str], names: Sequence[str]) -> str:
+    """Write what a data packet costs: stack and controller, both ends, less our own engine."""
+    text = (FILES / "one-flow.toml").read_text().split("[sweep]")[0]
+    lines = [["controller", "100 Mbit/s, 40 ms", "1 Gbit/s, 100 ms"], ["---"] * 3]
+    for cc in names:
+        line = [f"`{cc}`"]
+        for rate, rtt, duration in (("100 Mbit/s", "40 ms", "20 s"), ("1 Gbit/s", "100 ms", "4 s")):
+            settings = {
+                "flows.0.cc": cc,
+                "path.rate": rate,
+                "path.rtt": rtt,
+                "run.duration": duration,
+            }
+            least = min(_cost(text, settings) for _ in range(3))
+            line.append(f"{least * 1e6:.2f}")
+        lines.append(line)
+    body = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return (
+        "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet, both "
+        "ends, recovery, controller, path and record together, without cryptography. Least of "
+        f"three, on a machine that did other work.\n\n{body}"
+    )
+
+
+def _cost(text: str, settings: dict[str, str]) -> float:
+    before = _cpu()
+    run = paceline.run(text, overrides=tuple(settings.items()))
+    spent = _cpu() - before
+    sent = run.flows["sent_packets"].sum()
+    return spent / max(int(sent), 1)
+
+
+def _cpu() -> float:
+    return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+
+
+def picture(sweeps: dict[str, paceline.Sweep], names: Sequence[str], out: Path) -> None:
+    """Draw a row of panels for each controller: use of the link, queue, share against CUBIC."""
+    one = rows_of(sweeps["one-flow"], "utilisation_ratio").filter(pl.col("path.loss") == "0 %")
+    queue = rows_of(sweeps["one-flow"], "queue_p50_ns").filter(pl.col("path.loss") == "0 %")
+    share = rows_of(sweeps["against-cubic"], "flows[0].share_ratio")
+    columns = paths(one)
+    colours = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+    marks = ("o", "s", "^", "v", "D", "x")
+    with mpl.rc_context({"svg.hashsalt": "stacks", "font.size": 8}):
+        figure = Figure(figsize=(8.5, 1.35 * len(names) + 0.9), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(len(names), 3, sharex=True, squeeze=False)
+        panels = (
+            (one, "Link used (%)", 100.0, (0, 105)),
+            (queue, "Median queue (RTTs)", None, (0, 4.2)),
+            (share, "Share against CUBIC (%)", 100.0, (0, 105)),
+        )
+        for row, cc in enumerate(names):
+            for column, (rows, title, factor, limits) in enumerate(panels):
+                axis = axes[row][column]
+                here = rows.filter(pl.col("flows.0.cc") == cc)
+                for nth, path in enumerate(columns):
+                    line = here
+                    for key, value in zip(PATH, path, strict=True):
+                        line = line.filter(pl.col(key) == value)
+                    found = dict(line.select("path.queue.size", "value").rows())
+                    scale = factor or 1e-6 / float(path[1].split()[0])
+                    values = [
+                        float("nan") if found.get(size) is None else found[size] * scale
+                        for size in BUFFERS
+                    ]
+                    axis.plot(
+                        [0.5, 1, 4],
+                        values,
+                        color=colours[nth],
+                        marker=marks[nth],
+                        markersize=3,
+                        linewidth=1,
+                        label=", ".join(path),
+                    )
+                axis.set_ylim(*limits)
+                axis.set_xscale("log", base=2)
+                axis.set_xticks([0.5, 1, 4], ["0.5", "1", "4"])
+                axis.grid(visible=True, linewidth=0.3)
+                if row == 0:
+                    axis.set_title(title)
+                if column == 0:
+                    axis.set_ylabel(cc)
+                if row == len(names) - 1:
+                    axis.set_xlabel("Buffer (BDP)")
+        handles, labels = axes[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def versions() -> str:
+    """Write which stacks there are, and their versions."""
+    lines = [["stack", "version", "controllers"], ["---"] * 3]
+    for stack in guests.stacks():
+        named = ", ".join(f"`{stack.name}:{name}`" for name in stack.controllers)
+        lines.append([stack.name, stack.version, named])
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def page() -> None:
+    """Run what has not been run, and write the page."""
+    os.environ.setdefault("COLUMNS", "100")
+    given = libraries()
+    bring(given)
+    names = controllers()
+    sweeps = {
+        name: swept(name, given, names)
+        for name in ("one-flow", "four-flows", "against-cubic", "jitter")
+    }
+    bring(given)
+    picture(sweeps, names, PAGE.with_name("stacks.svg"))
+    parts = [(NOTES / "head.md").read_text().rstrip(), versions().rstrip()]
+    parts.append((NOTES / "notes.md").read_text().rstrip())
+    parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
+    parts += [table(one, sweeps[one.sweep], names).rstrip() for one in MEASURES]
+    parts += [jitter(sweeps["jitter"], names).rstrip(), costs(given, names).rstrip()]
+    made = f"Measured on {datetime.now(UTC):%Y-%m-%d} with Paceline {paceline.__version__}."
+    PAGE.write_text(
+        "<!-- Written by docs/stacks.py; edit docs/stacks/head.md and notes.md. -->\n\n"
+        + "\n\n".join(parts)
+        + f"\n\n{made}\n"
+    )
+
+
+if __name__ == "__main__":
+    page()
