@@ -148,6 +148,9 @@ typedef struct paceline_stack {
     uint64_t (*delivered)(const void *state);
     // What it says of itself.
     void (*stats)(const void *state, struct paceline_stats *out);
+    // The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
+    // from. A table that ends before this has none.
+    paceline_string controllers;
 } paceline_stack;
 
 #ifdef __cplusplus

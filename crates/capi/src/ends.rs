@@ -66,6 +66,8 @@ const TABLE: paceline_stack = paceline_stack {
     write: Some(write),
     delivered: Some(delivered),
     stats: Some(stats),
+    // It takes those of `paceline_controller_get`.
+    controllers: paceline_string::EMPTY,
 };
 
 /// Either end.

@@ -180,4 +180,7 @@ pub struct paceline_stack {
     pub delivered: Option<unsafe extern "C" fn(state: *const c_void) -> u64>,
     /// What it says of itself.
     pub stats: Option<unsafe extern "C" fn(state: *const c_void, out: *mut paceline_stats)>,
+    /// The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
+    /// from. A table that ends before this has none.
+    pub controllers: paceline_string,
 }

@@ -57,11 +57,15 @@ pub(crate) fn layout(size: usize, align: usize) -> Result<Layout, &'static str> 
 pub(crate) unsafe fn identifier(string: paceline_string) -> Result<&'static str, &'static str> {
     // SAFETY: by this function's contract.
     let name = unsafe { line(string) }.ok_or(NOT_TEXT)?;
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_+.".contains(&byte);
-    match !name.is_empty() && name.bytes().all(allowed) {
+    match is_identifier(name) {
         true => Ok(name),
         false => Err("its name is not of letters, digits, `-`, `_`, `+` and `.`"),
     }
+}
+
+pub(crate) fn is_identifier(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_+.".contains(&byte);
+    !name.is_empty() && name.bytes().all(allowed)
 }
 
 /// Calls an `init` with options as a scenario writes them, and room for its message; what it refused with.

@@ -14,8 +14,13 @@ use paceline_endpoint::{Amount, Batch, Datagram, Endpoint, Stats, Write};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::PluginError;
-use crate::open::{NOT_TEXT, function, identifier, initialise, layout, line, listed, string};
+use crate::open::{
+    NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, string,
+};
 use crate::state::State;
+
+/// What is wrong with the names of controllers.
+const NOT_CONTROLLERS: &str = "the names of its controllers are not of letters, digits, `-`, `_`, `+` and `.`, with commas in between";
 
 /// The most that a batch may hold.
 const MAX_BATCH: u32 = 1 << 20;
@@ -31,6 +36,8 @@ pub struct Transport {
     pub summary: &'static str,
     /// The version of the transport.
     pub version: &'static str,
+    /// The names of its own controllers; empty if it has none to choose from.
+    pub controllers: Vec<&'static str>,
     table: paceline_stack,
     layout: Layout,
 }
@@ -49,12 +56,23 @@ impl Transport {
     /// # Safety
     /// It runs the library's code, which has to keep the contract of `include/paceline_endpoint.h`.
     pub unsafe fn open(path: &Path) -> Result<Vec<Arc<Self>>, PluginError> {
-        // SAFETY: a function of this name has this type, by this function's contract; zeros are a table without
-        // functions.
-        let tables = unsafe {
+        // SAFETY: a function of this name has this type, by this function's contract.
+        unsafe {
             let get = function::<Get>(path, "paceline_stack_get", "paceline_endpoint.h")?;
-            listed(|index, out| get(index, out, size_of::<paceline_stack>()))
-        };
+            Self::of(get)
+        }
+    }
+
+    /// The transports that `get` gives: those of a library that is linked.
+    ///
+    /// # Errors
+    /// If it gives none of this interface's version.
+    ///
+    /// # Safety
+    /// As for [`open`](Self::open).
+    pub unsafe fn of(get: Get) -> Result<Vec<Arc<Self>>, PluginError> {
+        // SAFETY: by this function's contract; zeros are a table without functions.
+        let tables = unsafe { listed(|index, out| get(index, out, size_of::<paceline_stack>())) };
         let checked = tables.into_iter().enumerate().map(|(index, table)| {
             // SAFETY: by this function's contract.
             unsafe { Self::checked(index, table) }.map(Arc::new)
@@ -97,7 +115,13 @@ impl Transport {
         }
         // SAFETY: by this function's contract.
         let text = |string| unsafe { line(string) }.ok_or_else(|| wrong(NOT_TEXT));
+        let controllers = text(table.controllers)?.split(',');
+        let controllers: Vec<_> = controllers.filter(|name| !name.is_empty()).collect();
+        if !controllers.iter().all(|name| is_identifier(name)) {
+            return Err(wrong(NOT_CONTROLLERS));
+        }
         Ok(Self {
+            controllers,
             // SAFETY: by this function's contract.
             name: unsafe { identifier(table.name) }.map_err(wrong)?,
             summary: text(table.summary)?,

@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 use std::path::Path;
 
-use paceline_capi::paceline_controller_get;
+use paceline_capi::stack::paceline_stack;
 use paceline_capi::types::*;
-use paceline_plugin::{Foreign, Library};
+use paceline_capi::{paceline_controller_get, paceline_stack_get};
+use paceline_plugin::{Foreign, Library, Transport};
 
 /// What `change` makes of our first table is refused because of this.
 fn refused(change: fn(&mut paceline_controller)) -> String {
@@ -164,5 +165,59 @@ fn a_refusal_without_a_reason_is_told() {
             .expect_err("refused")
             .to_string(),
         "`reno` refused: status 9, without a reason"
+    );
+}
+
+/// The names of the controllers of our transport as `change` has its table, or why it is refused.
+fn transport(change: fn(&mut paceline_stack)) -> Result<Vec<&'static str>, String> {
+    thread_local! {
+        static CHANGE: std::cell::Cell<fn(&mut paceline_stack)> = const { std::cell::Cell::new(|_| ()) };
+    }
+    unsafe extern "C" fn get(index: usize, out: *mut paceline_stack, size: usize) -> u32 {
+        // SAFETY: as this function is called; ours fills the whole table.
+        unsafe {
+            let status = paceline_stack_get(index, out, size);
+            if status == PACELINE_OK {
+                CHANGE.get()(&mut *out);
+            }
+            status
+        }
+    }
+    CHANGE.set(change);
+    // SAFETY: but for the change it is ours, and what is changed is looked at before it is used.
+    let found = unsafe { Transport::of(get) }.map_err(|error| error.to_string())?;
+    Ok(found
+        .iter()
+        .flat_map(|one| one.controllers.clone())
+        .collect())
+}
+
+#[test]
+fn a_transport_names_its_own_controllers() {
+    assert_eq!(transport(|_| ()), Ok(vec![]));
+    assert_eq!(
+        transport(|table| table.controllers = paceline_string::of("bbr,cubic")),
+        Ok(vec!["bbr", "cubic"])
+    );
+    // A table that ends before this field: the place of it keeps its zeros.
+    let absent = |table: &mut paceline_stack| {
+        table.controllers = paceline_string {
+            data: std::ptr::null(),
+            length: 0,
+        };
+    };
+    assert_eq!(transport(absent), Ok(vec![]));
+    let wrong = "number 0 of what it has is wrong: the names of its controllers are not of letters, digits, `-`, `_`, \
+                 `+` and `.`, with commas in between";
+    assert_eq!(
+        transport(|table| table.controllers = paceline_string::of("bbr, cubic")),
+        Err(wrong.to_owned())
+    );
+    assert_eq!(
+        transport(|table| table.abi_version = 7),
+        Err(
+            "it was built for version 7 of the interface, and this program speaks version 1"
+                .to_owned()
+        )
     );
 }
