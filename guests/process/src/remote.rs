@@ -18,9 +18,6 @@ use paceline_units::Instant;
 
 use crate::wire::{Answer, Fields, Init, Message, Request, VERSION};
 
-/// How long a guest may think about one step, in real time: far longer than any takes.
-const PATIENCE: time::Duration = time::Duration::from_secs(20);
-
 /// What a stack in a process of its own says of itself: as [`OwnStack`].
 pub trait Guest: Send + 'static {
     /// Its name.
@@ -33,6 +30,8 @@ pub trait Guest: Send + 'static {
     const CONTROLLERS: &'static str;
     /// The executable, in the folder of the library.
     const EXECUTABLE: &'static str;
+    /// How long it may take for one step, in real time: far longer than any takes.
+    const PATIENCE: time::Duration = time::Duration::from_secs(20);
 }
 
 /// An end in another process.
@@ -78,18 +77,23 @@ impl<G: Guest> Remote<G> {
             self.queue.send(&mut self.stream)?;
             Fields::receive(&mut self.stream)
         };
+        let nonsense = |end: &Self| end.failed("its process answers what is no answer".to_owned());
         self.last = match exchanged() {
-            Ok(Some(mut fields)) => fields.answer().unwrap_or_else(|| {
-                self.failed("its process answers what is no answer".to_owned())
-            }),
+            Ok(Some(mut fields)) => fields.answer().unwrap_or_else(|| nonsense(self)),
             Ok(None) => self.ended(),
-            Err(error) if is_late(&error) => {
-                let _ = self.child.kill();
-                let seconds = PATIENCE.as_secs();
-                self.failed(format!("its process does not answer within {seconds} s"))
-            }
-            Err(_) => self.ended(),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    let seconds = G::PATIENCE.as_secs();
+                    self.failed(format!("its process does not answer within {seconds} s"))
+                }
+                io::ErrorKind::InvalidData => nonsense(self),
+                _ => self.ended(),
+            },
         };
+        if self.last.failure.is_some() {
+            // It is of no more use; if it has ended already, this does nothing.
+            let _ = self.child.kill();
+        }
         self.batches.extend(self.last.batches.drain(..));
     }
 
@@ -124,10 +128,6 @@ impl<G: Guest> Remote<G> {
     }
 }
 
-fn is_late(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
 impl<G: Guest> OwnStack for Remote<G> {
     const NAME: &'static str = G::NAME;
     const SUMMARY: &'static str = G::SUMMARY;
@@ -140,8 +140,8 @@ impl<G: Guest> OwnStack for Remote<G> {
             .join(G::EXECUTABLE);
         let start = || {
             let (stream, other) = UnixStream::pair()?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(G::PATIENCE))?;
+            stream.set_write_timeout(Some(G::PATIENCE))?;
             let child = Command::new(&executable)
                 .stdin(Stdio::from(OwnedFd::from(other)))
                 .stdout(Stdio::null())

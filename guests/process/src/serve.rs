@@ -85,7 +85,10 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
 }
 
 /// What the requests of a message lead to. After a failure that is all there is.
-fn answer<E: Endpoint<Payload = Vec<u8>>>(end: &mut Result<E, String>, fields: &mut Fields) -> Answer {
+fn answer<E: Endpoint<Payload = Vec<u8>>>(
+    end: &mut Result<E, String>,
+    fields: &mut Fields,
+) -> Answer {
     let failed = |why: &String| Answer {
         failure: Some(why.clone()),
         ..Answer::default()

@@ -170,7 +170,7 @@ impl Fields {
         let length = usize::try_from(u64::from_le_bytes(length))
             .ok()
             .filter(|length| *length <= MOST)
-            .ok_or_else(|| io::Error::other("a message beyond all bounds"))?;
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes)?;
         Ok(Some(Self(bytes, 0)))
