@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 use core::mem::{align_of, size_of};
 
 use paceline_congestion::{AnyController, Config, controllers};
-use paceline_endpoint::{Amount, Datagram, Endpoint, Stats, Write};
+use paceline_endpoint::{Amount, Datagram, Endpoint, Write};
 use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
 use paceline_units::{Bytes, Instant};
 
@@ -68,6 +68,10 @@ const TABLE: paceline_stack = paceline_stack {
     stats: Some(stats),
     // It takes those of `paceline_controller_get`.
     controllers: paceline_string::EMPTY,
+<<<<<<< HEAD
+=======
+    failure: None,
+>>>>>>> s-engine
 };
 
 /// Either end.
@@ -290,25 +294,4 @@ unsafe extern "C" fn stats(state: *const c_void, out: *mut paceline_stats) {
     };
     // SAFETY: by the contract of the table.
     unsafe { out.write(stats.into()) }
-}
-
-impl From<Stats> for paceline_stats {
-    fn from(stats: Stats) -> Self {
-        let volume = |bytes: Bytes| bytes.get();
-        Self {
-            cwnd_bytes: stats.cwnd.map_or(PACELINE_NONE, volume),
-            in_flight_bytes: volume(stats.in_flight),
-            pacing_rate_bps: stats.pacing_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
-            delivery_rate_bps: stats.delivery_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
-            latest_rtt_ns: stats.latest_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            srtt_ns: stats.srtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            min_rtt_ns: stats.min_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
-            acknowledged_bytes: volume(stats.acknowledged),
-            sent_packets: stats.sent_packets,
-            lost_packets: stats.lost_packets,
-            retransmitted_packets: stats.retransmitted_packets,
-            app_limited: stats.app_limited.into(),
-            reserved: [0; 7],
-        }
-    }
 }

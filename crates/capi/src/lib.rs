@@ -15,6 +15,7 @@ pub mod delivery;
 mod ends;
 mod events;
 mod own;
+mod own_stack;
 pub mod stack;
 mod table;
 mod text;
@@ -26,6 +27,10 @@ pub use events::{codepoint, ecn};
 pub use own::Own;
 #[doc(hidden)]
 pub use own::get;
+#[doc(hidden)]
+pub use own_stack::get_stack;
+pub use own_stack::{EndConfig, OwnStack};
 pub use paceline_congestion::ControllerSpec;
+pub use paceline_endpoint as endpoint;
 #[cfg(feature = "library")]
 pub use table::{paceline_controller_find, paceline_controller_get};

@@ -2,6 +2,9 @@
 
 use core::ffi::{c_char, c_void};
 
+use paceline_endpoint::Stats;
+use paceline_units::Bytes;
+
 use crate::types::{PACELINE_NONE, paceline_option, paceline_string};
 
 /// The version of this interface. A library and a program work together if theirs are equal.
@@ -114,6 +117,27 @@ impl paceline_stats {
     };
 }
 
+impl From<Stats> for paceline_stats {
+    fn from(stats: Stats) -> Self {
+        let volume = |bytes: Bytes| bytes.get();
+        Self {
+            cwnd_bytes: stats.cwnd.map_or(PACELINE_NONE, volume),
+            in_flight_bytes: volume(stats.in_flight),
+            pacing_rate_bps: stats.pacing_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
+            delivery_rate_bps: stats.delivery_rate.map_or(PACELINE_NONE, |rate| rate.bps()),
+            latest_rtt_ns: stats.latest_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            srtt_ns: stats.srtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            min_rtt_ns: stats.min_rtt.map_or(PACELINE_NONE, |rtt| rtt.as_nanos()),
+            acknowledged_bytes: volume(stats.acknowledged),
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            retransmitted_packets: stats.retransmitted_packets,
+            app_limited: stats.app_limited.into(),
+            reserved: [0; 7],
+        }
+    }
+}
+
 /// A transport: what it says of itself, and the functions of its ends.
 ///
 /// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made by `init` and ended by
@@ -183,4 +207,16 @@ pub struct paceline_stack {
     /// The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
     /// from. A table that ends before this has none.
     pub controllers: paceline_string,
+<<<<<<< HEAD
+=======
+    /// Whether it cannot go on: returns 1, and `message` says why, at most `message_size` bytes with a zero at the end. The
+    /// engine asks after every step, and stops with this as its error. May be null.
+    pub failure: Option<
+        unsafe extern "C" fn(
+            state: *const c_void,
+            message: *mut c_char,
+            message_size: usize,
+        ) -> u32,
+    >,
+>>>>>>> s-engine
 }

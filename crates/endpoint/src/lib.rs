@@ -175,6 +175,11 @@ pub trait Endpoint {
 
     /// What it says of itself.
     fn stats(&self) -> Stats;
+
+    /// Why it cannot go on, if so. An engine asks after every step, and stops with this as its error.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<E: Endpoint + ?Sized> Endpoint for Box<E> {
@@ -206,6 +211,10 @@ impl<E: Endpoint + ?Sized> Endpoint for Box<E> {
 
     fn stats(&self) -> Stats {
         (**self).stats()
+    }
+
+    fn failure(&self) -> Option<String> {
+        (**self).failure()
     }
 }
 

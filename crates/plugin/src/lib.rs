@@ -17,8 +17,9 @@ mod transport;
 pub use error::PluginError;
 pub use foreign::Foreign;
 pub use library::Library;
+pub use paceline_capi::EndConfig;
 pub use spec::Spec;
-pub use transport::{End, EndConfig, Transport};
+pub use transport::{End, Transport};
 
 /// The example of the README.
 #[cfg(doctest)]

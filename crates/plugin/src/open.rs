@@ -14,7 +14,7 @@ const MOST: usize = 1000;
 const MAX_STATE: usize = 64 << 20;
 
 /// The longest message of a refusal.
-const MESSAGE: usize = 512;
+pub(crate) const MESSAGE: usize = 512;
 
 /// What is wrong with a text.
 pub(crate) const NOT_TEXT: &str = "a text is not UTF-8, or has control characters";
@@ -86,16 +86,17 @@ pub(crate) fn initialise(
     if status == PACELINE_OK {
         return Ok(());
     }
-    let length = message.iter().position(|byte| *byte == 0);
-    let said = message.get(..length.unwrap_or(MESSAGE)).unwrap_or_default();
-    let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
     Err(PluginError::Refused {
         name,
-        message: match said.is_empty() {
-            true => format!("status {status}, without a reason"),
-            false => said,
-        },
+        message: said(&message).unwrap_or_else(|| format!("status {status}, without a reason")),
     })
+}
+
+/// What a library has written into the room for a message, if anything.
+pub(crate) fn said(message: &[u8]) -> Option<String> {
+    let said = message.split(|byte| *byte == 0).next()?;
+    let said = String::from_utf8_lossy(said).replace(char::is_control, "?");
+    (!said.is_empty()).then_some(said)
 }
 
 /// `text` for the time of a call.

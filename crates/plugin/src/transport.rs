@@ -9,13 +9,18 @@ use std::sync::Arc;
 
 use paceline_capi::stack::*;
 use paceline_capi::types::*;
-use paceline_capi::{codepoint, ecn};
+use paceline_capi::{EndConfig, codepoint, ecn};
 use paceline_endpoint::{Amount, Batch, Datagram, Endpoint, Stats, Write};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::PluginError;
 use crate::open::{
+<<<<<<< HEAD
     NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, string,
+=======
+    MESSAGE, NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, said,
+    string,
+>>>>>>> s-engine
 };
 use crate::state::State;
 
@@ -140,21 +145,6 @@ impl Transport {
             table,
         })
     }
-}
-
-/// What an end is made with.
-#[derive(Clone, Copy, Debug)]
-pub struct EndConfig<'a> {
-    /// Whether it is the end that sends.
-    pub sends: bool,
-    /// The most bytes of UDP payload that fit into a packet.
-    pub max_datagram: u32,
-    /// Seed of the end's own draws.
-    pub seed: u64,
-    /// The time at which the flow starts.
-    pub now: Instant,
-    /// The controller that the scenario names.
-    pub controller: &'a str,
 }
 
 /// One end of a connection of a library's transport.
@@ -312,5 +302,16 @@ impl Endpoint for End {
             phase: "",
             app_limited: stats.app_limited != 0,
         }
+    }
+
+    fn failure(&self) -> Option<String> {
+        let failure = self.transport.table.failure?;
+        let mut message = [0; MESSAGE];
+        // SAFETY: `init` made the state, and the message lives until the call has ended.
+        let failed = unsafe {
+            let room = message.as_mut_ptr().cast::<c_char>();
+            failure(self.state.place(), room, message.len())
+        };
+        (failed != 0).then(|| said(&message).unwrap_or_else(|| "it does not say why".to_owned()))
     }
 }

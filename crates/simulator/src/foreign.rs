@@ -2,6 +2,7 @@
 //!
 //! Payloads stay here. What crosses the links is a datagram's number, its size and its codepoint.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ pub(crate) struct Outgoing {
 }
 
 /// What is wrong with an end.
-pub(crate) type Defect = &'static str;
+pub(crate) type Defect = Cow<'static, str>;
 
 /// Both ends of a flow, without their types.
 pub(crate) trait Ends: Send {
@@ -195,13 +196,13 @@ impl<E: Endpoint> End<E> {
         }
     }
 
-    fn count(&mut self, now: Instant, defect: Defect) -> Result<(), Defect> {
+    fn count(&mut self, now: Instant, defect: &'static str) -> Result<(), Defect> {
         if now > self.at {
             (self.at, self.calls) = (now, 0);
         }
         self.calls += 1;
         if self.calls > Self::MOST_AT_ONCE {
-            return Err(defect);
+            return Err(defect.into());
         }
         Ok(())
     }
@@ -218,7 +219,7 @@ impl<E: Endpoint> End<E> {
                 return Ok(None);
             };
             if batch.size > 0 && batch.segment_size == 0 {
-                return Err("a batch of its has segments without size");
+                return Err("a batch of its has segments without size".into());
             }
             self.pending.extend(batch.datagrams());
         }
@@ -231,9 +232,13 @@ impl<E: Endpoint> End<E> {
     }
 
     fn next_timer(&mut self, now: Instant) -> Result<Instant, Defect> {
-        match self.endpoint.next_timer() {
+        let timer = self.endpoint.next_timer();
+        if let Some(failure) = self.endpoint.failure() {
+            return Err(failure.into());
+        }
+        match timer {
             None => Ok(Instant::MAX),
-            Some(timer) if timer < now => Err("it asks for a time-out that is past"),
+            Some(timer) if timer < now => Err("it asks for a time-out that is past".into()),
             Some(timer) => Ok(timer),
         }
     }

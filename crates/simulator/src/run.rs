@@ -1,5 +1,6 @@
 //! Runs from their beginning to their end.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use paceline_experiment::{self as experiment, Choice, Fault, Guests, Memory, Plan};
@@ -44,7 +45,7 @@ pub enum RunError {
         /// The flow.
         flow: u32,
         /// What is wrong with it.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// How far the run had come.
         at: Progress,
     },

@@ -61,7 +61,7 @@ pub(crate) struct World {
 }
 
 /// Why a world stopped before its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Halt {
     /// Time does not pass.
     Stuck,
@@ -171,8 +171,8 @@ impl World {
             }
         }
         self.at_once = at_once;
-        match self.defect {
-            Some((flow, defect)) => Err(Halt::Defective(flow, defect)),
+        match &self.defect {
+            Some((flow, defect)) => Err(Halt::Defective(*flow, defect.clone())),
             None => Ok(false),
         }
     }

@@ -1,0 +1,234 @@
+//! The engine's side.
+
+use std::collections::VecDeque;
+use std::ffi::CStr;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time;
+
+use paceline_capi::{EndConfig, OwnStack};
+use paceline_endpoint::{Batch, Datagram, Endpoint, Stats, Write};
+use paceline_units::Instant;
+
+use crate::wire::{Answer, Fields, Init, Message, Request, VERSION};
+
+/// What a stack in a process of its own says of itself: as [`OwnStack`].
+pub trait Guest: Send + 'static {
+    /// Its name.
+    const NAME: &'static str;
+    /// What it is, in a line.
+    const SUMMARY: &'static str;
+    /// The version of the stack.
+    const VERSION: &'static str;
+    /// The names of its own controllers, separated by commas.
+    const CONTROLLERS: &'static str;
+    /// The executable, in the folder of the library.
+    const EXECUTABLE: &'static str;
+    /// How long it may take for one step, in real time: far longer than any takes.
+    const PATIENCE: time::Duration = time::Duration::from_secs(20);
+}
+
+/// An end in another process.
+pub struct Remote<G> {
+    child: Child,
+    stream: UnixStream,
+    /// Requests that have not been sent.
+    queue: Message,
+    /// The state after the last answer.
+    last: Answer,
+    /// What is left of what it sends.
+    batches: VecDeque<Batch<Vec<u8>>>,
+    /// The instant at which it had nothing more to send, with nothing asked of it since.
+    idle_at: Option<Instant>,
+    guest: PhantomData<G>,
+}
+
+/// The folder of the library that this code is in.
+fn folder() -> Option<PathBuf> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: the address is one of this code's, and there is room for what is known of it.
+    let name = unsafe {
+        if libc::dladdr(folder as *const libc::c_void, info.as_mut_ptr()) == 0 {
+            return None;
+        }
+        let name = info.assume_init().dli_fname;
+        if name.is_null() {
+            return None;
+        }
+        CStr::from_ptr(name).to_bytes()
+    };
+    let library = PathBuf::from(std::ffi::OsStr::from_bytes(name));
+    library.canonicalize().ok()?.parent().map(PathBuf::from)
+}
+
+impl<G: Guest> Remote<G> {
+    /// Sends what is queued, and takes the answer.
+    fn exchange(&mut self) {
+        if self.last.failure.is_some() {
+            return;
+        }
+        let mut exchanged = || {
+            self.queue.send(&mut self.stream)?;
+            Fields::receive(&mut self.stream)
+        };
+        let nonsense = |end: &Self| end.failed("its process answers what is no answer".to_owned());
+        self.last = match exchanged() {
+            Ok(Some(mut fields)) => fields.answer().unwrap_or_else(|| nonsense(self)),
+            Ok(None) => self.ended(),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    let seconds = G::PATIENCE.as_secs();
+                    self.failed(format!("its process does not answer within {seconds} s"))
+                }
+                io::ErrorKind::InvalidData => nonsense(self),
+                _ => self.ended(),
+            },
+        };
+        if self.last.failure.is_some() {
+            // It is of no more use; if it has ended already, this does nothing.
+            let _ = self.child.kill();
+        }
+        self.batches.extend(self.last.batches.drain(..));
+    }
+
+    fn failed(&self, why: String) -> Answer {
+        Answer {
+            failure: Some(why),
+            delivered: self.last.delivered,
+            stats: self.last.stats,
+            ..Answer::default()
+        }
+    }
+
+    /// The process is gone: how it ended.
+    fn ended(&mut self) -> Answer {
+        // It has closed its socket, so that it is about to end; what does not is ended.
+        let _ = self.child.kill();
+        let how = match self.child.wait() {
+            Ok(status) => match (status.signal(), status.code()) {
+                (Some(libc::SIGABRT), _) => "aborted, as it does when it has no memory left".into(),
+                (Some(libc::SIGKILL), _) => "closed its socket".into(),
+                (Some(signal), _) => format!("died of signal {signal}"),
+                (_, code) => format!("ended with code {}", code.unwrap_or_default()),
+            },
+            Err(error) => format!("ended: {error}"),
+        };
+        self.failed(format!("its process {how}"))
+    }
+
+    fn ask(&mut self, request: &Request) {
+        self.queue.request(request);
+        self.idle_at = None;
+    }
+}
+
+impl<G: Guest> OwnStack for Remote<G> {
+    const NAME: &'static str = G::NAME;
+    const SUMMARY: &'static str = G::SUMMARY;
+    const VERSION: &'static str = G::VERSION;
+    const CONTROLLERS: &'static str = G::CONTROLLERS;
+
+    fn new(config: &EndConfig<'_>, options: &[(&str, &str)]) -> Result<Self, String> {
+        let executable = folder()
+            .ok_or("the folder of its library is not known")?
+            .join(G::EXECUTABLE);
+        let start = || {
+            let (stream, other) = UnixStream::pair()?;
+            stream.set_read_timeout(Some(G::PATIENCE))?;
+            stream.set_write_timeout(Some(G::PATIENCE))?;
+            let child = Command::new(&executable)
+                .stdin(Stdio::from(OwnedFd::from(other)))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?;
+            io::Result::Ok((child, stream))
+        };
+        let (child, stream) =
+            start().map_err(|error| format!("{}: {error}", executable.display()))?;
+        let mut queue = Message::default();
+        queue.init(&Init {
+            version: VERSION,
+            sends: config.sends,
+            max_datagram: config.max_datagram,
+            seed: config.seed,
+            now: config.now,
+            controller: config.controller.to_owned(),
+            options: options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        });
+        let mut end = Self {
+            child,
+            stream,
+            queue,
+            last: Answer::default(),
+            batches: VecDeque::new(),
+            idle_at: None,
+            guest: PhantomData,
+        };
+        end.exchange();
+        match end.last.failure.take() {
+            Some(why) => Err(why),
+            None => Ok(end),
+        }
+    }
+}
+
+impl<G> Drop for Remote<G> {
+    fn drop(&mut self) {
+        // A guest has nothing to save. It is gone already if these fail.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl<G: Guest> Endpoint for Remote<G> {
+    type Payload = Vec<u8>;
+
+    fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+        self.ask(&Request::Receive(now, datagram));
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        self.ask(&Request::OnTimer(now));
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
+        if self.batches.is_empty() && self.idle_at != Some(now) {
+            self.ask(&Request::Transmit(now));
+            self.exchange();
+            self.idle_at = (!self.last.more).then_some(now);
+        }
+        self.batches.pop_front()
+    }
+
+    fn next_timer(&mut self) -> Option<Instant> {
+        if !self.queue.is_empty() {
+            self.exchange();
+        }
+        self.last.timer
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        self.ask(&Request::Write(now, write));
+    }
+
+    fn delivered(&self) -> u64 {
+        self.last.delivered
+    }
+
+    fn stats(&self) -> Stats {
+        self.last.stats
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.last.failure.clone()
+    }
+}

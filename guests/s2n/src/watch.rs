@@ -1,0 +1,118 @@
+//! What s2n-quic says of a connection in its events.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use s2n_quic::provider::event::{ConnectionInfo, ConnectionMeta, Subscriber, events};
+
+/// What was seen last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// What the controller and the estimator of RTT say; none before their first word.
+    pub path: Option<Path>,
+    /// Bytes per second; BBR alone has a rate.
+    pub pacing_rate: Option<u64>,
+    /// Bytes delivered in nanoseconds; BBR alone measures it.
+    pub delivered: Option<(u64, u64)>,
+    pub app_limited: bool,
+    /// Bytes of the stream that were sent once at least.
+    pub stream_sent: u64,
+    /// Packets with data, their bytes, and how many have data that was sent before.
+    pub packets: u64,
+    pub bytes: u64,
+    pub retransmitted: u64,
+    pub lost_packets: u64,
+    pub lost_bytes: u64,
+    /// Whether the packet that is being written has data, and old data.
+    writing: (bool, bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    pub cwnd: u64,
+    pub in_flight: u64,
+    pub latest_rtt: u64,
+    pub smoothed_rtt: u64,
+    pub min_rtt: u64,
+}
+
+/// What is seen, for the subscriber and the end.
+#[derive(Clone, Debug, Default)]
+pub struct Watch(Arc<Mutex<Seen>>);
+
+impl Watch {
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn nanos(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Subscriber for Watch {
+    type ConnectionContext = ();
+
+    fn create_connection_context(&mut self, _: &ConnectionMeta, _: &ConnectionInfo) {}
+
+    fn on_recovery_metrics(
+        &mut self,
+        (): &mut (),
+        _: &ConnectionMeta,
+        event: &events::RecoveryMetrics,
+    ) {
+        self.seen().path = Some(Path {
+            cwnd: event.congestion_window.into(),
+            in_flight: event.bytes_in_flight.into(),
+            latest_rtt: nanos(event.latest_rtt),
+            smoothed_rtt: nanos(event.smoothed_rtt),
+            min_rtt: nanos(event.min_rtt),
+        });
+    }
+
+    fn on_pacing_rate_updated(
+        &mut self,
+        (): &mut (),
+        _: &ConnectionMeta,
+        event: &events::PacingRateUpdated,
+    ) {
+        self.seen().pacing_rate = Some(event.bytes_per_second);
+    }
+
+    fn on_delivery_rate_sampled(
+        &mut self,
+        (): &mut (),
+        _: &ConnectionMeta,
+        event: &events::DeliveryRateSampled,
+    ) {
+        let mut seen = self.seen();
+        let sample = &event.rate_sample;
+        seen.delivered = Some((sample.delivered_bytes, nanos(sample.interval)));
+        seen.app_limited = sample.is_app_limited;
+    }
+
+    fn on_frame_sent(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::FrameSent) {
+        if let events::Frame::Stream { offset, len, .. } = event.frame {
+            let mut seen = self.seen();
+            let end = offset + u64::from(len);
+            seen.writing.0 = true;
+            seen.writing.1 |= offset < seen.stream_sent;
+            seen.stream_sent = seen.stream_sent.max(end);
+        }
+    }
+
+    fn on_packet_sent(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::PacketSent) {
+        let mut seen = self.seen();
+        let (data, old) = std::mem::take(&mut seen.writing);
+        if data {
+            seen.packets += 1;
+            seen.bytes += event.packet_len as u64;
+            seen.retransmitted += u64::from(old);
+        }
+    }
+
+    fn on_packet_lost(&mut self, (): &mut (), _: &ConnectionMeta, event: &events::PacketLost) {
+        let mut seen = self.seen();
+        seen.lost_packets += 1;
+        seen.lost_bytes += u64::from(event.bytes_lost);
+    }
+}

@@ -1,0 +1,369 @@
+//! tquic in a process of its own. It reads the clock wherever it likes: here every clock shows the engine's time.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::time;
+
+use bytes::Bytes;
+use paceline_capi::EndConfig;
+use paceline_endpoint::{Amount, Batch, Datagram, Ecn, Endpoint, Stats, Write};
+use paceline_units::{Bytes as Volume, Duration, Instant, Rate};
+use tquic::{Config, Connection, PacketInfo, PacketSendHandler, TlsConfig, TransportHandler};
+
+process::seams!();
+
+/// Addresses that nobody looks at.
+const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
+const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 2);
+/// What is written at once.
+const PIECE: u64 = 1 << 17;
+/// What is written: nobody looks at it.
+static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE as usize]));
+/// Bytes that a receiver is willing to hold: more than any path of a scenario does.
+const WINDOW: u64 = 256 << 20;
+/// The shortest wait that its pacer's timer is good for.
+const TIMER_FLOOR: Duration = Duration::from_micros(50);
+/// The server's certificate and key, of which nothing is secret: clients verify none. Signatures of RSA have one length.
+const CERTIFICATE: &str = include_str!("certificate.pem");
+const KEY: &str = include_str!("key.pem");
+
+fn main() -> ExitCode {
+    process::serve(End::new)
+}
+
+/// One end of a connection.
+struct End {
+    endpoint: tquic::Endpoint,
+    application: Rc<RefCell<Application>>,
+    outbox: Rc<Outbox>,
+    sends: bool,
+    /// Whether something has happened since it was asked to send.
+    stirred: bool,
+    now: Instant,
+    failure: Option<String>,
+}
+
+/// What the application does.
+#[derive(Default)]
+struct Application {
+    /// The connection, by its number in the endpoint.
+    connection: Option<u64>,
+    stream: Option<u64>,
+    /// What it has to write, whether there is always more, and whether nothing follows.
+    unwritten: u64,
+    unlimited: bool,
+    closes: bool,
+    written: u64,
+    delivered: u64,
+    stats: Stats,
+    /// Why the connection was closed, if it was.
+    closed: Option<String>,
+}
+
+/// Datagrams to be sent.
+#[derive(Default)]
+struct Outbox(RefCell<VecDeque<Batch<Vec<u8>>>>);
+
+impl PacketSendHandler for Outbox {
+    fn on_packets_send(&self, packets: &[(Vec<u8>, PacketInfo)]) -> tquic::Result<usize> {
+        let batches = packets.iter().map(|(payload, _)| {
+            let size = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            Batch::single(size, payload.clone(), Ecn::NotEct)
+        });
+        self.0.borrow_mut().extend(batches);
+        Ok(packets.len())
+    }
+}
+
+impl Application {
+    /// Writes as much as it has a buffer for, in front of what is in flight: what it stops writing stops.
+    fn write_on(&mut self, connection: &mut Connection) -> tquic::Result<()> {
+        let Some(stream) = self.stream else {
+            return Ok(());
+        };
+        let path = connection.get_path_stats(CLIENT, SERVER)?;
+        let buffer = path.final_cwnd.saturating_mul(2).saturating_add(PIECE);
+        let most = path.acked_bytes.saturating_add(buffer);
+        while (self.unlimited || self.unwritten > 0) && self.written < most {
+            let wanted = match self.unlimited {
+                true => PIECE,
+                false => self.unwritten.min(PIECE),
+            };
+            let room = connection.stream_capacity(stream)? as u64;
+            let piece = wanted.min(room) as usize;
+            if piece == 0 {
+                connection.stream_want_write(stream, true)?;
+                return Ok(());
+            }
+            let written = connection.stream_write(stream, ZEROS.slice(..piece), false)? as u64;
+            if written == 0 {
+                return Ok(());
+            }
+            self.written += written;
+            self.unwritten = self.unwritten.saturating_sub(written);
+        }
+        if self.closes && !self.unlimited && self.unwritten == 0 {
+            self.closes = false;
+            connection.stream_write(stream, Bytes::new(), true)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, connection: &mut Connection, stream: u64) {
+        let mut room = [0; 1 << 16];
+        // It ends with an error that says that nothing is left.
+        while let Ok((read, end)) = connection.stream_read(stream, &mut room) {
+            self.delivered += read as u64;
+            if end || read == 0 {
+                break;
+            }
+        }
+    }
+
+    fn look(&mut self, connection: &mut Connection, sends: bool) {
+        let (local, remote) = addresses(sends);
+        let Ok(path) = connection.get_path_stats(local, remote) else {
+            return;
+        };
+        // Microseconds; zero before the first sample.
+        let time = |micros: u64| (micros > 0).then(|| Duration::from_micros(micros));
+        let gone = path.acked_bytes.saturating_add(path.lost_bytes);
+        self.stats = Stats {
+            cwnd: (path.final_cwnd > 0).then(|| Volume::new(path.final_cwnd)),
+            in_flight: Volume::new(path.sent_bytes.saturating_sub(gone)),
+            pacing_rate: (path.pacing_rate > 0)
+                .then(|| Rate::from_bps(path.pacing_rate.saturating_mul(8))),
+            srtt: time(path.srtt),
+            min_rtt: time(path.min_rtt),
+            acknowledged: Volume::new(path.acked_bytes),
+            sent_packets: path.sent_count,
+            lost_packets: path.lost_count,
+            ..Stats::default()
+        };
+    }
+}
+
+/// What tquic calls.
+struct Handler(Rc<RefCell<Application>>);
+
+impl TransportHandler for Handler {
+    fn on_conn_created(&mut self, connection: &mut Connection) {
+        self.0.borrow_mut().connection = connection.index();
+    }
+
+    fn on_conn_established(&mut self, connection: &mut Connection) {
+        if !connection.is_server() {
+            let mut application = self.0.borrow_mut();
+            let opened = connection.stream_uni_new(0, false);
+            application.stream = opened.ok();
+            if let Err(error) = application.write_on(connection) {
+                application.closed = Some(format!("its stream takes nothing: {error}"));
+            }
+        }
+    }
+
+    fn on_conn_closed(&mut self, connection: &mut Connection) {
+        let local = connection.local_error().map(|error| format!("{error:?}"));
+        let peer = connection.peer_error().map(|error| format!("{error:?}"));
+        let why = match (local, peer, connection.is_idle_timeout()) {
+            (Some(why), ..) | (None, Some(why), _) => why,
+            (None, None, true) => "it was idle for too long".to_owned(),
+            (None, None, false) => "it does not say why".to_owned(),
+        };
+        self.0.borrow_mut().closed = Some(format!("it closed its connection: {why}"));
+    }
+
+    fn on_stream_created(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_stream_readable(&mut self, connection: &mut Connection, stream: u64) {
+        self.0.borrow_mut().read(connection, stream);
+    }
+
+    fn on_stream_writable(&mut self, connection: &mut Connection, stream: u64) {
+        let mut application = self.0.borrow_mut();
+        if application.stream == Some(stream)
+            && let Err(error) = application.write_on(connection)
+        {
+            application.closed = Some(format!("its stream takes nothing: {error}"));
+        }
+    }
+
+    fn on_stream_closed(&mut self, _: &mut Connection, _: u64) {}
+
+    fn on_new_token(&mut self, _: &mut Connection, _: Vec<u8>) {}
+}
+
+/// The local and the remote address of an end.
+fn addresses(sends: bool) -> (SocketAddr, SocketAddr) {
+    match sends {
+        true => (CLIENT, SERVER),
+        false => (SERVER, CLIENT),
+    }
+}
+
+/// A file that is nowhere but in memory, and the path to it.
+fn in_memory(text: &str) -> io::Result<(File, String)> {
+    // SAFETY: the name is a string of C.
+    let file = unsafe { libc::memfd_create(c"pem".as_ptr(), 0) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it was just made, and nobody else has it.
+    let mut file = unsafe { File::from_raw_fd(file) };
+    file.write_all(text.as_bytes())?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok((file, path))
+}
+
+fn tls(sends: bool) -> Result<TlsConfig, String> {
+    let protocols = vec![b"paceline".to_vec()];
+    if sends {
+        let mut tls = TlsConfig::new_client_config(protocols, false).map_err(told)?;
+        tls.set_verify(false);
+        return Ok(tls);
+    }
+    let (_certificate, certificate) = in_memory(CERTIFICATE).map_err(told)?;
+    let (_key, key) = in_memory(KEY).map_err(told)?;
+    TlsConfig::new_server_config(&certificate, &key, protocols, false).map_err(told)
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl End {
+    fn new(config: &EndConfig<'_>, options: &[(&str, &str)]) -> Result<Self, String> {
+        if let Some((name, _)) = options.first() {
+            return Err(format!("it has no options, and `{name}` was given"));
+        }
+        if !(1200..=1500).contains(&config.max_datagram) {
+            return Err("datagrams are of 1200 to 1500 bytes".to_owned());
+        }
+        let mut settings = Config::new().map_err(told)?;
+        settings.set_send_udp_payload_size(config.max_datagram as usize);
+        settings.set_recv_udp_payload_size(config.max_datagram as u16);
+        settings.enable_dplpmtud(false);
+        settings.set_initial_max_data(WINDOW);
+        settings.set_initial_max_stream_data_uni(WINDOW);
+        settings.set_max_connection_window(WINDOW);
+        settings.set_max_stream_window(WINDOW);
+        settings.set_tls_config(tls(config.sends)?);
+        if config.sends {
+            let algorithm = config.controller.parse();
+            settings.set_congestion_control_algorithm(algorithm.map_err(told)?);
+        }
+        let application = Rc::new(RefCell::new(Application::default()));
+        let outbox = Rc::new(Outbox::default());
+        let handler = Box::new(Handler(application.clone()));
+        let mut endpoint =
+            tquic::Endpoint::new(Box::new(settings), !config.sends, handler, outbox.clone());
+        if config.sends {
+            let name = Some("localhost");
+            let connected = endpoint.connect(CLIENT, SERVER, name, None, None, None);
+            connected.map_err(told)?;
+        }
+        Ok(Self {
+            endpoint,
+            application,
+            outbox,
+            sends: config.sends,
+            stirred: config.sends,
+            now: config.now,
+            failure: None,
+        })
+    }
+
+    /// Does something with the connection, if there is one.
+    fn with<T>(&mut self, what: impl FnOnce(&mut Application, &mut Connection) -> T) -> Option<T> {
+        let mut application = self.application.borrow_mut();
+        let connection = self.endpoint.conn_get_mut(application.connection?)?;
+        Some(what(&mut application, connection))
+    }
+
+    fn stir(&mut self, now: Instant) {
+        self.now = now;
+        self.stirred = true;
+    }
+}
+
+impl Endpoint for End {
+    type Payload = Vec<u8>;
+
+    fn receive(&mut self, now: Instant, datagram: Datagram<Vec<u8>>) {
+        self.stir(now);
+        let (local, remote) = addresses(self.sends);
+        let info = PacketInfo {
+            src: remote,
+            dst: local,
+            time: time::Instant::now(),
+        };
+        let mut payload = datagram.payload;
+        // What it cannot read it drops, as it drops any packet.
+        let _ = self.endpoint.recv(&mut payload, &info);
+    }
+
+    fn on_timer(&mut self, now: Instant) {
+        self.stir(now);
+        self.endpoint.on_timeout(time::Instant::now());
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Vec<u8>>> {
+        self.now = now;
+        if std::mem::take(&mut self.stirred) {
+            // What was acknowledged makes room for the application.
+            let wrote = self.with(|application, connection| application.write_on(connection));
+            let sent = self.endpoint.process_connections();
+            let sends = self.sends;
+            self.with(|application, connection| application.look(connection, sends));
+            if let Some(Err(error)) = wrote {
+                self.failure.get_or_insert(told(error));
+            }
+            if let Err(error) = sent {
+                self.failure.get_or_insert(told(error));
+            }
+        }
+        self.outbox.0.borrow_mut().pop_front()
+    }
+
+    fn next_timer(&mut self) -> Option<Instant> {
+        let wait = self.endpoint.timeout()?;
+        let wait = Duration::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        Some(self.now + wait.max(TIMER_FLOOR))
+    }
+
+    fn write(&mut self, now: Instant, write: Write) {
+        self.stir(now);
+        let mut application = self.application.borrow_mut();
+        if write.stop {
+            application.unlimited = false;
+        }
+        match write.amount {
+            Amount::None => {}
+            Amount::Bytes(bytes) => {
+                application.unwritten = application.unwritten.saturating_add(bytes);
+            }
+            Amount::Unlimited => application.unlimited = true,
+        }
+        application.closes |= write.close;
+    }
+
+    fn delivered(&self) -> u64 {
+        self.application.borrow().delivered
+    }
+
+    fn stats(&self) -> Stats {
+        self.application.borrow().stats
+    }
+
+    fn failure(&self) -> Option<String> {
+        let closed = || self.application.borrow().closed.clone();
+        self.failure.clone().or_else(closed)
+    }
+}
