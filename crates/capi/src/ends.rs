@@ -68,10 +68,7 @@ const TABLE: paceline_stack = paceline_stack {
     stats: Some(stats),
     // It takes those of `paceline_controller_get`.
     controllers: paceline_string::EMPTY,
-<<<<<<< HEAD
-=======
     failure: None,
->>>>>>> s-engine
 };
 
 /// Either end.

@@ -207,8 +207,6 @@ pub struct paceline_stack {
     /// The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
     /// from. A table that ends before this has none.
     pub controllers: paceline_string,
-<<<<<<< HEAD
-=======
     /// Whether it cannot go on: returns 1, and `message` says why, at most `message_size` bytes with a zero at the end. The
     /// engine asks after every step, and stops with this as its error. May be null.
     pub failure: Option<
@@ -218,5 +216,4 @@ pub struct paceline_stack {
             message_size: usize,
         ) -> u32,
     >,
->>>>>>> s-engine
 }

@@ -15,12 +15,8 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::PluginError;
 use crate::open::{
-<<<<<<< HEAD
-    NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, string,
-=======
     MESSAGE, NOT_TEXT, function, identifier, initialise, is_identifier, layout, line, listed, said,
     string,
->>>>>>> s-engine
 };
 use crate::state::State;
 
