@@ -6,6 +6,8 @@ stopped, and lays out what they measured. Libraries in target/guests are stacks,
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import resource
 import sys
@@ -145,32 +147,47 @@ def controllers() -> list[str]:
     return [*OURS, *theirs]
 
 
-def swept(name: str, given: Sequence[str], names: Sequence[str]) -> paceline.Sweep:
-    """Run a sweep of scenarios/stacks with these controllers, or read what it gave."""
-    text = (FILES / f"{name}.toml").read_text()
-    listed = ", ".join(f'"{cc}"' for cc in names)
-    lines = [
-        f"flows.0.cc = [{listed}]" if line.startswith("flows.0.cc = ") else line
-        for line in text.splitlines()
-    ]
+#: What a sweep of scenarios/stacks gave, a sweep for each controller.
+Sweeps = Sequence[paceline.Sweep]
+
+
+def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
+    """Run a sweep of scenarios/stacks with each of these controllers, or read what it gave.
+
+    Each is a sweep of its own, so that one more controller costs its own runs only.
+    """
     WORK.mkdir(parents=True, exist_ok=True)
-    file, out = WORK / f"{name}.toml", WORK / name
-    file.write_text("\n".join(lines) + "\n")
-    words = ["sweep", str(file), "--out", str(out), "--format", "svg", "--engine", "processes"]
-    for library in given:
-        words += ["--controller", library]
-    if code := main(words):
-        sys.exit(code)
-    return paceline.Sweep.read(out)
+    lines = (FILES / f"{name}.toml").read_text().splitlines()
+    found = []
+    for cc in names:
+        text = [
+            f'flows.0.cc = ["{cc}"]' if line.startswith("flows.0.cc = ") else line for line in lines
+        ]
+        called = f"{name}-{cc.replace(':', '-')}"
+        file, out = WORK / f"{called}.toml", WORK / called
+        file.write_text("\n".join(text) + "\n")
+        words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
+        words += ["--engine", "processes", "--json"]
+        for library in given:
+            if library.startswith(f"{cc.partition(':')[0]}="):
+                words += ["--controller", library]
+        # Every cell is in the page; the summary is not needed.
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = main(words)
+        if code:
+            sys.exit(code)
+        found.append(paceline.Sweep.read(out))
+    return found
 
 
-def rows_of(sweep: paceline.Sweep, metric: str) -> pl.DataFrame:
+def rows_of(sweeps: Sweeps, metric: str) -> pl.DataFrame:
     """Return a row for each point, with the metric in `value`."""
     if not metric.startswith("flows["):
-        return sweep.runs.with_columns(value=pl.col(metric))
+        runs = pl.concat([sweep.runs for sweep in sweeps], how="diagonal_relaxed")
+        return runs.with_columns(value=pl.col(metric))
     number, column = metric.removeprefix("flows[").split("].")
-    flows = sweep.flows.filter(pl.col("flow") == int(number))
-    return flows.with_columns(value=pl.col(column))
+    flows = pl.concat([sweep.flows for sweep in sweeps], how="diagonal_relaxed")
+    return flows.filter(pl.col("flow") == int(number)).with_columns(value=pl.col(column))
 
 
 def paths(rows: pl.DataFrame) -> list[tuple[str, ...]]:
@@ -178,9 +195,9 @@ def paths(rows: pl.DataFrame) -> list[tuple[str, ...]]:
     return [tuple(row) for row in rows.select(PATH).unique(maintain_order=True).rows()]
 
 
-def table(measure: Measure, sweep: paceline.Sweep, names: Sequence[str]) -> str:
+def table(measure: Measure, sweeps: Sweeps, names: Sequence[str]) -> str:
     """Write a table: a row for each controller, a column for each path, a value for each buffer."""
-    rows = rows_of(sweep, measure.metric)
+    rows = rows_of(sweeps, measure.metric)
     for key, value in measure.where:
         rows = rows.filter(pl.col(key) == value)
     columns = paths(rows)
@@ -196,18 +213,16 @@ def table(measure: Measure, sweep: paceline.Sweep, names: Sequence[str]) -> str:
             line.append(" · ".join(_shown(found.get(size), measure.show) for size in BUFFERS))
         lines.append(line)
     text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    return (
-        f"## {measure.title}\n\n{measure.about} Buffers of 0.5 · 1 · 4 BDP.\n\n{text}"
-    )
+    return f"## {measure.title}\n\n{measure.about} Buffers of 0.5 · 1 · 4 BDP.\n\n{text}"
 
 
 def _shown(value: float | None, show: Callable[[float], str]) -> str:
-    return "–" if value is None else show(value)
+    return "-" if value is None else show(value)
 
 
-def jitter(sweep: paceline.Sweep, names: Sequence[str]) -> str:
+def jitter(sweeps: Sweeps, names: Sequence[str]) -> str:
     """Write the table of jitter and reordering."""
-    rows = rows_of(sweep, "utilisation_ratio")
+    rows = rows_of(sweeps, "utilisation_ratio")
     columns = paths(rows)
     head = ["controller", *(", ".join(path) for path in columns)]
     lines = [head, ["---"] * len(head)]
@@ -268,7 +283,7 @@ def _cpu() -> float:
     return sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
 
 
-def picture(sweeps: dict[str, paceline.Sweep], names: Sequence[str], out: Path) -> None:
+def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
     """Draw a row of panels for each controller: use of the link, queue, share against CUBIC."""
     one = rows_of(sweeps["one-flow"], "utilisation_ratio").filter(pl.col("path.loss") == "0 %")
     queue = rows_of(sweeps["one-flow"], "queue_p50_ns").filter(pl.col("path.loss") == "0 %")
