@@ -167,10 +167,11 @@ def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
         file, out = WORK / f"{called}.toml", WORK / called
         file.write_text("\n".join(text) + "\n")
         words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
-        words += ["--engine", "processes", "--json"]
+        words.append("--json")
         for library in given:
             if library.startswith(f"{cc.partition(':')[0]}="):
-                words += ["--controller", library]
+                # It may crash.
+                words += ["--controller", library, "--engine", "processes"]
         # Every cell is in the page; the summary is not needed.
         with contextlib.redirect_stdout(io.StringIO()):
             code = main(words)
