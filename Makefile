@@ -15,7 +15,7 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs stacks reference web playground playground-check capi kernel miri clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs stacks reference web playground playground-check capi guests guests-check kernel miri clean tools test-rust test-python recipes ci-full soak
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -150,6 +150,27 @@ capi: | tools ## The controllers as a C library, static and shared, with its hea
 	@ln -sf libpaceline.so.1 $(CAPI)/lib/libpaceline.so
 	@sed 's/@VERSION@/$(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)/' crates/capi/paceline.pc.in > $(CAPI)/lib/pkgconfig/paceline.pc
 	@echo $(CAPI)
+
+# Each has a lock file and dependencies of its own, and is in no wheel.
+GUESTS ?= s2n tquic
+GUESTS_BUILD := target/guests-build
+guests: | tools ## QUIC stacks of others as libraries, into target/guests (GUESTS=s2n for one; tquic needs CMake and a C++ compiler)
+	@install -d target/guests
+	@for guest in $(GUESTS); do \
+	  echo "building $$guest (the first time takes minutes)" >&2; \
+	  cargo build --quiet --release --locked --manifest-path guests/$$guest/Cargo.toml --target-dir $(GUESTS_BUILD) || { \
+	    echo "hint: guests/README.md says what $$guest needs; make guests GUESTS=NAME builds another alone" >&2; exit 1; }; \
+	  install -m 755 $(GUESTS_BUILD)/release/libguest_$$guest.so target/guests/$$guest.so; \
+	  if [ -x $(GUESTS_BUILD)/release/guest-$$guest ]; then \
+	    install -m 755 $(GUESTS_BUILD)/release/guest-$$guest target/guests/; fi; \
+	  echo target/guests/$$guest.so; \
+	done
+	@echo "try one: cargo run --release -p paceline-plugin --example guest target/guests/$(firstword $(GUESTS)).so"
+
+guests-check: guests ## Run each guest over a bottleneck twice, and the tests of guests in processes of their own
+	@cargo test --quiet --manifest-path guests/process/Cargo.toml --target-dir $(GUESTS_BUILD)
+	@for guest in $(GUESTS); do \
+	  cargo run --quiet --release --package paceline-plugin --example guest target/guests/$$guest.so || exit; done
 
 clean: ## Remove what the targets above made, runs excepted
 	rm -rf $(VENV) target web/node_modules .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,6 +1,7 @@
 //! An end over a UDP socket, in real time: with ECN codepoints, and with segmentation offload where the
 //! system has it.
 
+use std::borrow::Cow;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,8 +31,8 @@ const MOST_AT_ONCE: u32 = 1_000_000;
 pub enum Error {
     /// The socket failed.
     Socket(io::Error),
-    /// The end sends or wakes without end while no time passes, or asks for a time that is past.
-    Defect(&'static str),
+    /// The end sends or wakes without end while no time passes, asks for a time that is past, or says that it cannot go on.
+    Defect(Cow<'static, str>),
 }
 
 impl std::fmt::Display for Error {
@@ -158,8 +159,11 @@ impl Socket {
     {
         self.send(endpoint, now)?;
         let until = endpoint.next_timer().unwrap_or(Instant::MAX);
+        if let Some(failure) = endpoint.failure() {
+            return Err(Error::Defect(failure.into()));
+        }
         if until < now {
-            return Err(Error::Defect("it asks for a time that is past"));
+            return Err(Error::Defect("it asks for a time that is past".into()));
         }
         let room = self.unsent.is_some();
         Ok(Wait { until, room })
@@ -179,7 +183,7 @@ impl Socket {
                 return Ok(());
             }
         }
-        Err(Error::Defect("it sends without end"))
+        Err(Error::Defect("it sends without end".into()))
     }
 
     /// Sends a batch in as few calls as the system allows; what is left of it if the socket is full.
@@ -311,6 +315,7 @@ mod tests {
         due: Option<Instant>,
         woken: Vec<Instant>,
         latest: Option<Instant>,
+        failure: Option<String>,
     }
 
     impl Endpoint for Probe {
@@ -344,6 +349,10 @@ mod tests {
 
         fn stats(&self) -> Stats {
             Stats::default()
+        }
+
+        fn failure(&self) -> Option<String> {
+            self.failure.clone()
         }
     }
 
@@ -434,5 +443,9 @@ mod tests {
         end.due = Some(at(8000));
         let late = socket.transmit(&mut end, at(9000));
         assert!(matches!(late, Err(Error::Defect(_))));
+        end.due = None;
+        end.failure = Some("enough".to_owned());
+        let failed = socket.transmit(&mut end, at(9000)).expect_err("it says so");
+        assert_eq!(failed.to_string(), "the endpoint is defective: enough");
     }
 }

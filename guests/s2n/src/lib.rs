@@ -45,6 +45,8 @@ const HEADERS: u32 = 28;
 const PIECE: u64 = 1 << 17;
 /// What is written: nobody looks at it.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE as usize]));
+/// The shortest wait of its timers, as those of other stacks have it.
+const TIMER_FLOOR: Duration = Duration::from_micros(50);
 /// Bytes that a receiver and a sender are willing to hold: more than any path of a scenario does.
 const WINDOW: u32 = 256 << 20;
 
@@ -361,10 +363,8 @@ impl Endpoint for End {
     }
 
     fn next_timer(&mut self) -> Option<Instant> {
-        // Its clock has no time between two microseconds.
-        let next = (self.now.as_nanos() / 1000 + 1) * 1000;
         let due = self.endpoint.timeout()?;
-        Some(due.max(Instant::from_nanos(next)))
+        Some(due.max(self.now + TIMER_FLOOR))
     }
 
     fn write(&mut self, now: Instant, write: Write) {

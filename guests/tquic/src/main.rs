@@ -28,7 +28,7 @@ const PIECE: u64 = 1 << 17;
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE as usize]));
 /// Bytes that a receiver is willing to hold: more than any path of a scenario does.
 const WINDOW: u64 = 256 << 20;
-/// The shortest wait that its pacer's timer is good for.
+/// The shortest wait of its timers: its pacer asks for some of no length.
 const TIMER_FLOOR: Duration = Duration::from_micros(50);
 /// The server's certificate and key, of which nothing is secret: clients verify none. Signatures of RSA have one length.
 const CERTIFICATE: &str = include_str!("certificate.pem");
