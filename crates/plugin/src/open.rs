@@ -1,4 +1,4 @@
-//! Opening a library, and reading what its tables say.
+//! Opening a library and reading its tables.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
@@ -8,15 +8,15 @@ use paceline_capi::types::{PACELINE_BAD_POINTER, PACELINE_OK, paceline_option, p
 
 use crate::PluginError;
 
-/// The most that is asked for of one kind: what never ends is broken.
+/// The maximum number of entries of one kind: an endless list is broken.
 const MOST: usize = 1000;
 /// The largest state.
 const MAX_STATE: usize = 64 << 20;
 
-/// The longest message of a refusal.
+/// The maximum length of a refusal message.
 const MESSAGE: usize = 512;
 
-/// What is wrong with a text.
+/// An error in a text.
 pub(crate) const NOT_TEXT: &str = "a text is not UTF-8, or has control characters";
 
 /// The function of this name in the shared library at `path`, which is never unloaded.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn function<F: Copy>(
         function: name,
         header,
     })?;
-    // Its texts and functions are used from now on.
+    // The library's texts and functions are used from now on.
     std::mem::forget(library);
     Ok(found)
 }
@@ -64,7 +64,8 @@ pub(crate) unsafe fn identifier(string: paceline_string) -> Result<&'static str,
     }
 }
 
-/// Calls an `init` with options as a scenario writes them, and room for its message; what it refused with.
+/// Calls an `init` with options as in a scenario, and with room for its message; the error is its
+/// refusal.
 pub(crate) fn initialise(
     name: &'static str,
     options: &[(&str, &str)],
@@ -94,7 +95,7 @@ pub(crate) fn initialise(
     })
 }
 
-/// `text` for the time of a call.
+/// `text` for the duration of a call.
 pub(crate) fn string(text: &str) -> paceline_string {
     paceline_string {
         data: text.as_ptr().cast(),
@@ -102,10 +103,10 @@ pub(crate) fn string(text: &str) -> paceline_string {
     }
 }
 
-/// What `get` gives from index 0 on, until it gives nothing, or too much.
+/// The tables that `get` returns from index 0 on, until it returns nothing, or too many.
 ///
 /// # Safety
-/// `get` writes a `T` or nothing, and zeros are a `T`.
+/// `get` writes a `T` or nothing, and all zeros is a valid `T`.
 pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec<T> {
     let mut found = Vec::new();
     while found.len() < MOST {
@@ -119,7 +120,7 @@ pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec
     found
 }
 
-/// A text of one line that a library shows.
+/// A one-line text of a library.
 ///
 /// # Safety
 /// If it is not null, it can be read as long as the process lives.
@@ -129,7 +130,7 @@ pub(crate) unsafe fn line(string: paceline_string) -> Option<&'static str> {
     (!text.chars().any(char::is_control)).then_some(text)
 }
 
-/// The same, of something that has to have a name.
+/// The same, of something that must have a name.
 ///
 /// # Safety
 /// As [`line`].

@@ -17,7 +17,7 @@ use crate::PluginError;
 use crate::open::{NOT_TEXT, function, identifier, initialise, layout, line, listed, string};
 use crate::state::State;
 
-/// The most that a batch may hold.
+/// The maximum size of a batch.
 const MAX_BATCH: u32 = 1 << 20;
 
 type Get = unsafe extern "C" fn(usize, *mut paceline_stack, usize) -> u32;
@@ -27,7 +27,7 @@ type Get = unsafe extern "C" fn(usize, *mut paceline_stack, usize) -> u32;
 pub struct Transport {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: &'static str,
     /// The version of the transport.
     pub version: &'static str,
@@ -35,7 +35,8 @@ pub struct Transport {
     layout: Layout,
 }
 
-// SAFETY: the header has it that tables are never written and that their functions may be called by any thread.
+// SAFETY: the header guarantees that tables are never written and that any thread may call their
+// functions.
 unsafe impl Send for Transport {}
 // SAFETY: as above.
 unsafe impl Sync for Transport {}
@@ -49,8 +50,8 @@ impl Transport {
     /// # Safety
     /// It runs the library's code, which has to keep the contract of `include/paceline_endpoint.h`.
     pub unsafe fn open(path: &Path) -> Result<Vec<Arc<Self>>, PluginError> {
-        // SAFETY: a function of this name has this type, by this function's contract; zeros are a table without
-        // functions.
+        // SAFETY: a function of this name has this type, by this function's contract; all zeros is
+        // a table without functions.
         let tables = unsafe {
             let get = function::<Get>(path, "paceline_stack_get", "paceline_endpoint.h")?;
             listed(|index, out| get(index, out, size_of::<paceline_stack>()))
@@ -108,14 +109,14 @@ impl Transport {
     }
 }
 
-/// What an end is made with.
+/// The configuration of an end.
 #[derive(Clone, Copy, Debug)]
 pub struct EndConfig<'a> {
-    /// Whether it is the end that sends.
+    /// Whether it is the sending end.
     pub sends: bool,
-    /// The most bytes of UDP payload that fit into a packet.
+    /// The maximum UDP payload of a packet, in bytes.
     pub max_datagram: u32,
-    /// Seed of the end's own draws.
+    /// Seed of the end's own random draws.
     pub seed: u64,
     /// The time at which the flow starts.
     pub now: Instant,
@@ -127,7 +128,7 @@ pub struct EndConfig<'a> {
 pub struct End {
     transport: Arc<Transport>,
     state: State,
-    /// Where batches are written.
+    /// The buffer for batches.
     room: Vec<u8>,
 }
 
@@ -140,7 +141,7 @@ impl fmt::Debug for End {
 }
 
 impl End {
-    /// A new end, with options as a scenario writes them.
+    /// A new end, with options as in a scenario.
     ///
     /// # Errors
     /// If the transport refuses the configuration or an option.
@@ -160,8 +161,8 @@ impl End {
         };
         initialise(transport.name, options, |options, message| {
             let init = transport.table.init?;
-            // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
-            // has ended.
+            // SAFETY: the state has the size and alignment that the table asks for; everything else
+            // lives until the call has returned.
             Some(unsafe {
                 init(
                     &raw const transport.table,
@@ -186,17 +187,18 @@ impl End {
 impl Drop for End {
     fn drop(&mut self) {
         if let Some(fini) = self.transport.table.fini {
-            // SAFETY: `init` made the state, which nobody uses after this.
+            // SAFETY: `init` made the state, which is not used after this.
             unsafe { fini(self.state.place()) };
         }
     }
 }
 
-/// Calls a function of the table, which `Transport::checked` has seen to be there.
+/// Calls a function of the table; `Transport::checked` has verified that it is there.
 macro_rules! call {
     ($end:ident.$function:ident($($argument:expr),*)) => {
         $end.transport.table.$function.map(|function| {
-            // SAFETY: `init` made the state, nobody else uses it, and what is pointed to lives until the call has ended.
+            // SAFETY: `init` made the state, nobody else uses it, and the pointers stay valid until
+            // the call has returned.
             unsafe { function($end.state.place(), $($argument),*) }
         })
     };
@@ -247,7 +249,7 @@ impl Endpoint for End {
     fn write(&mut self, now: Instant, write: Write) {
         let bytes = match write.amount {
             Amount::None => 0,
-            // All that can be written is less than what does not end.
+            // More than any writable size means that it never ends.
             Amount::Bytes(bytes) => bytes.min(PACELINE_UNLIMITED - 1),
             Amount::Unlimited => PACELINE_UNLIMITED,
         };
