@@ -1,4 +1,4 @@
-//! Flows of QUIC stacks: what their ends are made with.
+//! Flows of QUIC stacks: the configuration of their ends.
 
 use paceline_congestion::Signals;
 #[cfg(feature = "quic")]
@@ -12,7 +12,7 @@ use paceline_units::StackName;
 #[cfg(feature = "quic")]
 use crate::guest::Choice;
 
-/// What a QUIC stack tells a controller, none if this build does not have the stack.
+/// The signals that a QUIC stack gives a controller; none if this build does not have the stack.
 #[cfg(feature = "quic")]
 pub(crate) fn signals(stack: StackName) -> Option<Signals> {
     match stack {
@@ -38,14 +38,14 @@ pub(crate) fn controllers(_: StackName) -> &'static [&'static str] {
     &[]
 }
 
-/// What the ends of a group's flows are made with, none if they run no QUIC stack. A caller says which end it is, when
-/// it begins, and its seed.
+/// The configuration of the ends of a group's flows; none if they do not run a QUIC stack. The
+/// caller sets which end it is, when it begins, and its seed.
 #[cfg(feature = "quic")]
 pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Option<EndConfig> {
     let controller = match chosen {
         Choice::Ours(recipe) => quic::Choice::Ours(recipe.clone()),
         Choice::Theirs(name) => quic::Choice::Theirs(name),
-        // It is refused where the scenario is checked.
+        // The scenario check refuses it.
         Choice::Guest(..) => return None,
     };
     group.is_quic().then(|| EndConfig {

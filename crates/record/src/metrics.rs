@@ -1,7 +1,7 @@
 //! The metrics, each defined once: name, formula, window, and how it is computed.
 //!
-//! A metric is a pure function over the rows of a run's tables. One that is undefined (no flow, no
-//! packet, a division by zero) is absent, never a number.
+//! A metric is a pure function of the rows of a run's tables. An undefined one (no flow, no packet,
+//! a division by zero) is absent, never a number.
 
 use crate::counter::Span;
 use crate::error::RecordError;
@@ -348,7 +348,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
 ];
 
-/// The share of a link's payload rate from which on a flow is said to have found it.
+/// The share of a link's payload rate at which a flow is said to have found it.
 const FULL_RATE: f64 = 0.99;
 
 const WINDOW: &str = "the window";
