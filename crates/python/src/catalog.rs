@@ -1,4 +1,4 @@
-//! What there is: controllers with their options, metrics and tables with their definitions.
+//! The catalogue: controllers with their options, metrics and tables with their definitions.
 
 use paceline_congestion::controllers as registry;
 use paceline_congestion::options::OptionInfo;
@@ -38,7 +38,7 @@ pub fn controllers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
         .collect()
 }
 
-/// Every queue: its name, and what it is.
+/// Every queue: its name and description.
 #[pyfunction]
 pub fn queues() -> Vec<(&'static str, &'static str)> {
     let queues = paceline_experiment::queues().iter();

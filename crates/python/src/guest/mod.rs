@@ -1,4 +1,4 @@
-//! Controllers that are not of this program: classes in Python, and libraries behind the C header.
+//! Controllers from outside this program: classes in Python, and libraries behind the C header.
 
 mod declared;
 mod events;
@@ -19,7 +19,7 @@ pub use events::{Ack, Config, Loss, Sent};
 use library::LibraryGuest;
 use python::PythonGuest;
 
-/// A controller that is not of this program, ready to be named by scenarios.
+/// A controller from outside this program, ready to be named in scenarios.
 #[pyclass(frozen, module = "paceline._paceline", name = "Guest")]
 pub struct PyGuest {
     guest: Arc<dyn experiment::Guest>,
@@ -28,8 +28,8 @@ pub struct PyGuest {
 
 #[pymethods]
 impl PyGuest {
-    /// A class that derives from `paceline.Controller`, with its options and what each takes: `flag`,
-    /// `integer`, `number`, `text` or `any`.
+    /// A class that derives from `paceline.Controller`, with its options and the type of each:
+    /// `flag`, `integer`, `number`, `text` or `any`.
     #[staticmethod]
     fn python(
         name: String,
@@ -59,8 +59,8 @@ impl PyGuest {
         }
     }
 
-    /// A controller of the shared library at `path`: that called `which`, or its only one. Its code runs in
-    /// this process. `ValueError` says why it cannot be used.
+    /// A controller of the shared library at `path`: the one called `which`, or its only one. Its
+    /// code runs in this process. `ValueError` says why it cannot be used.
     #[staticmethod]
     fn library(
         name: String,
