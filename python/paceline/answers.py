@@ -29,7 +29,7 @@ class Statistics(TypedDict):
 
 
 class Engine(TypedDict):
-    """What the runs of this call cost."""
+    """The cost of the runs of this call."""
 
     wall_ns: int
     packets: int
@@ -46,7 +46,7 @@ class Expectation(TypedDict):
 
 
 class Guest(TypedDict):
-    """A controller that is not part of the program."""
+    """A controller from outside the program."""
 
     name: str
     language: str
@@ -55,7 +55,7 @@ class Guest(TypedDict):
 
 
 class Run(TypedDict):
-    """A run, or with repeats all of them together."""
+    """A run, or the summary of all its repeats."""
 
     schema: NotRequired[Annotated[int, "Version of the record."]]
     scenario: str
@@ -108,7 +108,7 @@ class Runs(TypedDict):
 
 
 class Axis(TypedDict):
-    """What a sweep varies together."""
+    """Keys that a sweep varies together."""
 
     keys: list[str]
     drawn: NotRequired[Annotated[bool, "Whether its points are draws of a population."]]
@@ -197,7 +197,7 @@ class Finding(TypedDict):
 
 
 class Stays(TypedDict):
-    """The stays of two flows in states of BBR, one beside the other; null where one has no more."""
+    """The stays of two flows in states of BBR, side by side; null where one has no more."""
 
     old: str | None
     old_enter_ns: int | None
@@ -206,7 +206,7 @@ class Stays(TypedDict):
 
 
 class Comparison(TypedDict):
-    """Two results compared: `compare A B`."""
+    """Two compared results: `compare A B`."""
 
     old: str
     new: str
@@ -224,7 +224,7 @@ class Comparison(TypedDict):
 
 
 class Versus(TypedDict):
-    """A value of a key, compared with the first."""
+    """A value of a key, compared with the first value."""
 
     old: str
     new: str
@@ -234,7 +234,7 @@ class Versus(TypedDict):
 
 
 class Comparisons(TypedDict):
-    """One sweep compared: `compare SWEEP --by KEY`."""
+    """One sweep, compared by a key: `compare SWEEP --by KEY`."""
 
     by: str
     sweep: str
@@ -242,7 +242,7 @@ class Comparisons(TypedDict):
 
 
 class Changed(TypedDict):
-    """A claim with something changed in its runs."""
+    """A claim with a change in its runs."""
 
     name: str
     that: Annotated[str, "What is changed."]
@@ -294,7 +294,7 @@ class Claims(TypedDict):
 
 
 class Mutant(TypedDict):
-    """A claim with what it is about taken away."""
+    """A mutant of a claim: the subject of the claim is removed."""
 
     claim: str
     mutant: str
@@ -316,7 +316,7 @@ class Mutants(TypedDict):
 
 
 class Claimed(TypedDict):
-    """A claim, before it is run."""
+    """A claim that has not been run."""
 
     id: str
     topic: str
@@ -332,7 +332,7 @@ class ClaimList(TypedDict):
 
 
 class Case(TypedDict):
-    """A case of conformance."""
+    """A conformance case."""
 
     id: str
     suite: str
@@ -364,7 +364,7 @@ class Criterion(TypedDict):
 
 
 class Evaluation(TypedDict):
-    """A controller by the criteria of RFC 9743."""
+    """A controller judged by the criteria of RFC 9743."""
 
     controller: str
     quick: bool
@@ -410,7 +410,7 @@ class Export(TypedDict):
 
 
 class Note(TypedDict):
-    """What an import could only approximate."""
+    """A part of an import that is only an approximation."""
 
     line: int | None
     text: str
@@ -426,7 +426,7 @@ class ImportedScenario(TypedDict):
 
 
 class Shell(TypedDict):
-    """What programs on a path did; on stderr, since stdout is the client's."""
+    """The traffic of programs on a path; on stderr, because stdout is the client's."""
 
     run: Annotated[str, "The folder."]
     exit: Annotated[int, "The client's exit code."]
@@ -436,7 +436,7 @@ class Shell(TypedDict):
 
 
 class PerfStart(TypedDict):
-    """What was asked for."""
+    """The request."""
 
     server: Annotated[str, "Its address and port."]
     cc: str
@@ -448,7 +448,7 @@ class PerfStart(TypedDict):
 
 
 class PerfPart(TypedDict):
-    """A part of a test, or all of it; times are since it began."""
+    """A part of a test, or all of it; times count from its start."""
 
     start_ns: int
     end_ns: int
@@ -474,7 +474,7 @@ class Perf(TypedDict):
 
 
 class PerfServer(TypedDict):
-    """What `perf server` tells, one object a line; the first is `listening`."""
+    """The messages of `perf server`, one object a line; the first is `listening`."""
 
     event: Literal["listening", "started", "ended", "refused"]
     address: NotRequired[Annotated[str, "Where it listens."]]
@@ -491,7 +491,7 @@ class PerfServer(TypedDict):
 
 
 class ImportedRecord(TypedDict):
-    """A record read from what another program wrote."""
+    """A record read from a file of another program."""
 
     run: Annotated[str, "The folder."]
     incomplete: Annotated[str | None, "Why it stops before the end of the file; null if not."]
@@ -509,7 +509,7 @@ class Import(TypedDict):
 
 
 class FittedRate(TypedDict):
-    """The rate of a fitted path from some time on."""
+    """The rate of a fitted path from a given time on."""
 
     begin_ns: int
     rate_bps: float
@@ -518,7 +518,7 @@ class FittedRate(TypedDict):
 
 
 class FittedParameter(TypedDict):
-    """A parameter of a model, in the unit that its name says."""
+    """A parameter of a model, in the unit at the end of its name."""
 
     value: float
     low: Annotated[float, "From here to `high` the model is about as near to the record."]
@@ -526,7 +526,7 @@ class FittedParameter(TypedDict):
 
 
 class FittedModel(TypedDict):
-    """A model of what loses packets, at its best."""
+    """A loss model with its best parameters."""
 
     loss: str
     distance: Annotated[
@@ -535,7 +535,7 @@ class FittedModel(TypedDict):
 
 
 class Fit(TypedDict):
-    """The path that a record went through."""
+    """The path on which a record was taken."""
 
     run: str
     scenario: Annotated[str, "The file written."]
@@ -570,7 +570,7 @@ class Init(TypedDict):
 
 
 class Checked(TypedDict):
-    """One thing that a machine can or cannot do."""
+    """A capability of a machine."""
 
     name: str
     state: str
@@ -579,7 +579,7 @@ class Checked(TypedDict):
 
 
 class Doctor(TypedDict):
-    """What this machine can do."""
+    """The capabilities of this machine."""
 
     kernel: str
     controllers: list[str]
@@ -589,7 +589,7 @@ class Doctor(TypedDict):
 
 
 class Serve(TypedDict):
-    """Where the page is."""
+    """The address of the page."""
 
     address: str
     folder: str
@@ -642,7 +642,7 @@ class Unloaded(TypedDict):
 
 
 class LiveConnection(TypedDict):
-    """A connection of the running kernel, as its controller sees it; what is not known is null."""
+    """A connection of the running kernel, as its controller sees it; unknown values are null."""
 
     pid: int
     local: str
@@ -682,7 +682,7 @@ class LiveRecord(TypedDict):
 
 
 class Problem(TypedDict):
-    """What is wrong with a scenario."""
+    """An error in a scenario."""
 
     kind: str
     message: str
@@ -694,7 +694,7 @@ class Problem(TypedDict):
 
 
 class Error(TypedDict):
-    """What went wrong."""
+    """An error."""
 
     kind: str
     message: str
@@ -706,7 +706,7 @@ class Error(TypedDict):
 
 
 class Failed(TypedDict):
-    """What every command prints when it fails."""
+    """The output of every command that fails."""
 
     schema: NotRequired[int]
     error: Error
@@ -716,7 +716,7 @@ class Failed(TypedDict):
     runs: NotRequired[list[Run | Compared]]
 
 
-#: What a command prints with `--json`, beside `schema`.
+#: The output of each command with `--json`, in addition to `schema`.
 COMMANDS: dict[str, tuple[type, ...]] = {
     "run": (Run, Compared, Runs),
     "check": (Check,),
@@ -743,7 +743,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
 
 
 class RunEntry(TypedDict):
-    """A run below the folder that is served."""
+    """A run in the served folder."""
 
     kind: Literal["run"]
     id: str
@@ -758,7 +758,7 @@ class RunEntry(TypedDict):
 
 
 class SweepEntry(TypedDict):
-    """A sweep below it."""
+    """A sweep in the served folder."""
 
     kind: Literal["sweep"]
     id: str
@@ -806,14 +806,14 @@ class Track(TypedDict):
 
 
 class Tick(TypedDict):
-    """A place on an axis, and what is written there."""
+    """A position on an axis, and its label."""
 
     at: float
     text: str
 
 
 class Picture(TypedDict):
-    """A metric along one axis, or how it is distributed over a population."""
+    """A metric along one axis, or its distribution over a population."""
 
     across: str
     up: str
@@ -838,14 +838,14 @@ class Points(TypedDict):
 
 
 class Shipped(TypedDict):
-    """A scenario that comes with the package."""
+    """A scenario included in the package."""
 
     name: str
     about: str
 
 
 class Basis(TypedDict):
-    """What a new scenario is made from."""
+    """The starting points for a new scenario."""
 
     scenarios: list[Shipped]
     controllers: list[str]
@@ -861,7 +861,7 @@ class Scenario(TypedDict):
 
 
 class Trouble(TypedDict):
-    """A problem of a scenario."""
+    """An error in a scenario."""
 
     message: str
     line: int | None
@@ -869,7 +869,7 @@ class Trouble(TypedDict):
 
 
 class Problems(TypedDict):
-    """What is wrong with a scenario; nothing if it can run."""
+    """The errors in a scenario; none if it can run."""
 
     problems: list[Trouble]
 
@@ -897,7 +897,7 @@ class Change(TypedDict):
 
 
 class Between(TypedDict):
-    """Two runs beside each other."""
+    """Two runs side by side."""
 
     settings: list[Differing]
     metrics: list[Change]
@@ -968,7 +968,7 @@ class Band(TypedDict):
 
 
 class Packets(TypedDict):
-    """The packets of a flow in the order of time, as its sender and its path saw them."""
+    """The packets of a flow in order of time, as seen by its sender and its path."""
 
     kinds: Annotated[list[str], "What a number in `kind` stands for."]
     until: Annotated[float | None, "In seconds: later ones are left out; null if none are."]
@@ -981,7 +981,7 @@ class Packets(TypedDict):
 
 
 class Detail(TypedDict):
-    """What is drawn of one flow."""
+    """The plotted data of one flow."""
 
     flow: int
     label: str
@@ -993,7 +993,7 @@ class Detail(TypedDict):
 
 
 class Happening(TypedDict):
-    """Something that happened, in words."""
+    """An event, in words."""
 
     t: Annotated[float, "In seconds."]
     flow: Annotated[int | None, "To which flow; none for the path."]
@@ -1002,7 +1002,7 @@ class Happening(TypedDict):
 
 
 class Drawn(TypedDict):
-    """What a report draws."""
+    """The plotted data of a report."""
 
     end: float
     overview: list[Panel]
@@ -1012,7 +1012,7 @@ class Drawn(TypedDict):
     happenings: list[Happening]
 
 
-#: What pages are told.
+#: Messages to pages.
 PAGES: tuple[type, ...] = (
     RunEntry,
     SweepEntry,

@@ -11,7 +11,7 @@ from paceline.cli.failure import Exit, Failure
 from paceline.errors import ScenarioError
 from paceline.runs import Run
 
-#: A short run with losses: what every controller must get through, and twice alike.
+#: A short run with losses: every controller must survive it, with the same result twice.
 _REHEARSAL = """
 schema = 1
 run.duration = "3 s"
@@ -28,7 +28,7 @@ cc = "{}"
 
 
 def bring(controllers: Sequence[str] | None) -> None:
-    """Set the controllers that ``--controller`` names, after each has been seen to work."""
+    """Set the controllers of ``--controller``, after a rehearsal of each."""
     guests.choose(())
     if not controllers:
         return
@@ -46,7 +46,7 @@ def bring(controllers: Sequence[str] | None) -> None:
 
 
 class _Ended(Watch):
-    """Collects how rehearsals have ended."""
+    """Collects the results of rehearsals."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, Outcome] = {}
@@ -56,7 +56,7 @@ class _Ended(Watch):
 
 
 def _rehearse(names: Sequence[str]) -> None:
-    """Run each controller twice in another process, which it may take down."""
+    """Run each controller twice in another process, which it may crash."""
     jobs = [Job(_REHEARSAL.format(name), file=name) for name in names for _ in range(2)]
     heard = _Ended()
     try:

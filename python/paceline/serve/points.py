@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> answers.Points:
-    """Return a metric at each point; of many points, where it is lowest and where it is highest."""
+    """Return a metric at each point; with many points, only the lowest and the highest."""
     over = sweep.grid
     found = dataset.means(over, frame, metric)
     numbers = list(range(len(found)))
@@ -107,7 +107,7 @@ def _distribution(
     shown: dict[int, int],
     size: float,
 ) -> answers.Picture:
-    """Return which share of each population is at most at each value."""
+    """Return the share of each population at or below each value."""
 
     def other(number: int) -> tuple[str, ...]:
         names = enumerate(sweep.grid.place(number))
@@ -143,7 +143,7 @@ def _distribution(
 
 
 def scenario(sweep: Sweep, text: str, point: int) -> str:
-    """Return what was run at a point: with its seed, it gives the same bytes again."""
+    """Return the scenario of a point: with its seed, it gives the same bytes again."""
     if not 0 <= point < len(sweep.grid.points):
         raise NotARunError("the sweep has no such point")
     set_there = (*sweep.overrides, *sweep.grid.points[point])

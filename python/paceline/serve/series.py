@@ -1,4 +1,4 @@
-"""Lines over time, thinned to what a screen shows: no peak is lost at any zoom."""
+"""Lines over time, reduced to a screen's resolution: no peak is lost at any zoom."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
 from paceline.show.panels import Values, envelopes, rates
 
-#: What can be drawn: its title, and the column.
+#: The quantities that can be plotted: title, and column.
 QUANTITIES = {
     "throughput_bps": "Throughput",
     "rtt_ns": "Round-trip time",
@@ -35,14 +35,14 @@ QUANTITIES = {
 #: Those of the bottleneck, in the table `queue`.
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
-#: Buckets of a line over an entire run, at most and at least, and those of all lines of a plot.
+#: Minimum and maximum number of buckets of a line over an entire run, and of all lines of a plot.
 BUCKETS, _FEWEST, _ALL = 600, 150, 25_000
-#: Bins of throughput, at least.
+#: Minimum number of throughput bins.
 _BIN_NS = 20_000_000
 
 
 class Tables(Protocol):
-    """Where the tables of a run are; only the columns that are asked for are read."""
+    """Where the tables of a run are; only the requested columns are read."""
 
     @property
     def flows(self) -> pl.DataFrame:
@@ -79,7 +79,7 @@ class OnDisk:
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[BinaryIO]:
-        """Yield a table's open file: polars gets no name that it could take for a pattern."""
+        """Yield a table's open file: polars gets no name that it could interpret as a pattern."""
         reason = f"{self._name}: {table} cannot be read: run `paceline report` to see why"
         try:
             rows, size = _paceline.parquet_size(Path(self._name, f"{table}.parquet"), self._root)
@@ -100,7 +100,7 @@ class OnDisk:
             raise NotARunError(reason) from None
 
     def check(self) -> None:
-        """Raise `NotARunError` if a table has more rows than are read."""
+        """Raise `NotARunError` if a table has more rows than the limit."""
         try:
             with opened(self._root, self._name) as folder:
                 names = os.listdir(folder)
@@ -112,7 +112,7 @@ class OnDisk:
                     pass
 
     def size(self) -> int:
-        """Return how many bytes of memory its columns take."""
+        """Return the bytes of memory that its columns take."""
         return sum(int(column.estimated_size()) for column in list(self._read.values()))
 
     @cached_property
@@ -191,12 +191,12 @@ def series(
     for nth, (name, run) in enumerate(runs.items()):
         found = _lines(run, quantity, start, width, count)
         for index, (label, values) in enumerate(found):
-            # Of several runs, a colour is a run and a dash a flow.
+            # With several runs, the colour shows the run and the dash the flow.
             style = flow_style(index)
             if len(runs) > 1:
                 style = Style(flow_style(nth).colour, flow_style(index).dash)
             lines.append((name, label, style, values))
-    # All lines as one column: a thousand are written at the cost of a few.
+    # All lines as one column: a thousand cost as much to write as a few.
     column = pl.Series([value for *_, values in lines for value in values], dtype=pl.Float64)
     most = column.max()
     scale = scale_of(quantity, most if isinstance(most, float) else 0.0)

@@ -60,13 +60,13 @@ _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:;
 
 _BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu", "vm")
 
-#: What a new scenario begins with.
+#: The start of a new scenario.
 _TEMPLATE = shipped.folder("templates") / "scenario.toml"
 
-#: Seconds from one look at a job to the next, and between two messages if nothing happens.
+#: Seconds between two checks of a job, and between two messages if nothing happens.
 _LOOK_S, _BEAT_S = 0.05, 2.0
 
-#: Seconds that a time in a request may be.
+#: Maximum seconds of a time in a request.
 _TIME_S = 1e9
 
 Answer = TypeVar("Answer")
@@ -87,14 +87,14 @@ class Server:
         self._socket = socket.create_server(("127.0.0.1", port), backlog=limits.CONNECTIONS)
         self._socket.setblocking(False)
         self.port = int(self._socket.getsockname()[1])
-        #: Who knows it may ask.
+        #: Whoever knows it may send requests.
         self.token = secrets.token_urlsafe(32)
         self.catalogue = Catalogue(folder)
         self.jobs = Jobs(folder)
-        #: Where files are read and pages made.
+        #: Threads that read files and make pages.
         self.pool = ThreadPoolExecutor(limits.THREADS)
         self.stopping = False
-        #: How many connections are open.
+        #: The number of open connections.
         self.connections = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -105,7 +105,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where the page is; a secret."""
+        """The address of the page; a secret."""
         return f"{self.origin}/?{urlencode({'token': self.token})}"
 
     @property
@@ -114,11 +114,11 @@ class Server:
         return f"paceline-{self.port}"
 
     def hosts(self) -> set[str]:
-        """Return the names that it answers to."""
+        """Return the host names that it accepts."""
         return {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
 
     def serve(self) -> None:
-        """Answer until `stop` or Ctrl-C."""
+        """Serve until `stop` or Ctrl-C."""
         # Malformed requests and closed connections must not fill the terminal.
         logging.getLogger("tornado.general").setLevel(logging.CRITICAL)
         try:
@@ -220,7 +220,7 @@ class _Handler(RequestHandler):
             raise _refusal("open the address that `paceline serve` printed")
 
     def knows(self, secret: str | None) -> bool:
-        """Whether someone has the secret; takes as long whatever is given."""
+        """Return whether a request has the secret, in constant time."""
         return hmac.compare_digest((secret or "").encode(), self.server.token.encode())
 
     async def work(self, work: Callable[[], Answer]) -> Answer:
@@ -257,7 +257,7 @@ class _Handler(RequestHandler):
         return values[0]
 
     def number(self, name: str) -> int:
-        """Return a parameter that counts."""
+        """Return a parameter that is a number."""
         text = self.one(name)
         if re.fullmatch("[0-9]{1,19}", text) is None:
             raise _bad(f"{name} must be a whole number")
@@ -289,7 +289,7 @@ class _Handler(RequestHandler):
 
     async def send_json(self, value: Any) -> None:
         """Answer a value."""
-        # Escaped: half a pair of surrogates is text in a file's JSON, and no UTF-8.
+        # Escaped: a lone surrogate is valid in a file's JSON, but not in UTF-8.
         await self.send("application/json", json.dumps(value, separators=(",", ":")).encode())
 
     def write_error(self, status_code: int, **about: Any) -> None:
@@ -436,7 +436,7 @@ class _Series(_Handler):
         return int(seconds * 1e9)
 
     def tables(self, name: str) -> Tables:
-        """Return those of a run of the folder, or of what there is of a job: `job:3`."""
+        """Return the tables of a run in the folder, or of a job so far: `job:3`."""
         if re.fullmatch("job:[0-9]{1,9}", name) is None:
             return self.server.catalogue.tables(name)
         job = self.job(name.removeprefix("job:"))
@@ -489,8 +489,8 @@ class _Events(_Handler):
 
 class _Posted(_Handler):
     def order(self) -> dict[str, Any]:
-        """Return what was sent."""
-        # Other pages cannot send this type without asking first, and nobody answers them.
+        """Return the request's body."""
+        # Other pages cannot send this type without a preflight request, which nothing answers.
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
         if kind != "application/json":
             raise _bad("request body must be JSON")
@@ -508,7 +508,7 @@ class _Posted(_Handler):
         """Return the scenario of a request."""
         match body:
             case {"scenario": str(text)}:
-                # Half a pair of surrogates is no text.
+                # A lone surrogate is not valid text.
                 if text.encode(errors="replace").decode() == text:
                     return text
         raise _bad("request body has scenario, which is text")
@@ -576,7 +576,7 @@ def _damage() -> Iterator[None]:
 
 
 def _depth(text: bytes) -> int:
-    """Return how many brackets are open at once, at most; those within strings count too."""
+    """Return the maximum nesting depth of brackets; those within strings count too."""
     depth = deepest = 0
     for at in re.finditer(rb"[\[{]|[\]}]", text):
         depth += 1 if at[0] in b"[{" else -1

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from paceline import answers
     from paceline.show.recorded import Recorded
 
-#: What a page draws. Deliveries are left out: the acknowledgments that they cause are there.
+#: The packets that a page draws. Deliveries are left out: their acknowledgments are there.
 KINDS = ("send", "retransmit", "drop", "mark", "ack", "sack")
 
-#: Packets of a page, at most: a row takes some 3 bytes of it. Later ones are left out.
+#: Maximum number of packets on a page: a row takes about 3 bytes of it. Later ones are left out.
 MOST = 300_000
 
 

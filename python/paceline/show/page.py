@@ -1,4 +1,4 @@
-"""The report of a run as one HTML file that needs nothing else."""
+"""The report of a run as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_page(run: Recorded, file: Path) -> Path:
 
 
 def render(run: Recorded, *, served: bool = False) -> str:
-    """Return the page; one that is served has its scripts and styles as files beside it."""
+    """Return the page; a served page has its scripts and styles as separate files."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
     recorded = packets.of_flows(run, sketch.drawn)
@@ -59,7 +59,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
 
 
 def filled(template: str, data: answers.Drawn, **values: Any) -> str:
-    """Return a page with its plots' data, and with all that it needs."""
+    """Return a page with its plots' data and everything that it needs."""
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -84,7 +84,7 @@ def _labels() -> dict[tuple[str, str], str]:
 
 
 def label(scope: str, name: str) -> str:
-    """Return what people call a metric of a run or of a flow."""
+    """Return the label of a metric of a run or of a flow."""
     return _labels().get((scope, name), name)
 
 
@@ -111,7 +111,7 @@ _FIRST = (
 
 
 def _headlines(run: Recorded) -> list[dict[str, str]]:
-    """Return the six numbers that matter most, those that are defined."""
+    """Return the six most important metrics, if they are defined."""
     one = len(run.flow_metrics) < 2
     names = [name for name in _FIRST if not (one and name.startswith("jain"))]
     known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
@@ -119,7 +119,7 @@ def _headlines(run: Recorded) -> list[dict[str, str]]:
 
 
 def _expectations(run: Recorded) -> list[dict[str, Any]]:
-    """Return what became of `[expect]`, with units."""
+    """Return the results of `[expect]`, with units."""
     rows = []
     for outcome in run.outcomes:
         name, (sign, bound) = outcome["metric"], outcome["bound"].split(" ", 1)
@@ -148,7 +148,7 @@ def _flow_columns(run: Recorded) -> list[dict[str, str]]:
 
 
 def _emulation(run: Recorded) -> dict[str, Any] | None:
-    """Return what the emulator measured of itself, and why it is not to be trusted."""
+    """Return the emulator's measurements of itself, and why it is not reliable."""
     if run.emulation is None:
         return None
     beyond = [bound["message"] for bound in run.emulation["beyond"]]
@@ -170,7 +170,7 @@ def _is_number(value: object) -> bool:
 def drawn(
     sketch: Sketch, details: list[Detail], recorded: dict[int, answers.Packets]
 ) -> answers.Drawn:
-    """Return what the page draws."""
+    """Return the data that the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
         "end": sketch.end_ns / 1e9,

@@ -1,4 +1,4 @@
-"""What a report draws, worked out once for the page and for the figures.
+"""The panels of a report, computed once for the page and for the figures.
 
 Time is divided into buckets. For each quantity, a bucket keeps the minimum and maximum in the order
 in which they occurred, so that no peak is lost, however long the run is.
@@ -25,14 +25,14 @@ from paceline.show.recorded import Recorded
 #: Buckets over an entire run.
 BUCKETS = 1000
 
-#: Width of the bins of throughput, at least; a long run has wider ones.
+#: Minimum width of throughput bins; a long run has wider ones.
 BIN_NS = 100_000_000
 BINS = 1200
 
-#: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
+#: Maximum number of flows drawn one by one, the largest first; the others are drawn as their sum.
 DRAWN = 12
 
-#: The most events in a page: those of the largest flows, and of the path.
+#: Maximum number of events in a page: those of the largest flows, and of the path.
 HAPPENINGS = 20_000
 
 # Internal state of a controller, which would hide its estimates.
@@ -62,7 +62,7 @@ class Panel:
     series: list[Series]
     stacked: bool = False
     unit_right: str | None = None
-    #: What the lines are to be compared with: capacity, fair share, base RTT.
+    #: Reference lines: capacity, fair share, base RTT.
     references: list[Series] = field(default_factory=list)
 
 
@@ -77,13 +77,13 @@ class Band:
 
 @dataclass(frozen=True)
 class Detail:
-    """What is drawn of one flow."""
+    """The plotted data of one flow."""
 
     flow: int
     label: str
     panels: list[Panel]
     bands: list[Band] = field(default_factory=list)
-    #: What bounded the sender, span by span.
+    #: What limited the sender, span by span.
     limits: list[Band] = field(default_factory=list)
     #: Packets declared lost up to each time of the panels.
     lost: list[int] = field(default_factory=list)
@@ -91,7 +91,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened, in words; without a flow, to the path."""
+    """An event, in words; without a flow, of the path."""
 
     t: float
     flow: int | None
@@ -139,7 +139,7 @@ def envelopes(
 
 
 def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
-    """Return a column with values at some places, and null at the others."""
+    """Return a column with values at some rows, and null at the others."""
     empty = pl.repeat(None, length, dtype=values.dtype, eager=True)
     return empty.scatter(places, values)
 
@@ -157,7 +157,7 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
-        # Of many flows few are drawn one by one: the rows of the others stay where they are.
+        # With many flows few are drawn one by one: the rows of the others are not copied.
         few = self._samples.filter(pl.col("flow").is_in(self.drawn))
         self._by_flow = {
             int(key[0]): frame for key, frame in few.partition_by("flow", as_dict=True).items()
@@ -186,7 +186,7 @@ class Sketch:
         return self._by_flow.get(flow, self._samples.clear())
 
     def overview(self) -> list[Panel]:
-        """Return what is drawn of all flows together."""
+        """Return the panels of all flows together."""
         both = [self.throughput(), self.rtt()]
         if self._queue.is_empty():
             return both
@@ -194,7 +194,7 @@ class Sketch:
         return [*both, self.queue(), *([drops] if drops else [])]
 
     def throughput(self) -> Panel:
-        """Throughput of each flow, one on the other.
+        """Throughput of each flow, stacked.
 
         It counts what arrived, in whatever order: what the receiver hands over in order comes in
         bursts after a loss, beyond what the link can carry.
@@ -228,7 +228,7 @@ class Sketch:
         return Panel(title, scale.unit, times, series, stacked=True, references=references)
 
     def _capacity(self, width: int, count: int) -> Values:
-        """Return what the bottleneck could have carried in each bin, in bit/s."""
+        """Return the capacity of the bottleneck in each bin, in bit/s."""
         ends = (
             self._queue.lazy()
             .select("capacity_bytes", "t_ns", bin=((pl.col("t_ns") - 1) // width).clip(-1, count))
@@ -274,7 +274,7 @@ class Sketch:
         if self._limit is not None and self._rate and len(bases) == 1:
             lines.append(("base RTT and a full queue", bases[0] + self._limit * 8e9 / self._rate))
         most = max((top(values) for _, _, values in series), default=0.0)
-        # A buffer that was never half full would flatten all else.
+        # A buffer that was never half full would flatten everything else.
         shown = [(label, value) for label, value in lines if value <= 2 * most]
         return self._panel(title, "_ns", series, shown)
 
@@ -297,7 +297,7 @@ class Sketch:
         )
 
     def drops(self) -> Panel | None:
-        """Packets that the bottleneck dropped and marked, if it did."""
+        """Packets that the bottleneck dropped and marked, if there were any."""
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
         found = [
             (label, column)
@@ -325,7 +325,7 @@ class Sketch:
         return Panel(title, "packets", times, series)
 
     def detail(self, flow: int) -> Detail:
-        """Return what is drawn of one flow."""
+        """Return the panels of one flow."""
         labels = self.flows.filter(pl.col("flow") == flow)["label"]
         label = str(labels[0]) if labels.len() else str(flow)
         frame = self._of_flow(flow)
@@ -341,7 +341,7 @@ class Sketch:
         return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
 
     def _limits(self, frame: pl.DataFrame) -> list[Band]:
-        """Return what bounded the sender at each sample, equal ones together.
+        """Return what limited the sender at each sample, with equal neighbours merged.
 
         A sender whose window has room for another packet waits for its pacer.
         """
@@ -375,7 +375,7 @@ class Sketch:
         return [int(n or 0) for n in found["lost_packets"]]
 
     def marks(self) -> list[Happening]:
-        """Return what the scenario changes, and when the flows have converged."""
+        """Return the scenario's changes, and when the flows have converged."""
         changes = self._events.filter(pl.col("kind") == "change")
         marks = [happening(row) for row in changes.iter_rows(named=True)]
         if self._convergence is not None and self.flows.height > 1:
@@ -385,7 +385,7 @@ class Sketch:
         return sorted(marks, key=lambda mark: mark.t)
 
     def happenings(self) -> list[Happening]:
-        """Return what happened to the flows that are drawn, and to the path."""
+        """Return the events of the flows that are drawn, and of the path."""
         drawn = self._events.filter(pl.col("flow").is_null() | pl.col("flow").is_in(self.drawn))
         return [happening(row) for row in drawn.head(HAPPENINGS).iter_rows(named=True)]
 
@@ -428,7 +428,7 @@ class Sketch:
         return Panel(title, scale.unit, self._times, lines, references=self._level(levels, scale))
 
     def _level(self, levels: list[tuple[str, float]], scale: Scale) -> list[Series]:
-        """Return lines at some levels."""
+        """Return horizontal lines at some levels."""
         return [
             Series(label, reference_style(nth), scaled([value] * len(self._times), scale))
             for nth, (label, value) in enumerate(levels)
@@ -459,7 +459,7 @@ class Sketch:
         ]
 
 
-#: How the unit of an event's value ends the name of a quantity.
+#: The suffix of a quantity for the unit of an event's value.
 _SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "_ratio"}
 
 

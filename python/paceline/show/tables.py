@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.quantities import quantity
 
-#: What is shown of an emulation: where it is in the object, and its name.
+#: The figures of an emulation that are shown: key in the object, and label.
 EMULATION = {
     ("lateness", "p50_ns"): "release lateness p50",
     ("lateness", "p99_ns"): "release lateness p99",
@@ -39,7 +39,7 @@ def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
 
 
 def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what an engine with a kernel measured of itself, as names and values."""
+    """Return the emulator's or the machine's measurements of itself, as names and values."""
     if "snapshot" in emulation:
         return [
             ("kernel", emulation["kernel"]),
