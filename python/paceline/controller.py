@@ -66,31 +66,31 @@ class Controller:
         """Begin a connection; options of a scenario are keyword arguments."""
 
     def on_ack(self, ack: Ack) -> None:
-        """Called for an acknowledgment, after the transport has processed it."""
+        """Handle an acknowledgment, after the transport has processed it."""
 
     def on_loss(self, loss: Loss) -> None:
-        """Called once for each packet that is declared lost."""
+        """Handle the loss of one packet; each packet declared lost has its own call."""
 
     def on_recovery_enter(self, now_ns: int, in_flight_bytes: int) -> None:
-        """Called when fast recovery begins, after the losses that caused it: once per episode."""
+        """Handle the start of fast recovery, after the losses that caused it: once per episode."""
 
     def on_recovery_exit(self, now_ns: int) -> None:
-        """Called when recovery has ended: everything sent before it is acknowledged."""
+        """Handle the end of recovery: everything sent before it is acknowledged."""
 
     def on_timeout(self, now_ns: int, in_flight_bytes: int) -> None:
-        """Called when the retransmission timer fired (RFC 6298)."""
+        """Handle a retransmission timeout (RFC 6298)."""
 
     def on_spurious(self, now_ns: int, delivered_bytes: int) -> None:
-        """Called when the episode's losses were spurious: every packet was delivered."""
+        """Handle a spurious episode: every packet that it declared lost was delivered."""
 
     def on_send(self, sent: Sent) -> None:
-        """Called before each packet is sent; leave it undefined if you can, because it is slow."""
+        """Handle a packet about to be sent: one slow call per packet, so leave it out if you can."""
 
     def on_idle_restart(self, now_ns: int) -> None:
-        """Called when sending resumes after a pause longer than the retransmission timeout."""
+        """Handle the restart of sending after a pause longer than the retransmission timeout."""
 
     def on_mss(self, mss_bytes: int) -> None:
-        """Called when the payload of a full packet has changed."""
+        """Handle a change of the payload of a full packet."""
 
     def state(self) -> dict[str, float | None]:
         """Return numbers for the record: columns of `samples` by these names, always the same.

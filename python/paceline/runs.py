@@ -82,7 +82,7 @@ class Run:
         return cls(_paceline.Run.read("" if path == "." else path, memory.limit(), root))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write the run as a folder; raises `StoreError` if there is anything but this run."""
+        """Write the run as a folder; raises `StoreError` if the path holds anything but the run."""
         store.keep(Path(folder), self.inner.write)
 
     def table(self, name: str) -> _paceline.Table:

@@ -53,16 +53,16 @@ class Watch:
     repeats = Emulated()
 
     def finished(self, number: int, outcome: Outcome) -> None:
-        """Called when a job has ended."""
+        """Handle the end of a job."""
 
     def progress(self, seen: Progress) -> None:
-        """Called with the progress of all jobs."""
+        """Report the progress of all jobs."""
 
     def note(self, text: str) -> None:
-        """Called with a message for the user."""
+        """Report a message for the user."""
 
     def emulated(self, seen: Emulated) -> None:
-        """Called at the end with the number of repeated emulations."""
+        """Report at the end how many emulations were repeated."""
         self.repeats = seen
 
 

@@ -82,7 +82,7 @@ class Room:
         return sorted(range(len(loads)), key=lambda i: (-loads[i].cost_bps, -loads[i].duration_s))
 
     def time_left(self, waiting: Sequence[Load], running: Sequence[tuple[Load, float]]) -> float:
-        """Return the seconds until all have ended, by the seconds that each that runs still has."""
+        """Return the seconds until all have ended, given the remaining seconds of active runs."""
         # Most have the same load.
         left, now = Counter(waiting), 0.0
         ends = [(seconds, load) for load, seconds in running]

@@ -55,10 +55,10 @@ class Hear(Protocol):
         """Receives the partial run that a user-defined controller has ended."""
 
     def ended(self, task: Task, outcome: Outcome) -> None:
-        """Called when a job has ended."""
+        """Handle the end of a job."""
 
     def seen(self, simulated_ns: int, packets: int, events: int) -> None:
-        """Called with the progress of the jobs that have not ended."""
+        """Report the progress of the jobs that have not ended."""
 
 
 #: Does jobs, and takes each only when it starts it.

@@ -63,5 +63,5 @@ def reference_style(index: int) -> Style:
 
 
 def state_colour(state: str) -> str:
-    """Return the colour of a controller's state; of one that is not listed, by its name."""
+    """Return the colour of a controller's state; for an unlisted one, by its name."""
     return _STATES.get(state) or _LIGHT[sum(state.encode()) % len(_LIGHT)]

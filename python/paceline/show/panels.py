@@ -438,7 +438,7 @@ class Sketch:
         return envelope(frame, column, self._width, self._count)
 
     def _bands(self, flow: int, frame: pl.DataFrame) -> list[Band]:
-        """Return the states of a flow's controller, from the events; they miss no short one."""
+        """Return the states of a flow's controller, from the events, so that none is missed."""
         if frame.is_empty():
             return []
         changes = self._events.filter((pl.col("kind") == "state") & (pl.col("flow") == flow))

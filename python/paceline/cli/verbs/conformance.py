@@ -68,7 +68,7 @@ class Options:
     quiet: Quiet = False
 
     def folders(self) -> tuple[list[Path], Path | None, Path | None]:
-        """Return where golden traces, recovery scripts and the draft's cases are, if asked for."""
+        """Return the folders of golden traces, recovery scripts and draft cases, if requested."""
         folder, draft = shipped.nearest_folder("conformance"), self.cases or self.controller
         everything = not (self.traces or self.recovery or self.live or draft)
         golden = [folder / name for name in GOLDEN if everything and not self.quick]
