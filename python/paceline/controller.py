@@ -84,7 +84,7 @@ class Controller:
         """Handle a spurious episode: every packet that it declared lost was delivered."""
 
     def on_send(self, sent: Sent) -> None:
-        """Handle a packet about to be sent: one slow call per packet, so leave it out if you can."""
+        """Handle a packet about to be sent: a slow call per packet, so leave it out if you can."""
 
     def on_idle_restart(self, now_ns: int) -> None:
         """Handle the restart of sending after a pause longer than the retransmission timeout."""
