@@ -24,7 +24,8 @@ pub fn parse_quantity(kind: &str, text: &str) -> PyResult<u64> {
     }
 }
 
-/// The unit that suits a quantity called `name` of about `about`, and its number of base units.
+/// The unit that suits a quantity called `name` with values near `about`, and its size in base
+/// units.
 #[pyfunction]
 pub fn scale(name: &str, about: f64) -> (&'static str, f64) {
     let Scale { unit, size } = Scale::of(name, about);

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
+// Built from web/ by `make web`. Sources: sha256 9760b507e1264c1013e34e1dc9e1488cc94753f4df3357ea71cc72c9fafd938e
 "use strict";
 (() => {
   // src/chart.ts
