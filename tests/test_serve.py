@@ -27,7 +27,7 @@ import browser
 import described
 import paceline
 from conftest import SCENARIO, Command
-from paceline import _paceline, answers, memory, store
+from paceline import _paceline, memory, pages, store
 from paceline.cli.verbs.serve import leading_to
 from paceline.errors import StoreError
 from paceline.grid import Axis, Grid, Point
@@ -271,7 +271,7 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
     with serving(tmp_path) as server:
         between = ask(server, f"/api/compare?old={old}&new={new}")[1]
         again = ask(server, f"/api/compare?old={old}&new={quote('bbr3/seed-3', safe='')}")[1]
-    assert described.wrong(between, answers.Between) == []
+    assert described.wrong(between, pages.Between) == []
     assert between["runs"] == [6, 6]
     sides = [read(tmp_path / "bbr3"), read(tmp_path / "cubic")]
     del sides[1].points[""][7]
@@ -288,7 +288,7 @@ def test_repeats_beside_two_runs_say_how_sure_a_difference_is(tmp_path: Path) ->
 
 def test_a_point_of_a_sweep_leads_to_its_run(server: Server, folder: Path) -> None:
     found = ask(server, "/api/points?id=grid-sweep")[1]
-    assert described.wrong(found, answers.Points) == []
+    assert described.wrong(found, pages.Points) == []
     assert [point["place"] for point in found["points"]] == [["10 ms"], ["20 ms"]]
     sweep = Sweep.read(folder / "grid-sweep")
     metric = "queue_p95_ns"

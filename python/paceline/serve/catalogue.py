@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from paceline import _paceline, answers, store
+from paceline import _paceline, pages, store
 from paceline.errors import MemoryLimitError, NotARunError
 from paceline.quantities import quantity
 from paceline.reading import json_value, open_regular, read_bytes
@@ -127,7 +127,7 @@ class Catalogue:
         except (OSError, ValueError, KeyError, TypeError):
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
-    def compare(self, old: str, new: str) -> answers.Between:
+    def compare(self, old: str, new: str) -> pages.Between:
         """Compare two runs, including their repeats next to them.
 
         Named are the settings and the metrics in which they differ, and how sure a difference is.
@@ -135,11 +135,11 @@ class Catalogue:
         one, other = self._subject(old), self._subject(new)
         self._join_repeats(one, other)
         before, after = one.settings[""], other.settings[""]
-        settings: list[answers.Differing] = [
+        settings: list[pages.Differing] = [
             {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
             for key in differing(one, other)
         ]
-        metrics: list[answers.Change] = [
+        metrics: list[pages.Change] = [
             {
                 "name": f.metric,
                 "old": quantity(f.metric, f.old),
@@ -215,7 +215,7 @@ class Catalogue:
                 self._tables.popitem(last=False)
         return tables
 
-    def points(self, name: str, metric: str) -> answers.Points:
+    def points(self, name: str, metric: str) -> pages.Points:
         """Return a metric over the points of a sweep; by default, the first that it compares."""
         sweep = self._sweep(name)
         chosen = metric or sweep.metrics[0]

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
-from paceline import _paceline, answers, batch, guests, store
+from paceline import _paceline, batch, guests, pages, store
 from paceline.errors import NotARunError, PacelineError, ScenarioError, StoreError
 from paceline.runs import Progress, Run
 from paceline.serve import limits
@@ -79,7 +79,7 @@ class Job:
         if self.future is not None and self.future.cancel():
             self.tell(state="stopped")
 
-    def as_json(self) -> answers.JobState:
+    def as_json(self) -> pages.JobState:
         """Return the job's state for a page."""
         with self._lock:
             return {

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 
 import polars as pl
 
-from paceline import _paceline, answers, memory
+from paceline import _paceline, memory, pages
 from paceline.errors import NotARunError, PacelineError
 from paceline.quantities import quantity, scale_of
 from paceline.reading import open_regular
@@ -159,7 +159,7 @@ def _spacing_ns(run: Tables) -> int:
 
 def series(
     runs: Mapping[str, Tables], quantity: str, start: int | None = None, end: int | None = None
-) -> answers.Series:
+) -> pages.Series:
     """Return the lines of a quantity of some runs between two times, in nanoseconds.
 
     Each bucket of time gives its minimum and maximum, in the order in which they occurred.

@@ -30,7 +30,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from paceline import _paceline, answers, guests, shipped
+from paceline import _paceline, guests, pages, shipped
 from paceline.errors import NotARunError, PacelineError, ScenarioError
 from paceline.reading import json_value, read_text
 from paceline.serve import limits
@@ -356,8 +356,8 @@ class _Runs(_Handler):
 
 class _Basis(_Handler):
     async def get(self) -> None:
-        def find() -> answers.Basis:
-            scenarios: list[answers.Shipped] = [
+        def find() -> pages.Basis:
+            scenarios: list[pages.Shipped] = [
                 {"name": name, "about": about(read_text(path))}
                 for name, path in shipped.scenarios().items()
             ]
@@ -372,7 +372,7 @@ class _Basis(_Handler):
 
 class _Scenario(_Handler):
     async def get(self) -> None:
-        def find() -> answers.Scenario:
+        def find() -> pages.Scenario:
             if self.get_query_arguments("id"):
                 run = self.server.catalogue.order(self.one("id"))
                 backend = "sim" if run.backend not in _BACKENDS else run.backend
@@ -395,7 +395,7 @@ class _Points(_Handler):
     async def get(self) -> None:
         name, metric = self.one("id"), self.get_query_argument("metric", "")
 
-        def find() -> answers.Points:
+        def find() -> pages.Points:
             with _damage():
                 return self.server.catalogue.points(name, metric)
 
@@ -417,7 +417,7 @@ class _Series(_Handler):
             raise _bad(f"more than {limits.OVERLAID} runs in a plot")
         start, end = self.time("from"), self.time("to")
 
-        def find() -> answers.Series:
+        def find() -> pages.Series:
             with _damage():
                 return series({name: self.tables(name) for name in names}, quantity, start, end)
 
@@ -471,7 +471,7 @@ class _Events(_Handler):
     async def get(self, number: str) -> None:
         job = self.job(number)
         self.set_header("Content-Type", "text/event-stream")
-        said: answers.JobState | None = None
+        said: pages.JobState | None = None
         waited = 0.0
         while not (self.has_gone or self.server.stopping):
             now = job.as_json()
@@ -531,7 +531,7 @@ class _Check(_Posted):
     async def post(self) -> None:
         text = self.scenario(self.order())
 
-        def check() -> answers.Problems:
+        def check() -> pages.Problems:
             try:
                 guests.check(text, "scenario.toml", (), False, "sim", files=False)
             except ScenarioError as error:

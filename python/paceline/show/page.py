@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-from paceline import answers
+from paceline import pages
 from paceline._paceline import __version__, metrics
 from paceline.quantities import quantity
 from paceline.show import packets, path
@@ -58,7 +58,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
     )
 
 
-def filled(template: str, data: answers.Drawn, **values: Any) -> str:
+def filled(template: str, data: pages.Drawn, **values: Any) -> str:
     """Return a page with its plots' data and everything that it needs."""
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -167,9 +167,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def drawn(
-    sketch: Sketch, details: list[Detail], recorded: dict[int, answers.Packets]
-) -> answers.Drawn:
+def drawn(sketch: Sketch, details: list[Detail], recorded: dict[int, pages.Packets]) -> pages.Drawn:
     """Return the data that the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
@@ -193,20 +191,20 @@ def drawn(
     }
 
 
-def _happened(event: Happening) -> answers.Happening:
+def _happened(event: Happening) -> pages.Happening:
     return {"t": event.t, "flow": event.flow, "kind": event.kind, "text": event.text}
 
 
-def _spans(bands: list[Band]) -> list[answers.Band]:
+def _spans(bands: list[Band]) -> list[pages.Band]:
     return [{"start": b.start, "end": b.end, "state": b.state} for b in bands]
 
 
-def _packed(data: answers.Drawn) -> str:
+def _packed(data: pages.Drawn) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def as_json(panel: Panel) -> answers.Panel:
+def as_json(panel: Panel) -> pages.Panel:
     """Return a plot in the page's format."""
     return {
         "title": panel.title,
@@ -219,7 +217,7 @@ def as_json(panel: Panel) -> answers.Panel:
     }
 
 
-def _shape(series: Series) -> answers.Shape:
+def _shape(series: Series) -> pages.Shape:
     return {
         "label": series.label,
         "colour": series.style.colour,
