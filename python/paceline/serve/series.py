@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, Protocol
 
 import polars as pl
@@ -19,7 +20,7 @@ from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import Values, envelopes, rates
+from paceline.show.panels import envelopes, rates
 
 #: The quantities that can be plotted: title, and column.
 QUANTITIES = {
@@ -76,6 +77,8 @@ class OnDisk:
         self._root = root
         self._name = name
         self._read: dict[tuple[str, str], pl.Series] = {}
+        # Plots are drawn in parallel, and share columns.
+        self._reads = Lock()
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[BinaryIO]:
@@ -131,13 +134,14 @@ class OnDisk:
 
     def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
         """Return columns of a table, those that it has."""
-        wanted = [name for name in names if name in self._names[table]]
-        fresh = [name for name in wanted if (table, name) not in self._read]
-        if fresh:
-            with self._reading(table) as file:
-                frame = pl.read_parquet(file, columns=fresh)
-            for name in fresh:
-                self._read[table, name] = frame[name]
+        with self._reads:
+            wanted = [name for name in names if name in self._names[table]]
+            fresh = [name for name in wanted if (table, name) not in self._read]
+            if fresh:
+                with self._reading(table) as file:
+                    frame = pl.read_parquet(file, columns=fresh)
+                for name in fresh:
+                    self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])
 
 
@@ -187,7 +191,7 @@ def series(
         width = max(-(-(end - start + 1) // buckets), least)
         count = -(-(end - start + 1) // width)
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
-    lines: list[tuple[str, str, Style, Values]] = []
+    lines: list[tuple[str, str, Style, pl.Series]] = []
     for nth, (name, run) in enumerate(runs.items()):
         found = _lines(run, quantity, start, width, count)
         for index, (label, values) in enumerate(found):
@@ -197,7 +201,7 @@ def series(
                 style = Style(flow_style(nth).colour, flow_style(index).dash)
             lines.append((name, label, style, values))
     # All lines as one column: a thousand cost as much to write as a few.
-    column = pl.Series([value for *_, values in lines for value in values], dtype=pl.Float64)
+    column = pl.concat([values for *_, values in lines]) if lines else pl.Series(dtype=pl.Float64)
     most = column.max()
     scale = scale_of(quantity, most if isinstance(most, float) else 0.0)
     # To the digits that a plot can show.
@@ -222,17 +226,16 @@ def series(
 
 def _lines(
     run: Tables, quantity: str, start: int, width: int, count: int
-) -> list[tuple[str, Values]]:
+) -> list[tuple[str, pl.Series]]:
     if quantity in _QUEUE:
         table = run.columns("queue", ("link", "t_ns", _QUEUE[quantity]))
         frame = table.filter(pl.col("link") == 0).with_columns(flow=pl.lit(0))
-        values = envelopes(frame, _QUEUE[quantity], width, count, start).get(0)
-        return [("bottleneck", values)] if values else []
-    found: dict[int, Values]
+        found = envelopes(frame, _QUEUE[quantity], width, count, start)
+        return [("bottleneck", values) for values in found.values()]
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
     if quantity == "throughput_bps":
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
-        found = {flow: [*line] for flow, line in rates(frame, width, count, start).items()}
+        found = rates(frame, width, count, start)
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
         found = envelopes(frame, quantity, width, count, start)
     else:

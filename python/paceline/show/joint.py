@@ -139,7 +139,8 @@ def _end(run: Recorded) -> int:
 def _lines(run: Recorded, width: int) -> list[Values]:
     """Return the lines of a run, in bins."""
     count = max(-(-_end(run) // width), 1)
-    sums = [sum(row) for row in zip(*rates(run.samples, width, count).values(), strict=True)]
+    flows = [values.to_list() for values in rates(run.samples, width, count).values()]
+    sums = [sum(row) for row in zip(*flows, strict=True)]
     lines: list[Values] = [[*sums] or [None] * count]
     for _, _, table, column in _DRAWN[1:]:
         frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)

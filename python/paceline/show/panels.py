@@ -105,12 +105,12 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
     A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
     found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
-    return found.get(0, [None] * (2 * count))
+    return found[0].to_list() if found else [None] * (2 * count)
 
 
 def envelopes(
     frame: pl.DataFrame, column: str, width: int, count: int, start: int = 0
-) -> dict[int, Values]:
+) -> dict[int, pl.Series]:
     """Return the envelope of each flow of a frame from `start` on, by its number."""
     bucket = (pl.col("t_ns") - start).floordiv(width)
     known = (
@@ -133,9 +133,14 @@ def envelopes(
     firsts = extremes.group_by("cell").agg(pl.col("v").first())
     first = _spread(firsts["cell"], firsts["v"], cells)
     last = high.zip_with(first == low, low)
-    values: Values = [None] * (2 * cells)
-    values[0::2], values[1::2] = first.to_list(), last.to_list()
-    return {int(flow): values[2 * n * count : 2 * (n + 1) * count] for n, flow in enumerate(flows)}
+    place = pl.int_range(2 * cells, eager=True)
+    values = pl.concat([first, last]).gather(place % 2 * cells + place // 2)
+    return _by_flow(values, flows, 2 * count)
+
+
+def _by_flow(values: pl.Series, flows: pl.Series, length: int) -> dict[int, pl.Series]:
+    """Return the part of each flow of a column in which they follow each other."""
+    return {int(flow): values.slice(n * length, length) for n, flow in enumerate(flows)}
 
 
 def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
@@ -202,7 +207,7 @@ class Sketch:
         interval = self.end_ns // max(self._rows - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        found = rates(self._samples, width, count)
+        found = {flow: r.to_list() for flow, r in rates(self._samples, width, count).items()}
         sent = {int(f): found.get(int(f), [0.0] * count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
@@ -488,7 +493,7 @@ def happening(row: dict[str, Any]) -> Happening:
     return Happening(int(row["t_ns"]) / 1e9, None if flow is None else int(flow), kind, text)
 
 
-def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, list[float]]:
+def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, pl.Series]:
     """Return the throughput of each flow in bins of `width` nanoseconds from `start`, in bit/s.
 
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
@@ -527,8 +532,8 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     flows = ends["flow"].unique().sort()
     cells = flows.search_sorted(ends["flow"]).cast(pl.Int64) * count + ends["bin"]
-    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0).to_list()
-    return {int(flow): found[n * count : (n + 1) * count] for n, flow in enumerate(flows)}
+    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0)
+    return _by_flow(found, flows, count)
 
 
 def top(values: Values) -> float:
