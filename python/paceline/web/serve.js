@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9760b507e1264c1013e34e1dc9e1488cc94753f4df3357ea71cc72c9fafd938e
+// Built from web/ by `make web`. Sources: sha256 9bdbd822ec966a49f09ee837623213234a1353657905601278273ee2faf753b2
 "use strict";
 (() => {
   // src/ask.ts
