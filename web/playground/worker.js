@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9bdbd822ec966a49f09ee837623213234a1353657905601278273ee2faf753b2
+// Built from web/ by `make web`. Sources: sha256 8d7f5f3cfa0d3ac77724aba6a7fcdb6ede810647f142e35050580b64f0a39235
 "use strict";
 (() => {
   // src/controller.ts

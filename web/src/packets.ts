@@ -178,7 +178,7 @@ export const sequence = (label: string, packets: Packets, width: number, height:
       padding: [null, margin, null, 0],
       scales: { x: { time: false }, y: { range: (_, low, high) => (low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 0.002, high + (high - low) * 0.06 + 0.002]) } },
       axes: [timeAxis(), axis("MB", SIDE - 18)],
-      series: [{ label: "time", value: (_, t) => seconds(t) }, line("sent", BLUE), line("acknowledged", GREEN)],
+      series: [{ label: "time", value: (_, t) => (t == null ? "" : seconds(t)) }, line("sent", BLUE), line("acknowledged", GREEN)],
       cursor: cursor(),
       hooks: { setScale: [follow], draw: [each(rows, told)] },
     },

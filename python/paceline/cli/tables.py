@@ -8,7 +8,7 @@ from paceline.cli import console
 from paceline.measures import FEWEST, alike
 from paceline.names import visible
 from paceline.quantities import number, plain, quantity, scale_of
-from paceline.show.tables import emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
 #: The columns of the table of flows, if the run has them.
 FLOW_COLUMNS = {
@@ -159,7 +159,7 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     table = console.table("Metric", "Expected", "Measured", title=title)
     for outcome in short:
         measured = quantity(outcome["metric"], outcome["value"])
-        table.add_row(outcome["metric"], outcome["bound"], measured)
+        table.add_row(outcome["metric"], bound_in_words(outcome), measured)
     out.print(table)
 
 

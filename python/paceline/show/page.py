@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from paceline import pages
 from paceline._paceline import __version__, metrics
@@ -18,7 +20,7 @@ from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
 from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
-from paceline.show.tables import emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
 if TYPE_CHECKING:
     from paceline.show.recorded import Recorded
@@ -58,11 +60,17 @@ def render(run: Recorded, *, served: bool = False) -> str:
     )
 
 
+def _code(text: str) -> Markup:
+    """Return a text with what stands between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def filled(template: str, data: pages.Drawn, **values: Any) -> str:
     """Return a page with its plots' data and everything that it needs."""
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["code"] = _code
     return environment.get_template(template).render(
         version=__version__,
         style=_asset("uPlot.min.css") + _asset("report.css"),
@@ -122,20 +130,17 @@ def _expectations(run: Recorded) -> list[dict[str, Any]]:
     """Return the results of `[expect]`, with units."""
     rows = []
     for outcome in run.outcomes:
-        name, (sign, bound) = outcome["metric"], outcome["bound"].split(" ", 1)
+        name = outcome["metric"]
         rows.append(
             {
                 "label": label("run", name),
                 "name": name,
-                "bound": f"{_SIGNS.get(sign, sign)} {quantity(name, float(bound))}",
+                "bound": bound_in_words(outcome),
                 "value": quantity(name, outcome["value"]),
                 "held": outcome["held"],
             }
         )
     return rows
-
-
-_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
 
 
 def _flow_columns(run: Recorded) -> list[dict[str, str]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -276,11 +277,13 @@ class Sketch:
             ("base RTT" if len(bases) == 1 else f"base RTT {i + 1}", base)
             for i, base in enumerate(bases[:4])
         ]
+        levels: list[tuple[str, Values]] = [(label, self._at_all(base)) for label, base in lines]
         if self._limit is not None and self._rate and len(bases) == 1:
-            lines.append(("base RTT and a full queue", bases[0] + self._limit * 8e9 / self._rate))
+            full = [bases[0] + self._limit * 8e9 / r if r else None for r in self._rates]
+            levels.append(("base RTT and a full queue", full))
         most = max((top(values) for _, _, values in series), default=0.0)
         # A buffer that was never half full would flatten everything else.
-        shown = [(label, value) for label, value in lines if value <= 2 * most]
+        shown = [(label, values) for label, values in levels if top(values) <= 2 * most]
         return self._panel(title, "_ns", series, shown)
 
     def queue(self) -> Panel:
@@ -295,7 +298,7 @@ class Sketch:
         title = "Queue at the bottleneck"
         lines = []
         if self._limit is not None and self._limit <= 2 * top(peak):
-            lines.append(("queue limit", float(self._limit)))
+            lines.append(("queue limit", self._at_all(self._limit)))
         references = self._level(lines, volume)
         return Panel(
             title, volume.unit, self._times, series, unit_right=time.unit, references=references
@@ -336,8 +339,11 @@ class Sketch:
         frame = self._of_flow(flow)
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
-        bdp = [("1 BDP", self._rate * base / 8e9) for base in bases[:1] if self._rate]
-        rate = [("link rate", self._rate)] if self._rate else []
+        known = self._rates if self._rate else []
+        bdp = [
+            ("1 BDP", [None if r is None else r * base / 8e9 for r in known]) for base in bases[:1]
+        ]
+        rate = [("link rate", known)]
         panels = [
             self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows, bdp),
             self._columns(f"Rates, {label}", "_bps", frame, self._rate_columns(frame), rate),
@@ -413,7 +419,7 @@ class Sketch:
         suffix: str,
         frame: pl.DataFrame,
         columns: list[tuple[str, str]],
-        levels: list[tuple[str, float]],
+        levels: list[tuple[str, Values]],
     ) -> Panel:
         series = [
             (label, quantity_style(i), self._envelope(frame, column))
@@ -426,18 +432,31 @@ class Sketch:
         title: str,
         suffix: str,
         series: list[tuple[str, Style, Values]],
-        levels: list[tuple[str, float]],
+        levels: list[tuple[str, Values]],
     ) -> Panel:
         scale = scale_of(suffix, max((top(values) for _, _, values in series), default=0.0))
         lines = [Series(label, style, scaled(v, scale)) for label, style, v in series]
         return Panel(title, scale.unit, self._times, lines, references=self._level(levels, scale))
 
-    def _level(self, levels: list[tuple[str, float]], scale: Scale) -> list[Series]:
-        """Return horizontal lines at some levels."""
+    def _level(self, levels: list[tuple[str, Values]], scale: Scale) -> list[Series]:
+        """Return the reference lines that there are values for."""
         return [
-            Series(label, reference_style(nth), scaled([value] * len(self._times), scale))
-            for nth, (label, value) in enumerate(levels)
+            Series(label, reference_style(nth), scaled(values, scale))
+            for nth, (label, values) in enumerate(levels)
+            if values
         ]
+
+    def _at_all(self, value: float) -> Values:
+        return [float(value)] * len(self._times)
+
+    @cached_property
+    def _rates(self) -> Values:
+        """The rate of the bottleneck at each time of the panels, in bit/s."""
+        if self._queue.is_empty():
+            return self._at_all(self._rate)
+        times = pl.DataFrame({"t_ns": [int(t * 1e9) for t in self._times]})
+        known = self._queue.select("t_ns", pl.col("rate_bps").cast(pl.Float64))
+        return times.join_asof(known, on="t_ns", strategy="forward")["rate_bps"].to_list()
 
     def _envelope(self, frame: pl.DataFrame, column: str) -> Values:
         return envelope(frame, column, self._width, self._count)
@@ -464,8 +483,8 @@ class Sketch:
         ]
 
 
-#: The suffix of a quantity for the unit of an event's value.
-_SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "_ratio"}
+#: The suffix of a quantity for the unit of an event's value; what has no unit is a probability.
+_SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "loss_ratio"}
 
 
 def happening(row: dict[str, Any]) -> Happening:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paceline.quantities import quantity
@@ -67,3 +67,12 @@ def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("real-time scheduling", "yes" if emulation["real_time"] else "no"))
     rows.append(("kernel", emulation["kernel"]))
     return rows
+
+
+_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
+
+
+def bound_in_words(outcome: Mapping[str, Any]) -> str:
+    """Return the bound of an expectation: ``<= 50000000`` of a time is ``at most 50.00 ms``."""
+    sign, bound = outcome["bound"].split(" ", 1)
+    return f"{_SIGNS.get(sign, sign)} {quantity(outcome['metric'], float(bound))}"

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 9bdbd822ec966a49f09ee837623213234a1353657905601278273ee2faf753b2
+// Built from web/ by `make web`. Sources: sha256 8d7f5f3cfa0d3ac77724aba6a7fcdb6ede810647f142e35050580b64f0a39235
 "use strict";
 (() => {
   // src/chart.ts
@@ -199,7 +199,7 @@
         padding: [null, margin2, null, 0],
         scales: { x: { time: false }, y: { range: (_, low, high) => low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 2e-3, high + (high - low) * 0.06 + 2e-3] } },
         axes: [timeAxis(), axis("MB", SIDE - 18)],
-        series: [{ label: "time", value: (_, t) => seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
+        series: [{ label: "time", value: (_, t) => t == null ? "" : seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
         cursor: cursor(),
         hooks: { setScale: [follow], draw: [each(rows, told)] }
       },
