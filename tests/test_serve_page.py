@@ -138,6 +138,8 @@ def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: 
     page.ask(type_.format(r"\nrate = ", r"\nrat = "))
     page.wait("!problems.hidden")
     assert "did you mean `rate`?" in page.ask("problems.innerText")
+    if AXE.exists():
+        assert page.axe(AXE) == []
     page.ask("document.getElementById('run').click()")
     page.wait("document.body.dataset.job === 'failed'")
     page.ask(type_.format(r"\nrat = ", r"\nrate = "))

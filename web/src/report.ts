@@ -145,6 +145,10 @@ class Page {
       this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
     }
     this.#each();
+    this.#moment().addEventListener("change", ({ target }) => {
+      const t = (target as HTMLInputElement).valueAsNumber;
+      if (Number.isFinite(t)) this.#explain(t);
+    });
     const choice = byId("flow", HTMLSelectElement);
     choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
     this.#detail(0);
@@ -162,8 +166,14 @@ class Page {
     return plot;
   }
 
-  #explain(t: number): void {
-    explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+  #moment(): HTMLInputElement {
+    return byId("moment", HTMLInputElement);
+  }
+
+  #explain(moment: number): void {
+    const t = Math.min(Math.max(moment, 0), this.#data.end);
+    this.#moment().value = t.toFixed(3);
+    explain(byId("why", HTMLElement), this.#data, t);
   }
 
   /** The key to the colours of states. */

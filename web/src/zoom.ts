@@ -119,7 +119,8 @@ export class Zoom {
     };
     box.addEventListener("keydown", (event) => {
       const act = acts[event.key];
-      if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+      const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement;
+      if (!act || event.ctrlKey || event.metaKey || event.altKey || typing) return;
       event.preventDefault();
       act();
     });

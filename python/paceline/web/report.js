@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 8d7f5f3cfa0d3ac77724aba6a7fcdb6ede810647f142e35050580b64f0a39235
+// Built from web/ by `make web`. Sources: sha256 b2b8c12df6c76e742b9836c2c440397d2ee7f6f846a8e68d56e3445b843f2788
 "use strict";
 (() => {
   // src/chart.ts
@@ -412,7 +412,8 @@
       };
       box.addEventListener("keydown", (event) => {
         const act = acts[event.key];
-        if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+        const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement;
+        if (!act || event.ctrlKey || event.metaKey || event.altKey || typing) return;
         event.preventDefault();
         act();
       });
@@ -533,6 +534,10 @@
         this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
       }
       this.#each();
+      this.#moment().addEventListener("change", ({ target }) => {
+        const t = target.valueAsNumber;
+        if (Number.isFinite(t)) this.#explain(t);
+      });
       const choice = byId("flow", HTMLSelectElement);
       choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
       this.#detail(0);
@@ -547,8 +552,13 @@
       });
       return plot;
     }
-    #explain(t) {
-      explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+    #moment() {
+      return byId("moment", HTMLInputElement);
+    }
+    #explain(moment) {
+      const t = Math.min(Math.max(moment, 0), this.#data.end);
+      this.#moment().value = t.toFixed(3);
+      explain(byId("why", HTMLElement), this.#data, t);
     }
     /** The key to the colours of states. */
     #states() {

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 8d7f5f3cfa0d3ac77724aba6a7fcdb6ede810647f142e35050580b64f0a39235
+// Built from web/ by `make web`. Sources: sha256 b2b8c12df6c76e742b9836c2c440397d2ee7f6f846a8e68d56e3445b843f2788
 "use strict";
 (() => {
   // src/ask.ts

@@ -245,7 +245,8 @@ _KEEPS = frozenset({*_STATISTICS, "min", "max", "sum"})
 def _written(node: ast.expr, value: float) -> str:
     """Return an expression's value, in the unit of its only metric."""
     parts = list(ast.walk(node))
-    names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+    attributes = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+    names = [name for name in attributes if name not in ("flows", "cc", "label")]
     calls = {getattr(part.func, "id", "") for part in parts if isinstance(part, ast.Call)}
     same = calls <= _KEEPS and not any(isinstance(part, ast.BinOp | ast.Compare) for part in parts)
     if same and len(names) == 1 and names[0].endswith(("_ns", "_bps", "_bytes")):
