@@ -128,7 +128,7 @@ def page(table: Any) -> str:
 
 def script() -> str:
     """Write the types that the web app is built with."""
-    parts = ["/** What pages are told. Written by docs/generate.py. */\n"]
+    parts = ["/** The JSON of pages. Written by docs/generate.py. */\n"]
     for shape in pages.SHAPES:
         lines = [f"/** {summary(shape)} */", f"export interface {shape.__name__} {{"]
         for name, hint, doc, always in fields(shape):

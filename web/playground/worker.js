@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 b2b8c12df6c76e742b9836c2c440397d2ee7f6f846a8e68d56e3445b843f2788
+// Built from web/ by `make web`. Sources: sha256 352d0d45257e532c9eadd3c2bd7e7d001ed196bfa50f4f722ff3482a045aabd8
 "use strict";
 (() => {
   // src/controller.ts

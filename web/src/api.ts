@@ -1,4 +1,4 @@
-/** What pages are told. Written by docs/generate.py. */
+/** The JSON of pages. Written by docs/generate.py. */
 
 /** A run in the served folder. */
 export interface RunEntry {

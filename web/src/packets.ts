@@ -7,7 +7,7 @@ import { seconds, shown } from "./quantity";
 
 /** With more packets in view they hide each other: their outline is drawn. */
 const MANY = 3000;
-/** Of losses and marks one is drawn in so many pixels. */
+/** Losses and marks are thinned to one in this many pixels. */
 const APART = 3;
 const MB = 1e6;
 
@@ -53,7 +53,7 @@ export const at = (times: Float64Array, t: number): number => {
   return low;
 };
 
-/** The end of what has been sent and of what is acknowledged, at each row. */
+/** The end of the sent and of the acknowledged data, at each row. */
 const outline = (rows: Rows): [number[], number[]] => {
   const [ack, sends] = [rows.kinds.indexOf("ack"), rows.kinds.indexOf("send")];
   let [sent, acknowledged] = [0, 0];

@@ -29,7 +29,7 @@ const width = (): number => byId("plots", HTMLElement).clientWidth;
 /** On the right of a plot without an axis there: on a phone there is no room for that. */
 const margin = (): number => (width() < 560 ? 8 : SIDE);
 
-/** What is drawn: a stack's line is the sum of the flows up to it. */
+/** The drawn values: a stack's line is the sum of the flows up to it. */
 const columns = (panel: Panel): (number | null)[][] => {
   if (!panel.stacked) return panel.series.map((shape) => shape.values);
   let below = panel.times.map(() => 0);
@@ -59,7 +59,7 @@ const behind = (bands: Band[], tints: Record<string, string>): Hook => (u) =>
     }
   });
 
-/** What the scenario changed, as vertical lines; `named` says whether with words. */
+/** The scenario's changes as vertical lines; `named` says whether with labels. */
 const marked = (marks: Happening[], named: boolean): Hook => (u) =>
   inside(u, (ctx, box, ratio) => {
     ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");

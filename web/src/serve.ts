@@ -26,7 +26,7 @@ const SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
 /** A change that is smaller is not named. */
 const SMALL = 0.005;
 
-/** What a verdict says where the word alone does not. */
+/** Explanations of verdicts that need one. */
 const VERDICTS: Record<string, string> = { unclear: "unclear: may be chance", same: "same, within 1 %", untested: "not tested: too few runs" };
 
 let entries: Entry[] = [];
@@ -210,7 +210,7 @@ const pictures = (): void => {
 /** Runs of points that have been made since the page was opened. */
 const made = new Map<string, string>();
 
-/** Shows a run of a sweep. A sweep keeps what was measured: the run is made again, with the same bytes. */
+/** Shows a run of a sweep. A sweep stores only results: the run is repeated, with the same bytes. */
 const lead = async (id: string, point: number, nth: number): Promise<void> => {
   if (startButton.disabled) return;
   const key = JSON.stringify([id, point, nth]);

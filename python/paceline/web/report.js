@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 b2b8c12df6c76e742b9836c2c440397d2ee7f6f846a8e68d56e3445b843f2788
+// Built from web/ by `make web`. Sources: sha256 352d0d45257e532c9eadd3c2bd7e7d001ed196bfa50f4f722ff3482a045aabd8
 "use strict";
 (() => {
   // src/chart.ts
@@ -317,7 +317,7 @@
   var NEAR2 = 300;
   var Zoom = class {
     #plots = /* @__PURE__ */ new Set();
-    /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+    /** Plots near the visible part of the page, and those still to be updated: a page has dozens. */
     #near = /* @__PURE__ */ new Set();
     #behind = /* @__PURE__ */ new Set();
     #watch;
@@ -367,7 +367,7 @@
       const [middle, half] = [(from + to) / 2, (to - from) / 2 * factor];
       this.to(middle - half, middle + half);
     }
-    /** Moves by a part of what is shown. */
+    /** Moves by a fraction of the visible span. */
     shift(part) {
       const [from, to] = this.#view;
       const by = Math.min(Math.max((to - from) * part, -from), this.end - to);
