@@ -7,7 +7,7 @@ export const SIDE = 64;
 const FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
 const FONT = `12px ${FAMILY}`;
 
-/** Text drawn in a plot; `devicePixelRatio` pixels of the canvas are one of the page. */
+/** The font of text drawn in a plot, where `ratio` pixels of the canvas are one of the page. */
 export const small = (ratio: number): string => `${11 * ratio}px ${FAMILY}`;
 
 // Paper is light.

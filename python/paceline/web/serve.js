@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 352d0d45257e532c9eadd3c2bd7e7d001ed196bfa50f4f722ff3482a045aabd8
+// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
 "use strict";
 (() => {
   // src/ask.ts
