@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
 
-from paceline import answers
+from paceline import answers, pages
 
 JSON_TYPES = {
     int: ("integer", "number"),
@@ -128,8 +128,8 @@ def page(table: Any) -> str:
 
 def script() -> str:
     """Write the types that the web app is built with."""
-    parts = ["/** What pages are told. Written by docs/generate.py. */\n"]
-    for shape in answers.PAGES:
+    parts = ["/** The JSON of pages. Written by docs/generate.py. */\n"]
+    for shape in pages.SHAPES:
         lines = [f"/** {summary(shape)} */", f"export interface {shape.__name__} {{"]
         for name, hint, doc, always in fields(shape):
             lines += [f"  /** {doc} */"] if doc else []

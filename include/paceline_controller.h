@@ -15,11 +15,11 @@
 #define PACELINE_STRING(literal) { literal, sizeof(literal) - 1 }
 
 
-// The version of this interface. A library and a program work together if theirs are equal.
-// A table may grow at its end without a new version: `table_size` says how much of it is there.
+// The version of this interface. A library and a program work together if theirs are equal. A
+// table may grow at its end without a new version: `table_size` says how much of it is present.
 #define PACELINE_ABI_VERSION 1
 
-// A time, a volume or a rate that is not there, or a bound that is not set.
+// An absent time, volume or rate, or a bound that is not set.
 #define PACELINE_NONE UINT64_MAX
 
 // The call succeeded.
@@ -31,7 +31,7 @@
 // An option is unknown, cannot be read, or is out of its bounds.
 #define PACELINE_BAD_OPTION 2
 
-// The configuration holds a value that cannot be used.
+// The configuration holds an unusable value.
 #define PACELINE_BAD_CONFIG 3
 
 // A pointer is null or not aligned.
@@ -91,8 +91,8 @@
 // A number of any other kind: the bits of a double (IEEE 754), as an integer.
 #define PACELINE_NUMBER 7
 
-// Signal: losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
-// after the sample, so that they count in the next one (quinn, noq).
+// Signal: losses and marks that an ACK reveals are reported before its sample (Linux, s2n-quic,
+// picoquic); without it, after the sample, so that they count in the next one (quinn, noq).
 #define PACELINE_SIGNAL_LOSSES_FIRST (1 << 0)
 
 // Signal: Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
@@ -105,7 +105,7 @@
 // Signal: The amount of CE-marked data is reported: `newly_marked_bytes`. Implies `PACELINE_SIGNAL_MARKS`.
 #define PACELINE_SIGNAL_MARK_COUNTS (1 << 3)
 
-// Signal: Packets carry ECT(1) where the controller asks for it.
+// Signal: Packets carry ECT(1) if the controller asks for it.
 #define PACELINE_SIGNAL_ECT1 (1 << 4)
 
 // Signal: Spurious loss episodes are reported: `on_spurious`.
@@ -127,11 +127,11 @@
 typedef struct paceline_string {
     // The first byte; may be null if `length` is 0.
     const char *data;
-    // How many bytes there are.
+    // Its length in bytes.
     size_t length;
 } paceline_string;
 
-// An option that a controller has.
+// An option of a controller.
 typedef struct paceline_option_info {
     // Its name.
     struct paceline_string name;
@@ -143,32 +143,34 @@ typedef struct paceline_option_info {
 typedef struct paceline_field {
     // Its name by the source, without prefix and unit: `max_bw`.
     struct paceline_string name;
-    // What its values measure: `PACELINE_BYTES` and so on.
+    // The quantity of its values: `PACELINE_BYTES` and so on.
     uint32_t quantity;
 } paceline_field;
 
-// What a controller is given when it is made.
+// The configuration of a new controller.
 typedef struct paceline_config {
     // Payload bytes of a full packet, above zero (the draft's `C.SMSS`).
     uint32_t mss_bytes;
-    // Whether acknowledgments are selective, so that more than one loss a round trip is found.
+    // Whether acknowledgments are selective, so that more than one loss per round trip is
+    // detected.
     uint8_t has_selective_acks;
     // Zero.
     uint8_t reserved[3];
     // Initial window (RFC 6928; the draft's `C.InitialCwnd`).
     uint64_t initial_window_bytes;
-    // Seed of the controller's own draws.
+    // Seed of the controller's own random draws.
     uint64_t seed;
     // The time of construction. Times count from an origin that the transport chooses.
     uint64_t now_ns;
     // Smoothed RTT of the handshake, or `PACELINE_NONE`.
     uint64_t srtt_ns;
-    // What the transport tells its controller and does for it: the sum of its signals, such as
-    // `PACELINE_SIGNAL_LOSSES_FIRST`. A controller that cannot do without another refuses with `PACELINE_UNMET`.
+    // The signals and services that the transport gives its controller: a sum such as
+    // `PACELINE_SIGNAL_LOSSES_FIRST`. A controller that requires another one refuses with
+    // `PACELINE_UNMET`.
     uint64_t signals;
 } paceline_config;
 
-// An option as a scenario writes it: `startup_pacing_gain`, `2.89`.
+// An option as in a scenario: `startup_pacing_gain`, `2.89`.
 typedef struct paceline_option {
     // Its name.
     struct paceline_string name;
@@ -176,7 +178,7 @@ typedef struct paceline_option {
     struct paceline_string value;
 } paceline_option;
 
-// A packet is about to be sent. Volumes are as they are before it is counted.
+// A packet is about to be sent. Volumes are those before it is counted.
 typedef struct paceline_sent {
     // Its departure time.
     uint64_t now_ns;
@@ -190,8 +192,8 @@ typedef struct paceline_sent {
     uint8_t reserved[3];
 } paceline_sent;
 
-// What the transport keeps with each packet it has sent, and hands back when that packet is
-// delivered or lost (draft-ietf-ccwg-bbr-06 section 4.1.2.1.2). `paceline_delivery_on_send`
+// The state that the transport keeps with each packet it has sent, and hands back when that packet
+// is delivered or lost (draft-ietf-ccwg-bbr-06 section 4.1.2.1.2). `paceline_delivery_on_send`
 // fills it; nobody else changes it.
 typedef struct paceline_packet {
     // `C.delivered` when it was sent.
@@ -200,7 +202,7 @@ typedef struct paceline_packet {
     uint64_t delivered_ce_bytes;
     // `C.lost` when it was sent.
     uint64_t lost_bytes;
-    // Data in flight just after it was sent, itself included.
+    // Data in flight just after it was sent, including itself.
     uint64_t tx_in_flight_bytes;
     // `C.delivered_time` when it was sent.
     uint64_t delivered_time_ns;
@@ -218,15 +220,15 @@ typedef struct paceline_packet {
 
 // A packet was declared lost.
 typedef struct paceline_lost {
-    // When it was.
+    // The time of the declaration.
     uint64_t now_ns;
-    // What was kept with it.
+    // The state kept with it.
     struct paceline_packet packet;
-    // `C.lost` now, this packet included.
+    // `C.lost` now, including this packet.
     uint64_t lost_bytes;
     // `C.delivered` now.
     uint64_t delivered_bytes;
-    // Data in flight once it no longer counts.
+    // Data in flight without it.
     uint64_t in_flight_bytes;
     // Whether it opens a range of lost data: the packet just before it is not lost.
     uint8_t starts_range;
@@ -251,7 +253,7 @@ typedef struct paceline_sample {
     uint64_t tx_in_flight_bytes;
     // Data declared lost since that packet was sent.
     uint64_t lost_bytes;
-    // Whether the ACK newly delivered anything. Nothing else here holds without it.
+    // Whether the ACK newly delivered anything; otherwise the other fields mean nothing.
     uint8_t has_data;
     // Whether the sample is application-limited.
     uint8_t app_limited;
@@ -261,7 +263,7 @@ typedef struct paceline_sample {
 
 // One acknowledgment, after the transport has processed it.
 typedef struct paceline_ack {
-    // When it arrived.
+    // Its arrival time.
     uint64_t now_ns;
     // Its delivery-rate sample.
     struct paceline_sample sample;
@@ -269,7 +271,7 @@ typedef struct paceline_ack {
     uint64_t newly_acked_bytes;
     // Data newly declared lost on it.
     uint64_t newly_lost_bytes;
-    // Newly delivered data that carried a CE mark, or `PACELINE_NONE` where it is not counted.
+    // Newly delivered data that carried a CE mark, or `PACELINE_NONE` if it is not counted.
     uint64_t newly_marked_bytes;
     // Data in flight before it.
     uint64_t prior_in_flight_bytes;
@@ -277,25 +279,25 @@ typedef struct paceline_ack {
     uint64_t in_flight_bytes;
     // `C.delivered`: data delivered over the life of the connection.
     uint64_t delivered_bytes;
-    // `C.lost`: data declared lost over the life of the connection, rightly or not.
+    // `C.lost`: data declared lost over the life of the connection, correctly or not.
     uint64_t lost_bytes;
     // Data sent over the life of the connection, each transmission counted.
     uint64_t sent_bytes;
     // RTT of the most recently sent packet that it newly acknowledges, or `PACELINE_NONE`.
     uint64_t rtt_ns;
-    // Smoothed RTT (RFC 6298), this sample included; 0 before the first.
+    // Smoothed RTT (RFC 6298), including this sample; 0 before the first.
     uint64_t srtt_ns;
     // Minimum RTT of the connection; 0 before the first.
     uint64_t min_rtt_ns;
     // One-way delay of the newest delivered packet, or `PACELINE_NONE`.
     uint64_t one_way_delay_ns;
-    // Round trip without what the receiver's host took, or `PACELINE_NONE`.
+    // RTT without the delay of the receiver's host, or `PACELINE_NONE`.
     uint64_t network_rtt_ns;
-    // What the receiver's host took, or `PACELINE_NONE`.
+    // The delay of the receiver's host, or `PACELINE_NONE`.
     uint64_t receiver_delay_ns;
     // Recovery state after it: `PACELINE_CA_OPEN` and so on.
     uint32_t ca_state;
-    // Whether the window, not the application, limited what was in flight in the last round.
+    // Whether the window, not the application, limited the data in flight in the last round.
     uint8_t cwnd_limited;
     // Whether the cumulative acknowledgment advanced.
     uint8_t una_advanced;
@@ -305,58 +307,59 @@ typedef struct paceline_ack {
     uint8_t ece;
 } paceline_ack;
 
-// What a controller decides. Read it after every call that told it something; `on_send` changes it only if nothing
-// was in flight.
+// The decisions of a controller. Read them after every call that reports an event; `on_send`
+// changes them only if nothing was in flight.
 typedef struct paceline_outputs {
-    // Congestion window: the most that may be in flight.
+    // Congestion window: the maximum in flight.
     uint64_t cwnd_bytes;
     // Pacing rate of payload in bits per second; `PACELINE_NONE` leaves sending to the ACK clock.
     uint64_t pacing_rate_bps;
-    // The most that one burst may hold.
+    // The maximum size of one burst.
     uint64_t send_quantum_bytes;
     // Slow-start threshold, `PACELINE_NONE` as long as none is set.
     uint64_t ssthresh_bytes;
-    // Packet-timed rounds so far; 0 where the algorithm does not count them.
+    // Packet-timed rounds so far; 0 if the algorithm does not count them.
     uint64_t round_count;
-    // The codepoint wanted on data packets: `PACELINE_NOT_ECT` and so on.
+    // The ECN codepoint for data packets: `PACELINE_NOT_ECT` and so on.
     uint32_t ecn;
-    // 1 if the transport sets the window in fast recovery by proportional rate reduction (RFC 9937);
-    // 0 if the controller's own window holds there too.
+    // 1 if the transport sets the window in fast recovery by proportional rate reduction (RFC
+    // 9937); 0 if the controller's own window applies there too.
     uint8_t uses_prr;
-    // Whether the transport is to mark the connection application-limited after each ACK.
+    // Whether the transport must mark the connection application-limited after each ACK.
     uint8_t marks_app_limited;
-    // Whether the sampler takes the pacer to be below the transport: `paceline_delivery_init`.
+    // Whether the sampler assumes that the pacer is below the transport: `paceline_delivery_init`.
     uint8_t pacer_below;
     // Whether the algorithm has a slow-start threshold.
     uint8_t has_ssthresh;
 } paceline_outputs;
 
-// A controller: what it says of itself, and its functions.
+// A controller: its description and its functions.
 //
 // The state is memory of the caller: `state_size` bytes, aligned to `state_align`, made by `init`.
-// It is plain data: it holds no pointers into itself, so that it may be copied and moved, and needs no call when it
-// is given up. Nothing is allocated and nothing is shared: different states may be used by different threads at once.
-// The order of calls for one acknowledgment is `on_spurious` if it shows that the episode's losses were none,
-// `on_recovery_exit` if the episode is over, `on_loss` for each packet newly declared lost, `on_recovery_enter` if they
-// open an episode, and last `on_ack`, once.
+// It is plain data: it holds no pointers into itself, so that it may be copied and moved, and
+// needs no call to release it. Nothing is allocated and nothing is shared: different threads may
+// use different states at once. The order of calls for one acknowledgment is `on_spurious` if it
+// shows that the episode's losses were spurious, `on_recovery_exit` if the episode is over,
+// `on_loss` for each packet newly declared lost, `on_recovery_enter` if they open an episode, and
+// last `on_ack`, once.
 //
-// A function that is null is not wanted, where it says so; all others have to be there.
+// A function may be null if its description says so; all others must be present.
 typedef struct paceline_controller {
     // `PACELINE_ABI_VERSION`.
     uint32_t abi_version;
-    // Bytes of this table that are there.
+    // The size of this table in bytes.
     uint32_t table_size;
     // Its name.
     struct paceline_string name;
-    // What it is, in a line.
+    // A one-line description.
     struct paceline_string summary;
     // The document it implements.
     struct paceline_string source;
-    // Whatever the library keeps with this table.
+    // Private data of the library for this table.
     const void *context;
-    // Bytes of a state.
+    // The size of a state in bytes.
     size_t state_size;
-    // What a state's address is a multiple of; a power of two.
+    // The alignment of a state's address; a power of two.
     size_t state_align;
     // Its `index`-th option; `PACELINE_NOT_FOUND` past the last. May be null if it has none.
     uint32_t (*option)(const struct paceline_controller *controller,
@@ -368,7 +371,8 @@ typedef struct paceline_controller {
                            struct paceline_string *out);
     // The `index`-th field of its state; `PACELINE_NOT_FOUND` past the last. May be null if it shows none.
     uint32_t (*field)(const struct paceline_controller *controller, size_t index, struct paceline_field *out);
-    // Makes a state in `state`. If it fails, `message` says why: at most `message_size` bytes, a zero at the end.
+    // Makes a state in `state`. If it fails, `message` says why: at most `message_size` bytes,
+    // ended by a zero.
     uint32_t (*init)(const struct paceline_controller *controller,
                      void *state,
                      const struct paceline_config *config,
@@ -378,8 +382,8 @@ typedef struct paceline_controller {
                      size_t message_size);
     // A packet is about to be sent. It may change the outputs only if nothing is in flight. May be null.
     void (*on_send)(void *state, const struct paceline_sent *sent);
-    // Data goes again after nothing was sent for longer than the retransmission timeout, and nothing is in flight
-    // (RFC 5681 section 4.1). Comes before `on_send`. May be null.
+    // Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
+    // (RFC 5681 section 4.1). Called before `on_send`. May be null.
     void (*on_idle_restart)(void *state, uint64_t now_ns);
     // A packet was declared lost. May be null.
     void (*on_loss)(void *state, const struct paceline_lost *lost);
@@ -387,34 +391,35 @@ typedef struct paceline_controller {
     void (*on_ack)(void *state, const struct paceline_ack *ack);
     // Fast recovery begins, after the losses that caused it. May be null.
     void (*on_recovery_enter)(void *state, uint64_t now_ns, uint64_t in_flight_bytes);
-    // Recovery has ended: all that was sent before it is acknowledged. May be null.
+    // Recovery has ended: everything sent before it is acknowledged. May be null.
     void (*on_recovery_exit)(void *state, uint64_t now_ns);
-    // The retransmission timer fired; what is in flight no longer counts lost packets. May be null.
+    // The retransmission timer fired; the data in flight no longer includes lost packets. May be
+    // null.
     void (*on_timeout)(void *state, uint64_t now_ns, uint64_t in_flight_bytes);
     // Every packet that the episode declared lost was delivered; `C.delivered` now. May be null.
     void (*on_spurious)(void *state, uint64_t now_ns, uint64_t delivered_bytes);
     // The payload of a full packet changed. May be null.
     void (*on_mss)(void *state, uint32_t mss_bytes);
-    // What it decides now.
+    // Its current decisions.
     void (*outputs)(const void *state, struct paceline_outputs *out);
-    // The name of the state that its state machine is in, one of `phase_name`.
+    // The name of the current state of its state machine, one of `phase_name`.
     void (*phase)(const void *state, struct paceline_string *out);
     // Writes the values of its fields, in their order, to `values`, which has room for `count`. May be null.
     void (*values)(const void *state, uint64_t *values, size_t count);
 } paceline_controller;
 
-// A connection's delivery state, one for each connection, in memory of the caller. Plain data;
-// only the functions below look inside.
+// A connection's delivery state, one per connection, in memory of the caller. Plain data; only the
+// functions below look inside.
 typedef struct paceline_delivery {
-    // Nothing for the caller.
+    // Opaque to the caller.
     uint64_t opaque[20];
 } paceline_delivery;
 
-// What a connection has come to.
+// The totals of a connection.
 typedef struct paceline_totals {
     // `C.delivered`.
     uint64_t delivered_bytes;
-    // `C.lost`: what was declared lost, whether it was or not.
+    // `C.lost`: data declared lost, correctly or not.
     uint64_t lost_bytes;
     // Data sent, each transmission counted.
     uint64_t sent_bytes;
@@ -430,8 +435,8 @@ extern "C" {
 
 // Fills `out` with the `index`-th controller, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
 //
-// A library of controllers defines this function. `paceline-plugin` looks for it in what it loads; this library
-// defines it for ours.
+// A library of controllers defines this function. `paceline-plugin` looks for it in the libraries
+// that it loads; this library defines it for ours.
 //
 // # Safety
 // `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
@@ -447,15 +452,15 @@ uint32_t paceline_controller_find(const char *name,
                                   struct paceline_controller *out,
                                   size_t out_size);
 
-// Begins a connection. `pacer_below` says that the pacer sits below the transport, where a packet
+// Begins a connection. `pacer_below` says that the pacer is below the transport, where a packet
 // that waits for it counts as sent (`paceline_outputs`).
 //
 // # Safety
 // `delivery` is writable and aligned to 8 bytes.
 void paceline_delivery_init(struct paceline_delivery *delivery, uint8_t pacer_below);
 
-// A packet of `size_bytes` departs with `in_flight_bytes` before it. `packet` becomes what the
-// transport keeps with it (`OnPacketSent`, 4.1.2.2).
+// A packet of `size_bytes` departs with `in_flight_bytes` before it. `packet` becomes the state
+// that the transport keeps with it (`OnPacketSent`, 4.1.2.2).
 //
 // # Safety
 // `delivery` is one of `paceline_delivery_init`, `packet` is writable.

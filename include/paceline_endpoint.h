@@ -11,26 +11,26 @@
 
 #include "paceline_controller.h"
 
-// The version of this interface. A library and a program work together if theirs are equal.
-// A table may grow at its end without a new version: `table_size` says how much of it is there.
+// The version of this interface. A library and a program work together if theirs are equal. A
+// table may grow at its end without a new version: `table_size` says how much of it is present.
 #define PACELINE_ENDPOINT_ABI_VERSION 1
 
-// A write that does not end: from now on there is always more.
+// An unlimited write: from now on there is always more.
 #define PACELINE_UNLIMITED UINT64_MAX
 
 // The codepoint of a datagram that arrived where the engine cannot tell. The others are those of
 // paceline_controller.h: `PACELINE_NOT_ECT` and so on.
 #define PACELINE_ECN_UNKNOWN 255
 
-// What an end is made with.
+// The configuration of an end.
 typedef struct paceline_end_config {
-    // Whether it is the end that sends; the other one listens.
+    // Whether it is the sending end; the other one listens.
     uint8_t sends;
     // Zero.
     uint8_t reserved[3];
-    // The most bytes of UDP payload that fit into a packet.
+    // The maximum UDP payload of a packet, in bytes.
     uint32_t max_datagram_bytes;
-    // Seed of the end's own draws; the two ends of a flow have different ones.
+    // Seed of the end's own random draws; the two ends of a flow have different ones.
     uint64_t seed;
     // The time at which the flow starts. Times count from an origin that the engine chooses.
     uint64_t now_ns;
@@ -42,20 +42,20 @@ typedef struct paceline_end_config {
 typedef struct paceline_datagram {
     // Its UDP payload.
     const uint8_t *data;
-    // Bytes of it.
+    // Its length in bytes.
     uint32_t size_bytes;
     // The codepoint with which it arrived.
     uint32_t ecn;
 } paceline_datagram;
 
-// Datagrams that leave together: one, or several of the same size as segmentation offload takes them. The engine gives the
-// room, the end fills in the rest.
+// Datagrams that leave together: one, or several of the same size as with segmentation offload.
+// The engine provides the room, the end fills in the rest.
 typedef struct paceline_batch {
-    // Room for their UDP payloads, one behind the other.
+    // Room for their UDP payloads, one after the other.
     uint8_t *data;
-    // Bytes of room.
+    // Size of the room in bytes.
     uint32_t capacity_bytes;
-    // Bytes of all payloads.
+    // Total bytes of the payloads.
     uint32_t size_bytes;
     // Bytes of each but the last, which may be shorter; not zero.
     uint32_t segment_size_bytes;
@@ -63,14 +63,14 @@ typedef struct paceline_batch {
     uint32_t ecn;
 } paceline_batch;
 
-// What an end says of itself, for the record. The engine sets all of it to unknown before it asks: `PACELINE_NONE`, and 0 for
-// volumes and counts.
+// The state of an end, for the record. The engine sets all of it to unknown before it asks:
+// `PACELINE_NONE`, and 0 for volumes and counts.
 typedef struct paceline_stats {
     // Congestion window.
     uint64_t cwnd_bytes;
     // Data in flight.
     uint64_t in_flight_bytes;
-    // The rate at which it paces.
+    // Its pacing rate.
     uint64_t pacing_rate_bps;
     // The delivery rate that it measures.
     uint64_t delivery_rate_bps;
@@ -82,11 +82,11 @@ typedef struct paceline_stats {
     uint64_t min_rtt_ns;
     // Data that the other end has acknowledged.
     uint64_t acknowledged_bytes;
-    // Packets with data that it sent, retransmissions included.
+    // Packets with data that it sent, including retransmissions.
     uint64_t sent_packets;
     // Packets that it declared lost.
     uint64_t lost_packets;
-    // Packets with data that it sent again.
+    // Packets with data that it retransmitted.
     uint64_t retransmitted_packets;
     // Whether the application, not the network, limits it.
     uint8_t app_limited;
@@ -94,36 +94,38 @@ typedef struct paceline_stats {
     uint8_t reserved[7];
 } paceline_stats;
 
-// A transport: what it says of itself, and the functions of its ends.
+// A transport: its description, and the functions of its ends.
 //
-// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made by `init` and ended by
-// `fini`. It is not moved in between. An engine makes steps. In each, in this order, for one end: `receive` with each
-// datagram that has arrived, or `on_timer` if the time-out is due; `write` with what the application has to send;
-// `poll_transmit` until it returns 0; `next_timer`, read again after every step.
+// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made
+// by `init` and ended by `fini`. It is not moved in between. An engine makes steps. In each, in
+// this order, for one end: `receive` with each datagram that has arrived, or `on_timer` if the
+// timeout is due; `write` with the application's data; `poll_transmit` until it returns 0;
+// `next_timer`, read again after every step.
 //
-// `now_ns` never goes back. An end that asks for a time-out before it, or sends or wakes without end at one instant, is
-// defective: the engine stops with an error. All functions have to be there, unless they say that they may be null.
+// `now_ns` never goes back. An end that asks for a timeout before it, or sends or wakes endlessly
+// at one instant, is defective: the engine stops with an error. All functions must be present,
+// unless their description says that they may be null.
 typedef struct paceline_stack {
     // `PACELINE_ENDPOINT_ABI_VERSION`.
     uint32_t abi_version;
-    // Bytes of this table that are there.
+    // The size of this table in bytes.
     uint32_t table_size;
     // Its name.
     paceline_string name;
-    // What it is, in a line.
+    // A one-line description.
     paceline_string summary;
     // The version of the transport.
     paceline_string version;
-    // Whatever the library keeps with this table.
+    // Private data of the library for this table.
     const void *context;
-    // Bytes of a state.
+    // The size of a state in bytes.
     size_t state_size;
-    // What a state's address is a multiple of; a power of two.
+    // The alignment of a state's address; a power of two.
     size_t state_align;
-    // The most bytes of payload that a batch of it may have; at least those of a datagram.
+    // The maximum payload of its batches in bytes; at least that of a datagram.
     uint32_t max_batch_bytes;
-    // Makes an end in `state` and returns `PACELINE_OK`. If it fails, `message` says why: at most `message_size` bytes, a
-    // zero at the end.
+    // Makes an end in `state` and returns `PACELINE_OK`. If it fails, `message` says why: at most
+    // `message_size` bytes, ended by a zero.
     uint32_t (*init)(const struct paceline_stack *stack,
                      void *state,
                      const struct paceline_end_config *config,
@@ -131,22 +133,24 @@ typedef struct paceline_stack {
                      size_t option_count,
                      char *message,
                      size_t message_size);
-    // Ends it: what it has allocated is free again. May be null.
+    // Ends it and frees its memory. May be null.
     void (*fini)(void *state);
     // A datagram has arrived.
     void (*receive)(void *state, uint64_t now_ns, const struct paceline_datagram *datagram);
-    // The time-out may have come. Calls before it, or without one, do nothing.
+    // The timeout may be due. Calls before it, or without one, do nothing.
     void (*on_timer)(void *state, uint64_t now_ns);
-    // Fills `batch` with what is to be sent now and returns 1; returns 0 if there is nothing.
+    // Fills `batch` with the datagrams to send now and returns 1; returns 0 if there are none.
     uint32_t (*poll_transmit)(void *state, uint64_t now_ns, struct paceline_batch *batch);
-    // When it wants `on_timer` or `poll_transmit` (its pacer) to be called next; `PACELINE_NONE` if never.
+    // When it wants `on_timer` or `poll_transmit` (its pacer) to be called next; `PACELINE_NONE`
+    // if never.
     uint64_t (*next_timer)(void *state);
-    // The application writes `bytes` more, or `PACELINE_UNLIMITED`. If `stop`, what was unlimited ends before it. If `close`,
-    // nothing will follow. An end that has a handshake to do first keeps it until then.
+    // The application writes `bytes` more, or `PACELINE_UNLIMITED`. If `stop`, unlimited data ends
+    // first. If `close`, nothing will follow. An end that first has to complete a handshake keeps
+    // the data until then.
     void (*write)(void *state, uint64_t now_ns, uint64_t bytes, uint8_t stop, uint8_t close);
-    // Bytes that it has received and handed to its application, in order and once each.
+    // Bytes that it has received and passed to its application, in order and once each.
     uint64_t (*delivered)(const void *state);
-    // What it says of itself.
+    // Its state.
     void (*stats)(const void *state, struct paceline_stats *out);
     // The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
     // from. A table that ends before this has none.
@@ -159,10 +163,10 @@ extern "C" {
 
 // Fills `out` with the `index`-th transport, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
 //
-// A library of transports defines this function. `paceline-plugin` looks for it in what it loads; this library
-// defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed acknowledgments, accurate ECN. `init` takes the
-// controller from its configuration, and the options of that. What its datagrams carry is between its ends; their
-// payload is zeros.
+// A library of transports defines this function. `paceline-plugin` looks for it in the libraries
+// that it loads; this library defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed
+// acknowledgments, accurate ECN. `init` takes the controller, and its options, from the
+// configuration. The content of the datagrams is private to the two ends; their payload is zeros.
 //
 // # Safety
 // `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.

@@ -1,4 +1,4 @@
-/* What is kept of a flow, in the storage of its socket. */
+/* The state of a flow, in the storage of its socket. */
 #ifndef PACELINE_FLOW_H
 #define PACELINE_FLOW_H
 
@@ -23,7 +23,7 @@ struct {
 
 u32 flows_started;
 
-/* Places in icsk_ca_priv. */
+/* Indices in icsk_ca_priv. */
 enum { TLP_HIGH_SEQ };
 
 #endif

@@ -6,10 +6,10 @@
 #ifndef PACELINE_HISTORY_H
 #define PACELINE_HISTORY_H
 
-/* ACKs that the history holds, a power of two. */
+/* The number of ACKs in the history, a power of two. */
 #define HISTORY 2048
 
-/* The connection after an ACK: what every packet carries that is sent before the next one. */
+/* The connection after an ACK: the state of every packet that is sent before the next one. */
 struct moment {
     u32 delivered;
     u32 lost;
@@ -51,7 +51,7 @@ static __always_inline void remember(struct history *history, const struct tcp_s
     history->moments[history->newest & (HISTORY - 1)] = moment_of(tp);
 }
 
-/* Whether a moment is held and its `delivered` is not beyond this. */
+/* Whether a moment is stored and its `delivered` is not beyond this. */
 static __always_inline bool reaches(const struct history *history, u32 at, u32 delivered)
 {
     return !comes_before(history->newest, at) &&
@@ -81,7 +81,7 @@ static __noinline struct moment *moment_at(struct history *history, u32 delivere
     return &history->moments[*at & (HISTORY - 1)];
 }
 
-/* A retransmission is counted as the first packet of its moment. */
+/* A retransmission counts as the first packet of its moment. */
 static __always_inline u32 in_flight_when_sent(const struct moment *sent, u32 end_seq, u32 smss, bool is_retrans)
 {
     s32 bytes = end_seq - sent->snd_nxt;

@@ -8,10 +8,10 @@
 
 #define TCPCB_SACKED_RETRANS 2
 #define TCPCB_LOST 4
-/* Most steps between nodes of the tree. */
+/* Maximum steps between nodes of the tree. */
 #define WALK 4096
 
-/* Addresses, not pointers: the verifier knows none of the tree, each read is a probe. */
+/* Addresses, not pointers: the verifier does not know the tree, so each read is a probe. */
 struct walk {
     struct flow *flow;
     u64 node;
@@ -100,7 +100,7 @@ static __always_inline void report_lost(struct flow *flow, struct sock *sk)
     flow->connection.lost = flow->lost_reported;
     flow->lost_reported = tp->lost;
     if (first) {
-        /* What is left of the first is older: begin as though that side were done. */
+        /* The rest of the first is older: begin as though that side were done. */
         walk.node = first + bpf_core_field_offset(struct sk_buff, rbnode);
         walk.from = left_of(walk.node);
         walk.is_up = true;

@@ -57,7 +57,7 @@ static __always_inline void give_connection(struct sock *sk, struct tcp_sock *tp
     tp->app_limited = c->app_limited;
 }
 
-/* The flow of a socket; starts one where there is none. */
+/* The flow of a socket; creates one if there is none. */
 static __noinline struct flow *flow_of(struct sock *sk)
 {
     struct tcp_sock *tp = (struct tcp_sock *)sk;

@@ -55,7 +55,7 @@ static inline u32 random_below(u32 n)
     return draws[number].drew;
 }
 
-/* The number of a key in a line; a trace has every key of its event. */
+/* The value of a key in a line; a trace has every key of its event. */
 static long long number(const char *line, const char *key)
 {
     size_t length = strlen(key);
@@ -158,7 +158,7 @@ static void report_stock_losses(struct bbr3 *b, struct bbr3_connection *c, u32 l
     stock.lost_reported = lost;
 }
 
-/* Replaces what a stock kernel does not tell of an ACK. */
+/* Replaces the values of an ACK that a stock kernel does not give. */
 static void derive(struct bbr3 *b, struct bbr3_connection *c, struct bbr3_sample *rs)
 {
     const struct moment *sent = moment_at(&stock.history, rs->prior_delivered);

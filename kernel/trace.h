@@ -7,7 +7,7 @@
  * comparison. Of a reader that was killed it is soon in the past, and the next ACK clears it.
  */
 volatile u64 recording_until;
-/* Events that found the buffer full. */
+/* Number of events that found the buffer full. */
 volatile u64 missed;
 
 enum traced_event { TRACED_START, TRACED_ACK, TRACED_END };

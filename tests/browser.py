@@ -101,6 +101,13 @@ class Browser:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self._ask("Emulation.setDeviceMetricsOverride", **size)
 
+    def type(self, text: str) -> None:
+        """Type a text into what has the focus, and press Enter."""
+        self._ask("Input.insertText", text=text)
+        enter = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"}
+        for kind in ("keyDown", "keyUp"):
+            self._ask("Input.dispatchKeyEvent", type=kind, **enter)
+
     def prefer(self, scheme: str, media: str = "screen") -> None:
         """Show pages as whoever prefers ``light`` or ``dark`` sees them, or as they are printed."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]

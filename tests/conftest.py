@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import settings
 
 import paceline
 from paceline.cli import main
+
+if TYPE_CHECKING:
+    from paceline.serve.server import Server
 
 # Under nohup, commands that tests start would ignore the hang-up that tests send them.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -78,6 +81,23 @@ def scenario(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def run() -> paceline.Run:
     return paceline.run(SCENARIO)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs and a sweep, to serve."""
+    import served
+
+    return served.fill(tmp_path_factory.mktemp("above"))
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Server]:
+    """Serve these."""
+    import served
+
+    with served.serving(folder) as server:
+        yield server
 
 
 @pytest.fixture

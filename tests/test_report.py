@@ -203,6 +203,12 @@ def test_a_click_says_what_limited_each_flow(shown: browser.Browser) -> None:
     rows = shown.ask("[...why.querySelectorAll('tbody tr')].map((row) => row.innerText)")
     assert len(rows) == 2
     assert all("pacing rate" in row or "congestion window" in row for row in rows)
+    assert shown.ask("moment.value") == "1.000"
+    # The keyboard reaches any moment; its digits do not zoom.
+    shown.ask("moment.focus(); moment.select()")
+    shown.type("0.5")
+    assert shown.ask("why.querySelector('h3').textContent") == "At 0.500 s"
+    assert shown.ask("location.hash") == ""
 
 
 @needs_browser

@@ -12,7 +12,7 @@ import pytest
 import paceline
 from conftest import SCENARIO
 from described import wrong
-from paceline import answers
+from paceline import pages
 from paceline.serve.catalogue import Catalogue
 from paceline.serve.jobs import Job
 from paceline.serve.series import QUANTITIES, InMemory, series
@@ -81,10 +81,10 @@ def test_the_page_is_told_what_is_described(run: paceline.Run, tmp_path: Path) -
     execute(Plan.read(SCENARIO + over, "grid.toml"), tmp_path / "sweep")
     listing = {"runs": Catalogue(tmp_path).entries(), "quantities": QUANTITIES, "labels": {}}
     assert len(listing["runs"]) == 2
-    assert wrong(listing, answers.Listing) == []
-    assert wrong(series({"r": InMemory(run)}, "rtt_ns"), answers.Series) == []
-    assert wrong(Job(1, "", 1, "sim").as_json(), answers.JobState) == []
+    assert wrong(listing, pages.Listing) == []
+    assert wrong(series({"r": InMemory(run)}, "rtt_ns"), pages.Series) == []
+    assert wrong(Job(1, "", 1, "sim").as_json(), pages.JobState) == []
     sketch = Sketch(run)
     packets = of_flows(paceline.run(SCENARIO, overrides={"run.record.packets": "true"}), [0])
     assert packets
-    assert wrong(drawn(sketch, [sketch.detail(0)], packets), answers.Drawn) == []
+    assert wrong(drawn(sketch, [sketch.detail(0)], packets), pages.Drawn) == []

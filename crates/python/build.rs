@@ -1,4 +1,4 @@
-//! Hands over `PACELINE_BUILD`: a hash of all sources that decide what a run's bytes are, the same on
+//! Sets `PACELINE_BUILD`: a hash of all sources that determine the bytes of a run, the same on
 //! every machine.
 
 use std::fs;
@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     collect(crates, &mut files)?;
     files.sort();
-    // The versions of what others wrote; a package of sources may come without it.
+    // The versions of dependencies; a source package may lack the lock file.
     let lock = Path::new("../../Cargo.lock");
     files.extend(lock.exists().then(|| lock.into()));
     let mut hash = BASIS;
@@ -30,7 +30,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The Rust sources and manifests below a folder, tests and benchmarks of their own excepted.
+/// The Rust sources and manifests below a folder, except tests and benchmarks.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

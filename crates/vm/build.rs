@@ -1,5 +1,6 @@
-//! Compiles the guest's programs. The one that runs the flows is static, without dependencies, so that it needs nothing
-//! in the guest; the one that loads a controller is linked to the C library, which opens libbpf for it.
+//! Compiles the guest's programs. The one that runs the flows is static, without dependencies, so
+//! that it needs nothing in the guest; the one that loads a controller is linked to the C library,
+//! which opens libbpf for it.
 
 use std::env;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ fn main() {
     let variable = |name: &str| env::var_os(name).unwrap_or_default();
     let [program, load] =
         ["guest", "load"].map(|name| PathBuf::from(variable("OUT_DIR")).join(name));
-    // The machine is a PC: elsewhere there is no backend, and nothing to compile.
+    // The machine is a PC: on other platforms there is no backend, and nothing to compile.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || variable("CARGO_CFG_TARGET_ARCH") != "x86_64" {
         for program in [program, load] {
             std::fs::write(program, []).expect("the output directory can be written");
@@ -33,7 +34,7 @@ fn main() {
                 "-Dwarnings",
             ])
             .arg(linked)
-            // The same program wherever it is compiled: snapshots are called by its content.
+            // The program is identical wherever it is compiled: snapshots are named by its content.
             .arg(format!("--remap-path-prefix={}=guest", root.display()))
             .arg(root.join("guest").join(source))
             .arg("-o")

@@ -49,7 +49,7 @@ static __always_inline void on_ack(struct bbr3 *b, struct bbr3_connection *c, co
     b->ecn_in_round |= rs->is_ece && b->ecn_eligible;
     take_bw_sample(b, rs);
     update_latest_delivery_signals(b, c, rs);
-    /* Most of the model can wait where the application limits the flow below what is known of the path. */
+    /* Most of the model can wait if the application limits the flow below the known capacity. */
     is_fast = options.fast_path && b->try_fast_path && rs->is_app_limited && b->sample_bw < max_bw(b) &&
               !b->loss_in_round && !b->ecn_in_round;
     if (!is_fast) {
@@ -67,7 +67,7 @@ static __always_inline void on_ack(struct bbr3 *b, struct bbr3_connection *c, co
         set_cwnd(b, c, rs->newly_acked);
         bound_cwnd_for_model(b, c);
     }
-    /* A tail-loss probe that filled the hole must not hide what the path delivered before it. */
+    /* A tail-loss probe that filled the hole must not hide the path's deliveries before it. */
     if (b->loss_round_start && !rs->is_acking_tlp)
         advance_latest_delivery_signals(b, rs);
     b->prior_recovery = c->recovery;
@@ -115,7 +115,7 @@ static __always_inline void on_enter_recovery(struct bbr3 *b, const struct bbr3_
     b->undo_inflight_longterm = b->inflight_longterm;
 }
 
-/* The state of recovery changes; cwnd already has the stack's change. */
+/* The recovery state changes; cwnd already has the stack's change. */
 static __always_inline void on_recovery_change(struct bbr3 *b, struct bbr3_connection *c, u32 recovery)
 {
     if (recovery == CA_LOSS) {
@@ -129,7 +129,7 @@ static __always_inline void on_recovery_change(struct bbr3 *b, struct bbr3_conne
     }
 }
 
-/* The recovery was spurious. Gives the window to return to. */
+/* The recovery was spurious. Returns the window to restore. */
 static __always_inline u32 on_spurious_loss(struct bbr3 *b)
 {
     reset_full_bw(b);

@@ -1,4 +1,4 @@
-/* What the model allows: pacing rate, burst and window. */
+/* The outputs of the model: pacing rate, burst and window. */
 #ifndef BBR3_CONTROL_H
 #define BBR3_CONTROL_H
 
@@ -58,7 +58,7 @@ static __always_inline void update_gains(struct bbr3 *b)
     }
 }
 
-/* Packets in a burst: 1 ms of pacing, and more where the RTT is short. */
+/* Packets in a burst: 1 ms of pacing, and more if the RTT is short. */
 static __always_inline u32 send_quantum(const struct bbr3 *b, const struct bbr3_connection *c)
 {
     u32 halvings = b->min_rtt_us >> 9;
@@ -117,7 +117,7 @@ static __always_inline u32 probe_rtt_cwnd(const struct bbr3 *b)
     return most(bdp_multiple(b, bw(b), options.probe_rtt_cwnd_gain), options.cwnd_min_target);
 }
 
-/* What ACK aggregation adds to the window: at most what bw delivers in 100 ms. */
+/* The window's addition for ACK aggregation: at most the data that bw delivers in 100 ms. */
 static __always_inline u32 aggregation_budget(const struct bbr3 *b)
 {
     u32 extra = most(b->extra_acked[0], b->extra_acked[1]);

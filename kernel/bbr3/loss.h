@@ -1,4 +1,4 @@
-/* What loss and CE say: the short-term bounds, and when more was in flight than fits. */
+/* The response to loss and CE: the short-term bounds, and when too much was in flight. */
 #ifndef BBR3_LOSS_H
 #define BBR3_LOSS_H
 
@@ -54,7 +54,7 @@ static __always_inline void adapt_shortterm_model(struct bbr3 *b, const struct b
     b->bw_shortterm = most(b->bw_shortterm, 1);
 }
 
-/* Whether a sample's loss or CE says that more was in flight than fits. */
+/* Whether a sample's loss or CE says that too much was in flight. */
 static __noinline bool is_inflight_too_high(const struct bbr3 *b, const struct bbr3_sample *rs)
 {
     if (rs->lost > 0 && rs->tx_in_flight > 0 &&
@@ -64,7 +64,7 @@ static __noinline bool is_inflight_too_high(const struct bbr3 *b, const struct b
            (u32)rs->delivered_ce > scaled(rs->delivered, options.ecn_thresh);
 }
 
-/* What was in flight when the loss rate passed the threshold, somewhere within the lost burst. */
+/* The data in flight when the loss rate passed the threshold, somewhere within the lost burst. */
 static __always_inline u32 inflight_at_loss(const struct bbr3_sample *rs, u32 count)
 {
     s32 inflight_prev = rs->tx_in_flight - count;
@@ -79,7 +79,7 @@ static __always_inline u32 inflight_at_loss(const struct bbr3_sample *rs, u32 co
     return inflight_prev + lost_prefix;
 }
 
-/* Cuts inflight_longterm, once a probe, and ends the probe. */
+/* Cuts inflight_longterm, once per probe, and ends the probe. */
 static __noinline int handle_inflight_too_high(struct bbr3 *b, const struct bbr3_connection *c,
                                                const struct bbr3_sample *rs)
 {
@@ -95,7 +95,7 @@ static __noinline int handle_inflight_too_high(struct bbr3 *b, const struct bbr3
     return 0;
 }
 
-/* Once a round: which part of it was marked, averaged over rounds. */
+/* Once per round: the marked fraction, averaged over rounds. */
 static __always_inline void update_ecn_alpha(struct bbr3 *b, const struct bbr3_connection *c)
 {
     s32 delivered = c->delivered - b->alpha_delivered;

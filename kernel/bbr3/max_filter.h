@@ -1,4 +1,4 @@
-/* max_bw: the highest bandwidth of this ProbeBW cycle and of the one before. */
+/* max_bw: the highest bandwidth of this ProbeBW cycle and of the previous one. */
 #ifndef BBR3_MAX_FILTER_H
 #define BBR3_MAX_FILTER_H
 
@@ -18,7 +18,7 @@ static __always_inline void update_max_bw(struct bbr3 *b, const struct bbr3_samp
         b->max_bw[1] = most(b->max_bw[1], b->sample_bw);
 }
 
-/* A cycle in which nothing was measured does not push the one before it out. */
+/* A cycle without measurements does not push the previous one out. */
 static __always_inline void advance_max_bw_filter(struct bbr3 *b)
 {
     if (b->max_bw[1] == 0)

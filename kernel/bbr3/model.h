@@ -2,7 +2,7 @@
 #ifndef BBR3_MODEL_H
 #define BBR3_MODEL_H
 
-/* Rounds in a slot of the aggregation filter, and the most that an epoch counts (20 bits). */
+/* Rounds in a slot of the aggregation filter, and the maximum count of an epoch (20 bits). */
 #define EXTRA_ACKED_ROUNDS 5
 #define EXTRA_ACKED_MOST 0xfffffU
 

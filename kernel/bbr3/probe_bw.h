@@ -83,7 +83,7 @@ static __always_inline bool is_time_to_cruise(const struct bbr3 *b, const struct
     return in_net <= inflight_with_headroom(b) && in_net <= inflight(b, c, max_bw(b));
 }
 
-/* Whether UP is to end; too much loss or CE ends it elsewhere. */
+/* Whether UP must end; too much loss or CE ends it elsewhere. */
 static __always_inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3_connection *c,
                                                const struct bbr3_sample *rs)
 {
@@ -92,7 +92,7 @@ static __always_inline bool is_time_to_go_down(struct bbr3 *b, const struct bbr3
         return true;
     }
     if (c->is_cwnd_limited && c->cwnd >= b->inflight_longterm) {
-        /* inflight_longterm limits the growth: a plateau would say nothing. */
+        /* inflight_longterm limits the growth: a plateau would mean nothing. */
         reset_full_bw(b);
         b->full_bw = b->sample_bw;
         return false;
@@ -117,7 +117,7 @@ static __always_inline void probe_inflight_longterm_upward(struct bbr3 *b, const
         raise_inflight_longterm_slope(b, c);
 }
 
-/* Moves inflight_longterm by what probing has shown. Returns whether that decided the phase. */
+/* Moves inflight_longterm by the result of probing. Returns whether that decided the phase. */
 static __noinline bool adapt_longterm_model(struct bbr3 *b, const struct bbr3_connection *c,
                                             const struct bbr3_sample *rs)
 {
@@ -129,7 +129,7 @@ static __noinline bool adapt_longterm_model(struct bbr3 *b, const struct bbr3_co
         if (b->state == PROBE_BW) {
             if (!rs->is_app_limited)
                 advance_max_bw_filter(b);
-            /* inflight_longterm was reached and all went well: go on from there. */
+            /* inflight_longterm was reached without problems: continue from there. */
             if (b->prev_probe_precautionary && !b->prev_probe_too_high) {
                 start_probe_bw_refill(b, c, 0);
                 return true;

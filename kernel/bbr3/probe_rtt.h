@@ -13,7 +13,7 @@ static __always_inline void check_probe_rtt_done(struct bbr3 *b, struct bbr3_con
     reset_shortterm_model(b);
     if (b->full_bw_reached) {
         b->state = PROBE_BW;
-        /* The time to the next probe starts here; in flight is already low enough to cruise. */
+        /* The wait for the next probe starts here; in flight is already low enough to cruise. */
         start_probe_bw_down(b, c);
         start_probe_bw_cruise(b);
     } else {

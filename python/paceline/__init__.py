@@ -64,7 +64,7 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for: tables take a while to load, and the command line is heard before."""
+    """Load attributes on demand: tables take a while to load, and Ctrl-C must work before that."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     room = next((room for room, names in _ROOMS.items() if name in names), "errors")

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 
-#: Who has pressed Ctrl-C need not wait until libraries are taken down.
+#: After Ctrl-C the user need not wait for libraries to shut down.
 _INTERRUPTED = (129, 130, 143)
 
 
@@ -16,7 +16,7 @@ def main() -> int:
         if code in _INTERRUPTED:
             os._exit(code)
 
-    # The first that is registered is the last that is called.
+    # The handler registered first is called last.
     atexit.register(leave)
     try:
         # Loading takes long enough for a Ctrl-C.

@@ -1,7 +1,8 @@
-"""The JSON that Paceline writes: the objects of ``--json``, of the page and of a report.
+"""The JSON of commands: the objects that ``--json`` prints.
 
-`docs/reference/json.md` and `web/src/api.ts` are generated from here. Keys may be added, but
-existing keys keep their name and meaning. The name of a quantity ends in its unit.
+`docs/reference/json.md` and `web/src/api.ts` are generated from here and from `paceline.pages`.
+Keys may be added, but existing keys keep their name and meaning. The name of a quantity ends in its
+unit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Statistics(TypedDict):
 
 
 class Engine(TypedDict):
-    """What the runs of this call cost."""
+    """The cost of the runs of this call."""
 
     wall_ns: int
     packets: int
@@ -46,7 +47,7 @@ class Expectation(TypedDict):
 
 
 class Guest(TypedDict):
-    """A controller that is not part of the program."""
+    """A controller from outside the program."""
 
     name: str
     language: str
@@ -55,7 +56,7 @@ class Guest(TypedDict):
 
 
 class Run(TypedDict):
-    """A run, or with repeats all of them together."""
+    """A run, or the summary of all its repeats."""
 
     schema: NotRequired[Annotated[int, "Version of the record."]]
     scenario: str
@@ -108,7 +109,7 @@ class Runs(TypedDict):
 
 
 class Axis(TypedDict):
-    """What a sweep varies together."""
+    """Keys that a sweep varies together."""
 
     keys: list[str]
     drawn: NotRequired[Annotated[bool, "Whether its points are draws of a population."]]
@@ -197,7 +198,7 @@ class Finding(TypedDict):
 
 
 class Stays(TypedDict):
-    """The stays of two flows in states of BBR, one beside the other; null where one has no more."""
+    """The stays of two flows in states of BBR, side by side; null where one has no more."""
 
     old: str | None
     old_enter_ns: int | None
@@ -206,7 +207,7 @@ class Stays(TypedDict):
 
 
 class Comparison(TypedDict):
-    """Two results compared: `compare A B`."""
+    """Two compared results: `compare A B`."""
 
     old: str
     new: str
@@ -224,7 +225,7 @@ class Comparison(TypedDict):
 
 
 class Versus(TypedDict):
-    """A value of a key, compared with the first."""
+    """A value of a key, compared with the first value."""
 
     old: str
     new: str
@@ -234,7 +235,7 @@ class Versus(TypedDict):
 
 
 class Comparisons(TypedDict):
-    """One sweep compared: `compare SWEEP --by KEY`."""
+    """One sweep, compared by a key: `compare SWEEP --by KEY`."""
 
     by: str
     sweep: str
@@ -242,7 +243,7 @@ class Comparisons(TypedDict):
 
 
 class Changed(TypedDict):
-    """A claim with something changed in its runs."""
+    """A claim with a change in its runs."""
 
     name: str
     that: Annotated[str, "What is changed."]
@@ -294,7 +295,7 @@ class Claims(TypedDict):
 
 
 class Mutant(TypedDict):
-    """A claim with what it is about taken away."""
+    """A mutant of a claim: the subject of the claim is removed."""
 
     claim: str
     mutant: str
@@ -316,7 +317,7 @@ class Mutants(TypedDict):
 
 
 class Claimed(TypedDict):
-    """A claim, before it is run."""
+    """A claim that has not been run."""
 
     id: str
     topic: str
@@ -332,7 +333,7 @@ class ClaimList(TypedDict):
 
 
 class Case(TypedDict):
-    """A case of conformance."""
+    """A conformance case."""
 
     id: str
     suite: str
@@ -364,7 +365,7 @@ class Criterion(TypedDict):
 
 
 class Evaluation(TypedDict):
-    """A controller by the criteria of RFC 9743."""
+    """A controller judged by the criteria of RFC 9743."""
 
     controller: str
     quick: bool
@@ -410,7 +411,7 @@ class Export(TypedDict):
 
 
 class Note(TypedDict):
-    """What an import could only approximate."""
+    """A part of an import that is only an approximation."""
 
     line: int | None
     text: str
@@ -426,7 +427,7 @@ class ImportedScenario(TypedDict):
 
 
 class Shell(TypedDict):
-    """What programs on a path did; on stderr, since stdout is the client's."""
+    """The traffic of programs on a path; on stderr, because stdout is the client's."""
 
     run: Annotated[str, "The folder."]
     exit: Annotated[int, "The client's exit code."]
@@ -436,7 +437,7 @@ class Shell(TypedDict):
 
 
 class PerfStart(TypedDict):
-    """What was asked for."""
+    """The request."""
 
     server: Annotated[str, "Its address and port."]
     cc: str
@@ -448,7 +449,7 @@ class PerfStart(TypedDict):
 
 
 class PerfPart(TypedDict):
-    """A part of a test, or all of it; times are since it began."""
+    """A part of a test, or all of it; times count from its start."""
 
     start_ns: int
     end_ns: int
@@ -474,7 +475,7 @@ class Perf(TypedDict):
 
 
 class PerfServer(TypedDict):
-    """What `perf server` tells, one object a line; the first is `listening`."""
+    """The messages of `perf server`, one object a line; the first is `listening`."""
 
     event: Literal["listening", "started", "ended", "refused"]
     address: NotRequired[Annotated[str, "Where it listens."]]
@@ -491,7 +492,7 @@ class PerfServer(TypedDict):
 
 
 class ImportedRecord(TypedDict):
-    """A record read from what another program wrote."""
+    """A record read from a file of another program."""
 
     run: Annotated[str, "The folder."]
     incomplete: Annotated[str | None, "Why it stops before the end of the file; null if not."]
@@ -509,7 +510,7 @@ class Import(TypedDict):
 
 
 class FittedRate(TypedDict):
-    """The rate of a fitted path from some time on."""
+    """The rate of a fitted path from a given time on."""
 
     begin_ns: int
     rate_bps: float
@@ -518,7 +519,7 @@ class FittedRate(TypedDict):
 
 
 class FittedParameter(TypedDict):
-    """A parameter of a model, in the unit that its name says."""
+    """A parameter of a model, in the unit at the end of its name."""
 
     value: float
     low: Annotated[float, "From here to `high` the model is about as near to the record."]
@@ -526,7 +527,7 @@ class FittedParameter(TypedDict):
 
 
 class FittedModel(TypedDict):
-    """A model of what loses packets, at its best."""
+    """A loss model with its best parameters."""
 
     loss: str
     distance: Annotated[
@@ -535,7 +536,7 @@ class FittedModel(TypedDict):
 
 
 class Fit(TypedDict):
-    """The path that a record went through."""
+    """The path on which a record was taken."""
 
     run: str
     scenario: Annotated[str, "The file written."]
@@ -570,7 +571,7 @@ class Init(TypedDict):
 
 
 class Checked(TypedDict):
-    """One thing that a machine can or cannot do."""
+    """A capability of a machine."""
 
     name: str
     state: str
@@ -579,7 +580,7 @@ class Checked(TypedDict):
 
 
 class Doctor(TypedDict):
-    """What this machine can do."""
+    """The capabilities of this machine."""
 
     kernel: str
     controllers: list[str]
@@ -589,7 +590,7 @@ class Doctor(TypedDict):
 
 
 class Serve(TypedDict):
-    """Where the page is."""
+    """The address of the page."""
 
     address: str
     folder: str
@@ -642,7 +643,7 @@ class Unloaded(TypedDict):
 
 
 class LiveConnection(TypedDict):
-    """A connection of the running kernel, as its controller sees it; what is not known is null."""
+    """A connection of the running kernel, as its controller sees it; unknown values are null."""
 
     pid: int
     local: str
@@ -682,7 +683,7 @@ class LiveRecord(TypedDict):
 
 
 class Problem(TypedDict):
-    """What is wrong with a scenario."""
+    """An error in a scenario."""
 
     kind: str
     message: str
@@ -694,7 +695,7 @@ class Problem(TypedDict):
 
 
 class Error(TypedDict):
-    """What went wrong."""
+    """An error."""
 
     kind: str
     message: str
@@ -706,7 +707,7 @@ class Error(TypedDict):
 
 
 class Failed(TypedDict):
-    """What every command prints when it fails."""
+    """The output of every command that fails."""
 
     schema: NotRequired[int]
     error: Error
@@ -716,7 +717,7 @@ class Failed(TypedDict):
     runs: NotRequired[list[Run | Compared]]
 
 
-#: What a command prints with `--json`, beside `schema`.
+#: The output of each command with `--json`, in addition to `schema`.
 COMMANDS: dict[str, tuple[type, ...]] = {
     "run": (Run, Compared, Runs),
     "check": (Check,),
@@ -740,305 +741,3 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "kernel": (LoadedControllers, Unloaded, LiveConnections, LiveRecord),
     "list": (Listed,),
 }
-
-
-class RunEntry(TypedDict):
-    """A run below the folder that is served."""
-
-    kind: Literal["run"]
-    id: str
-    changed_ns: int
-    scenario: str
-    seed: int
-    backend: Backend
-    beyond: Annotated[list[str], "Why an emulated run is not reliable; empty if it is."]
-    controllers: list[str]
-    flows: int
-    metrics: Annotated[dict[str, str], "For people, with their units."]
-
-
-class SweepEntry(TypedDict):
-    """A sweep below it."""
-
-    kind: Literal["sweep"]
-    id: str
-    changed_ns: int
-    scenario: str
-    axes: list[str]
-    runs: int
-    pictures: list[str]
-
-
-class Listing(TypedDict):
-    """All runs and sweeps."""
-
-    runs: list[RunEntry | SweepEntry]
-    quantities: Annotated[dict[str, str], "Titles by column, in the order of the plots."]
-    labels: Annotated[dict[str, str], "What people call each metric."]
-
-
-class GridPoint(TypedDict):
-    """A point of a sweep."""
-
-    point: Annotated[int, "Its number in the grid."]
-    place: Annotated[list[str], "Its name along each axis."]
-    mean: float | None
-    text: Annotated[str, "The mean and its 95 % interval, with units."]
-
-
-class Mark(TypedDict):
-    """A point of a sweep in its picture."""
-
-    point: Annotated[int, "Its place in `points`."]
-    line: Annotated[int, "The line that it is on."]
-    x: float
-    y: float
-    low: Annotated[float | None, "The 95 % interval."]
-    high: float | None
-
-
-class Track(TypedDict):
-    """A line through marks."""
-
-    label: str
-    colour: str
-    dash: list[int]
-
-
-class Tick(TypedDict):
-    """A place on an axis, and what is written there."""
-
-    at: float
-    text: str
-
-
-class Picture(TypedDict):
-    """A metric along one axis, or how it is distributed over a population."""
-
-    across: str
-    up: str
-    ticks: Annotated[list[Tick], "On the axis across; none where any number is."]
-    log: Annotated[bool, "Whether the axis across is logarithmic."]
-    joined: Annotated[str, "How marks are joined: `no`, `straight` or in `steps`."]
-    lines: list[Track]
-    marks: list[Mark]
-
-
-class Points(TypedDict):
-    """A metric over the points of a sweep."""
-
-    scenario: str
-    metric: str
-    metrics: list[str]
-    axes: list[str]
-    seeds: list[int]
-    total: Annotated[int, "How many points there are: of many, only some are in `points`."]
-    points: list[GridPoint]
-    picture: Annotated[Picture | None, "None over two axes and more: the table is a heat map."]
-
-
-class Shipped(TypedDict):
-    """A scenario that comes with the package."""
-
-    name: str
-    about: str
-
-
-class Basis(TypedDict):
-    """What a new scenario is made from."""
-
-    scenarios: list[Shipped]
-    controllers: list[str]
-    schema: Annotated[dict[str, Any], "The JSON Schema of scenarios."]
-
-
-class Scenario(TypedDict):
-    """A scenario to edit."""
-
-    text: str
-    seed: Annotated[int | None, "That of the run that it is of."]
-    backend: Backend
-
-
-class Trouble(TypedDict):
-    """A problem of a scenario."""
-
-    message: str
-    line: int | None
-    hint: str | None
-
-
-class Problems(TypedDict):
-    """What is wrong with a scenario; nothing if it can run."""
-
-    problems: list[Trouble]
-
-
-class Differing(TypedDict):
-    """A setting in which two scenarios differ."""
-
-    key: str
-    old: str
-    new: str
-
-
-class Change(TypedDict):
-    """A metric of two runs, for people."""
-
-    name: str
-    old: str
-    new: str
-    change_ratio: Annotated[float | None, "The change over the old value."]
-    interval: Annotated[
-        str | None, "The 95 % interval of the difference; null without repeats on both sides."
-    ]
-    p: Annotated[float | None, "How likely chance gives as much, corrected for all metrics."]
-    verdict: Verdict
-
-
-class Between(TypedDict):
-    """Two runs beside each other."""
-
-    settings: list[Differing]
-    metrics: list[Change]
-    runs: Annotated[list[int], "How many runs are compared on each side: its repeats count."]
-
-
-class Line(TypedDict):
-    """A line of a plot."""
-
-    run: str
-    label: str
-    colour: str
-    dash: list[int]
-    values: list[float | None]
-
-
-class Series(TypedDict):
-    """A plot of some runs."""
-
-    title: str
-    unit: str
-    end: Annotated[float, "When the longest of the runs ends, in seconds."]
-    times: list[float]
-    lines: list[Line]
-
-
-class JobState(TypedDict):
-    """A run requested by the page."""
-
-    job: int
-    backend: Backend
-    state: Literal["running", "done", "failed", "stopped"]
-    message: str
-    id: Annotated[str | None, "The run that it produced."]
-    simulated_ns: int
-    total_ns: int
-    version: Annotated[int, "Counts updates of its plots."]
-
-
-class Shape(TypedDict):
-    """A line of a report's plot."""
-
-    label: str
-    colour: str
-    dash: list[int]
-    right: Annotated[bool, "Whether it uses the right axis."]
-    values: list[float | None]
-
-
-class Panel(TypedDict):
-    """A plot of a report."""
-
-    title: str
-    unit: str
-    unitRight: str | None
-    stacked: bool
-    times: list[float]
-    series: list[Shape]
-    references: Annotated[list[Shape], "What the lines are compared with, such as the link rate."]
-
-
-class Band(TypedDict):
-    """A span, in seconds, in which a flow was in one state."""
-
-    start: float
-    end: float
-    state: str
-
-
-class Packets(TypedDict):
-    """The packets of a flow in the order of time, as its sender and its path saw them."""
-
-    kinds: Annotated[list[str], "What a number in `kind` stands for."]
-    until: Annotated[float | None, "In seconds: later ones are left out; null if none are."]
-    t_us: Annotated[list[int], "The first time, and the difference from each to the next."]
-    kind: list[int]
-    seq_bytes: Annotated[
-        list[int], "The first byte: its difference from the packet of the same kind before."
-    ]
-    len_bytes: list[int]
-
-
-class Detail(TypedDict):
-    """What is drawn of one flow."""
-
-    flow: int
-    label: str
-    panels: list[Panel]
-    bands: Annotated[list[Band], "The states of the controller."]
-    limits: Annotated[list[Band], "What bounded the sender."]
-    lost: Annotated[list[int], "Packets declared lost up to each time of the panels."]
-    packets: Annotated[Packets | None, "Null if they were not recorded."]
-
-
-class Happening(TypedDict):
-    """Something that happened, in words."""
-
-    t: Annotated[float, "In seconds."]
-    flow: Annotated[int | None, "To which flow; none for the path."]
-    kind: str
-    text: str
-
-
-class Drawn(TypedDict):
-    """What a report draws."""
-
-    end: float
-    overview: list[Panel]
-    details: list[Detail]
-    tints: Annotated[dict[str, str], "The colour of each state."]
-    marks: Annotated[list[Happening], "What the scenario changed, and convergence."]
-    happenings: list[Happening]
-
-
-#: What pages are told.
-PAGES: tuple[type, ...] = (
-    RunEntry,
-    SweepEntry,
-    Listing,
-    GridPoint,
-    Mark,
-    Track,
-    Tick,
-    Picture,
-    Points,
-    Shipped,
-    Basis,
-    Scenario,
-    Trouble,
-    Problems,
-    Differing,
-    Change,
-    Between,
-    Line,
-    Series,
-    JobState,
-    Shape,
-    Panel,
-    Band,
-    Packets,
-    Detail,
-    Happening,
-    Drawn,
-)

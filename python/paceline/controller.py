@@ -37,60 +37,60 @@ class Controller:
     ``random.Random(config.seed)``, and time from the events.
     """
 
-    #: Congestion window: the most that may be in flight. It begins as the initial window.
+    #: Congestion window: the maximum in flight. It starts as the initial window.
     cwnd_bytes: float
     #: Pacing rate of payload; `None` leaves sending to the ACK clock.
     pacing_bps: float | None = None
-    #: The most that one burst may hold; `None` is Linux's: 1 ms at the pacing rate, at most 64 KiB,
-    #: and without a pacing rate whatever the window admits.
+    #: The maximum size of one burst; `None` is Linux's: 1 ms at the pacing rate, at most 64 KiB,
+    #: and without a pacing rate the whole window.
     send_quantum_bytes: float | None = None
-    #: Slow-start threshold, where there is one.
+    #: Slow-start threshold, if there is one.
     ssthresh_bytes: float | None = None
     #: Codepoint of data packets: `None`, ``"ect0"`` (classic) or ``"ect1"`` (L4S).
     ecn: str | None = None
-    #: Whether the transport sets the window in fast recovery, by proportional rate reduction
-    #: (RFC 9937) towards `cwnd_bytes`; otherwise `cwnd_bytes` holds there too.
+    #: Whether the transport sets the window in fast recovery, by proportional rate reduction (RFC
+    #: 9937) towards `cwnd_bytes`; otherwise `cwnd_bytes` applies there too.
     uses_prr: bool = True
-    #: The state of its state machine: one of `phases`.
+    #: The current state of its state machine: one of `phases`.
     phase: str = ""
-    #: The states that its state machine can be in. Events of a scenario may wait for them.
+    #: The states of its state machine. Events of a scenario may wait for them.
     phases: ClassVar[tuple[str, ...]] = ("",)
 
     def __new__(cls, config: Config, *_: Any, **__: Any) -> Controller:
-        """Make an instance, whose window is the initial one until it sets another."""
+        """Create an instance; its window is the initial one until it sets another."""
         self = super().__new__(cls)
         self.cwnd_bytes = config.initial_window_bytes
         return self
 
     def __init__(self, config: Config) -> None:
-        """Begin a connection; options of a scenario come by keyword."""
+        """Begin a connection; options of a scenario are keyword arguments."""
 
     def on_ack(self, ack: Ack) -> None:
-        """Hear of an acknowledgment, after the transport has processed it."""
+        """Handle an acknowledgment, after the transport has processed it."""
 
     def on_loss(self, loss: Loss) -> None:
-        """Hear that a packet was declared lost: once for each."""
+        """Handle the loss of one packet; each packet declared lost has its own call."""
 
     def on_recovery_enter(self, now_ns: int, in_flight_bytes: int) -> None:
-        """Hear that fast recovery begins, after the losses that caused it: once an episode."""
+        """Handle the start of fast recovery, after the losses that caused it: once per episode."""
 
     def on_recovery_exit(self, now_ns: int) -> None:
-        """Hear that recovery has ended: all that was sent before it is acknowledged."""
+        """Handle the end of recovery: everything sent before it is acknowledged."""
 
     def on_timeout(self, now_ns: int, in_flight_bytes: int) -> None:
-        """Hear that the retransmission timer fired (RFC 6298)."""
+        """Handle a retransmission timeout (RFC 6298)."""
 
     def on_spurious(self, now_ns: int, delivered_bytes: int) -> None:
-        """Hear that the episode's losses were none: every packet was delivered."""
+        """Handle a spurious episode: every packet that it declared lost was delivered."""
 
     def on_send(self, sent: Sent) -> None:
-        """Hear that a packet is about to be sent: a call for each, so leave it out if you can."""
+        """Handle a packet about to be sent: a slow call per packet, so leave it out if you can."""
 
     def on_idle_restart(self, now_ns: int) -> None:
-        """Hear that data goes again after nothing was sent for longer than the timeout."""
+        """Handle the restart of sending after a pause longer than the retransmission timeout."""
 
     def on_mss(self, mss_bytes: int) -> None:
-        """Hear that the payload of a full packet has changed."""
+        """Handle a change of the payload of a full packet."""
 
     def state(self) -> dict[str, float | None]:
         """Return numbers for the record: columns of `samples` by these names, always the same.

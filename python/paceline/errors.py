@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One problem of a scenario, and its position."""
+    """One error in a scenario, and its position."""
 
     kind: str
     message: str
@@ -17,7 +17,7 @@ class Diagnostic:
     column: int | None
     key: str | None
     hint: str | None
-    #: The message with the line of the source that it speaks of.
+    #: The message, with the source line that it concerns.
     rendered: str
 
 
@@ -25,7 +25,7 @@ class PacelineError(Exception):
     """Any error of this package."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travel between processes as what it is, however it was made."""
+        """Keep the type and the attributes when pickled between processes, however it was made."""
         return _again, (type(self), self.args, self.__dict__)
 
 
@@ -36,7 +36,7 @@ def _again(kind: type[PacelineError], args: tuple[object, ...], state: dict[str,
 
 
 class ScenarioError(PacelineError):
-    """A scenario that cannot be run; `diagnostics` lists every problem."""
+    """A scenario that cannot be run; `diagnostics` lists every error."""
 
     def __init__(self, diagnostics: Sequence[Mapping[str, object]]) -> None:
         self.diagnostics = [Diagnostic(**d) for d in diagnostics]  # type: ignore[arg-type]
@@ -44,7 +44,7 @@ class ScenarioError(PacelineError):
 
 
 class RunError(PacelineError):
-    """A run that stopped before its end."""
+    """A run that stopped early."""
 
 
 class MemoryLimitError(RunError):
@@ -72,7 +72,7 @@ class NotARunError(PacelineError):
 
 
 class StoreError(PacelineError):
-    """Results cannot be written to a place, or what exists there must not be overwritten."""
+    """Results cannot be written to a path, or existing files there must not be overwritten."""
 
     def __init__(
         self, kind: str, message: str, *, hint: str, file: str, failed: bool = False
@@ -81,12 +81,12 @@ class StoreError(PacelineError):
         self.kind = kind
         self.hint = hint
         self.file = file
-        #: Whether the system refused, and not we.
+        #: Whether the system refused, not Paceline.
         self.failed = failed
 
 
 def is_interrupted(error: BaseException | None) -> bool:
-    """Whether an error is only what an interrupt led to.
+    """Return whether an error is only the consequence of an interrupt.
 
     Up to Python 3.12 `shutil.rmtree` closes a descriptor twice if a signal comes with its close.
     """

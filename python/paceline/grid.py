@@ -1,4 +1,4 @@
-"""Grids of experiments: axes, the points along them, and what is set at each."""
+"""Grids of experiments: axes, their points, and the settings of each point."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from paceline import _paceline
 
-#: Keys of a scenario and what they are set to, as the parser takes them.
+#: Keys of a scenario and their values, as the parser takes them.
 Overrides = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A place along an axis: its name, and what is set there."""
+    """A point along an axis: its name, and its settings."""
 
     name: str
     overrides: Overrides
@@ -31,16 +31,16 @@ class Axis:
 
     keys: tuple[str, ...]
     points: tuple[Point, ...]
-    #: Whether its points are drawn: a population, of which none is special.
+    #: Whether its points are drawn: a population, whose points are all equal in rank.
     drawn: bool = False
 
     def __hash__(self) -> int:
-        """Return what is quick to work out, however many points there are."""
+        """Return a summary that is quick to compute, however many points there are."""
         return hash(self.keys)
 
     @classmethod
     def of(cls, said: Any) -> Axis:
-        """Return an axis from what the reader, or a sweep's own file, says of it."""
+        """Return an axis from the data of the parser, or of a sweep's own file."""
         keys = tuple(said["keys"])
         points = (
             Point(point["name"], tuple(zip(keys, point["values"], strict=True)))
@@ -49,7 +49,7 @@ class Axis:
         return cls(keys, tuple(points), bool(said.get("drawn", False)))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what a sweep's own file says of it."""
+        """Return its data in a sweep's own file."""
         points = [
             {"name": point.name, "values": [value for _, value in point.overrides]}
             for point in self.points
@@ -82,11 +82,11 @@ class Grid:
 
     @cached_property
     def points(self) -> list[Overrides]:
-        """What is set at each point, the last axis running fastest."""
+        """The settings of each point, the last axis varying fastest."""
         return list(crossed(self.axes))
 
     def __len__(self) -> int:
-        """Return how many runs there are: the seeds of a point come one after another."""
+        """Return the number of runs: the seeds of a point are consecutive."""
         return math.prod(len(axis.points) for axis in self.axes) * len(self.seeds)
 
     def point_of(self, run: int) -> int:
@@ -98,7 +98,7 @@ class Grid:
         return self.seeds[run % len(self.seeds)]
 
     def at(self, point: int) -> tuple[Point, ...]:
-        """Return where a point is along each axis."""
+        """Return the position of a point along each axis."""
         places = []
         for axis in reversed(self.axes):
             point, nth = divmod(point, len(axis.points))
@@ -111,7 +111,7 @@ class Grid:
 
 
 def read_axes(table: Mapping[str, Any], file: str, *, twice: bool = False) -> tuple[Axis, ...]:
-    """Read axes as `[sweep.over]` of a scenario has them; raises `ScenarioError`.
+    """Read axes as in `[sweep.over]` of a scenario; raises `ScenarioError`.
 
     With `twice` a value may be there again.
     """
@@ -120,7 +120,7 @@ def read_axes(table: Mapping[str, Any], file: str, *, twice: bool = False) -> tu
 
 
 def overrides_of(table: Mapping[str, Any]) -> Overrides:
-    """Return what a table sets, as the parser takes it.
+    """Return the settings of a table, as the parser takes them.
 
     Several keys, with commas between them, take one value for all or a list with one for each, as
     along an axis; raises `ValueError` if the list has another length.
@@ -136,7 +136,7 @@ def overrides_of(table: Mapping[str, Any]) -> Overrides:
 
 
 def toml(value: object, *, nested: bool = False) -> str:
-    """Return a value as an override takes it: TOML, but a plain text without its quotes."""
+    """Return a value in the form of an override: TOML, but plain text without its quotes."""
     match value:
         case bool():
             return str(value).lower()
@@ -156,7 +156,7 @@ def _key(name: str) -> str:
 
 
 def crossed(axes: Sequence[Axis]) -> Iterator[Overrides]:
-    """Yield what is set at each point of a grid, the last axis running fastest."""
+    """Yield the settings of each point of a grid, the last axis varying fastest."""
     for places in itertools.product(*(axis.points for axis in axes)):
         yield tuple(pair for place in places for pair in place.overrides)
 
@@ -165,7 +165,7 @@ _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(.*)")
 
 
 def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
-    """Return where points stand on a scale, and its unit if they are numbers of one unit."""
+    """Return the positions of points on a scale, and its unit if they are numbers of one unit."""
     names = list(dict.fromkeys(names))
     found = [_NUMBER.fullmatch(name) for name in names]
     units = {match.group(2) if match else None for match in found}
@@ -176,5 +176,5 @@ def places(names: Sequence[str]) -> tuple[dict[str, float], str | None]:
 
 
 def short(name: str, unit: str | None) -> str:
-    """Return the name of a point without the unit that its scale has."""
+    """Return the name of a point without the unit of its scale."""
     return name if unit is None else name.removesuffix(unit).strip()

@@ -51,11 +51,11 @@ class Guest:
     name: str
     #: Where its code was read.
     path: str
-    #: Which class, or which controller of a library; `None` if there is but one.
+    #: Which class, or which controller of a library; `None` if there is only one.
     which: str | None = None
     #: The bytes of the file.
     content: bytes = field(default=b"", repr=False)
-    #: The class itself, of who has it.
+    #: The class itself, if the caller passed one.
     given: type[Controller] | None = None
 
     @classmethod
@@ -81,7 +81,7 @@ class Guest:
 
     @classmethod
     def of(cls, name: str, controller: type[Controller]) -> Guest:
-        """Take a class that is there."""
+        """Use an existing class."""
         if not _NAME.fullmatch(name):
             raise GuestError(f"no controller can be called {name!r}")
         try:
@@ -129,7 +129,7 @@ class Guest:
 
     @contextmanager
     def _library(self) -> Iterator[Path]:
-        """Yield a file with its bytes: its own, or a copy where that is another or none."""
+        """Yield a file with its bytes: the original, or a copy if that has changed or is gone."""
         own = Path(self.path)
         if own.is_file() and own.read_bytes() == self.content:
             yield own
@@ -175,7 +175,7 @@ class Guest:
             sys.path.append(folder)
         try:
             text = self.content.decode()
-            # A traceback shows its lines where the file is not, too.
+            # A traceback shows its lines even where the file is missing.
             linecache.cache[self.path] = (len(text), None, text.splitlines(True), self.path)
             sys.modules[name] = module
             exec(compile(text, self.path, "exec"), vars(module))
@@ -188,12 +188,12 @@ class Guest:
         return module
 
 
-#: What an option takes, by the type of its default.
+#: The type of an option, by the type of its default.
 _KINDS = {bool: "flag", int: "number", float: "number", str: "text"}
 
 
 def _options(name: str, controller: Any) -> list[tuple[str, str]]:
-    """Return the options of a class, and what each takes; say why it is no controller."""
+    """Return the options of a class, and their types; say why it is not a controller."""
     if not (isinstance(controller, type) and issubclass(controller, Controller)):
         raise GuestError(
             f"the controller `{name}` does not derive from paceline.Controller",
@@ -247,7 +247,7 @@ def chosen() -> tuple[Guest, ...]:
 
 @contextmanager
 def using(controllers: Mapping[str, type[Controller]] | None) -> Iterator[None]:
-    """Set these classes for a while, in which nobody else sets others."""
+    """Set these classes temporarily; nobody else sets others meanwhile."""
     if not controllers:
         yield
         return
@@ -261,19 +261,19 @@ def using(controllers: Mapping[str, type[Controller]] | None) -> Iterator[None]:
 
 
 def interrupt(threads: Sequence[int]) -> None:
-    """Raise `KeyboardInterrupt` in threads, which an endless loop does not hear of."""
+    """Raise `KeyboardInterrupt` in threads, because an endless loop does not notice it."""
     for thread in threads:
         raised = ctypes.py_object(KeyboardInterrupt)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def key() -> list[list[str]]:
-    """Return what tells the code of those that are set from other code."""
+    """Return a key that distinguishes the code of the current controllers from other code."""
     return [[guest.name, guest.sha256, guest.which or ""] for guest in _chosen]
 
 
 def loaded() -> list[_paceline.Guest]:
-    """Load those that are set, once a process."""
+    """Load the current controllers, once per process."""
     for guest in _chosen:
         if guest not in _loaded:
             _loaded[guest] = guest.load()
@@ -309,5 +309,5 @@ def check(
     backend: _paceline.Backend = "sim",
     files: bool = True,
 ) -> _paceline.CheckedScenario:
-    """Check a scenario, which may name the controllers that are set."""
+    """Check a scenario, which may name the current controllers."""
     return _paceline.check(text, file, overrides, sweep, backend, files, loaded())

@@ -38,14 +38,14 @@ from paceline.runs import Overrides, Run, load, pairs
 __all__ = ["COLUMNS", "SCENARIO", "Bottleneck", "Bottlenecks"]
 
 Array = NDArray[np.float32]
-#: What a step is worth, by the observation [flow, column] that it ends with.
+#: The reward of a step, given the observation [flow, column] at its end.
 Reward = Callable[[Array], float]
 
-#: What is observed of each flow over a step: name, unit, minimum, maximum, meaning.
+#: The observations of each flow over a step: name, unit, minimum, maximum, meaning.
 COLUMNS = tuple(Worlds.columns)
 _COLUMN = {name: number for number, (name, *_) in enumerate(COLUMNS)}
 
-#: The scenario of an environment for which none is given.
+#: The default scenario of an environment.
 SCENARIO = """\
 schema = 1
 about = "One flow over a small bottleneck"
@@ -65,7 +65,7 @@ _NAME = "Paceline/Bottleneck-v0"
 
 
 class _Side:
-    """Worlds side by side, with what is common to one environment and to many."""
+    """Parallel worlds; the code common to one environment and to many."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class _Side:
         return seen
 
     def rewards(self, seen: Array) -> NDArray[np.float64]:
-        """Return what a step was worth in each world."""
+        """Return the reward of a step in each world."""
         if self._reward is not None:
             return np.array([self._reward(one) for one in seen], np.float64)
         delivered = seen[..., _COLUMN["delivered_mbps"]].sum(-1)
@@ -136,7 +136,7 @@ class _Side:
 
 
 def _scenario(given: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return a scenario's text, and what errors call it: a path, the text itself, or a name."""
+    """Return a scenario's text, and its name in errors: a path, the text itself, or a name."""
     if isinstance(given, str) and "=" not in given and not Path(given).exists():
         return load(shipped.scenario(given) or given)
     return load(given)
@@ -191,7 +191,7 @@ class Bottleneck(gymnasium.Env[Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
-        """Begin an episode, with that seed or with one drawn."""
+        """Begin an episode, with this seed or with a random one."""
         super().reset(seed=seed)
         chosen = int(self.np_random.integers(2**63)) if seed is None else seed
         seen = self._side.step(self._nothing, [chosen])
@@ -199,7 +199,7 @@ class Bottleneck(gymnasium.Env[Array, Array]):
         return seen[0], self._info()
 
     def step(self, action: ArrayLike) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        """Take a step; with a bad action raise `InvalidAction`, before time passes."""
+        """Take a step; for an invalid action raise `InvalidAction` before time passes."""
         side = self._side
         if self._is_over:
             raise ResetNeeded("the episode is over: call reset first")

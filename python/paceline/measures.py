@@ -9,8 +9,8 @@ from typing import Any
 
 from paceline import _paceline
 
-#: The fewest values that give an interval: of fewer, it is little more than their minimum and
-#: maximum.
+#: The minimum number of values for an interval: with fewer, it is little more than their minimum
+#: and maximum.
 FEWEST = 5
 
 _OF_FLOW = re.compile(r"flows(?:\[(\d+)\]|\.(\d+))\.(\w+)")
@@ -22,25 +22,25 @@ def _better() -> dict[tuple[str, str], str]:
 
 
 def of_flow(name: str) -> tuple[int, str] | None:
-    """Return the flow and its metric, if a name is of that form."""
+    """Return the flow and its metric, if a name has that form."""
     found = _OF_FLOW.fullmatch(name)
     return (int(found[1] or found[2]), found[3]) if found else None
 
 
 def higher_is_better(name: str) -> bool:
-    """Return which way a metric is better, as its definition says; `KeyError` for no metric."""
+    """Return the direction in which a metric is better; `KeyError` if there is no such metric."""
     flow = of_flow(name)
     return _better()[("flow", flow[1]) if flow else ("run", name)] == "higher"
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Return the names that no metric has."""
+    """Return the names that are not metrics."""
     split = ((name, of_flow(name)) for name in names)
     return [n for n, flow in split if (("flow", flow[1]) if flow else ("run", n)) not in _better()]
 
 
 def value(summary: Mapping[str, Any], name: str) -> float | None:
-    """Return a metric from what a run says of itself; `None` where it is undefined."""
+    """Return a metric from a run's JSON; `None` where it is undefined."""
     flow = of_flow(name)
     if flow is None:
         found = summary["metrics"].get(name)
@@ -51,7 +51,7 @@ def value(summary: Mapping[str, Any], name: str) -> float | None:
 
 
 def aggregate(rows: Sequence[Sequence[float]]) -> list[_paceline.Aggregate | None]:
-    """Return what the values of each row say together; no intervals of fewer than five."""
+    """Return the statistics of each row's values; no intervals with fewer than five values."""
     found = _paceline.aggregate(rows)
     for one in found:
         if one is not None and one["count"] < FEWEST:
@@ -60,5 +60,5 @@ def aggregate(rows: Sequence[Sequence[float]]) -> list[_paceline.Aggregate | Non
 
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:
-    """Return whether all repeats gave the same: then the seed changes nothing."""
+    """Return whether all repeats gave the same: then the seed has no effect."""
     return all(len(set(values)) == 1 for values in repeats.values())

@@ -1,4 +1,4 @@
-"""How much memory runs may take: what the command line says, or half of what is free."""
+"""The memory limit of runs: from the command line, or half of the free memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
-#: What is free is divided by this: the rest is for what is made of runs.
+#: Free memory is divided by this: the rest is for results made from runs.
 _SHARE = 2
-#: Where no one says how much is free.
+#: If the free memory is not known.
 _UNKNOWN = 4 << 30
-#: What is never undercut: a machine that is full for a moment does not refuse a small run.
+#: The minimum limit: a machine that is full for a moment does not refuse a small run.
 _LEAST = 256 << 20
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -20,23 +20,23 @@ _chosen: int | None = None
 
 
 def choose(limit: int | None) -> None:
-    """Set what runs of this process may take together, in bytes; `None` is half of what is free."""
+    """Set the limit of all runs of this process, in bytes; `None` is half of the free memory."""
     global _chosen
     _chosen = limit
 
 
 def chosen() -> int | None:
-    """Return what was set, if anything was."""
+    """Return the limit that was set, if any."""
     return _chosen
 
 
 def limit() -> int:
-    """Return what runs may take together, in bytes."""
+    """Return the limit of all runs together, in bytes."""
     return max(free() // _SHARE, _LEAST) if _chosen is None else _chosen
 
 
 def free() -> int:
-    """Return how many bytes this process may still take, as its machine and its container say."""
+    """Return the bytes that this process may still use, by its machine and its container."""
     found = [*_machine(), *_container(), *_process()]
     return min(found, default=_UNKNOWN)
 
@@ -48,7 +48,7 @@ def _machine() -> Iterator[int]:
 
 
 def _container(root: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> Iterator[int]:
-    """Yield what each group that this process is in leaves, of version 2 and of version 1."""
+    """Yield the remaining memory of each cgroup of this process, of version 2 and version 1."""
     for line in _lines(own):
         _, controllers, path = line.split(":", 2)
         inside = path.strip("/")
@@ -60,7 +60,7 @@ def _container(root: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> 
         else:
             continue
         folder = place / inside
-        # The limit of a group holds for those in it. Inside a container the path is another's.
+        # The limit of a group applies to its children. Inside a container the path is different.
         for group in (folder, *folder.parents):
             if group == root.parent:
                 break
@@ -70,7 +70,7 @@ def _container(root: Path = _CGROUPS, own: Path = Path("/proc/self/cgroup")) -> 
 def _left(group: Path, most: str, used: str, cache: str) -> Iterator[int]:
     numbers = [_number(group / name) for name in (most, used)]
     if numbers[0] is not None and numbers[1] is not None:
-        # What was read from files and is not in use makes room.
+        # The inactive file cache can be freed.
         spare = _fields(group / "memory.stat").get(cache, 0)
         yield max(numbers[0] - numbers[1] + spare, 0)
 
@@ -88,7 +88,7 @@ def _number(path: Path) -> int | None:
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """Return the numbers of a file whose lines are a name and a number."""
+    """Return the numbers in a file of lines with a name and a number."""
     rows = [line.split() for line in _lines(path)]
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 

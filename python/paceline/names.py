@@ -1,4 +1,4 @@
-"""Names: the one that someone may have meant, and how they are shown."""
+"""Names: the nearest known name, and safe display."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paceline import _paceline
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one is nearest to, if one is near."""
-    # A name from the command line may hold bytes that are no text.
+    # A name from the command line may contain bytes that are not text.
     text = name.encode("utf-8", "replace").decode()
     return _paceline.nearest(text, sorted(known))
 
@@ -21,12 +21,12 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {near}?" if near else otherwise
 
 
-#: What a terminal obeys or hides: control characters, marks of direction, halves of pairs.
+#: Characters that a terminal obeys or hides: control characters, direction marks, lone surrogates.
 UNSEEN = re.compile(
     "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
 
 def visible(text: str) -> str:
-    """Return a text with what a terminal would obey written out."""
+    """Return a text with escapes for characters that a terminal would obey."""
     return UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)

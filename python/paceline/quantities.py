@@ -22,12 +22,12 @@ class Scale(NamedTuple):
 
 
 def scale_of(name: str, reference: float | None) -> Scale:
-    """Return the unit in which a quantity called `name`, of about `reference`, reads best."""
+    """Return the unit that suits a quantity called `name` with values near `reference`."""
     return Scale(*_paceline.scale(name, reference or 0.0))
 
 
 def number(value: float | None, scale: Scale) -> str:
-    """Write `value` in `scale` with four significant digits, and what is undefined as a dash."""
+    """Write `value` in `scale` with four significant digits, and an undefined one as a dash."""
     return _paceline.number(value, scale.size)
 
 

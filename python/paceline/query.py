@@ -23,7 +23,7 @@ from sqlglot.errors import SqlglotError
 #: The tables of a run.
 TABLES = frozenset({"flows", "samples", "queue", "events", "packets"})
 
-#: Longest query, deepest parentheses, and deepest tree.
+#: Maximum length of a query, depth of parentheses, and depth of its tree.
 _LENGTH, _PARENTHESES, _DEPTH = 4000, 32, 64
 
 #: Values (rows times the columns that are named) of joined tables, every row with every other; rows
@@ -48,22 +48,22 @@ _TYPES = frozenset({"DOUBLE", "FLOAT", "INT", "BIGINT", "UBIGINT", "TEXT", "BOOL
 
 
 class QueryError(ValueError):
-    """A query that is not one, or that asks for more than the tables of its run."""
+    """An invalid query, or one that asks for more than the tables of its run."""
 
 
 class _Polars(DuckDB):
-    """DuckDB's SQL, which is polars' as far as it is used here, but for the order in `LOG`."""
+    """DuckDB's SQL, which is polars' as far as it is used here, except for the order in `LOG`."""
 
     LOG_BASE_FIRST = False
 
 
 @dataclass(frozen=True)
 class Query:
-    """A query that has been read and found harmless."""
+    """A query that has been parsed and found harmless."""
 
-    #: As it was written.
+    #: The original text.
     text: str
-    #: As it is asked: what it defines by name, and the query itself by none.
+    #: The generated text: of each WITH definition by name, and of the query itself by none.
     parts: tuple[tuple[str, str], ...]
     _trees: tuple[exp.Expr, ...] = field(compare=False, repr=False)
 
@@ -103,7 +103,7 @@ class Query:
         return frozenset(node.name for tree in self._trees for node in tree.find_all(*named))
 
     def ask(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-        """Return the answer; raises polars' errors, and `QueryError` for too much work."""
+        """Return the result; raises polars' errors, and `QueryError` if it is too expensive."""
         left = max(_ROWS, _TIMES * sum(frame.height for frame in tables.values()))
         frames = dict(tables)
         for (name, sql), tree in zip(self.parts, self._trees, strict=True):
@@ -115,7 +115,7 @@ class Query:
 
 
 def _check(tree: exp.Expr, tables: frozenset[str]) -> None:
-    """Refuse what is not on the lists."""
+    """Refuse everything that is not on the lists."""
     named = [cte.alias for cte in tree.find_all(exp.CTE)]
     twice = next((name for name in named if name in tables or named.count(name) > 1), None)
     if twice is not None:
@@ -147,7 +147,7 @@ def _check(tree: exp.Expr, tables: frozenset[str]) -> None:
 
 
 def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[int, int, int]:
-    """Return the rows and columns that a query gives, at most, and how many rows it goes through.
+    """Return the maximum rows and columns of a query's result, and the rows it reads.
 
     Raises `QueryError` for a join that may be too large: it is taken for all pairs of rows.
     """
@@ -178,7 +178,7 @@ def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[i
 
 
 def _found(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
-    """Return the nodes of a kind in a clause, those within queries in it excepted."""
+    """Return the nodes of a kind in a clause, except those in nested queries."""
     if not isinstance(part, exp.Expr):
         return []
     nodes = part.walk(prune=lambda node: isinstance(node, exp.Select))
@@ -186,7 +186,7 @@ def _found(part: object, *kinds: type[exp.Expr]) -> list[exp.Expr]:
 
 
 def _is_one(cell: exp.Expr) -> bool:
-    """Whether an expression gives one value for all rows: aggregates, and nothing else."""
+    """Return whether an expression gives one value for all rows: only aggregates."""
     nodes = list(cell.walk(prune=lambda node: isinstance(node, exp.AggFunc | exp.Select)))
     others = exp.Column | exp.Window | exp.Star
     return any(isinstance(node, exp.AggFunc) for node in nodes) and not any(

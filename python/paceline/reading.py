@@ -1,4 +1,4 @@
-"""Files from outside: regular ones, of a size that is stated, with numbers that are numbers."""
+"""Files from outside: regular files, of bounded size, with valid numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from paceline.quantities import quantity
 if TYPE_CHECKING:
     import polars as pl
 
-#: The most bytes of a file that is read as text: a scenario, a claim, what a run says of itself.
+#: The maximum size of a text file: a scenario, a claim, a run's JSON.
 TEXT = 64 << 20
 
 #: The range of TOML's integers.
 _LARGEST = 1 << 63
 
 
-#: What files are opened for: to be read, or to be read and appended to.
+#: The modes in which files are opened: for reading, or for reading and appending.
 _FLAGS = {"rb": os.O_RDONLY, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
 
 
@@ -84,12 +84,12 @@ def read_parquet(path: Path, **options: Any) -> pl.DataFrame:
 
 
 def read_text(path: str | os.PathLike[str], limit: int = TEXT) -> str:
-    """Read a text in UTF-8, with the ends of its lines as one; raises `ValueError` for no text."""
+    """Read a text in UTF-8 with normalised line ends; raises `ValueError` if it is not text."""
     return read_bytes(path, limit).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def toml(text: str) -> dict[str, Any]:
-    """Read a document; raises `ValueError`, also for whole numbers that TOML does not have."""
+    """Read a document; raises `ValueError`, also for integers beyond TOML's range."""
     try:
         document = tomllib.loads(text)
     except RecursionError:
@@ -105,7 +105,7 @@ def toml(text: str) -> dict[str, Any]:
 
 
 def json_value(text: str | bytes) -> Any:
-    """Read a value; raises `ValueError`, also for numbers that no computer has."""
+    """Read a value; raises `ValueError`, also for numbers that no computer represents."""
     try:
         return json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_constant)
     except RecursionError:

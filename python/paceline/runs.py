@@ -1,4 +1,4 @@
-"""A run and its tables: read from its folder, or just made; and the engine that makes it."""
+"""A run and its tables, read from its folder or just made; and the interface to the engines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADLINES = ("utilisation_ratio", "jain_last_half_ratio", "queue_p95_ns", "retra
 
 @dataclass(frozen=True)
 class Engine:
-    """What a run cost."""
+    """The cost of a run."""
 
     wall_ns: int
     packets: int
@@ -36,7 +36,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a batch of runs has come."""
+    """The progress of a batch of runs."""
 
     simulated_ns: int
     total_ns: int
@@ -55,17 +55,17 @@ class Run:
     def __init__(self, inner: _paceline.Run, engine: Engine | None = None) -> None:
         #: The extension module's object.
         self.inner = inner
-        #: What the run cost; `None` for a run that was read from disk.
+        #: The cost of the run; `None` for a run read from disk.
         self.engine = engine
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
-        """Read a run from its folder; raises `MemoryLimitError` if it takes more than it may."""
+        """Read a run from its folder; raises `MemoryLimitError` if it exceeds the limit."""
         return cls(_paceline.Run.read(os.fspath(folder), memory.limit()))
 
     @classmethod
     def capture(cls, file: str | os.PathLike[str], format: str | None = None) -> Run:  # noqa: A002
-        """Read what another program recorded: a pcap, pcapng, qlog or JSON of iperf3.
+        """Read a recording of another program: a pcap, pcapng, qlog or JSON of iperf3.
 
         The file may be compressed with gzip or zstd. Raises `CaptureError` for what cannot be read
         as a record. `format` is ``pcap``, ``qlog`` or ``iperf3``; by default the beginning tells.
@@ -73,7 +73,7 @@ class Run:
         return cls(_paceline.capture(os.fspath(file), format, memory.limit()))
 
     def measured(self) -> Run:
-        """Return the run without its tables and its scenario: what was measured."""
+        """Return the run without its tables and its scenario: only the results."""
         return Run(self.inner.measured(), self.engine)
 
     @classmethod
@@ -82,7 +82,7 @@ class Run:
         return cls(_paceline.Run.read("" if path == "." else path, memory.limit(), root))
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write the run as a folder; raises `StoreError` if there is anything but this run."""
+        """Write the run as a folder; raises `StoreError` if the path holds anything but the run."""
         store.keep(Path(folder), self.inner.write)
 
     def table(self, name: str) -> _paceline.Table:
@@ -93,7 +93,7 @@ class Run:
         return table
 
     def _frame(self, name: str) -> pl.DataFrame:
-        # It takes 0.2 s to load: commands that read no table do not wait for it.
+        # It takes 0.2 s to load: commands that read no table do not need it.
         import polars as pl
 
         return pl.DataFrame(self.table(name))
@@ -115,7 +115,7 @@ class Run:
 
     @cached_property
     def events(self) -> pl.DataFrame:
-        """What happened, in order."""
+        """Events, in order."""
         return self._frame("events")
 
     @cached_property
@@ -125,7 +125,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What the run was and what was measured: the object that ``--json`` prints."""
+        """The description and results of the run: the object that ``--json`` prints."""
         summary: dict[str, Any] = json.loads(self.inner.summary_json())
         return summary
 
@@ -153,7 +153,7 @@ class Run:
 
     @cached_property
     def outcomes(self) -> list[_paceline.Outcome]:
-        """What became of the scenario's ``[expect]``."""
+        """The results of the scenario's ``[expect]``."""
         return self.inner.outcomes()
 
     @cached_property
@@ -173,35 +173,35 @@ class Run:
 
     @property
     def backend(self) -> str:
-        """What ran it: ``sim``, ``emu`` or ``vm``; or of which format it was read."""
+        """The engine, ``sim``, ``emu`` or ``vm``; or the format of an imported recording."""
         return str(self.summary["backend"])
 
     @property
     def incomplete(self) -> str | None:
-        """Why the run stopped before its end, if it did."""
+        """Why the run stopped early, if it did."""
         why: str | None = self.summary.get("incomplete")
         return why
 
     @property
     def guests(self) -> list[dict[str, str]]:
-        """The user-defined controllers that it ran: `name`, `language`, `file`, `sha256`."""
+        """The user-defined controllers of the run: `name`, `language`, `file`, `sha256`."""
         guests: list[dict[str, str]] = self.summary.get("guests", [])
         return guests
 
     @property
     def emulation(self) -> dict[str, Any] | None:
-        """What an engine with a kernel measured of itself; `None` of a simulated run."""
+        """The emulator's or the machine's measurements of itself; `None` for a simulated run."""
         emulation: dict[str, Any] | None = self.summary.get("emulation")
         return emulation
 
     @property
     def source(self) -> dict[str, Any] | None:
-        """The file of another program that it was read from, and what that does not say."""
+        """The imported file of another program, and the data that it lacks."""
         source: dict[str, Any] | None = self.summary.get("source")
         return source
 
     def plot(self, flow: int | None = None) -> Figure:
-        """Draw the run as the report does; `flow` chooses the flow of the detailed panels."""
+        """Draw the run as in the report; `flow` selects the flow of the detailed panels."""
         from paceline.show.figure import draw
 
         return draw(self, flow=flow)
@@ -268,7 +268,7 @@ def simulate(
     share: int = 1,
     broken: Callable[[int, _paceline.Run, str], object] | None = None,
 ) -> None:
-    """Run jobs (text, its name in errors, overrides, seed) side by side, and keep nothing.
+    """Run jobs (text, its name in errors, overrides, seed) in parallel, and keep nothing.
 
     A run that stops before its end stops the others, unless `failed` hears of it. So does one that
     takes more than its share of `memory.limit()`, of which this call takes one part in `share`. Of

@@ -1,4 +1,4 @@
-"""Where results go, and what may be touched there.
+"""Where results are written, and which files there may be changed.
 
 Every rule on this is here. A run's folder says what the run is: scenario, settings that differ from
 the file, seed, and a hash of all that decides its bytes. Whatever is written is written beside its
@@ -37,19 +37,19 @@ if TYPE_CHECKING:
 
 #: The manifest of a folder that we wrote: what the folder is, and which names in it are ours.
 MANIFEST = "paceline.json"
-#: What several runs in a folder say together.
+#: The summary of several runs in a folder.
 GROUP = "summary.json"
-#: Version of the manifest; also part of every key, as what a folder holds depends on it.
+#: Version of the manifest; also part of every key, because a folder's content depends on it.
 SCHEMA = 1
 
 # Names
 
-#: What shells, globs and file systems give a meaning.
+#: Characters with a meaning in shells, globs and file systems.
 _SPECIAL = frozenset(r"""/\:*?"<>|[]{}()$&;'`!#~^""")
 
 
 def readable(text: str, limit: int = 96) -> str:
-    """Return a name as a part of a file name, of `limit` bytes at most.
+    """Return a name as a part of a file name, of at most `limit` bytes.
 
     Letters and digits of every script stay; separators, control characters and what needs quoting
     become hyphens.
@@ -86,7 +86,7 @@ def _told(scenario: str, settings: Iterable[tuple[str, str]]) -> str:
 
 
 def key(said: object, backend: str = "sim", inputs: Iterable[str] = ()) -> str:
-    """Return the hash of all that decides what is written: what is run, and what runs it.
+    """Return the hash of everything that determines the output: the scenario and the engine.
 
     `said` is the resolved scenario with its seeds; `inputs` are the digests of files that it reads.
     """
@@ -119,7 +119,7 @@ class Manifest:
 
     @classmethod
     def of(cls, folder: Path) -> Manifest | None:
-        """Return that of a folder; `None` if the folder is not ours."""
+        """Return the manifest of a folder; `None` if the folder is not ours."""
         if not _is_file(folder / MANIFEST):
             return None
         try:
@@ -131,7 +131,7 @@ class Manifest:
             return None
 
     def owns(self, folder: Path, name: str) -> bool:
-        """Whether a file in the folder is as we wrote it."""
+        """Return whether a file in the folder is unchanged since we wrote it."""
         if name not in self.files or not _inside(folder, name):
             return False
         told = self.files[name]
@@ -143,7 +143,7 @@ class Manifest:
             fresh.write_text(self.text(), encoding="utf-8")
 
     def text(self) -> str:
-        """Return it as it is written."""
+        """Return it in its written form."""
         value = {"schema": SCHEMA, "kind": self.kind, "key": self.key, "files": self.files}
         return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
@@ -156,7 +156,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether there is a device or a pipe."""
+    """Return whether the path is a device or a pipe."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -165,13 +165,13 @@ def _is_special(path: Path) -> bool:
 
 
 def _inside(folder: Path, name: str) -> bool:
-    """Whether a name that a manifest gives is of a place in its folder, behind no link."""
+    """Return whether a name in a manifest is a path in its folder, not behind a link."""
     root = folder.resolve()
     return (root / name).parent.resolve().is_relative_to(root) and Path(name).name not in ("", "..")
 
 
 def _owner(place: Path) -> tuple[Path, str, Manifest] | None:
-    """Return the folder of ours that a place is in, its name there, and the manifest."""
+    """Return the folder of ours that contains a path, its name there, and the manifest."""
     place = Path(os.path.abspath(place))
     for folder in list(place.parents)[:2]:
         manifest = Manifest.of(folder)
@@ -181,13 +181,13 @@ def _owner(place: Path) -> tuple[Path, str, Manifest] | None:
 
 
 def begin(folder: Path, kind: str, key: str, names: Iterable[str] = ()) -> None:
-    """Make a folder ours before anything is written into it; `names` will be."""
+    """Mark a folder as ours before anything is written into it; `names` will be."""
     there = Manifest.of(folder) or Manifest(kind, key)
     _begin(folder, there, Manifest(kind, key, there.files | dict.fromkeys(names)))
 
 
 def renew(folder: Path, kind: str, key: str, names: Iterable[str] = ()) -> None:
-    """Remove what we wrote into a folder, and make it ours as another one."""
+    """Remove the files that we wrote into a folder, and mark it as ours for another purpose."""
     there = Manifest.of(folder) or Manifest(kind)
     if there.kind != kind:
         word = _WORDS.get(there.kind, "result")
@@ -217,7 +217,7 @@ def _begin(folder: Path, there: Manifest, new: Manifest) -> None:
 
 
 def claim(place: Path, kind: str, key: str | None) -> bool:
-    """See, before any work, that results may be written to a folder.
+    """Check, before any work, that results may be written to a folder.
 
     Returns whether they, or with no key others of their kind, are there already, complete or begun.
     Raises `StoreError` if there is something else, or if nothing can be written there.
@@ -238,13 +238,13 @@ def claim(place: Path, kind: str, key: str | None) -> bool:
 
 
 def claim_page(place: Path, what: str) -> None:
-    """See, before any work, that a report of several files may be written to a folder."""
+    """Check, before any work, that a report of several files may be written to a folder."""
     manifest = Manifest.of(place) if claim(place, "page", what) else None
     for name in manifest.files if manifest is not None else ():
         check(place / name)
 
 
-#: What a folder of a kind is called.
+#: The description of each kind of folder.
 _WORDS = {"run": "run", "runs": "set of runs", "sweep": "sweep", "page": "report"}
 
 
@@ -256,7 +256,7 @@ def _taken(place: Path, message: str, kind: str) -> StoreError:
 
 
 def is_free(place: Path) -> bool:
-    """Whether a folder is not there, or empty."""
+    """Return whether a folder does not exist, or is empty."""
     try:
         return all(_DRAFT.fullmatch(name) for name in os.listdir(place))
     except FileNotFoundError:
@@ -274,7 +274,7 @@ def _writable(place: Path) -> None:
     parent = real
     while not os.path.exists(parent):
         parent = parent.parent
-    # An empty folder is replaced as a whole, by way of the folder that it is in.
+    # An empty folder is replaced as a whole, so its parent must be writable.
     around = parent.parent if parent == real and is_free(real) else parent
     reason = None
     if not around.is_dir() or not os.access(around, os.W_OK | os.X_OK):
@@ -295,7 +295,7 @@ def _writable(place: Path) -> None:
         )
 
 
-#: Bytes of a path that names in a folder of ours take, at most.
+#: Maximum bytes of a path that names in a folder of ours add.
 _ROOM = 100
 
 
@@ -307,7 +307,7 @@ def _limit(folder: Path, name: str, otherwise: int) -> int:
 
 
 def find(base: Path, kind: str, key: str, *, anew: bool = False) -> tuple[Path, bool]:
-    """Return the place of results that have no other name, and whether they are there already.
+    """Return the path for results without another name, and whether they already exist.
 
     It is `base`, or if that holds something else, `base` with a number. Results that are never the
     same twice (`anew`) are always numbered, and only those that were begun are there.
@@ -325,13 +325,13 @@ def find(base: Path, kind: str, key: str, *, anew: bool = False) -> tuple[Path, 
 
 
 def is_complete(place: Path) -> bool:
-    """Whether results that are there have all been written; a run has, or is not there."""
+    """Return whether existing results are complete; a run is complete, or does not exist."""
     manifest = Manifest.of(place)
     return manifest is None or manifest.kind != "runs" or (place / GROUP).exists()
 
 
 def numbered(place: Path, first: int) -> Iterator[Path]:
-    """Yield a place with the numbers from the first one on."""
+    """Yield a path with numbers from the first one on."""
     for number in itertools.count(first):
         yield place.with_name(f"{place.name}-{number}")
 
@@ -342,7 +342,7 @@ def numbered(place: Path, first: int) -> Iterator[Path]:
 def keep(
     place: Path, write: Callable[[Path], object], key: str = "", rivals: Iterable[Path] = ()
 ) -> tuple[Path, list[str]]:
-    """Write a run to its place, or if there is something else, to the first rival that is free.
+    """Write a run to its path or, if that is taken, to the first free rival.
 
     If the place holds the run of this key, its files are compared. Returns where the run is, and
     which of its files are other bytes in its place: none if it is the run that was there.
@@ -365,7 +365,7 @@ def keep(
 
 
 def keep_anew(places: Iterable[Path], write: Callable[[Path], object]) -> Path:
-    """Write a run to the first of places that is free."""
+    """Write a run to the first free path."""
     places = iter(places)
     first = next(places)
     with _fresh(first, write, "") as fresh:
@@ -374,7 +374,7 @@ def keep_anew(places: Iterable[Path], write: Callable[[Path], object]) -> Path:
 
 @contextmanager
 def _fresh(place: Path, write: Callable[[Path], object], key: str) -> Iterator[Path]:
-    """Yield a run's folder that has been written beside a place."""
+    """Yield a run's folder that has been written under a temporary name."""
     real = Path(os.path.realpath(place))
     with errors(place):
         real.parent.mkdir(parents=True, exist_ok=True)
@@ -386,7 +386,7 @@ def _fresh(place: Path, write: Callable[[Path], object], key: str) -> Iterator[P
 
 
 def _placed(fresh: Path, place: Path) -> bool:
-    """Move a folder to a place if that is free."""
+    """Rename a folder to a path if that is free."""
     real = Path(os.path.realpath(place))
     real.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -397,7 +397,7 @@ def _placed(fresh: Path, place: Path) -> bool:
 
 
 def _contents(folder: Path) -> dict[str, str | None]:
-    """Return the names in a folder with their hashes, tables excepted: they are never replaced."""
+    """Return the names in a folder with their hashes, except tables: they are never replaced."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {
         path.relative_to(folder).as_posix(): None if path.suffix == ".parquet" else digest(path)
@@ -406,14 +406,14 @@ def _contents(folder: Path) -> dict[str, str | None]:
 
 
 def differing(one: Path, other: Path) -> list[str]:
-    """Return the names in a folder whose files are not the same bytes in another."""
+    """Return the names in a folder whose files differ from those in another."""
     names = sorted(path.name for path in one.iterdir() if path.name != MANIFEST)
     _, unequal, missing = filecmp.cmpfiles(one, other, names, shallow=False)
     return sorted(unequal + missing)
 
 
 def check(place: Path, *, force: bool | None = False) -> None:
-    """See, before any work, that a file may be written: nothing of the user's is replaced.
+    """Check, before any work, that a file may be written: no file of the user is replaced.
 
     With `None` there is no `--force` to replace it with.
     """
@@ -428,7 +428,7 @@ def check(place: Path, *, force: bool | None = False) -> None:
             return
     elif owner is not None and owner[2].owns(*owner[:2]):
         return
-    # A process that was killed after the rename has left a draft beside the file.
+    # A process that was killed after the rename has left a draft next to the file.
     with suppress(OSError):
         tidy(place.parent)
     raise StoreError(
@@ -446,7 +446,7 @@ def _below(folder: Path, name: str, manifest: Manifest) -> list[str]:
 
 
 def delete(folder: Path) -> None:
-    """Delete a run's folder; `StoreError` if there is anything in it that we did not write."""
+    """Delete a run's folder; `StoreError` if it contains anything that we did not write."""
     manifest = Manifest.of(folder)
     what = ""
     if manifest is None or manifest.kind != "run":
@@ -464,7 +464,7 @@ def delete(folder: Path) -> None:
             hint="delete the folder yourself",
             file=str(folder),
         )
-    # Out of sight first: what is half deleted is never taken for a run.
+    # Rename it first: a half-deleted run is never mistaken for a run.
     with errors(folder), _beside(folder, "deleted") as draft:
         folder.rename(draft)
 
@@ -481,7 +481,7 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
         if _is_special(place):
             yield from _into(place)
             return
-        # Of a folder, that which a link leads to.
+        # For a folder, resolve links.
         real = Path(os.path.realpath(place)) if place.is_dir() else place
         with _beside(real, place.name) as fresh:
             yield fresh
@@ -490,7 +490,7 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
             for target in written:
                 check(target, force=force)
             _list(place, zip(written, files, strict=True))
-            # A folder all at once: a process killed here leaves no part of it.
+            # A folder at once: a process killed here leaves no part of it.
             if fresh.is_file():
                 _put(fresh, place, replace=os.path.lexists(place))
             elif not os.path.lexists(place):
@@ -501,21 +501,21 @@ def writing(place: Path, *, force: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replacing(place: Path) -> Iterator[Path]:
-    """Yield a path to write a file to that is ours by its name, whatever is there."""
+    """Yield a path to write a file that is ours by its name, whatever exists there."""
     with errors(place), _beside(place) as fresh:
         yield fresh
         _put(fresh, place, replace=True)
 
 
 def write_table(frame: pl.DataFrame, place: Path) -> None:
-    """Write a table as Parquet: in memory first, as polars does not say that a disk is full."""
+    """Write a table as Parquet: in memory first, because polars does not report a full disk."""
     octets = io.BytesIO()
     frame.write_parquet(octets)
     place.write_bytes(octets.getbuffer())
 
 
 def _into(place: Path) -> Iterator[Path]:
-    """Yield a path whose contents then go into a device or a pipe."""
+    """Yield a path whose contents are then written to a device or a pipe."""
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / place.name
         yield fresh
@@ -546,7 +546,7 @@ def _list(place: Path, coming: Iterable[tuple[Path, Path]]) -> None:
 
 @contextmanager
 def errors(place: Path) -> Iterator[None]:
-    """Say plainly why something cannot be written."""
+    """Explain clearly why something cannot be written."""
     try:
         yield
     except (OSError, NotARunError) as error:
@@ -573,17 +573,17 @@ def _failure(place: Path, error: OSError | NotARunError) -> StoreError:
     )
 
 
-# Beside
+# Temporary folders
 
 
-#: A folder in which one process writes what is then moved out of it.
+#: A folder in which one process writes files that are then moved out of it.
 _DRAFT = re.compile(r"\.paceline-\d+-\d+")
 _count = itertools.count()
 
 
 @contextmanager
 def _beside(place: Path, name: str | None = None) -> Iterator[Path]:
-    """Yield a path to write to, on the file system of `place` and seen by nobody else."""
+    """Yield a temporary path, on the file system of `place` and visible to nobody else."""
     tidy(place.parent)
     own: list[tuple[Path, int]] = []
     try:
@@ -595,19 +595,19 @@ def _beside(place: Path, name: str | None = None) -> Iterator[Path]:
 
 
 def _draft(parent: Path, own: list[tuple[Path, int]]) -> Path:
-    """Make a folder, lock it and put both into `own`; a signal leaves none that is not there."""
+    """Create a folder, lock it and put both into `own`; a signal leaves no unlocked folder."""
     while True:
         draft = parent / f".paceline-{os.getpid()}-{next(_count)}"
         try:
             draft.mkdir()
-            # Before it is locked, another process may take it for left behind.
+            # Before it is locked, another process may consider it left behind.
             lock = os.open(draft, os.O_RDONLY)
             if not _is_held(lock) and os.path.exists(draft):
                 own.append((draft, lock))
                 return draft
             os.close(lock)
         except FileExistsError:
-            continue  # of a process of the same number, dead or in another container
+            continue  # of a process with the same number, dead or in another container
         except FileNotFoundError:
             if not parent.exists():
                 raise
@@ -618,25 +618,25 @@ def _draft(parent: Path, own: list[tuple[Path, int]]) -> Path:
 
 
 def _is_held(lock: int) -> bool:
-    """Lock a folder that is open, and return whether another process holds its lock."""
+    """Lock an open folder, and return whether another process holds its lock."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
-        pass  # Some file systems cannot: then nothing is ever taken for left behind.
+        pass  # Some file systems cannot: then nothing is ever considered left behind.
     return False
 
 
 @cache
 def tidy(parent: Path) -> None:
-    """Remove what killed processes have left in a folder; a process looks once."""
+    """Remove the remains of killed processes in a folder; each process checks once."""
     names = os.listdir(parent) if parent.is_dir() else []
     for name in filter(_DRAFT.fullmatch, names):
         with suppress(OSError), _locked(parent / name, wait=False):
             waiting = parent / name / _OLD
             for old in waiting.iterdir() if waiting.is_dir() else ():
-                # Killed after it was taken away and before the new one came.
+                # Killed after the old folder was removed and before the new one was in place.
                 if not os.path.lexists(parent / old.name):
                     old.rename(parent / old.name)
             shutil.rmtree(parent / name, ignore_errors=True)
@@ -660,7 +660,7 @@ def _put(fresh: Path, place: Path, *, replace: bool) -> None:
         try:
             fresh.rename(place)
         except OSError as error:
-            # There is something, and not only an empty folder.
+            # The path exists, and is not just an empty folder.
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise FileExistsError(errno.EEXIST, "it exists", str(place)) from None
             raise
@@ -673,12 +673,12 @@ def _put(fresh: Path, place: Path, *, replace: bool) -> None:
     _sync(place.parent)
 
 
-#: Where a folder waits, in the draft of the one that takes its place.
+#: The old folder's temporary place, in the draft of the new one.
 _OLD = ".paceline-old"
 
 
 def _swap(fresh: Path, place: Path) -> None:
-    """Put a folder in the place of another, with what else was in that one."""
+    """Replace a folder by another, and keep the other files of the old one."""
     shutil.copystat(place, fresh)
     for path in sorted(place.rglob("*")):
         kept = fresh / path.relative_to(place)

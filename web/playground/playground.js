@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
+// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
 "use strict";
 (() => {
   // src/dom.ts
@@ -213,7 +213,7 @@
     /** Problems in addition to the text's own, until it is edited. */
     #notice = [];
     #checked = 0;
-    /** Whether a run has said what is wrong with the text. */
+    /** Whether a run has reported the text's problems. */
     #judged = false;
     constructor(hands) {
       this.#hands = hands;
@@ -259,7 +259,7 @@
       this.#notice = [{ message }];
       this.show([]);
     }
-    /** Shows problems of a run, in the place of what a check may still find. */
+    /** Shows problems of a run, instead of those that a check may still find. */
     show(found2) {
       this.#checked += 1;
       this.#judged = true;
@@ -416,7 +416,7 @@
     #names = [];
     /** The visible span; null for the entire run. */
     #view = null;
-    /** What there is data for at the fineness of the view. */
+    /** The span with data at the resolution of the view. */
     #loaded = null;
     #end = 1;
     #turn = 0;
@@ -441,7 +441,7 @@
       }
       return this.#load();
     }
-    /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+    /** The visible span in seconds; null for the entire run. */
     get view() {
       return this.#view;
     }
@@ -465,7 +465,7 @@
       );
       document.body.dataset["drawn"] = String(turn);
     }
-    /** Fetches until there is data for what is shown by then. */
+    /** Fetches until there is data for the current view. */
     async #refine() {
       if (this.#loading) return;
       this.#loading = true;

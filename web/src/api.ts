@@ -1,6 +1,6 @@
-/** What pages are told. Written by docs/generate.py. */
+/** The JSON of pages. Written by docs/generate.py. */
 
-/** A run below the folder that is served. */
+/** A run in the served folder. */
 export interface RunEntry {
   kind: "run";
   id: string;
@@ -16,7 +16,7 @@ export interface RunEntry {
   metrics: Record<string, string>;
 }
 
-/** A sweep below it. */
+/** A sweep in the served folder. */
 export interface SweepEntry {
   kind: "sweep";
   id: string;
@@ -67,13 +67,13 @@ export interface Track {
   dash: number[];
 }
 
-/** A place on an axis, and what is written there. */
+/** A position on an axis, and its label. */
 export interface Tick {
   at: number;
   text: string;
 }
 
-/** A metric along one axis, or how it is distributed over a population. */
+/** A metric along one axis, or its distribution over a population. */
 export interface Picture {
   across: string;
   up: string;
@@ -101,13 +101,13 @@ export interface Points {
   picture: Picture | null;
 }
 
-/** A scenario that comes with the package. */
+/** A scenario included in the package. */
 export interface Shipped {
   name: string;
   about: string;
 }
 
-/** What a new scenario is made from. */
+/** The starting points for a new scenario. */
 export interface Basis {
   scenarios: Shipped[];
   controllers: string[];
@@ -123,14 +123,14 @@ export interface Scenario {
   backend: "sim" | "emu" | "vm";
 }
 
-/** A problem of a scenario. */
+/** An error in a scenario. */
 export interface Trouble {
   message: string;
   line: number | null;
   hint: string | null;
 }
 
-/** What is wrong with a scenario; nothing if it can run. */
+/** The errors in a scenario; none if it can run. */
 export interface Problems {
   problems: Trouble[];
 }
@@ -156,7 +156,7 @@ export interface Change {
   verdict: "worse" | "better" | "untested" | "unclear" | "lost" | "gained" | "same";
 }
 
-/** Two runs beside each other. */
+/** Two runs side by side. */
 export interface Between {
   settings: Differing[];
   metrics: Change[];
@@ -226,7 +226,7 @@ export interface Band {
   state: string;
 }
 
-/** The packets of a flow in the order of time, as its sender and its path saw them. */
+/** The packets of a flow in order of time, as seen by its sender and its path. */
 export interface Packets {
   /** What a number in `kind` stands for. */
   kinds: string[];
@@ -240,7 +240,7 @@ export interface Packets {
   len_bytes: number[];
 }
 
-/** What is drawn of one flow. */
+/** The plotted data of one flow. */
 export interface Detail {
   flow: number;
   label: string;
@@ -255,7 +255,7 @@ export interface Detail {
   packets: Packets | null;
 }
 
-/** Something that happened, in words. */
+/** An event, in words. */
 export interface Happening {
   /** In seconds. */
   t: number;
@@ -265,7 +265,7 @@ export interface Happening {
   text: string;
 }
 
-/** What a report draws. */
+/** The plotted data of a report. */
 export interface Drawn {
   end: number;
   overview: Panel[];

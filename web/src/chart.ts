@@ -1,4 +1,4 @@
-/** What all plots have in common. uPlot comes in a file of its own. */
+/** Code that all plots share. uPlot is in a separate file. */
 import type uPlotType from "uplot";
 
 /** Width of a vertical axis with its label. */
@@ -7,7 +7,7 @@ export const SIDE = 64;
 const FAMILY = 'system-ui, "DejaVu Sans", sans-serif';
 const FONT = `12px ${FAMILY}`;
 
-/** Words that are drawn in a plot, where so many pixels of the canvas are one of the page. */
+/** The font of text drawn in a plot, where `ratio` pixels of the canvas are one of the page. */
 export const small = (ratio: number): string => `${11 * ratio}px ${FAMILY}`;
 
 // Paper is light.
@@ -18,7 +18,7 @@ export const isDark = (): boolean => dark.matches;
 /** Calls `act` when the page turns dark or light. */
 export const onTone = (act: () => void): void => dark.addEventListener("change", act);
 
-/** A colour of the page's style; what is not defined there is for a light page. */
+/** A colour of the page's style, or a default for light pages. */
 export const styled = (name: string, light: string): string => getComputedStyle(document.documentElement).getPropertyValue(name) || light;
 
 /** A line's colour where it can be seen: black on dark is white. */

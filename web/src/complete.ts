@@ -50,7 +50,7 @@ const words = (schemas: Schema[]): Suggestion[] =>
     .flatMap((schema) => [...(schema.enum ?? []), ...(schema.const === undefined ? [] : [schema.const])].map((word) => ({ text: word, about: schema.description ?? "" })))
     .filter((one): one is Suggestion => typeof one.text === "string");
 
-/** What fits at a place of a scenario's text; `controllers` are the values of `cc`. */
+/** The completions at a position of a scenario's text; `controllers` are the values of `cc`. */
 export const complete = (text: string, at: number, root: Schema, controllers: string[]): Completion | null => {
   const before = text.slice(0, at);
   const line = before.slice(before.lastIndexOf("\n") + 1);
@@ -95,7 +95,7 @@ export const complete = (text: string, at: number, root: Schema, controllers: st
 /** How many suggestions are shown. */
 const MOST = 12;
 
-/** Gives an editor a list of what fits at its cursor: Ctrl+Space and typing open it. Returns what opens it. */
+/** Gives an editor a list of completions at its cursor: Ctrl+Space and typing open it. Returns the function that opens it. */
 export const attach = (editor: HTMLTextAreaElement, list: HTMLElement, find: () => Completion | null): (() => void) => {
   let open: Completion | null = null;
   let chosen = 0;

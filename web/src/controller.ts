@@ -33,7 +33,7 @@ const place = (error: unknown): string => {
 
 const words = (error: unknown): string => `${String(error)}${place(error)}`;
 
-/** Without what would make two runs differ. */
+/** Without anything that would make two runs differ. */
 const deterministic = (): void => {
   const refuse = (name: string): (() => never) => () => {
     throw new Error(`${name} makes runs differ: take times from events and draws from config.seed`);

@@ -14,7 +14,7 @@ export const make = <Tag extends keyof HTMLElementTagNameMap>(tag: Tag, text?: s
   return element;
 };
 
-/** Calls `act` once, when it has not been called again for so many milliseconds. */
+/** Calls `act` once there was no further call for this many milliseconds. */
 export const settled = (act: () => void, milliseconds: number): (() => void) => {
   let pending: ReturnType<typeof setTimeout> | undefined;
   return () => {

@@ -44,7 +44,7 @@ export const controllerOf = (text: string, nth = 0): Place => {
 export interface Hands {
   schema: Schema;
   controllers: string[];
-  /** What is wrong with a text. */
+  /** The problems of a text. */
   check(text: string): Promise<Problem[]>;
   /** Ctrl+Enter. */
   run(): void;
@@ -58,7 +58,7 @@ export class Editor {
   /** Problems in addition to the text's own, until it is edited. */
   #notice: Problem[] = [];
   #checked = 0;
-  /** Whether a run has said what is wrong with the text. */
+  /** Whether a run has reported the text's problems. */
   #judged = false;
 
   constructor(hands: Hands) {
@@ -104,7 +104,7 @@ export class Editor {
     void this.#hands
       .check(this.text)
       .then((found) => {
-        // An answer about an earlier text is no news.
+        // An answer about an earlier text is ignored.
         if (turn === this.#checked) this.#put(found);
       })
       .catch(() => undefined);
@@ -116,7 +116,7 @@ export class Editor {
     this.show([]);
   }
 
-  /** Shows problems of a run, in the place of what a check may still find. */
+  /** Shows problems of a run, instead of those that a check may still find. */
   show(found: Problem[]): void {
     this.#checked += 1;
     this.#judged = true;

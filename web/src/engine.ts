@@ -1,4 +1,4 @@
-/** What a page asks of an engine: a server's (`http.ts`) or the simulator in a worker (`wasm.ts`). */
+/** The interface of an engine for a page: a server's (`http.ts`) or the simulator in a worker (`wasm.ts`). */
 import type { Series } from "./api";
 
 /** A problem of a scenario, with its place. */
@@ -9,13 +9,13 @@ export interface Problem {
   hint?: string | null;
 }
 
-/** How far a run has come. */
+/** The progress of a run. */
 export interface Progress {
   simulated_ns: number;
   total_ns: number;
 }
 
-/** What a page wants to hear of a run. */
+/** A page's callbacks for a run. */
 export interface Watch {
   progress(at: Progress): void;
   /** There is more to draw. */
@@ -29,7 +29,7 @@ export interface Ended {
 }
 
 export interface Engine {
-  /** What is wrong with a scenario. */
+  /** The problems of a scenario. */
   check(text: string): Promise<Problem[]>;
   /** Runs a scenario to its end. Rejects with [`Refused`] if it cannot run, with [`Stopped`] if it was stopped. */
   run(text: string, watch: Watch): Promise<Ended>;

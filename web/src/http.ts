@@ -1,4 +1,4 @@
-/** The engine of a server: what it runs lands in its folder. */
+/** The engine of a server, which stores its runs in its folder. */
 import type { JobState, Problems, Series } from "./api";
 import { ask } from "./ask";
 import { type Ended, type Engine, type Problem, Refused, Stopped, type Watch } from "./engine";

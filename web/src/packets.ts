@@ -7,7 +7,7 @@ import { seconds, shown } from "./quantity";
 
 /** With more packets in view they hide each other: their outline is drawn. */
 const MANY = 3000;
-/** Of losses and marks one is drawn in so many pixels. */
+/** Losses and marks are thinned to one in this many pixels. */
 const APART = 3;
 const MB = 1e6;
 
@@ -53,7 +53,7 @@ export const at = (times: Float64Array, t: number): number => {
   return low;
 };
 
-/** The end of what has been sent and of what is acknowledged, at each row. */
+/** The end of the sent and of the acknowledged data, at each row. */
 const outline = (rows: Rows): [number[], number[]] => {
   const [ack, sends] = [rows.kinds.indexOf("ack"), rows.kinds.indexOf("send")];
   let [sent, acknowledged] = [0, 0];
@@ -178,7 +178,7 @@ export const sequence = (label: string, packets: Packets, width: number, height:
       padding: [null, margin, null, 0],
       scales: { x: { time: false }, y: { range: (_, low, high) => (low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 0.002, high + (high - low) * 0.06 + 0.002]) } },
       axes: [timeAxis(), axis("MB", SIDE - 18)],
-      series: [{ label: "time", value: (_, t) => seconds(t) }, line("sent", BLUE), line("acknowledged", GREEN)],
+      series: [{ label: "time", value: (_, t) => (t == null ? "" : seconds(t)) }, line("sent", BLUE), line("acknowledged", GREEN)],
       cursor: cursor(),
       hooks: { setScale: [follow], draw: [each(rows, told)] },
     },

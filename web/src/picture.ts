@@ -6,7 +6,7 @@ import { shown } from "./quantity";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDEST, NARROWEST, HEIGHT] = [760, 320, 300];
-/** Room for what is written beside the axes. */
+/** Room for the labels of the axes. */
 const [LEFT, RIGHT, TOP, BOTTOM] = [62, 14, 26, 46];
 /** Numbers on an axis, about. */
 const TICKS = 5;
@@ -58,7 +58,7 @@ const keys = (marks: SVGElement[], chosen: (nth: number) => void): void => {
   });
 };
 
-/** Draws into `box`; `names` are what the points are called. */
+/** Draws into `box`; `names` are the names of the points. */
 export const picture = (box: HTMLElement, { across, up, ticks, log, joined, lines, marks }: Picture, names: string[], chosen: (point: number) => void): void => {
   const width = Math.max(Math.min(box.clientWidth, WIDEST), NARROWEST);
   const root = draw("svg", { class: "sweep", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "group", "aria-label": `${up} over ${across}` }, box);
@@ -91,7 +91,7 @@ export const picture = (box: HTMLElement, { across, up, ticks, log, joined, line
   const buttons = marks.map((mark) => {
     const name = names[mark.point] ?? "";
     const button = draw("g", { class: "mark", role: "button", "aria-label": name }, root);
-    // What is easy to hit is larger than what is seen.
+    // The clickable area is larger than the visible mark.
     draw("circle", { cx: x(mark.x), cy: y(mark.y), r: 12, class: "reach" }, button);
     draw("circle", { cx: x(mark.x), cy: y(mark.y), r: marks.length > 100 ? 2.5 : 4, fill: tone(lines[mark.line]?.colour ?? "#000000")() }, button);
     draw("title", {}, button, name);

@@ -25,7 +25,7 @@ interface Lesson {
   why: string;
 }
 
-/** What the page is built with. */
+/** The data built into the page. */
 interface Built {
   lessons: Lesson[];
   controllers: string[];
@@ -33,7 +33,7 @@ interface Built {
   /** A controller to start from. */
   template: string;
   schema: Schema;
-  /** What people call each metric. */
+  /** The label of each metric. */
   labels: Record<string, string>;
 }
 
@@ -80,13 +80,13 @@ const say = (said: string): void => {
   document.body.dataset["state"] = said.split(" ")[0] ?? "";
 };
 
-/** Draws what there is, and the run before it if that is wanted. */
+/** Draws the current run, and the previous one if requested. */
 const draw = (): Promise<void> => {
   const shows = compared.checked ? [BEFORE, NOW] : [NOW];
   return plots.show(engine.last || start.disabled ? shows : [], Object.keys(QUANTITIES), true);
 };
 
-/** Draws a run that goes on, one picture after the other: most of the time is left to the page. */
+/** Draws a run in progress, one picture after the other; most of the time is left to the page. */
 let next = 0;
 const grow = async (): Promise<void> => {
   const began = performance.now();

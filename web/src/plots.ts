@@ -30,7 +30,7 @@ export class Plots {
   #names: string[] = [];
   /** The visible span; null for the entire run. */
   #view: Span | null = null;
-  /** What there is data for at the fineness of the view. */
+  /** The span with data at the resolution of the view. */
   #loaded: Span | null = null;
   #end = 1;
   #turn = 0;
@@ -58,7 +58,7 @@ export class Plots {
     return this.#load();
   }
 
-  /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+  /** The visible span in seconds; null for the entire run. */
   get view(): Span | null {
     return this.#view;
   }
@@ -79,14 +79,14 @@ export class Plots {
     await Promise.all(
       this.#names.map(async (name) => {
         const data = await this.#engine.series(name, this.#runs, this.#loaded);
-        // An answer to what was asked before is no news.
+        // An answer to an earlier request is ignored.
         if (turn === this.#turn) this.#put(name, data);
       }),
     );
     document.body.dataset["drawn"] = String(turn);
   }
 
-  /** Fetches until there is data for what is shown by then. */
+  /** Fetches until there is data for the current view. */
   async #refine(): Promise<void> {
     if (this.#loading) return;
     this.#loading = true;

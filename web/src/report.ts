@@ -29,7 +29,7 @@ const width = (): number => byId("plots", HTMLElement).clientWidth;
 /** On the right of a plot without an axis there: on a phone there is no room for that. */
 const margin = (): number => (width() < 560 ? 8 : SIDE);
 
-/** What is drawn: a stack's line is the sum of the flows up to it. */
+/** The drawn values: a stack's line is the sum of the flows up to it. */
 const columns = (panel: Panel): (number | null)[][] => {
   if (!panel.stacked) return panel.series.map((shape) => shape.values);
   let below = panel.times.map(() => 0);
@@ -59,7 +59,7 @@ const behind = (bands: Band[], tints: Record<string, string>): Hook => (u) =>
     }
   });
 
-/** What the scenario changed, as vertical lines; `named` says whether with words. */
+/** The scenario's changes as vertical lines; `named` says whether with labels. */
 const marked = (marks: Happening[], named: boolean): Hook => (u) =>
   inside(u, (ctx, box, ratio) => {
     ctx.strokeStyle = ctx.fillStyle = styled("--bad", "#b00020");
@@ -145,6 +145,10 @@ class Page {
       this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
     }
     this.#each();
+    this.#moment().addEventListener("change", ({ target }) => {
+      const t = (target as HTMLInputElement).valueAsNumber;
+      if (Number.isFinite(t)) this.#explain(t);
+    });
     const choice = byId("flow", HTMLSelectElement);
     choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
     this.#detail(0);
@@ -162,8 +166,14 @@ class Page {
     return plot;
   }
 
-  #explain(t: number): void {
-    explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+  #moment(): HTMLInputElement {
+    return byId("moment", HTMLInputElement);
+  }
+
+  #explain(moment: number): void {
+    const t = Math.min(Math.max(moment, 0), this.#data.end);
+    this.#moment().value = t.toFixed(3);
+    explain(byId("why", HTMLElement), this.#data, t);
   }
 
   /** The key to the colours of states. */

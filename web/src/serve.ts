@@ -26,7 +26,7 @@ const SHOWN = ["throughput_bps", "rtt_ns", "queue_delay_ns"];
 /** A change that is smaller is not named. */
 const SMALL = 0.005;
 
-/** What a verdict says where the word alone does not. */
+/** Explanations of verdicts that need one. */
 const VERDICTS: Record<string, string> = { unclear: "unclear: may be chance", same: "same, within 1 %", untested: "not tested: too few runs" };
 
 let entries: Entry[] = [];
@@ -210,7 +210,7 @@ const pictures = (): void => {
 /** Runs of points that have been made since the page was opened. */
 const made = new Map<string, string>();
 
-/** Shows a run of a sweep. A sweep keeps what was measured: the run is made again, with the same bytes. */
+/** Shows a run of a sweep. A sweep stores only results: the run is repeated, with the same bytes. */
 const lead = async (id: string, point: number, nth: number): Promise<void> => {
   if (startButton.disabled) return;
   const key = JSON.stringify([id, point, nth]);
@@ -302,10 +302,9 @@ const run = async (): Promise<void> => {
   }
 };
 
-const start = async (): Promise<void> => {
-  const [given] = await Promise.all([ask<Basis>("/api/basis"), refresh()]);
-  recall();
-  plots = new Plots(Object.keys(quantities), engine, tell);
+/** Fills the form for new runs. */
+const form = async (): Promise<void> => {
+  const given = await ask<Basis>("/api/basis");
   editor = new Editor({
     schema: given.schema,
     controllers: given.controllers,
@@ -315,6 +314,15 @@ const start = async (): Promise<void> => {
     },
   });
   for (const { name, about } of given.scenarios) make("option", name, basis).title = about;
+  await load("shipped=");
+  startButton.disabled = false;
+};
+
+/** Lists the runs and draws the latest, or those in the address. */
+const results = async (): Promise<void> => {
+  await refresh();
+  recall();
+  plots = new Plots(Object.keys(quantities), engine, tell);
   for (const [name, title] of Object.entries(quantities)) {
     const label = make("label", undefined, byId("quantities", HTMLElement));
     const tick = make("input", undefined, label);
@@ -327,12 +335,10 @@ const start = async (): Promise<void> => {
       draw(true).catch(tell);
     });
   }
-  await load("shipped=");
   const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
   // Show a result first; if there is none, the editor.
   edit.open = !latest;
   await choose(chosen.length || !latest ? chosen : [latest.id]);
-  document.body.dataset["ready"] = "yes";
 };
 
 startButton.addEventListener("click", () => void run());
@@ -343,7 +349,7 @@ byId("change", HTMLButtonElement).addEventListener("click", () => {
   if (!only) return;
   edit.open = true;
   edit.scrollIntoView();
-  load(`id=${encodeURIComponent(only.id)}`).catch(tell);
+  formed.then(() => load(`id=${encodeURIComponent(only.id)}`)).catch(tell);
 });
 byId("delete", HTMLButtonElement).addEventListener("click", () => {
   const [only] = kept();
@@ -358,4 +364,6 @@ byId("new", HTMLButtonElement).addEventListener("click", () => {
   byId("toml", HTMLTextAreaElement).focus();
 });
 filter.addEventListener("input", list);
-start().catch(tell);
+// Neither waits for the other: the plots of a large run take a second or two.
+const formed = form();
+Promise.all([results(), formed]).then(() => (document.body.dataset["ready"] = "yes"), tell);

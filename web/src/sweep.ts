@@ -21,7 +21,7 @@ export const shade = (part: number): [string, string] => {
   return [`rgb(${mixed.join(",")})`, at >= 2 ? "#000" : "#fff"];
 };
 
-/** What happens when someone asks for a run of a point. */
+/** Called when the user requests a run of a point. */
 export type Lead = (sweep: string, point: number, seed: number) => void;
 
 /** The runs of a point, each a button. */

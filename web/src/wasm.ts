@@ -4,7 +4,7 @@ import { type Ended, type Engine, type Problem, Refused, Stopped, type Watch } f
 import { type Cut, type Line, envelopes, rates } from "./lines";
 import type { Columns, Order, Summary, Told } from "./orders";
 
-/** What a run left. */
+/** The results of a run. */
 export interface Result {
   text: string;
   summary?: Summary;
@@ -35,7 +35,7 @@ interface Quantity {
   factor: number;
 }
 
-/** What can be drawn. */
+/** The quantities that can be drawn. */
 export const QUANTITIES: Record<string, Quantity> = {
   throughput_bps: { title: "Throughput", table: "samples", of: "delivered_bytes", unit: "Mbit/s", factor: 1e-6 },
   rtt_ns: { title: "Round-trip time", table: "samples", of: "rtt_ns", unit: "ms", factor: 1e-6 },

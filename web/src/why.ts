@@ -1,4 +1,4 @@
-/** What each flow was doing at one moment, and what limited it. */
+/** Explains one moment: the state of each flow and what limited it. */
 import type { Band, Detail, Drawn, Panel } from "./api";
 import { make } from "./dom";
 import { seconds, shown } from "./quantity";

@@ -5,12 +5,12 @@ export type Span = [from: number, to: number];
 
 const KEY = /(?:^|[#&])zoom=(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)/;
 
-/** How near to what is seen of the page a plot is drawn, in pixels. */
+/** How close to the visible part of the page a plot is drawn, in pixels. */
 const NEAR = 300;
 
 export class Zoom {
   readonly #plots = new Set<uPlotType>();
-  /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+  /** Plots near the visible part of the page, and those still to be updated: a page has dozens. */
   readonly #near = new Set<uPlotType>();
   readonly #behind = new Set<uPlotType>();
   readonly #watch: IntersectionObserver;
@@ -67,7 +67,7 @@ export class Zoom {
     this.to(middle - half, middle + half);
   }
 
-  /** Moves by a part of what is shown. */
+  /** Moves by a fraction of the visible span. */
   shift(part: number): void {
     const [from, to] = this.#view;
     const by = Math.min(Math.max((to - from) * part, -from), this.end - to);
@@ -119,7 +119,8 @@ export class Zoom {
     };
     box.addEventListener("keydown", (event) => {
       const act = acts[event.key];
-      if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+      const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement;
+      if (!act || event.ctrlKey || event.metaKey || event.altKey || typing) return;
       event.preventDefault();
       act();
     });

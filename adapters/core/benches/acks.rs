@@ -1,5 +1,5 @@
-//! Nanoseconds per ACK frame of two packets through an adapter's path: ring, sampler, controller and the two sends that
-//! follow, by what is in flight. Prints a table; asserts nothing.
+//! Nanoseconds per ACK frame of two packets through an adapter's path: ring, sampler, controller
+//! and the two sends that follow, for different amounts in flight. Prints a table; asserts nothing.
 
 use std::time;
 
@@ -10,10 +10,11 @@ use paceline_units::{Bytes, Duration, Instant};
 const MSS: u32 = 1452;
 const RTT: Duration = Duration::from_millis(50);
 
-/// A full pipe: each packet is acknowledged a round trip after it was sent, and another takes its place.
+/// A full pipe: each packet is acknowledged a round trip after it was sent, and another replaces
+/// it.
 struct Pipe {
     path: Path<AnyController>,
-    /// Between two packets.
+    /// Time between two packets.
     gap: Duration,
     flight: u64,
     /// The next packet to be sent.
@@ -43,7 +44,7 @@ impl Pipe {
         pipe
     }
 
-    /// When packet `number` is sent: two leave at one instant.
+    /// When packet `number` is sent: two leave at the same time.
     fn sent_at(&self, number: u64) -> Instant {
         Instant::from_nanos(1) + self.gap * (number / 2 * 2)
     }

@@ -1,4 +1,4 @@
-//! What a controller asks of whoever sends its packets.
+//! A controller's pacing requests to the sender of its packets.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use paceline_congestion::Controller;
 use paceline_units::Rate;
 
-/// At what rate and in what bursts a controller wants its packets to leave, for whoever sends them.
+/// The rate and burst size at which a controller wants its packets to leave, for the code that
+/// sends them.
 #[derive(Clone, Debug, Default)]
 pub struct Pace(Arc<Outputs>);
 
@@ -26,14 +27,14 @@ impl Pace {
         }
     }
 
-    /// The most bytes that one burst may hold.
+    /// The maximum size of one burst in bytes.
     pub fn quantum(&self) -> u64 {
         self.0.quantum.load(Relaxed)
     }
 
-    /// Tells what `controller` wants now.
+    /// Updates it from the current state of `controller`.
     pub fn set(&self, controller: &impl Controller) {
-        // A rate of zero would never end; the slowest is a bit a second.
+        // With a rate of zero, sending would never end; the minimum is one bit per second.
         let rate = controller.pacing_rate().map_or(0, |rate| rate.bps().max(1));
         self.0.bits_per_second.store(rate, Relaxed);
         let quantum = controller.send_quantum().get();

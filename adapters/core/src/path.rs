@@ -1,19 +1,19 @@
-//! A path, with what its transport does not keep for the controller.
+//! A path, with the state that its transport does not keep for the controller.
 
 use paceline_congestion::{Ack, CaState, Controller, Delivery, Ecn, Lost, PacketState, Sent};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::ring::Ring;
 
-/// RFC 9002 section 6.1.2: the least that timers resolve.
+/// RFC 9002 section 6.1.2: the granularity of timers.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// RFC 9000 section 18.2: what a receiver may hold an ACK back by default.
+/// RFC 9000 section 18.2: the default for the maximum ACK delay of a receiver.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// A path's controller, with what its transport does not keep for it.
+/// A path's controller, with the state that its transport does not keep for it.
 ///
-/// For one ACK frame: [`acked`](Self::acked) for each packet, [`end_acks`](Self::end_acks), and what the stack tells
-/// after it of losses and marks.
+/// For one ACK frame: [`acked`](Self::acked) for each packet, [`end_acks`](Self::end_acks), and the
+/// stack's subsequent reports of losses and marks.
 #[derive(Clone, Debug)]
 pub struct Path<C> {
     controller: C,
@@ -32,9 +32,9 @@ pub struct Path<C> {
     newly_acked: Bytes,
     newest: Option<Instant>,
     prior_in_flight: Bytes,
-    /// When the last ACK ended: what is lost at that instant was found by it.
+    /// When the last ACK ended: losses reported at that time were detected by it.
     acked_at: Option<Instant>,
-    /// What was told after the last sample, and counts in the next one.
+    /// Reports since the last sample, which count in the next one.
     late_losses: Bytes,
     late_mark: bool,
     delivery_rate: Rate,
@@ -42,7 +42,8 @@ pub struct Path<C> {
     lost_packets: u64,
 }
 
-/// Round trips as RFC 9002 section 5 estimates them, from times alone: what the receiver says of its delay is not told.
+/// RTT estimates by RFC 9002 section 5, from times alone: the receiver's reported delay is not
+/// available.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rtt {
     latest: Option<Duration>,
@@ -71,15 +72,15 @@ impl Rtt {
         })
     }
 
-    /// What was sent longer than this before the newest acknowledged packet is no longer waited for: RFC 9002 section
-    /// 6.1.2 gives it up after 9/8 of a round trip.
+    /// A packet sent more than this before the newest acknowledged one is no longer expected: RFC
+    /// 9002 section 6.1.2 declares it lost after 9/8 of a round trip.
     fn forgotten(&self) -> Duration {
         (self.latest.unwrap_or_default() + self.smoothed.unwrap_or_default()) * 2 + GRANULARITY
     }
 }
 
 impl<C: Controller> Path<C> {
-    /// A path of which nothing is known. Full packets have `mss` bytes, as the transport counts them.
+    /// A new path. Full packets have `mss` bytes, as the transport counts them.
     pub fn new(controller: C, mss: u32) -> Self {
         Self {
             delivery: Delivery::new(controller.pacer_below()),
@@ -112,8 +113,8 @@ impl<C: Controller> Path<C> {
         self.sent_packets += 1;
     }
 
-    /// One or several packets of `bytes` in all are sent. What leaves at one instant shares a token, as the segments of
-    /// a packet do in Linux.
+    /// One or several packets of `bytes` in total are sent. Packets that leave at the same time
+    /// share a token, like the segments of a packet in Linux.
     pub fn sent_together(&mut self, now: Instant, bytes: u32) {
         let token = self.send(now, bytes);
         self.ring.extend(token);
@@ -144,13 +145,14 @@ impl<C: Controller> Path<C> {
         self.cwnd_limited = true;
     }
 
-    /// An ACK frame newly acknowledges a packet that was sent at `sent`, and has this `number` where numbers were told.
+    /// An ACK frame newly acknowledges a packet that was sent at `sent`, with this `number` if
+    /// numbers are reported.
     pub fn acked(&mut self, now: Instant, sent: Instant, number: Option<u64>, bytes: u32) {
         self.now = now;
         if self.newly_acked == Bytes::ZERO {
             self.prior_in_flight = self.in_flight;
         }
-        // Probes of the path's MTU are told when they arrive, not when they leave.
+        // Probes of the path's MTU are reported when they arrive, not when they leave.
         let Some((token, id)) = self.ring.take(sent, number, bytes) else {
             return;
         };
@@ -164,10 +166,12 @@ impl<C: Controller> Path<C> {
         self.newest = self.newest.max(Some(sent));
     }
 
-    /// The ACK frame ends, with `in_flight` left; `app_limited` says that the application had nothing more to send.
+    /// The ACK frame ends, with `in_flight` left; `app_limited` says that the application had
+    /// nothing more to send.
     pub fn end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool) {
         self.now = now;
-        // What is never acknowledged, as ACKs are not, and what is discarded with its keys, leaves unseen.
+        // Packets that are never acknowledged, such as ACKs, and packets discarded with their keys
+        // leave without a report.
         self.in_flight = Bytes::new(in_flight);
         if app_limited {
             self.delivery.mark_app_limited(self.in_flight);
@@ -218,7 +222,7 @@ impl<C: Controller> Path<C> {
         }
     }
 
-    /// Packets of `bytes` in all are declared lost, the newest of which was sent at `sent`.
+    /// Packets of `bytes` in total are declared lost, the newest of which was sent at `sent`.
     pub fn lost_together(&mut self, now: Instant, sent: Instant, bytes: u64) {
         let token = self.ring.at(sent);
         self.lose(now, token, bytes, true);
@@ -233,7 +237,7 @@ impl<C: Controller> Path<C> {
 
     fn lose(&mut self, now: Instant, token: Option<PacketState>, bytes: u64, starts_range: bool) {
         self.now = now;
-        // Of a packet that was not told when it left, it is not known when that was.
+        // If a packet was not reported when it left, its sending time is not known.
         let Some(token) = token else {
             return;
         };
@@ -257,8 +261,8 @@ impl<C: Controller> Path<C> {
         });
     }
 
-    /// Losses were told; the newest lost packet was sent at `sent`, and congestion is persistent (RFC 9002 section
-    /// 7.6) or is not.
+    /// Losses were reported; the newest lost packet was sent at `sent`. `persistent` says whether
+    /// congestion is persistent (RFC 9002 section 7.6).
     pub fn congestion(&mut self, now: Instant, sent: Instant, persistent: bool) {
         if self.recovery.is_none_or(|began| sent > began) {
             self.enter_recovery(now);
@@ -269,8 +273,9 @@ impl<C: Controller> Path<C> {
         }
     }
 
-    /// Packets were marked CE, the newest of which was sent at `sent`. How many is not told. To a controller that does
-    /// not ask for ECN a mark is what a loss is (RFC 9002 section 7.1).
+    /// Packets were marked CE, the newest of which was sent at `sent`. Their number is not
+    /// reported. For a controller that does not ask for ECN a mark is equivalent to a loss (RFC
+    /// 9002 section 7.1).
     pub fn marked(&mut self, now: Instant, sent: Instant) {
         self.now = now;
         if self.controller.ecn() != Ecn::NotEct {
@@ -292,7 +297,7 @@ impl<C: Controller> Path<C> {
         self.controller.on_recovery_exit(now);
     }
 
-    /// All that was declared lost in this recovery period has arrived.
+    /// Everything that was declared lost in this recovery period has arrived.
     pub fn spurious(&mut self) {
         if self.recovery.is_some() {
             self.controller
@@ -307,7 +312,8 @@ impl<C: Controller> Path<C> {
         self.controller.on_mss(mss);
     }
 
-    /// Bytes that may be in flight: the controller's window, and two packets at least (RFC 9002 section 7.2).
+    /// The maximum in flight: the controller's window, but at least two packets (RFC 9002 section
+    /// 7.2).
     pub fn window(&self) -> u64 {
         self.controller.cwnd().get().max(2 * u64::from(self.mss))
     }
@@ -317,27 +323,27 @@ impl<C: Controller> Path<C> {
         &self.controller
     }
 
-    /// What was sent, delivered and lost.
+    /// Data sent, delivered and lost.
     pub fn delivery(&self) -> &Delivery {
         &self.delivery
     }
 
-    /// Data in flight, as far as the transport has told.
+    /// Data in flight, as far as the transport has reported.
     pub fn in_flight(&self) -> Bytes {
         self.in_flight
     }
 
-    /// The latest round trip.
+    /// The latest RTT.
     pub fn latest_rtt(&self) -> Option<Duration> {
         self.rtt.latest
     }
 
-    /// The shortest round trip.
+    /// The minimum RTT.
     pub fn min_rtt(&self) -> Option<Duration> {
         self.rtt.latest.map(|_| self.rtt.min)
     }
 
-    /// Packets sent and lost, where they are told one by one.
+    /// Packets sent and lost, if they are reported one by one.
     pub fn packets(&self) -> (u64, u64) {
         (self.sent_packets, self.lost_packets)
     }
@@ -407,7 +413,7 @@ mod tests {
             halved <= before / 2 + u64::from(MSS),
             "{halved} of {before}"
         );
-        // Sent before the episode began: the same one.
+        // Sent before the episode began: it belongs to the same one.
         path.lost_together(at(61), at(17), 1200);
         path.congestion(at(61), at(17), false);
         assert_eq!(path.window(), halved);
@@ -435,7 +441,7 @@ mod tests {
         assert!(path.window() >= before);
     }
 
-    /// Marks are told to a controller that asks for ECN, and are losses to one that does not.
+    /// Marks are reported to a controller that asks for ECN, and are losses for one that does not.
     #[test]
     fn a_mark_reduces_the_window_either_way() {
         for ecn in [true, false] {
@@ -469,7 +475,7 @@ mod tests {
         assert_eq!(path.delivery().delivered(), Bytes::new(6 << 30));
     }
 
-    /// Initial, Handshake and application data each count from 0, and the space is not told.
+    /// Initial, Handshake and application data each count from 0, and the space is not reported.
     #[test]
     fn packet_number_spaces() {
         let mut path = path("bbr3", &[]);
@@ -478,7 +484,7 @@ mod tests {
         }
         path.acked(at(50), at(10), Some(0), 1200);
         path.end_acks(at(50), 3400, false);
-        // The handshake's and then the application's, though others of the same number are older.
+        // The handshake's and then the application's, although others of the same number are older.
         path.lost(at(80), 0, 300);
         path.acked(at(90), at(50), Some(1), 800);
         path.end_acks(at(90), 2300, false);
@@ -490,7 +496,7 @@ mod tests {
         assert_eq!(left, [1, 1, 0]);
     }
 
-    /// What is in flight with keys that are discarded is neither acknowledged nor lost.
+    /// Data in flight with discarded keys is neither acknowledged nor lost.
     #[test]
     fn key_discard() {
         let mut path = path("bbr3", &[]);
@@ -503,7 +509,7 @@ mod tests {
         let delivery = path.delivery();
         let counted = (delivery.delivered(), delivery.lost());
         assert_eq!(counted, (Bytes::new(2 * 1200), Bytes::ZERO));
-        // Later it is forgotten, and what is left is that of the newest packet.
+        // Later it is forgotten, and only the newest packet remains.
         path.sent(at(900), 4, MSS);
         path.acked(at(940), at(900), Some(4), MSS);
         path.end_acks(at(940), 0, false);
@@ -511,7 +517,7 @@ mod tests {
         assert_eq!(path.delivery().lost(), Bytes::ZERO);
     }
 
-    /// What is never acknowledged, as ACKs are not, does not stay.
+    /// Packets that are never acknowledged, such as ACKs, do not stay.
     #[test]
     fn the_ring_forgets() {
         let mut path = path("reno", &[]);
@@ -525,7 +531,7 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order callbacks come, whatever they say.
+        /// For callbacks in any order, with any values.
         #[test]
         fn no_order_of_calls_panics(calls in prop::collection::vec((0..9u8, 0..50u64, 0..3000u32), 1..300)) {
             for name in ["bbr3", "cubic", "reno", "swift", "bbr3-linux"] {

@@ -13,7 +13,7 @@ use crate::path::Path;
 pub enum Refused {
     /// No controller has this name.
     Unknown,
-    /// It needs what the stack does not tell or do.
+    /// It needs a signal or a service that the stack does not provide.
     Unmet(Unmet),
 }
 
@@ -43,7 +43,7 @@ pub struct Plan {
 pub struct Begun {
     /// The path.
     pub path: Path<AnyController>,
-    /// The stack's time as ours.
+    /// Converts the stack's time to ours.
     pub clock: Clock,
     /// The initial window in bytes.
     pub initial_window: u64,
@@ -53,7 +53,7 @@ impl Plan {
     /// The controller of this name, with its defaults, on a stack with `signals`.
     ///
     /// # Errors
-    /// If there is none, or it needs what the stack does not tell.
+    /// If it does not exist, or needs a signal that the stack does not give.
     pub fn named(name: &str, signals: Signals) -> Result<Self, Refused> {
         Self::new(recipe(name, &[]).map_err(|_| Refused::Unknown)?, signals)
     }
@@ -61,7 +61,7 @@ impl Plan {
     /// A controller on a stack with `signals`. Its seed is 0, its initial window ten packets (RFC 9002 section 7.2).
     ///
     /// # Errors
-    /// If it needs what the stack does not tell.
+    /// If it needs a signal that the stack does not give.
     pub fn new(recipe: Recipe, signals: Signals) -> Result<Self, Refused> {
         recipe.check(signals).map_err(Refused::Unmet)?;
         Ok(Self {
@@ -91,22 +91,22 @@ impl Plan {
     }
 }
 
-/// The time of a path's beginning: what was sent before it is not of the path.
+/// The start time of a path: packets sent before it do not belong to the path.
 const ORIGIN: Instant = Instant::from_nanos(1);
 
-/// The instants of the standard library, counted from the beginning of a path.
+/// The instants of the standard library, relative to the start of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock(time::Instant);
 
 impl Clock {
-    /// `instant` as ours.
+    /// `instant` on our clock.
     pub fn at(&self, instant: time::Instant) -> Instant {
         let since = instant.saturating_duration_since(self.0).as_nanos();
         ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
     }
 }
 
-/// `signals` as the README of an adapter for `stack` has them: a table in Markdown.
+/// `signals` as in the README of an adapter for `stack`: a table in Markdown.
 pub fn table(signals: Signals, stack: &str) -> String {
     let mut table = format!("| signal | what is reported or done | {stack} |\n|---|---|---|\n");
     signals.visit(&mut |name, says, given| {

@@ -1,17 +1,17 @@
-//! What was sent and is waited for, in the order of sending.
+//! Packets sent and still expected, in the order of sending.
 
 use std::collections::VecDeque;
 
 use paceline_congestion::PacketState;
 use paceline_units::{Duration, Instant};
 
-/// Tokens by the instant of sending, and by number where there are numbers.
+/// Tokens by the instant of sending, and by number if there are numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring {
     entries: VecDeque<Entry>,
-    /// How many entries have gone: the identifier of the first that is left.
+    /// The number of removed entries: the identifier of the first that is left.
     gone: u64,
-    /// The number that was lost last.
+    /// The number of the packet lost last.
     last_lost: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl Ring {
         self.entries.len()
     }
 
-    /// The numbers of what is waited for.
+    /// The numbers of the expected packets.
     #[cfg(test)]
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         let left = self.entries.iter().filter(|entry| entry.left > 0);
@@ -44,7 +44,7 @@ impl Ring {
         });
     }
 
-    /// Adds to the newest entry what left at the same instant.
+    /// Adds a packet that left at the same time to the newest entry.
     pub fn extend(&mut self, token: PacketState) {
         match self.entries.back_mut() {
             Some(last) if last.token.send_time == token.send_time => {
@@ -56,7 +56,8 @@ impl Ring {
         }
     }
 
-    /// Takes `bytes` off what was sent at `sent`; its token and an identifier that grows with time.
+    /// Subtracts `bytes` from the entry sent at `sent`; returns its token and an identifier that
+    /// grows with time.
     pub fn take(
         &mut self,
         sent: Instant,
@@ -65,7 +66,7 @@ impl Ring {
     ) -> Option<(PacketState, u64)> {
         let mut index = self.first_at(sent);
         if let Some(number) = number {
-            // Few packets leave at one instant.
+            // Few packets leave at the same time.
             let same = |entry: &&Entry| entry.token.send_time == sent && entry.number != number;
             index += self.entries.range(index..).take_while(same).count();
         }
@@ -79,13 +80,13 @@ impl Ring {
         Some(found)
     }
 
-    /// The token of what was sent at `sent`.
+    /// The token of the entry sent at `sent`.
     pub fn at(&self, sent: Instant) -> Option<PacketState> {
         let entry = self.entries.get(self.first_at(sent))?;
         (entry.token.send_time == sent).then_some(entry.token)
     }
 
-    /// The first entry that was sent at `sent` or later. What is acknowledged is mostly near the front.
+    /// The first entry sent at `sent` or later. Acknowledged packets are mostly near the front.
     fn first_at(&self, sent: Instant) -> usize {
         const NEAR: usize = 4;
         let near = self.entries.iter().take(NEAR);
@@ -100,12 +101,13 @@ impl Ring {
         }
     }
 
-    /// Packet `number` of `bytes` is lost: its token, and whether the packet before it is not.
+    /// Packet `number` of `bytes` is lost: returns its token, and whether the packet before it is
+    /// not lost.
     pub fn lose(&mut self, number: u64, bytes: u32) -> (Option<PacketState>, bool) {
         let starts = self.last_lost.is_none_or(|last| last + 1 != number);
         self.last_lost = Some(number);
-        // Numbers are told without their space. What is lost is among the oldest; of two of the same number the
-        // older one, if the size fits.
+        // Numbers are reported without their space. A lost packet is among the oldest; of two with
+        // the same number it is the older one, if the size fits.
         let fits = |entry: &Entry| entry.number == number && entry.left == bytes;
         let Some(entry) = self.entries.iter_mut().find(|entry| fits(entry)) else {
             return (None, starts);
@@ -116,7 +118,7 @@ impl Ring {
         (Some(token), starts)
     }
 
-    /// Gives up what was sent more than `patience` before `newest`.
+    /// Drops entries sent more than `patience` before `newest`.
     pub fn forget(
         &mut self,
         newest: Instant,

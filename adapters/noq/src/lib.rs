@@ -30,7 +30,7 @@ impl Factory {
     /// The controller of this name, with its defaults.
     ///
     /// # Errors
-    /// If there is none, or it needs what noq does not tell.
+    /// If it does not exist, or needs a signal that noq does not give.
     pub fn named(name: &str) -> Result<Self, Refused> {
         Plan::named(name, SIGNALS).map(Self)
     }
@@ -38,7 +38,7 @@ impl Factory {
     /// A controller with its options.
     ///
     /// # Errors
-    /// If it needs what noq does not tell.
+    /// If it needs a signal that noq does not give.
     pub fn new(recipe: Recipe) -> Result<Self, Refused> {
         Plan::new(recipe, SIGNALS).map(Self)
     }
@@ -69,7 +69,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// A controller of ours as noq's.
+/// Adapts one of our controllers to noq's interface.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     path: Path<AnyController>,
@@ -163,7 +163,7 @@ impl Controller for Adapter {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = self.path.window();
         metrics.ssthresh = controller.ssthresh().map(Bytes::get);
-        // noq takes bytes a second.
+        // noq expects bytes per second.
         metrics.pacing_rate = controller.pacing_rate().map(|rate| rate.bps() / 8);
         metrics.send_quantum = Some(controller.send_quantum().get());
         metrics.bandwidth_estimate = Some(self.path.delivery_rate().bps());
@@ -208,7 +208,7 @@ mod tests {
         (factory.build(now, 1200), now)
     }
 
-    /// Losses by packet, after the sample; a mark without a count; losses that were none.
+    /// Losses by packet, after the sample; a mark without a count; spurious losses.
     #[test]
     fn callbacks_reach_the_controller() {
         let (mut controller, now) = built("cubic");
@@ -226,7 +226,7 @@ mod tests {
         assert!(controller.window() < before);
     }
 
-    /// The units are noq's: bytes a second, and bytes.
+    /// The units are noq's: bytes per second, and bytes.
     #[test]
     fn rate_and_quantum_are_the_controllers() {
         let (controller, _) = built("bbr3");
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(metrics.send_quantum, Some(quantum.get()));
     }
 
-    /// The README's table is that of the constant.
+    /// The README's table matches the constant.
     #[test]
     fn the_readme_lists_the_signals() {
         let table = paceline_adapter::table(SIGNALS, "noq 1.4");

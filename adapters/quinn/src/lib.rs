@@ -35,16 +35,16 @@ impl Factory {
     /// The controller of this name, with its defaults.
     ///
     /// # Errors
-    /// If there is none, or it needs what quinn does not tell.
+    /// If it does not exist, or needs a signal that quinn does not give.
     pub fn named(name: &str) -> Result<Self, Refused> {
         let plan = Plan::named(name, SIGNALS)?;
         Ok(Self { plan, pace: None })
     }
 
-    /// A controller whose packets whoever sends them paces as `pace` says.
+    /// A controller whose packets the sender paces as `pace` says.
     ///
     /// # Errors
-    /// If it needs what quinn does not tell.
+    /// If it needs a signal that quinn does not give.
     pub fn paced(recipe: Recipe, pace: Pace) -> Result<Self, Refused> {
         let signals = Signals {
             pacing: true,
@@ -84,7 +84,7 @@ impl ControllerFactory for Factory {
     }
 }
 
-/// A controller of ours as quinn's.
+/// Adapts one of our controllers to quinn's interface.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     path: Path<AnyController>,
@@ -172,7 +172,8 @@ impl Controller for Adapter {
         self.show();
     }
 
-    /// A byte more than the controller's: quinn stays below it, and the controller allows to reach it.
+    /// One byte more than the controller's: quinn stays below its window, while the controller
+    /// allows reaching it.
     fn window(&self) -> u64 {
         self.path.window().saturating_add(1)
     }
@@ -231,7 +232,7 @@ mod tests {
         now + time::Duration::from_millis(ms)
     }
 
-    /// The signals are those of the callbacks: losses after the sample, in a batch, marks without a count.
+    /// The signals match the callbacks: losses after the sample, in a batch, marks without a count.
     #[test]
     fn callbacks_reach_the_controller() {
         let (mut controller, now) = cubic();
@@ -242,7 +243,7 @@ mod tests {
         controller.on_congestion_event(after(now, 40), now, false, 3 * 1200);
         let reduced = controller.window();
         assert!(reduced < 12_000);
-        // More losses of that round trip change nothing.
+        // More losses in that round trip change nothing.
         controller.on_congestion_event(after(now, 41), now, false, 1200);
         assert_eq!(controller.window(), reduced);
         let ours = Adapter::of(controller.as_ref()).expect("ours");
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(controller.metrics().pacing_rate, pace.rate().map(Rate::bps));
     }
 
-    /// The README's table is that of the constant.
+    /// The README's table matches the constant.
     #[test]
     fn the_readme_lists_the_signals() {
         let table = paceline_adapter::table(SIGNALS, "quinn 0.11");

@@ -1,4 +1,4 @@
-//! A socket that keeps to a controller's rate, for who uses quinn and not quinn-proto.
+//! A socket that keeps to a controller's rate, for users of quinn (as opposed to quinn-proto).
 
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
@@ -14,15 +14,16 @@ use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, UdpPoller};
 
 use crate::Pace;
 
-/// How much of a late wake-up is made up for: timers of runtimes count in milliseconds.
+/// How much of a late wake-up is compensated: timers of runtimes count in milliseconds.
 const LATE: Duration = Duration::from_millis(2);
 /// Bytes of a datagram before any was sent (RFC 9000 section 14).
 const DATAGRAM: u64 = 1200;
 
-/// A UDP socket that sends no faster than a [`Pace`] says, in bursts of its quantum at most.
+/// A UDP socket that sends no faster than a [`Pace`] says, in bursts of at most its quantum.
 ///
-/// quinn asks a socket for room without saying for whom, so it is exact for an endpoint with one connection. What quinn
-/// sends beside data, such as ACKs, counts too. Where there is no rate, nothing waits.
+/// quinn asks a socket for room without naming the connection, so pacing is exact for an endpoint
+/// with one connection. quinn's other packets, such as ACKs, count too. Without a rate, nothing
+/// waits.
 #[derive(Debug)]
 pub struct PacedSocket {
     inner: Arc<dyn AsyncUdpSocket>,
@@ -45,7 +46,7 @@ impl PacedSocket {
         }
     }
 
-    /// Until when sending has to wait; none if it may begin now.
+    /// The time until which sending has to wait; none if it may begin now.
     fn wait(&self, now: Instant) -> Option<Instant> {
         self.pace.rate()?;
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +62,7 @@ impl PacedSocket {
         };
         let cost = Duration::from_nanos(rate.time_for(Bytes::new(size)).as_nanos());
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        // From when it was due, if that is not long ago.
+        // From its due time, if that is not long ago.
         let due = next.map_or(now, |next| next.min(now));
         let from = due.max(now.checked_sub(LATE).unwrap_or(now));
         *next = from.checked_add(cost);
@@ -101,7 +102,7 @@ impl AsyncUdpSocket for PacedSocket {
         self.inner.local_addr()
     }
 
-    /// As many as the quantum holds.
+    /// As many as the quantum allows.
     fn max_transmit_segments(&self) -> usize {
         let most = self.inner.max_transmit_segments();
         if self.pace.rate().is_none() {
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
     use crate::{Adapter, Factory};
 
-    /// A runtime whose time is set, and a socket that counts.
+    /// A runtime whose time can be set, and a socket that counts.
     #[derive(Clone, Debug)]
     struct World(Arc<Mutex<(Instant, u64)>>);
 
@@ -246,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Sends whenever it may for a second, and wakes every `step`. Bytes a second, and those of the controller's rate.
+    /// Sends as much as it may for a second, and wakes every `step`. Returns bytes per second:
+    /// those sent, and those of the controller's rate.
     fn sent_in_a_second(step: Duration, late: Duration) -> (f64, f64) {
         let world = World(Arc::new(Mutex::new((Instant::now(), 0))));
         let pace = Pace::default();

@@ -7,11 +7,11 @@ use paceline_units::{Bytes, Duration, Instant};
 
 use crate::types::{paceline_packet, paceline_sample};
 
-/// A connection's delivery state, one for each connection, in memory of the caller. Plain data;
-/// only the functions below look inside.
+/// A connection's delivery state, one per connection, in memory of the caller. Plain data; only the
+/// functions below look inside.
 #[repr(C)]
 pub struct paceline_delivery {
-    /// Nothing for the caller.
+    /// Opaque to the caller.
     pub opaque: [u64; 20],
 }
 
@@ -24,18 +24,18 @@ const _: () = assert!(
 /// # Safety
 /// `delivery` was made by [`paceline_delivery_init`] and nobody else uses it during the call.
 unsafe fn inner<'d>(delivery: *mut paceline_delivery) -> &'d mut Delivery {
-    // SAFETY: `paceline_delivery_init` put a `Delivery` there, which fits in.
+    // SAFETY: `paceline_delivery_init` stored a `Delivery` there, which fits.
     unsafe { &mut *delivery.cast::<Delivery>() }
 }
 
-/// Begins a connection. `pacer_below` says that the pacer sits below the transport, where a packet
+/// Begins a connection. `pacer_below` says that the pacer is below the transport, where a packet
 /// that waits for it counts as sent (`paceline_outputs`).
 ///
 /// # Safety
 /// `delivery` is writable and aligned to 8 bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn paceline_delivery_init(delivery: *mut paceline_delivery, pacer_below: u8) {
-    // SAFETY: the caller gives memory of this size and alignment.
+    // SAFETY: the caller provides memory of this size and alignment.
     unsafe {
         delivery
             .cast::<Delivery>()
@@ -43,8 +43,8 @@ pub unsafe extern "C" fn paceline_delivery_init(delivery: *mut paceline_delivery
     }
 }
 
-/// A packet of `size_bytes` departs with `in_flight_bytes` before it. `packet` becomes what the
-/// transport keeps with it (`OnPacketSent`, 4.1.2.2).
+/// A packet of `size_bytes` departs with `in_flight_bytes` before it. `packet` becomes the state
+/// that the transport keeps with it (`OnPacketSent`, 4.1.2.2).
 ///
 /// # Safety
 /// `delivery` is one of `paceline_delivery_init`, `packet` is writable.
@@ -173,13 +173,13 @@ pub unsafe extern "C" fn paceline_delivery_totals(
     }
 }
 
-/// What a connection has come to.
+/// The totals of a connection.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_totals {
     /// `C.delivered`.
     pub delivered_bytes: u64,
-    /// `C.lost`: what was declared lost, whether it was or not.
+    /// `C.lost`: data declared lost, correctly or not.
     pub lost_bytes: u64,
     /// Data sent, each transmission counted.
     pub sent_bytes: u64,

@@ -1,4 +1,4 @@
-//! Our own ends behind the table.
+//! Our own transport's ends behind the table.
 
 use core::ffi::{c_char, c_void};
 use core::fmt::{self, Write as _};
@@ -17,17 +17,17 @@ use crate::{codepoint, ecn};
 
 /// Full packets of the initial window (RFC 6928).
 const INITIAL_WINDOW: u64 = 10;
-/// The least that a datagram may hold: an acknowledgment with all its ranges.
+/// The minimum size of a datagram: an acknowledgment with all its ranges.
 const LEAST_DATAGRAM: u32 = Message::MAX_ACKNOWLEDGMENT as u32;
-/// The most that one may hold.
+/// The maximum size.
 const MOST_DATAGRAM: u32 = u16::MAX as u32;
 
 /// Fills `out` with the `index`-th transport, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
 ///
-/// A library of transports defines this function. `paceline-plugin` looks for it in what it loads; this library
-/// defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed acknowledgments, accurate ECN. `init` takes the
-/// controller from its configuration, and the options of that. What its datagrams carry is between its ends; their
-/// payload is zeros.
+/// A library of transports defines this function. `paceline-plugin` looks for it in the libraries
+/// that it loads; this library defines it for ours, `paceline`: RACK-TLP, PRR, a pacer, delayed
+/// acknowledgments, accurate ECN. `init` takes the controller, and its options, from the
+/// configuration. The content of the datagrams is private to the two ends; their payload is zeros.
 ///
 /// # Safety
 /// `out` is writable for `out_size` bytes and aligned as a `paceline_stack`.
@@ -74,7 +74,7 @@ const TABLE: paceline_stack = paceline_stack {
 /// Either end.
 struct End {
     side: Side,
-    /// The most bytes of its datagrams.
+    /// The maximum size of its datagrams.
     max_datagram: u32,
 }
 
@@ -87,7 +87,7 @@ enum Side {
     Receiver(ReceiverEnd),
 }
 
-/// Does the same with either.
+/// Applies the same to either.
 macro_rules! either {
     ($end:expr, $one:ident => $what:expr) => {
         match &mut $end.side {
@@ -134,7 +134,7 @@ unsafe extern "C" fn init(
 }
 
 fn refuse<T>(reason: &mut Reason<'_>, status: u32, why: fmt::Arguments<'_>) -> Result<T, u32> {
-    // What does not fit is left out; writing does not fail.
+    // Text that does not fit is left out; writing does not fail.
     let _ = reason.write_fmt(why);
     Err(status)
 }
@@ -209,7 +209,7 @@ unsafe extern "C" fn receive(state: *mut c_void, now_ns: u64, datagram: *const p
         // SAFETY: by the contract of the table.
         size => unsafe { core::slice::from_raw_parts(datagram.data, size as usize) },
     };
-    // What is none of ours is ignored.
+    // A datagram that is not one of ours is ignored.
     if let Some(payload) = Message::read(bytes) {
         let datagram = Datagram {
             payload,
@@ -233,7 +233,7 @@ unsafe extern "C" fn poll_transmit(
 ) -> u32 {
     // SAFETY: by the contract of the table.
     let (end, batch) = unsafe { (at(state), &mut *batch) };
-    // Nothing is taken out that would not fit.
+    // Nothing is removed that would not fit.
     if batch.data.is_null() || batch.capacity_bytes < end.max_datagram {
         return 0;
     }
@@ -241,8 +241,8 @@ unsafe extern "C" fn poll_transmit(
     let Some(out) = either!(end, one => Endpoint::poll_transmit(one, now)) else {
         return 0;
     };
-    // SAFETY: by the contract of the table there is room for `capacity_bytes`, of which the largest datagram needs no
-    // more; they are made bytes before they are one.
+    // SAFETY: by the contract of the table there is room for `capacity_bytes`, and the largest
+    // datagram needs no more; they are initialised before they become bytes.
     let room = unsafe {
         batch.data.write_bytes(0, end.max_datagram as usize);
         core::slice::from_raw_parts_mut(batch.data, end.max_datagram as usize)

@@ -1,4 +1,4 @@
-//! The same events in C's form and in Rust's, each way.
+//! Converts events between C's form and Rust's, both ways.
 
 use paceline_congestion::{
     Ack, CaState, Config, Ecn, Lost, Outputs, PacketState, RateSample, RecoveryWindow, Sent,
@@ -16,7 +16,7 @@ fn nanos(span: Option<Duration>) -> u64 {
     span.map_or(PACELINE_NONE, Duration::as_nanos)
 }
 
-/// The recovery state of a number; one that has no meaning is `Open`.
+/// The recovery state of a number; an unknown number is `Open`.
 fn state(number: u32) -> CaState {
     match number {
         PACELINE_CA_DISORDER => CaState::Disorder,
@@ -243,7 +243,7 @@ fn sum(signals: Signals) -> u64 {
 }
 
 impl paceline_config {
-    /// What a controller is given when a transport with these signals makes it.
+    /// The configuration of a controller made by a transport with these signals.
     pub fn of(config: &Config, signals: Signals) -> Self {
         Self {
             mss_bytes: config.mss,
@@ -285,7 +285,7 @@ pub fn codepoint(ecn: Ecn) -> u32 {
     }
 }
 
-/// The codepoint of a number; one that has no meaning is not ECN-capable.
+/// The codepoint of a number; an unknown number is not ECN-capable.
 pub fn ecn(number: u32) -> Ecn {
     match number {
         PACELINE_ECT0 => Ecn::Ect0,
@@ -299,7 +299,7 @@ pub fn ecn(number: u32) -> Ecn {
 mod tests {
     use super::*;
 
-    /// Each has a bit of its own, in the order in which they are shown.
+    /// Each has its own bit, in the order in which they are shown.
     #[test]
     fn signals_come_back_from_their_sum() {
         assert_eq!(signals(sum(Signals::ALL)), Signals::ALL);

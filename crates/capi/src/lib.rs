@@ -1,14 +1,16 @@
 //! Congestion controllers and transports behind C headers.
 //!
-//! `include/paceline_controller.h` is written from this crate: the [`types`] that cross the boundary, a
-//! [`paceline_controller`](types::paceline_controller) for each controller, and the delivery-rate sampler
-//! of [`delivery`]. Memory is the caller's; nothing is allocated and nothing is global. `include/paceline_endpoint.h`
-//! is written from [`stack`] likewise, for whole transports: ours are [`paceline_stack_get`]'s, whose ends allocate what
-//! they keep of data in flight. `paceline-plugin` takes controllers and transports of others in by the same headers.
+//! `include/paceline_controller.h` is generated from this crate: the [`types`] that cross the
+//! boundary, a [`paceline_controller`](types::paceline_controller) for each controller, and the
+//! delivery-rate sampler of [`delivery`]. The caller owns all memory; nothing is allocated and
+//! nothing is global. `include/paceline_endpoint.h` is generated from [`stack`] in the same way,
+//! for complete transports: ours are those of [`paceline_stack_get`], whose ends allocate memory
+//! for data in flight. `paceline-plugin` loads third-party controllers and transports through the
+//! same headers.
 //!
-//! A function that is called against its contract (a null pointer, a state that was not made) is undefined
-//! behaviour, as in C. Wrong numbers are not: they lead to wrong decisions, no further. Should a function
-//! panic all the same, the process aborts.
+//! Calling a function in violation of its contract (a null pointer, a state that was not made) is
+//! undefined behaviour, as in C. Wrong numbers are not: they only lead to wrong decisions. If a
+//! function panics nevertheless, the process aborts.
 
 pub mod delivery;
 #[cfg(feature = "library")]

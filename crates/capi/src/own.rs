@@ -1,4 +1,5 @@
-//! Controllers of a crate that links this one, behind the table: [`export!`](crate::export).
+//! Controllers of a crate that links this one, exported through the table:
+//! [`export!`](crate::export).
 
 use core::marker::PhantomData;
 
@@ -8,7 +9,7 @@ use paceline_congestion::{Config, Controller, ControllerSpec, Described, Signals
 use crate::table::{Family, copy};
 use crate::types::paceline_controller;
 
-/// A controller that [`export!`](crate::export) can put behind the table. It is plain data: it is never dropped.
+/// A controller that [`export!`](crate::export) can export. It is plain data: it is never dropped.
 pub trait Own: Described + Controller + Copy {
     /// Makes one.
     fn new(config: &Config, parameters: Self::Parameters) -> Self;
@@ -48,9 +49,11 @@ pub unsafe fn get<C: Own>(
     unsafe { copy::<OwnFamily<C>>((index == 0).then_some(spec), out, out_size) }
 }
 
-/// Makes a `cdylib` a library of one controller, which is an [`Own`](crate::Own): defines `paceline_controller_get`.
+/// Turns a `cdylib` into a library of one controller, which is an [`Own`](crate::Own): defines
+/// `paceline_controller_get`.
 ///
-/// The crate has this one without its default feature `library`, which defines that function for our controllers.
+/// The crate depends on this one without its default feature `library`, which defines that function
+/// for our controllers.
 #[macro_export]
 macro_rules! export {
     ($controller:ty) => {

@@ -1,4 +1,5 @@
-//! What crosses the boundary between an engine and a transport's ends. `include/paceline_endpoint.h` has these words.
+//! The types at the boundary between an engine and a transport's ends.
+//! `include/paceline_endpoint.h` contains these texts.
 
 use core::ffi::{c_char, c_void};
 
@@ -7,28 +8,28 @@ use paceline_units::Bytes;
 
 use crate::types::{PACELINE_NONE, paceline_option, paceline_string};
 
-/// The version of this interface. A library and a program work together if theirs are equal.
-/// A table may grow at its end without a new version: `table_size` says how much of it is there.
+/// The version of this interface. A library and a program work together if theirs are equal. A
+/// table may grow at its end without a new version: `table_size` says how much of it is present.
 pub const PACELINE_ENDPOINT_ABI_VERSION: u32 = 1;
 
-/// A write that does not end: from now on there is always more.
+/// An unlimited write: from now on there is always more.
 pub const PACELINE_UNLIMITED: u64 = u64::MAX;
 
 /// The codepoint of a datagram that arrived where the engine cannot tell. The others are those of
 /// paceline_controller.h: `PACELINE_NOT_ECT` and so on.
 pub const PACELINE_ECN_UNKNOWN: u32 = 255;
 
-/// What an end is made with.
+/// The configuration of an end.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_end_config {
-    /// Whether it is the end that sends; the other one listens.
+    /// Whether it is the sending end; the other one listens.
     pub sends: u8,
     /// Zero.
     pub reserved: [u8; 3],
-    /// The most bytes of UDP payload that fit into a packet.
+    /// The maximum UDP payload of a packet, in bytes.
     pub max_datagram_bytes: u32,
-    /// Seed of the end's own draws; the two ends of a flow have different ones.
+    /// Seed of the end's own random draws; the two ends of a flow have different ones.
     pub seed: u64,
     /// The time at which the flow starts. Times count from an origin that the engine chooses.
     pub now_ns: u64,
@@ -42,22 +43,22 @@ pub struct paceline_end_config {
 pub struct paceline_datagram {
     /// Its UDP payload.
     pub data: *const u8,
-    /// Bytes of it.
+    /// Its length in bytes.
     pub size_bytes: u32,
     /// The codepoint with which it arrived.
     pub ecn: u32,
 }
 
-/// Datagrams that leave together: one, or several of the same size as segmentation offload takes them. The engine gives the
-/// room, the end fills in the rest.
+/// Datagrams that leave together: one, or several of the same size as with segmentation offload.
+/// The engine provides the room, the end fills in the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_batch {
-    /// Room for their UDP payloads, one behind the other.
+    /// Room for their UDP payloads, one after the other.
     pub data: *mut u8,
-    /// Bytes of room.
+    /// Size of the room in bytes.
     pub capacity_bytes: u32,
-    /// Bytes of all payloads.
+    /// Total bytes of the payloads.
     pub size_bytes: u32,
     /// Bytes of each but the last, which may be shorter; not zero.
     pub segment_size_bytes: u32,
@@ -65,8 +66,8 @@ pub struct paceline_batch {
     pub ecn: u32,
 }
 
-/// What an end says of itself, for the record. The engine sets all of it to unknown before it asks: `PACELINE_NONE`, and 0 for
-/// volumes and counts.
+/// The state of an end, for the record. The engine sets all of it to unknown before it asks:
+/// `PACELINE_NONE`, and 0 for volumes and counts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_stats {
@@ -74,7 +75,7 @@ pub struct paceline_stats {
     pub cwnd_bytes: u64,
     /// Data in flight.
     pub in_flight_bytes: u64,
-    /// The rate at which it paces.
+    /// Its pacing rate.
     pub pacing_rate_bps: u64,
     /// The delivery rate that it measures.
     pub delivery_rate_bps: u64,
@@ -86,11 +87,11 @@ pub struct paceline_stats {
     pub min_rtt_ns: u64,
     /// Data that the other end has acknowledged.
     pub acknowledged_bytes: u64,
-    /// Packets with data that it sent, retransmissions included.
+    /// Packets with data that it sent, including retransmissions.
     pub sent_packets: u64,
     /// Packets that it declared lost.
     pub lost_packets: u64,
-    /// Packets with data that it sent again.
+    /// Packets with data that it retransmitted.
     pub retransmitted_packets: u64,
     /// Whether the application, not the network, limits it.
     pub app_limited: u8,
@@ -140,36 +141,38 @@ impl From<Stats> for paceline_stats {
 
 /// A transport: what it says of itself, and the functions of its ends.
 ///
-/// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made by `init` and ended by
-/// `fini`. It is not moved in between. An engine makes steps. In each, in this order, for one end: `receive` with each
-/// datagram that has arrived, or `on_timer` if the time-out is due; `write` with what the application has to send;
-/// `poll_transmit` until it returns 0; `next_timer`, read again after every step.
+/// The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made
+/// by `init` and ended by `fini`. It is not moved in between. An engine makes steps. In each, in
+/// this order, for one end: `receive` with each datagram that has arrived, or `on_timer` if the
+/// timeout is due; `write` with the application's data; `poll_transmit` until it returns 0;
+/// `next_timer`, read again after every step.
 ///
-/// `now_ns` never goes back. An end that asks for a time-out before it, or sends or wakes without end at one instant, is
-/// defective: the engine stops with an error. All functions have to be there, unless they say that they may be null.
+/// `now_ns` never goes back. An end that asks for a timeout before it, or sends or wakes endlessly
+/// at one instant, is defective: the engine stops with an error. All functions must be present,
+/// unless their description says that they may be null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_stack {
     /// `PACELINE_ENDPOINT_ABI_VERSION`.
     pub abi_version: u32,
-    /// Bytes of this table that are there.
+    /// The size of this table in bytes.
     pub table_size: u32,
     /// Its name.
     pub name: paceline_string,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: paceline_string,
     /// The version of the transport.
     pub version: paceline_string,
-    /// Whatever the library keeps with this table.
+    /// Private data of the library for this table.
     pub context: *const c_void,
-    /// Bytes of a state.
+    /// The size of a state in bytes.
     pub state_size: usize,
-    /// What a state's address is a multiple of; a power of two.
+    /// The alignment of a state's address; a power of two.
     pub state_align: usize,
-    /// The most bytes of payload that a batch of it may have; at least those of a datagram.
+    /// The maximum payload of its batches in bytes; at least that of a datagram.
     pub max_batch_bytes: u32,
-    /// Makes an end in `state` and returns `PACELINE_OK`. If it fails, `message` says why: at most `message_size` bytes, a
-    /// zero at the end.
+    /// Makes an end in `state` and returns `PACELINE_OK`. If it fails, `message` says why: at most
+    /// `message_size` bytes, ended by a zero.
     pub init: Option<
         unsafe extern "C" fn(
             stack: *const paceline_stack,
@@ -181,28 +184,30 @@ pub struct paceline_stack {
             message_size: usize,
         ) -> u32,
     >,
-    /// Ends it: what it has allocated is free again. May be null.
+    /// Ends it and frees its memory. May be null.
     pub fini: Option<unsafe extern "C" fn(state: *mut c_void)>,
     /// A datagram has arrived.
     pub receive: Option<
         unsafe extern "C" fn(state: *mut c_void, now_ns: u64, datagram: *const paceline_datagram),
     >,
-    /// The time-out may have come. Calls before it, or without one, do nothing.
+    /// The timeout may be due. Calls before it, or without one, do nothing.
     pub on_timer: Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64)>,
-    /// Fills `batch` with what is to be sent now and returns 1; returns 0 if there is nothing.
+    /// Fills `batch` with the datagrams to send now and returns 1; returns 0 if there are none.
     pub poll_transmit: Option<
         unsafe extern "C" fn(state: *mut c_void, now_ns: u64, batch: *mut paceline_batch) -> u32,
     >,
-    /// When it wants `on_timer` or `poll_transmit` (its pacer) to be called next; `PACELINE_NONE` if never.
+    /// When it wants `on_timer` or `poll_transmit` (its pacer) to be called next; `PACELINE_NONE`
+    /// if never.
     pub next_timer: Option<unsafe extern "C" fn(state: *mut c_void) -> u64>,
-    /// The application writes `bytes` more, or `PACELINE_UNLIMITED`. If `stop`, what was unlimited ends before it. If `close`,
-    /// nothing will follow. An end that has a handshake to do first keeps it until then.
+    /// The application writes `bytes` more, or `PACELINE_UNLIMITED`. If `stop`, unlimited data ends
+    /// first. If `close`, nothing will follow. An end that first has to complete a handshake keeps
+    /// the data until then.
     pub write: Option<
         unsafe extern "C" fn(state: *mut c_void, now_ns: u64, bytes: u64, stop: u8, close: u8),
     >,
-    /// Bytes that it has received and handed to its application, in order and once each.
+    /// Bytes that it has received and passed to its application, in order and once each.
     pub delivered: Option<unsafe extern "C" fn(state: *const c_void) -> u64>,
-    /// What it says of itself.
+    /// Its state.
     pub stats: Option<unsafe extern "C" fn(state: *const c_void, out: *mut paceline_stats)>,
     /// The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
     /// from. A table that ends before this has none.

@@ -12,13 +12,13 @@ use crate::events::signals;
 use crate::text::{Message, value};
 use crate::types::*;
 
-/// The most options that one call of `init` may set.
+/// The maximum number of options in one call of `init`.
 const MAX_OPTIONS: usize = 64;
 
 /// Fills `out` with the `index`-th controller, at most `out_size` bytes of it: `PACELINE_NOT_FOUND` past the last.
 ///
-/// A library of controllers defines this function. `paceline-plugin` looks for it in what it loads; this library
-/// defines it for ours.
+/// A library of controllers defines this function. `paceline-plugin` looks for it in the libraries
+/// that it loads; this library defines it for ours.
 ///
 /// # Safety
 /// `out` is writable for `out_size` bytes and aligned as a `paceline_controller`.
@@ -59,11 +59,11 @@ pub unsafe extern "C" fn paceline_controller_find(
     }
 }
 
-/// How the state behind a table is made.
+/// The factory of the state behind a table.
 pub(crate) trait Family {
     type State: Controller;
     type Recipe;
-    /// The controller `name` with these options, which fit their kinds.
+    /// The controller `name` with these options, whose values fit their kinds.
     fn recipe(name: &str, options: &[(&str, OptionValue)]) -> Option<Self::Recipe>;
     fn check(recipe: &Self::Recipe, signals: Signals) -> Result<(), Unmet>;
     fn build(recipe: Self::Recipe, config: &Config) -> Self::State;
@@ -110,8 +110,8 @@ pub(crate) unsafe fn copy<F: Family>(
     }
 }
 
-/// Writes to `out` as much of the table as there is room for. `table` makes it, for so many bytes; none if there is
-/// no such table.
+/// Writes as much of the table to `out` as there is room for. `table` makes it, for this many
+/// bytes; none if there is no such table.
 ///
 /// # Safety
 /// `out` is writable for `out_size` bytes and aligned as a `T`.
@@ -166,7 +166,7 @@ fn table<F: Family>(spec: &'static ControllerSpec) -> paceline_controller {
 }
 
 /// # Safety
-/// `controller` is a table of ours, whole.
+/// `controller` is a complete table of ours.
 unsafe fn spec(controller: *const paceline_controller) -> &'static ControllerSpec {
     // SAFETY: by this function's contract; `table` put the description there.
     unsafe { &*(*controller).context.cast::<ControllerSpec>() }
@@ -302,7 +302,7 @@ unsafe extern "C" fn init<F: Family>(
 }
 
 fn refuse(message: &mut Message<'_>, status: u32, why: core::fmt::Arguments<'_>) -> u32 {
-    // What does not fit is left out; writing does not fail.
+    // Text that does not fit is left out; writing does not fail.
     let _ = message.write_fmt(why);
     status
 }

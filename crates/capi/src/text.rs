@@ -34,7 +34,7 @@ impl paceline_string {
     }
 }
 
-/// A message in memory of the caller: what does not fit is left out, and a zero ends it.
+/// A message in memory of the caller: text that does not fit is left out, and a zero ends it.
 pub(crate) struct Message<'m> {
     room: &'m mut [u8],
     used: usize,
@@ -60,7 +60,7 @@ impl<'m> Message<'m> {
 
 impl Write for Message<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The last byte stays zero, and no character is cut in two.
+        // The last byte stays zero, and no character is split.
         let free = self.room.len().saturating_sub(self.used + 1);
         let mut length = text.len().min(free);
         while !text.is_char_boundary(length) {
@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever an option shows as its default can be written.
+    /// Every default that an option shows can be written.
     #[test]
     fn every_default_is_read_back() {
         for spec in controllers() {
@@ -173,7 +173,7 @@ mod tests {
             write!(message, "about µs").expect("never fails");
         }
         assert_eq!(room.map(|c| c as u8), *b"about \0\0");
-        // SAFETY: none is given.
+        // SAFETY: no options are given.
         let mut none = unsafe { Message::at(core::ptr::null_mut(), 8) };
         write!(none, "nobody listens").expect("never fails");
     }

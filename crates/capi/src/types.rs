@@ -1,15 +1,16 @@
-//! What crosses the boundary: plain data, with its unit in each name. The header has these words.
+//! The types at the boundary: plain data, with its unit in each name. The header contains these
+//! texts.
 //!
-//! Numbers that name a choice are integers and flags are bytes, not enums and `bool`: what comes
-//! from outside may hold any value.
+//! Numbers that name a choice are integers and flags are bytes, not enums and `bool`: values from
+//! outside may be anything.
 
 use core::ffi::{c_char, c_void};
 
-/// The version of this interface. A library and a program work together if theirs are equal.
-/// A table may grow at its end without a new version: `table_size` says how much of it is there.
+/// The version of this interface. A library and a program work together if theirs are equal. A
+/// table may grow at its end without a new version: `table_size` says how much of it is present.
 pub const PACELINE_ABI_VERSION: u32 = 1;
 
-/// A time, a volume or a rate that is not there, or a bound that is not set.
+/// An absent time, volume or rate, or a bound that is not set.
 pub const PACELINE_NONE: u64 = u64::MAX;
 
 /// The call succeeded.
@@ -18,7 +19,7 @@ pub const PACELINE_OK: u32 = 0;
 pub const PACELINE_NOT_FOUND: u32 = 1;
 /// An option is unknown, cannot be read, or is out of its bounds.
 pub const PACELINE_BAD_OPTION: u32 = 2;
-/// The configuration holds a value that cannot be used.
+/// The configuration holds an unusable value.
 pub const PACELINE_BAD_CONFIG: u32 = 3;
 /// A pointer is null or not aligned.
 pub const PACELINE_BAD_POINTER: u32 = 4;
@@ -62,8 +63,8 @@ pub const PACELINE_FLAG: u32 = 6;
 /// A number of any other kind: the bits of a double (IEEE 754), as an integer.
 pub const PACELINE_NUMBER: u32 = 7;
 
-/// Signal: losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
-/// after the sample, so that they count in the next one (quinn, noq).
+/// Signal: losses and marks that an ACK reveals are reported before its sample (Linux, s2n-quic,
+/// picoquic); without it, after the sample, so that they count in the next one (quinn, noq).
 pub const PACELINE_SIGNAL_LOSSES_FIRST: u64 = 1 << 0;
 /// Signal: Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
 /// its newest packet and the total size.
@@ -72,7 +73,7 @@ pub const PACELINE_SIGNAL_LOSS_PER_PACKET: u64 = 1 << 1;
 pub const PACELINE_SIGNAL_MARKS: u64 = 1 << 2;
 /// Signal: The amount of CE-marked data is reported: `newly_marked_bytes`. Implies `PACELINE_SIGNAL_MARKS`.
 pub const PACELINE_SIGNAL_MARK_COUNTS: u64 = 1 << 3;
-/// Signal: Packets carry ECT(1) where the controller asks for it.
+/// Signal: Packets carry ECT(1) if the controller asks for it.
 pub const PACELINE_SIGNAL_ECT1: u64 = 1 << 4;
 /// Signal: Spurious loss episodes are reported: `on_spurious`.
 pub const PACELINE_SIGNAL_SPURIOUS_LOSS: u64 = 1 << 5;
@@ -91,12 +92,12 @@ pub const PACELINE_SIGNAL_APP_LIMITED_AT_SEND: u64 = 1 << 9;
 pub struct paceline_string {
     /// The first byte; may be null if `length` is 0.
     pub data: *const c_char,
-    /// How many bytes there are.
+    /// Its length in bytes.
     pub length: usize,
 }
 
-/// What the transport keeps with each packet it has sent, and hands back when that packet is
-/// delivered or lost (draft-ietf-ccwg-bbr-06 section 4.1.2.1.2). `paceline_delivery_on_send`
+/// The state that the transport keeps with each packet it has sent, and hands back when that packet
+/// is delivered or lost (draft-ietf-ccwg-bbr-06 section 4.1.2.1.2). `paceline_delivery_on_send`
 /// fills it; nobody else changes it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,7 +108,7 @@ pub struct paceline_packet {
     pub delivered_ce_bytes: u64,
     /// `C.lost` when it was sent.
     pub lost_bytes: u64,
-    /// Data in flight just after it was sent, itself included.
+    /// Data in flight just after it was sent, including itself.
     pub tx_in_flight_bytes: u64,
     /// `C.delivered_time` when it was sent.
     pub delivered_time_ns: u64,
@@ -123,30 +124,32 @@ pub struct paceline_packet {
     pub reserved: [u8; 3],
 }
 
-/// What a controller is given when it is made.
+/// The configuration of a new controller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_config {
     /// Payload bytes of a full packet, above zero (the draft's `C.SMSS`).
     pub mss_bytes: u32,
-    /// Whether acknowledgments are selective, so that more than one loss a round trip is found.
+    /// Whether acknowledgments are selective, so that more than one loss per round trip is
+    /// detected.
     pub has_selective_acks: u8,
     /// Zero.
     pub reserved: [u8; 3],
     /// Initial window (RFC 6928; the draft's `C.InitialCwnd`).
     pub initial_window_bytes: u64,
-    /// Seed of the controller's own draws.
+    /// Seed of the controller's own random draws.
     pub seed: u64,
     /// The time of construction. Times count from an origin that the transport chooses.
     pub now_ns: u64,
     /// Smoothed RTT of the handshake, or `PACELINE_NONE`.
     pub srtt_ns: u64,
-    /// What the transport tells its controller and does for it: the sum of its signals, such as
-    /// `PACELINE_SIGNAL_LOSSES_FIRST`. A controller that cannot do without another refuses with `PACELINE_UNMET`.
+    /// The signals and services that the transport gives its controller: a sum such as
+    /// `PACELINE_SIGNAL_LOSSES_FIRST`. A controller that requires another one refuses with
+    /// `PACELINE_UNMET`.
     pub signals: u64,
 }
 
-/// An option as a scenario writes it: `startup_pacing_gain`, `2.89`.
+/// An option as in a scenario: `startup_pacing_gain`, `2.89`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_option {
@@ -156,7 +159,7 @@ pub struct paceline_option {
     pub value: paceline_string,
 }
 
-/// An option that a controller has.
+/// An option of a controller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_option_info {
@@ -172,11 +175,11 @@ pub struct paceline_option_info {
 pub struct paceline_field {
     /// Its name by the source, without prefix and unit: `max_bw`.
     pub name: paceline_string,
-    /// What its values measure: `PACELINE_BYTES` and so on.
+    /// The quantity of its values: `PACELINE_BYTES` and so on.
     pub quantity: u32,
 }
 
-/// A packet is about to be sent. Volumes are as they are before it is counted.
+/// A packet is about to be sent. Volumes are those before it is counted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_sent {
@@ -196,15 +199,15 @@ pub struct paceline_sent {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_lost {
-    /// When it was.
+    /// The time of the declaration.
     pub now_ns: u64,
-    /// What was kept with it.
+    /// The state kept with it.
     pub packet: paceline_packet,
-    /// `C.lost` now, this packet included.
+    /// `C.lost` now, including this packet.
     pub lost_bytes: u64,
     /// `C.delivered` now.
     pub delivered_bytes: u64,
-    /// Data in flight once it no longer counts.
+    /// Data in flight without it.
     pub in_flight_bytes: u64,
     /// Whether it opens a range of lost data: the packet just before it is not lost.
     pub starts_range: u8,
@@ -231,7 +234,7 @@ pub struct paceline_sample {
     pub tx_in_flight_bytes: u64,
     /// Data declared lost since that packet was sent.
     pub lost_bytes: u64,
-    /// Whether the ACK newly delivered anything. Nothing else here holds without it.
+    /// Whether the ACK newly delivered anything; otherwise the other fields mean nothing.
     pub has_data: u8,
     /// Whether the sample is application-limited.
     pub app_limited: u8,
@@ -243,7 +246,7 @@ pub struct paceline_sample {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_ack {
-    /// When it arrived.
+    /// Its arrival time.
     pub now_ns: u64,
     /// Its delivery-rate sample.
     pub sample: paceline_sample,
@@ -251,7 +254,7 @@ pub struct paceline_ack {
     pub newly_acked_bytes: u64,
     /// Data newly declared lost on it.
     pub newly_lost_bytes: u64,
-    /// Newly delivered data that carried a CE mark, or `PACELINE_NONE` where it is not counted.
+    /// Newly delivered data that carried a CE mark, or `PACELINE_NONE` if it is not counted.
     pub newly_marked_bytes: u64,
     /// Data in flight before it.
     pub prior_in_flight_bytes: u64,
@@ -259,25 +262,25 @@ pub struct paceline_ack {
     pub in_flight_bytes: u64,
     /// `C.delivered`: data delivered over the life of the connection.
     pub delivered_bytes: u64,
-    /// `C.lost`: data declared lost over the life of the connection, rightly or not.
+    /// `C.lost`: data declared lost over the life of the connection, correctly or not.
     pub lost_bytes: u64,
     /// Data sent over the life of the connection, each transmission counted.
     pub sent_bytes: u64,
     /// RTT of the most recently sent packet that it newly acknowledges, or `PACELINE_NONE`.
     pub rtt_ns: u64,
-    /// Smoothed RTT (RFC 6298), this sample included; 0 before the first.
+    /// Smoothed RTT (RFC 6298), including this sample; 0 before the first.
     pub srtt_ns: u64,
     /// Minimum RTT of the connection; 0 before the first.
     pub min_rtt_ns: u64,
     /// One-way delay of the newest delivered packet, or `PACELINE_NONE`.
     pub one_way_delay_ns: u64,
-    /// Round trip without what the receiver's host took, or `PACELINE_NONE`.
+    /// RTT without the delay of the receiver's host, or `PACELINE_NONE`.
     pub network_rtt_ns: u64,
-    /// What the receiver's host took, or `PACELINE_NONE`.
+    /// The delay of the receiver's host, or `PACELINE_NONE`.
     pub receiver_delay_ns: u64,
     /// Recovery state after it: `PACELINE_CA_OPEN` and so on.
     pub ca_state: u32,
-    /// Whether the window, not the application, limited what was in flight in the last round.
+    /// Whether the window, not the application, limited the data in flight in the last round.
     pub cwnd_limited: u8,
     /// Whether the cumulative acknowledgment advanced.
     pub una_advanced: u8,
@@ -287,62 +290,63 @@ pub struct paceline_ack {
     pub ece: u8,
 }
 
-/// What a controller decides. Read it after every call that told it something; `on_send` changes it only if nothing
-/// was in flight.
+/// The decisions of a controller. Read them after every call that reports an event; `on_send`
+/// changes them only if nothing was in flight.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct paceline_outputs {
-    /// Congestion window: the most that may be in flight.
+    /// Congestion window: the maximum in flight.
     pub cwnd_bytes: u64,
     /// Pacing rate of payload in bits per second; `PACELINE_NONE` leaves sending to the ACK clock.
     pub pacing_rate_bps: u64,
-    /// The most that one burst may hold.
+    /// The maximum size of one burst.
     pub send_quantum_bytes: u64,
     /// Slow-start threshold, `PACELINE_NONE` as long as none is set.
     pub ssthresh_bytes: u64,
-    /// Packet-timed rounds so far; 0 where the algorithm does not count them.
+    /// Packet-timed rounds so far; 0 if the algorithm does not count them.
     pub round_count: u64,
-    /// The codepoint wanted on data packets: `PACELINE_NOT_ECT` and so on.
+    /// The ECN codepoint for data packets: `PACELINE_NOT_ECT` and so on.
     pub ecn: u32,
-    /// 1 if the transport sets the window in fast recovery by proportional rate reduction (RFC 9937);
-    /// 0 if the controller's own window holds there too.
+    /// 1 if the transport sets the window in fast recovery by proportional rate reduction (RFC
+    /// 9937); 0 if the controller's own window applies there too.
     pub uses_prr: u8,
-    /// Whether the transport is to mark the connection application-limited after each ACK.
+    /// Whether the transport must mark the connection application-limited after each ACK.
     pub marks_app_limited: u8,
-    /// Whether the sampler takes the pacer to be below the transport: `paceline_delivery_init`.
+    /// Whether the sampler assumes that the pacer is below the transport: `paceline_delivery_init`.
     pub pacer_below: u8,
     /// Whether the algorithm has a slow-start threshold.
     pub has_ssthresh: u8,
 }
 
-/// A controller: what it says of itself, and its functions.
+/// A controller: its description and its functions.
 ///
 /// The state is memory of the caller: `state_size` bytes, aligned to `state_align`, made by `init`.
-/// It is plain data: it holds no pointers into itself, so that it may be copied and moved, and needs no call when it
-/// is given up. Nothing is allocated and nothing is shared: different states may be used by different threads at once.
-/// The order of calls for one acknowledgment is `on_spurious` if it shows that the episode's losses were none,
-/// `on_recovery_exit` if the episode is over, `on_loss` for each packet newly declared lost, `on_recovery_enter` if they
-/// open an episode, and last `on_ack`, once.
+/// It is plain data: it holds no pointers into itself, so that it may be copied and moved, and
+/// needs no call to release it. Nothing is allocated and nothing is shared: different threads may
+/// use different states at once. The order of calls for one acknowledgment is `on_spurious` if it
+/// shows that the episode's losses were spurious, `on_recovery_exit` if the episode is over,
+/// `on_loss` for each packet newly declared lost, `on_recovery_enter` if they open an episode, and
+/// last `on_ack`, once.
 ///
-/// A function that is null is not wanted, where it says so; all others have to be there.
+/// A function may be null if its description says so; all others must be present.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct paceline_controller {
     /// `PACELINE_ABI_VERSION`.
     pub abi_version: u32,
-    /// Bytes of this table that are there.
+    /// The size of this table in bytes.
     pub table_size: u32,
     /// Its name.
     pub name: paceline_string,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: paceline_string,
     /// The document it implements.
     pub source: paceline_string,
-    /// Whatever the library keeps with this table.
+    /// Private data of the library for this table.
     pub context: *const c_void,
-    /// Bytes of a state.
+    /// The size of a state in bytes.
     pub state_size: usize,
-    /// What a state's address is a multiple of; a power of two.
+    /// The alignment of a state's address; a power of two.
     pub state_align: usize,
     /// Its `index`-th option; `PACELINE_NOT_FOUND` past the last. May be null if it has none.
     pub option: Option<
@@ -368,7 +372,8 @@ pub struct paceline_controller {
             out: *mut paceline_field,
         ) -> u32,
     >,
-    /// Makes a state in `state`. If it fails, `message` says why: at most `message_size` bytes, a zero at the end.
+    /// Makes a state in `state`. If it fails, `message` says why: at most `message_size` bytes,
+    /// ended by a zero.
     pub init: Option<
         unsafe extern "C" fn(
             controller: *const paceline_controller,
@@ -382,8 +387,8 @@ pub struct paceline_controller {
     >,
     /// A packet is about to be sent. It may change the outputs only if nothing is in flight. May be null.
     pub on_send: Option<unsafe extern "C" fn(state: *mut c_void, sent: *const paceline_sent)>,
-    /// Data goes again after nothing was sent for longer than the retransmission timeout, and nothing is in flight
-    /// (RFC 5681 section 4.1). Comes before `on_send`. May be null.
+    /// Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
+    /// (RFC 5681 section 4.1). Called before `on_send`. May be null.
     pub on_idle_restart: Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64)>,
     /// A packet was declared lost. May be null.
     pub on_loss: Option<unsafe extern "C" fn(state: *mut c_void, lost: *const paceline_lost)>,
@@ -392,9 +397,10 @@ pub struct paceline_controller {
     /// Fast recovery begins, after the losses that caused it. May be null.
     pub on_recovery_enter:
         Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64, in_flight_bytes: u64)>,
-    /// Recovery has ended: all that was sent before it is acknowledged. May be null.
+    /// Recovery has ended: everything sent before it is acknowledged. May be null.
     pub on_recovery_exit: Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64)>,
-    /// The retransmission timer fired; what is in flight no longer counts lost packets. May be null.
+    /// The retransmission timer fired; the data in flight no longer includes lost packets. May be
+    /// null.
     pub on_timeout:
         Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64, in_flight_bytes: u64)>,
     /// Every packet that the episode declared lost was delivered; `C.delivered` now. May be null.
@@ -402,9 +408,9 @@ pub struct paceline_controller {
         Option<unsafe extern "C" fn(state: *mut c_void, now_ns: u64, delivered_bytes: u64)>,
     /// The payload of a full packet changed. May be null.
     pub on_mss: Option<unsafe extern "C" fn(state: *mut c_void, mss_bytes: u32)>,
-    /// What it decides now.
+    /// Its current decisions.
     pub outputs: Option<unsafe extern "C" fn(state: *const c_void, out: *mut paceline_outputs)>,
-    /// The name of the state that its state machine is in, one of `phase_name`.
+    /// The name of the current state of its state machine, one of `phase_name`.
     pub phase: Option<unsafe extern "C" fn(state: *const c_void, out: *mut paceline_string)>,
     /// Writes the values of its fields, in their order, to `values`, which has room for `count`. May be null.
     pub values: Option<unsafe extern "C" fn(state: *const c_void, values: *mut u64, count: usize)>,

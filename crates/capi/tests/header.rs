@@ -1,4 +1,4 @@
-//! The headers in `include` are what the declarations of this crate say.
+//! The headers in `include` match the declarations of this crate.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A record, put together from what a file says.
+//! Builds a record from the contents of a file.
 
 use paceline_record::{
     EventKind, EventRow, FlowInfo, FlowTotals, PacketRow, Recorder, Run, RunInfo, SampleRow,
@@ -12,9 +12,9 @@ use crate::source::{Format, Source};
 
 /// Time between two rows of a flow, unless there would be too many.
 pub const INTERVAL: Duration = Duration::from_millis(10);
-/// The most rows of all flows.
+/// The maximum number of rows of all flows.
 const ROWS: u64 = 2_000_000;
-/// Packets up to which they are in the record, each by itself.
+/// The number of packets up to which each one is in the record.
 pub const PACKETS: u64 = 4_000_000;
 
 /// A flow of a file.
@@ -24,7 +24,7 @@ pub struct Told {
     /// Its controller, if the file names one.
     pub cc: Option<String>,
     pub start: Instant,
-    /// When it was last heard of.
+    /// When it was last mentioned.
     pub last: Instant,
     pub finished: Option<Instant>,
     pub base_rtt: Option<Duration>,
@@ -34,24 +34,24 @@ pub struct Told {
     pub counters: Vec<(&'static str, u64)>,
 }
 
-/// A record in the making.
+/// A record under construction.
 pub struct Build<'a> {
     source: &'a Source<'a>,
     format: &'static str,
     recorder: Recorder,
     interval: Duration,
-    /// From when to when each flow has rows; the flows are in the order of their starts.
+    /// The time span in which each flow has rows; the flows are in the order of their starts.
     spans: Vec<(Instant, Instant)>,
     /// The first flow that has not started.
     waiting: usize,
     active: Vec<usize>,
     next: Instant,
-    /// What the record does not hold, or holds otherwise.
+    /// Data that the record lacks or shows differently.
     pub notes: Vec<String>,
     full: bool,
 }
 
-/// What is counted and not nothing, in words.
+/// The counts that are not zero, in words.
 pub fn counted(counts: &[(&str, u64)]) -> Vec<String> {
     let counts = counts.iter().filter(|(_, count)| *count > 0);
     counts
@@ -59,7 +59,7 @@ pub fn counted(counts: &[(&str, u64)]) -> Vec<String> {
         .collect()
 }
 
-/// The time between two rows of flows that are active for so long.
+/// The time between two rows of flows that are active for this long.
 pub fn interval(active: impl Iterator<Item = Duration>) -> Duration {
     let total = active.fold(0_u64, |sum, time| sum.saturating_add(time.as_nanos()));
     let mut interval = INTERVAL;
@@ -70,7 +70,7 @@ pub fn interval(active: impl Iterator<Item = Duration>) -> Duration {
 }
 
 impl<'a> Build<'a> {
-    /// An empty record of flows that are known.
+    /// An empty record of known flows.
     pub fn new(
         source: &'a Source<'a>,
         format: Format,
@@ -134,12 +134,13 @@ impl<'a> Build<'a> {
         }
     }
 
-    /// Adds the rows of all times before `now`, as `row` says what is known of a flow; false when there is no room for more.
+    /// Adds the rows of all times before `now`; `row` returns the known state of a flow. Returns
+    /// false when there is no room for more.
     pub fn sample_until(&mut self, now: Instant, row: impl Fn(usize) -> SampleRow) -> bool {
         self.sample_shown(now, row, |_, _| {})
     }
 
-    /// The same with what each flow's controller shows.
+    /// The same with the displayed state of each flow's controller.
     pub fn sample_shown(
         &mut self,
         now: Instant,
@@ -174,7 +175,7 @@ impl<'a> Build<'a> {
         true
     }
 
-    /// The flows that have started by then: what is told next of one of them comes after that.
+    /// The flows that have started by then: later entries about one of them come after that.
     pub fn start_until(&mut self, at: Instant) {
         while let Some((start, _)) = self.spans.get(self.waiting).filter(|span| span.0 <= at) {
             let flow = self.waiting as u32;
@@ -201,7 +202,7 @@ impl<'a> Build<'a> {
         !self.full
     }
 
-    /// The file ends before its time.
+    /// The file ends early.
     pub fn cut(&mut self, now: Instant, why: &str) {
         if !self.full {
             self.recorder.stop(now, why);
@@ -220,7 +221,7 @@ impl<'a> Build<'a> {
         self.recorder.packet(row);
     }
 
-    /// The record; `more` is what only its format knows.
+    /// The record; `more` holds the format-specific parts.
     pub fn finish(self, flows: &[Told], more: Option<(&str, serde_json::Value)>) -> Run {
         let totals: Vec<FlowTotals> = (0..)
             .zip(flows)

@@ -1,29 +1,29 @@
-//! What can be wrong with a file of others.
+//! Errors in files of other programs.
 
 use std::io;
 
 /// Why a file is not read as a record.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// The system does not give it.
+    /// The system cannot read it.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The file starts like none of the formats that can be read.
+    /// Its beginning matches none of the supported formats.
     #[error("it is no capture, qlog or iperf3 output that is known")]
     Unknown,
-    /// It is not what its format asks for.
+    /// It violates its format.
     #[error("{what}")]
     Damaged {
         /// What is wrong, and where.
         what: String,
     },
-    /// It says nothing that a record could hold.
+    /// It contains nothing for a record.
     #[error("{what}")]
     Empty {
-        /// What it lacks.
+        /// What is missing.
         what: String,
     },
-    /// Whoever asked no longer waits.
+    /// The caller no longer waits.
     #[error("stopped")]
     Stopped,
 }

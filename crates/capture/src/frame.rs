@@ -1,4 +1,4 @@
-//! From a captured frame to a TCP segment.
+//! Extracts a TCP segment from a captured frame.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use crate::tcp::{TCP, Tcp};
 /// One end of a connection.
 pub type End = (IpAddr, u16);
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Frame {
     /// A segment, from one end to the other.
@@ -16,7 +16,7 @@ pub enum Frame {
     Datagram,
     /// A part of a packet that is not its first.
     Fragment,
-    /// A packet of TCP that is cut off within its header.
+    /// A packet of TCP that is truncated within its header.
     Short,
     /// Anything else.
     Other,
@@ -39,12 +39,12 @@ pub fn read(link: i32, frame: &[u8]) -> Frame {
             Some([0x08, 0x00] | [0x86, 0xdd]) => ip(frame.get(20..)),
             _ => Frame::Other,
         },
-        // IEEE 802.1Q and the rest begin otherwise.
+        // IEEE 802.1Q and others have a different beginning.
         _ => Frame::Other,
     }
 }
 
-/// Whether frames of a link type are read.
+/// Whether frames of a link type are supported.
 pub fn is_known(link: i32) -> bool {
     matches!(link, 0 | 1 | 12 | 14 | 101 | 108 | 113 | 228 | 229 | 276)
 }
@@ -85,7 +85,7 @@ fn v4(packet: &[u8]) -> Frame {
     }
     let length = usize::from(header[0] & 15) * 4;
     let total = match usize::from(word(2)) {
-        // What segmentation offload has not yet cut says nothing.
+        // Packets that segmentation offload has not split yet have no meaningful checksum.
         0 => packet.len(),
         total => total,
     };

@@ -1,7 +1,8 @@
 //! iperf3's JSON (`--json`) and its lines of JSON (`--json-stream`), of TCP and UDP.
 //!
-//! Each stream is a flow, with a row at each of iperf3's intervals. Its sender tells window, RTT and retransmissions;
-//! what has arrived is known at the end, from the receiver, and until then is what was sent.
+//! Each stream is a flow, with a row at each of iperf3's intervals. The sender reports window, RTT
+//! and retransmissions. The receiver's count is known only at the end; until then the data sent is
+//! used.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -14,10 +15,10 @@ use crate::build::{Build, Told};
 use crate::error::CaptureError;
 use crate::source::{Format, Source};
 
-/// The most bytes of a result: hours at ten intervals a second with dozens of streams.
+/// The maximum size of a result: hours at ten intervals a second with dozens of streams.
 const MOST: usize = 256 << 20;
 
-/// What an interval says of a stream.
+/// An interval's data about a stream.
 struct Row {
     from: f64,
     to: f64,
@@ -116,7 +117,7 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     Ok(build.finish(&told, Some(("iperf3", known))))
 }
 
-/// Its beginning, its intervals, its end, and why it ends before that.
+/// Its start, its intervals, its end, and the reason if it ended early.
 type Parts = (Value, Vec<Value>, Value, Option<String>);
 
 fn parts(source: &Source<'_>) -> Result<Parts, CaptureError> {
@@ -182,7 +183,7 @@ fn parts(source: &Source<'_>) -> Result<Parts, CaptureError> {
     Ok((head, intervals, end, cut))
 }
 
-/// What the end says of each stream, by socket.
+/// The final data about each stream, by socket.
 fn totals(end: &Value) -> BTreeMap<u64, &Value> {
     let socket = |stream: &Value| {
         ["sender", "receiver", "udp"]
@@ -261,7 +262,7 @@ fn told(socket: u64, stream: &Stream, head: &Value, end: &Value, total: Option<&
     }
 }
 
-/// A row for each interval. What the sender wrote may exceed what had arrived when it ended.
+/// A row for each interval. The sender may have written more than had arrived when it ended.
 fn rows(build: &mut Build<'_>, flow: u32, stream: &Stream, arrived: u64) {
     let Some(first) = stream.rows.first() else {
         return;

@@ -11,15 +11,16 @@ use crate::build::{Build, INTERVAL, Told};
 use crate::error::CaptureError;
 use crate::source::Source;
 
-/// What a record names as its backend.
+/// The backend named in the record.
 const NAME: &str = "kernel";
-/// The controller, by the name that simulated flows have.
+/// The controller, by the name used in simulated flows.
 const CC: &str = "bbr3-linux";
 /// A bound that is not set, an RTT that is not known.
 const UNSET: u64 = u32::MAX as u64;
 /// Packets per microsecond, in 2^-24.
 const BW_SCALE: u32 = 24;
-/// How much of the memory rows take that wait, beside the record that is made of them.
+/// The part of the memory of rows that is used by waiting rows, in addition to the record made of
+/// them.
 const SHARE: u64 = 4;
 
 const STATES: [&str; 4] = ["STARTUP", "DRAIN", "PROBE_BW", "PROBE_RTT"];
@@ -31,14 +32,14 @@ const PHASES: [&str; 4] = [
 ];
 const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
-/// Declares what is read of an entry, by the names that the controller's own text has for it.
+/// Declares the fields that are read from an entry, by their names in the controller's own text.
 macro_rules! entry {
     ($($field:ident = $name:literal,)*) => {
-        /// What is read of an entry.
+        /// The fields that are read from an entry.
         #[derive(Clone, Copy, Debug, Default)]
         struct Entry { $($field: u64,)* }
 
-        /// Where that is: places and sizes in bytes.
+        /// Their location: offset and size in bytes.
         #[derive(Clone, Copy, Debug, Default)]
         struct Places { $($field: (usize, usize),)* }
 
@@ -91,14 +92,14 @@ entry! {
     inflight_longterm = "bbr.inflight_longterm",
 }
 
-/// A number of the kernel's, little-endian; of an entry that is too short, nothing.
+/// A little-endian number of the kernel; nothing if the entry is too short.
 fn number(entry: &[u8], (at, size): (usize, usize)) -> u64 {
     let bytes = entry.get(at..at.saturating_add(size.min(8)));
     let bytes = bytes.unwrap_or_default().iter().rev();
     bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// What happened, by the numbers of the program.
+/// The kinds of event, by the program's numbers.
 const START: u64 = 0;
 const END: u64 = 2;
 
@@ -118,7 +119,7 @@ impl Entry {
         }
     }
 
-    /// Of the last and of this cycle of bandwidth probes.
+    /// Of the previous and of this cycle of bandwidth probes.
     fn max_bw(&self) -> u64 {
         self.max_bw_before.max(self.max_bw_now)
     }
@@ -135,7 +136,7 @@ impl Entry {
         CA_STATES.get(self.recovery as usize).copied().unwrap_or("")
     }
 
-    /// A row of `samples` that leaves out what was before `first`.
+    /// A row of `samples` that excludes the time before `first`.
     fn row(&self, first: &Self) -> SampleRow {
         let since = |now: u64, then: u64| u64::from((now as u32).wrapping_sub(then as u32));
         let micros = |us: u64| (us > 0 && us < UNSET).then(|| Duration::from_micros(us));
@@ -162,7 +163,7 @@ impl Entry {
 
 type Shown = (&'static str, Quantity, fn(&Entry) -> Value);
 
-/// What the controller shows, by the draft's names.
+/// The controller's displayed state, by the draft's names.
 const FIELDS: [Shown; 8] = [
     ("pacing_gain", Quantity::Gain, |e| gain(e.pacing_gain)),
     ("cwnd_gain", Quantity::Gain, |e| gain(e.cwnd_gain)),
@@ -200,7 +201,7 @@ fn gain(gain: u64) -> Value {
 #[derive(Debug)]
 struct Flow {
     label: String,
-    /// Whether it began meanwhile.
+    /// Whether it began during the recording.
     is_new: bool,
     first: Entry,
     last: Entry,
@@ -209,7 +210,8 @@ struct Flow {
     ended: bool,
 }
 
-/// A record in the making: takes the entries as they come, and keeps the last of each interval.
+/// A record under construction: takes the entries as they arrive, and keeps the last of each
+/// interval.
 #[derive(Debug)]
 pub struct Kernel {
     places: Places,
@@ -220,31 +222,32 @@ pub struct Kernel {
     memory: u64,
     begin: u64,
     flows: BTreeMap<u64, Flow>,
-    /// What becomes rows, in order of time for each flow.
+    /// The entries that become rows, in order of time for each flow.
     kept: Vec<Entry>,
     events: Vec<(u64, EventRow)>,
     entries: u64,
     full: Option<u64>,
 }
 
-/// What is known at the end.
+/// The data known at the end.
 #[derive(Debug, Default)]
 pub struct Ending {
     /// The record's name.
     pub name: String,
-    /// When it was, in the kernel's nanoseconds.
+    /// The time of the recording, in the kernel's nanoseconds.
     pub at: u64,
-    /// Events that found the buffer full.
+    /// Number of events that found the buffer full.
     pub missed: u64,
     /// The release of the kernel.
     pub kernel: String,
-    /// Why it ended before its time.
+    /// Why it ended early.
     pub incomplete: Option<String>,
 }
 
 impl Kernel {
-    /// One that begins at a time of the kernel's, in nanoseconds, of all connections or of those with a port at either
-    /// end. `layout` says where the fields of an entry of `size` bytes are, each its place and its size.
+    /// Starts a recording at a time of the kernel's, in nanoseconds, of all connections or of those
+    /// with a port at either end. `layout` gives the offset and size of each field in an entry of
+    /// `size` bytes.
     ///
     /// # Errors
     /// If a field is missing: the program is of another version.
@@ -272,7 +275,7 @@ impl Kernel {
         })
     }
 
-    /// Takes entries, one behind the other; false when there is no room for more.
+    /// Takes entries, one after the other; false when there is no room for more.
     pub fn take(&mut self, entries: &[u8]) -> bool {
         for bytes in entries.chunks_exact(self.size) {
             if self.full.is_some() {
@@ -374,7 +377,7 @@ impl Kernel {
         }
         events.sort_by_key(|(_, row)| row.t_ns);
         let mut events = events.into_iter().peekable();
-        // What was known of each flow when a row is due.
+        // The state of each flow when a row is due.
         let mut now: Vec<Entry> = flows.iter().map(|(_, flow)| flow.first).collect();
         let first = now.clone();
         self.kept.extend(flows.iter().map(|(_, flow)| flow.last));
@@ -415,7 +418,7 @@ impl Kernel {
     }
 }
 
-/// What a row takes of the record, about, in bytes.
+/// The approximate size of a row in the record, in bytes.
 const ROW: u64 = 250;
 
 fn sample(build: &mut Build<'_>, until: Instant, now: &[Entry], first: &[Entry]) -> bool {
@@ -459,7 +462,7 @@ fn told(flow: &Flow, end: Instant) -> Told {
     }
 }
 
-/// The ends of a connection: its own port, and where it leads.
+/// The ends of a connection: its own port and its destination.
 fn label(entry: &Entry, bytes: &[u8], remote: (usize, usize), family: (usize, usize)) -> String {
     const INET6: u64 = 10;
     let address = bytes.get(remote.0..).unwrap_or_default();

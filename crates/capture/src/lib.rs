@@ -1,8 +1,9 @@
-//! What other programs recorded, as records: captures of TCP (pcap, pcapng), qlog of QUIC stacks, iperf3's JSON; and
-//! what BBRv3 in the running kernel tells.
+//! Recordings of other programs as records: captures of TCP (pcap, pcapng), qlog of QUIC stacks,
+//! iperf3's JSON; and the events of BBRv3 in the running kernel.
 //!
-//! A file is data of others: it is read in bounded memory, may be compressed (gzip, zstd), cut off or damaged, and
-//! gives a record of what it says. What it does not say is absent, and what was left out is in the record's `source`.
+//! Files are untrusted: they are read in bounded memory, may be compressed (gzip, zstd), truncated
+//! or damaged, and the record contains exactly what they report. Data that a file does not contain
+//! is absent, and the record's `source` lists the data that was left out.
 
 mod build;
 mod error;
@@ -29,11 +30,12 @@ pub use spin::Spin;
 pub use tcp::{TCP, Tcp};
 pub use tracker::Tracker;
 
-/// Reads a file as a record; without a format, the one that its beginning says. A record that would take more than
-/// `memory` bytes ends where that is reached, and says so.
+/// Reads a file as a record; without a format, the format is detected from the beginning of the
+/// file. A record that would exceed `memory` bytes ends where the limit is reached, and says so.
 ///
 /// # Errors
-/// [`CaptureError`] for what cannot be read, has no known format, or has nothing of its format.
+/// [`CaptureError`] if the file cannot be read, has no known format, or contains nothing of its
+/// format.
 pub fn read(
     path: &Path,
     format: Option<Format>,
@@ -43,7 +45,7 @@ pub fn read(
     read_source(&Source::file(path, memory, stop), format)
 }
 
-/// The same of a file that is in memory.
+/// The same for a file in memory.
 ///
 /// # Errors
 /// As [`read`].
@@ -65,10 +67,10 @@ fn read_source(source: &Source<'_>, format: Option<Format>) -> Result<Run, Captu
     }
 }
 
-/// What the beginning of a file says that it is.
+/// The format detected from the beginning of a file.
 ///
 /// # Errors
-/// [`CaptureError`] for what cannot be read or has no known format.
+/// [`CaptureError`] if it cannot be read or has no known format.
 pub fn format(path: &Path) -> Result<Format, CaptureError> {
     Source::file(path, 0, &AtomicBool::new(false)).format()
 }

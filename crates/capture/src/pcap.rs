@@ -1,6 +1,7 @@
-//! Captures of TCP: each direction of a connection that carried data is a flow, told from its packets as tcptrace does.
+//! Captures of TCP: each direction of a connection that carried data is a flow, reconstructed from
+//! its packets as tcptrace does.
 //!
-//! A capture is read twice: first for what each connection was, then for its rows.
+//! A capture is read twice: first to find the connections, then for their rows.
 
 mod file;
 mod follow;
@@ -21,9 +22,10 @@ use follow::{Connection, Data, Vantage};
 
 /// The maximum number of tracked connections; packets of further ones are only counted.
 const CONNECTIONS: usize = 100_000;
-/// Flows of the record, the largest.
+/// Maximum number of flows in the record; the largest are kept.
 const FLOWS: usize = 500;
-/// A direction that carries less than one part in so many of the other is requests or acknowledgments of a program.
+/// A direction that carries less than one part in this many of the other consists of requests or
+/// acknowledgments of a program.
 const SMALL: u64 = 100;
 
 /// The connections of a capture, in the order of their first packet.
@@ -52,7 +54,7 @@ impl Connections {
         self.latest
     }
 
-    /// The connection that a frame is of, which of its ends sent it, and what it says.
+    /// The connection of a frame, the end that sent it, and its content.
     fn segment(&mut self, link: i32, bytes: &[u8]) -> Option<(usize, usize, Tcp)> {
         let (from, to, tcp) = match frame::read(link, bytes) {
             Frame::Segment(from, to, tcp) => (from, to, tcp),
@@ -155,7 +157,8 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     Ok(build.finish(&told, Some(("captured_ns", epoch))))
 }
 
-/// The directions that are flows, in the order of their starts; and how many are left out for how little they carried.
+/// The directions that are flows, in the order of their starts; and how many are left out because
+/// they carried too little.
 fn choose(survey: &Connections) -> (Vec<Chosen>, usize) {
     let mut small = 0;
     let mut chosen = Vec::new();
@@ -241,7 +244,7 @@ fn nothing(survey: &Connections, seen: &Read) -> String {
     format!("none of {} packets is of TCP with data{udp}", seen.frames)
 }
 
-/// What the record does not hold, or holds otherwise.
+/// Data that the record lacks or shows differently.
 fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) -> Vec<String> {
     let sides = || survey.all.iter().flat_map(|connection| &connection.sides);
     let unseen = sides().map(|side| side.unseen).sum();
@@ -287,7 +290,7 @@ fn notes(survey: &Connections, seen: &Read, small: usize, with_packets: bool) ->
     notes
 }
 
-/// What packets say, on its way into a record.
+/// Converts packets into rows of a record.
 struct Rows<'a> {
     build: Build<'a>,
     /// The flow of each direction of a connection.
@@ -351,7 +354,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What is known of a flow.
+/// The known state of a flow.
 fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
     let side = chosen.get(flow).and_then(|flow| {
         let connection = follow.all.get(flow.connection)?;

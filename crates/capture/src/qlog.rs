@@ -1,8 +1,8 @@
-//! qlog: what one end of QUIC connections saw, in whatever version its stack writes.
+//! qlog: one end's view of QUIC connections, in whatever version its stack writes.
 //!
-//! Read are the current drafts (draft-ietf-quic-qlog-main-schema-14, quic-events-13), 0.3 and 0.4, and drafts 00 to 02
-//! with events as arrays; one JSON text, JSON text sequences, and a text a line. The data that this end sends is a
-//! flow, and so is the data that it receives.
+//! Supported are the current drafts (draft-ietf-quic-qlog-main-schema-14, quic-events-13), 0.3 and
+//! 0.4, and drafts 00 to 02 with events as arrays; as one JSON text, JSON text sequences, or one
+//! text per line. The data that this end sends is a flow, and so is the data that it receives.
 
 mod events;
 mod follow;
@@ -20,7 +20,7 @@ use crate::source::{Format, Source};
 use events::{Event, Head, Seen};
 use follow::{Connection, Counting, Did};
 
-/// Connections that are followed.
+/// Maximum number of connections that are followed.
 const CONNECTIONS: usize = 500;
 
 /// The connections of a file, by trace and by group of events.
@@ -46,7 +46,7 @@ impl Connections {
         self.latest
     }
 
-    /// Takes an event: of which connection it is, and what that did.
+    /// Processes an event: finds its connection, and what it did.
     fn on_event(&mut self, now: Instant, head: &Head, event: &Event) -> Option<(usize, Vec<Did>)> {
         self.events += 1;
         let place = match self.places.get(&(head.number, event.group.clone())) {
@@ -75,7 +75,7 @@ impl Connections {
     }
 }
 
-/// A flow of the record: which connection, and whether the end that wrote the file sends it.
+/// A flow of the record: its connection, and whether the end that wrote the file sends it.
 struct Chosen {
     connection: usize,
     sent: bool,
@@ -138,7 +138,8 @@ pub fn read(source: &Source<'_>) -> Result<Run, CaptureError> {
     Ok(build.finish(&told, Some(("version", version))))
 }
 
-/// Which directions carried data. One that carried little beside the other is requests.
+/// The directions that carried data. A direction with little data compared to the other consists of
+/// requests.
 fn choose(survey: &mut Connections) -> Vec<Chosen> {
     let mut chosen = Vec::new();
     for (place, (_, connection)) in survey.all.iter_mut().enumerate() {
@@ -224,7 +225,7 @@ fn notes(survey: &Connections, seen: &Seen) -> Vec<String> {
     notes
 }
 
-/// What is known of a flow.
+/// The known state of a flow.
 fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
     let known = chosen.get(flow).and_then(|flow| {
         let (_, connection) = follow.all.get(flow.connection)?;
@@ -233,7 +234,7 @@ fn row(chosen: &[Chosen], follow: &Connections, flow: usize) -> SampleRow {
     known.unwrap_or_default()
 }
 
-/// What events say, on its way into a record.
+/// Converts events into rows of a record.
 struct Rows<'a> {
     build: Build<'a>,
     chosen: &'a [Chosen],

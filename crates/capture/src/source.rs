@@ -8,12 +8,12 @@ use paceline_record::regular;
 
 use crate::error::CaptureError;
 
-/// A format that is read.
+/// A supported format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// pcap or pcapng, of TCP.
     Pcap,
-    /// qlog, of whatever version.
+    /// qlog, of any version.
     Qlog,
     /// iperf3's `--json` or `--json-stream`.
     Iperf3,
@@ -46,7 +46,7 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// How much of a text is examined to recognise its format.
 const HEAD: u64 = 1 << 16;
-/// The most of a file, once it is no longer compressed.
+/// The maximum size of a file after decompression.
 const MOST: u64 = 64 << 30;
 
 /// Where a file is.
@@ -55,12 +55,12 @@ enum Place<'a> {
     Memory(&'a [u8]),
 }
 
-/// A file of others.
+/// A file of another program.
 pub struct Source<'a> {
     place: Place<'a>,
-    /// The last part of its path, as far as it can be shown.
+    /// The last part of its path, as far as it is printable.
     pub name: String,
-    /// What a record of it may take, in bytes.
+    /// The memory limit for its record, in bytes.
     pub memory: u64,
     pub stop: &'a AtomicBool,
 }
@@ -111,10 +111,10 @@ impl<'a> Source<'a> {
         Ok(Box::new(BufReader::with_capacity(1 << 18, bounded)))
     }
 
-    /// What its beginning says.
+    /// The format detected from its beginning.
     pub fn format(&self) -> Result<Format, CaptureError> {
         let mut head = Vec::new();
-        // A file that is cut off while compressed has a beginning all the same.
+        // Even a truncated compressed file has a beginning.
         let read = self.open()?.take(HEAD).read_to_end(&mut head);
         if head.is_empty() {
             read?;
@@ -137,7 +137,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether somebody still waits.
+    /// Whether the caller is still waiting.
     pub fn check(&self) -> Result<(), CaptureError> {
         match self.stop.load(Relaxed) {
             true => Err(CaptureError::Stopped),
@@ -150,7 +150,7 @@ fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).collect()
 }
 
-/// Bytes with an end, that nobody need wait for.
+/// A bounded byte stream that can be cancelled.
 struct Bounded<'a> {
     inner: Box<dyn Read + Send + 'a>,
     left: u64,

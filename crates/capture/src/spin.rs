@@ -1,4 +1,4 @@
-//! The spin bit of QUIC: the round trip that anyone on the path may measure (RFC 9000 section 17.4).
+//! The spin bit of QUIC: an RTT that anyone on the path may measure (RFC 9000 section 17.4).
 
 use paceline_units::{Duration, Instant};
 
@@ -6,13 +6,14 @@ const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const SPIN: u8 = 0x20;
 
-/// Round trips of one connection, from the datagrams of one of its directions in their order.
+/// RTTs of one connection, from the datagrams of one of its directions in their order.
 ///
-/// Each end of a connection sends the value that it has seen last, and the client its opposite: at any place, an edge passes
-/// once a round trip. An end that has nothing to send delays it. An end may leave the bit unused, with any value.
+/// Each end of a connection sends the value that it has seen last, and the client its opposite: at
+/// any point of the path, an edge passes once per round trip. An end without data to send delays
+/// it. An end may leave the bit unused, with any value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin {
-    /// Whether a handshake was seen: other protocols have other bits there.
+    /// Whether a handshake was seen: other protocols use these bits differently.
     is_quic: bool,
     /// The bit's last value.
     value: Option<bool>,
@@ -22,7 +23,7 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// A datagram with this payload passes. What is shorter than `least` is no round trip of this path.
+    /// A datagram with this payload passes. A time below `least` is not an RTT of this path.
     pub fn on_datagram(&mut self, now: Instant, payload: &[u8], least: Duration) {
         let Some(first) = payload.first().filter(|first| *first & FIXED != 0) else {
             return;
@@ -77,14 +78,14 @@ mod tests {
     fn a_round_trip_lies_between_two_edges() {
         let bits = [(1, false), (10, true), (30, true), (55, false)];
         assert_eq!(after(&INITIAL, bits), Some(Duration::from_millis(45)));
-        // The first change alone says nothing: when did the value before it begin?
+        // The first change alone says nothing: the start of the value before it is unknown.
         assert_eq!(after(&INITIAL, [(1, false), (10, true)]), None);
     }
 
     #[test]
     fn an_unused_bit_measures_nothing() {
         assert_eq!(after(&INITIAL, (1..500).map(|ms| (ms, false))), None);
-        // Of any value, packet by packet: edges come faster than the path is long.
+        // With a random value in each packet, edges arrive faster than the path's RTT.
         let any = (1..500).map(|ms| (ms, (ms * 2_654_435_761) % 7 > 3));
         assert_eq!(after(&INITIAL, any), None);
     }

@@ -3,7 +3,7 @@
 /// TCP's protocol number.
 pub const TCP: u8 = 6;
 
-/// What TCP says in a packet.
+/// The TCP header fields of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
     /// Sequence number of the first byte, or of the SYN.
@@ -14,7 +14,7 @@ pub struct Tcp {
     pub syn: bool,
     /// Payload in bytes.
     pub len: u32,
-    /// Receive window, as written.
+    /// Receive window, unscaled.
     pub window: u16,
     /// The shift that a SYN announces for windows.
     pub window_shift: Option<u8>,
@@ -26,9 +26,9 @@ pub struct Tcp {
     pub echo: u32,
     /// Whether it ends the stream.
     pub fin: bool,
-    /// Whether it breaks the connection.
+    /// Whether it resets the connection.
     pub rst: bool,
-    /// SACK blocks; those that are not there are empty.
+    /// SACK blocks; missing ones are empty.
     pub blocks: [(u32, u32); 4],
 }
 
@@ -44,7 +44,7 @@ impl Tcp {
         Self::of_segment(packet.get(ip..)?, total.checked_sub(ip)?)
     }
 
-    /// Reads a segment of `total` bytes, of which the payload need not be there.
+    /// Reads a segment of `total` bytes, whose payload need not have been captured.
     pub fn of_segment(segment: &[u8], total: usize) -> Option<Self> {
         let header = segment.first_chunk::<20>()?;
         let word = |at: usize| {

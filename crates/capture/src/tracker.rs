@@ -1,4 +1,4 @@
-//! A flow reconstructed from its packets: round trips, and the fate of each packet.
+//! A flow reconstructed from its packets: RTTs, and the fate of each packet.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ use crate::tcp::Tcp;
 /// A packet that has not been acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Where it ends in the stream.
+    /// Its end in the stream.
     end: u64,
     at: Instant,
-    /// Sent once and not yet acknowledged: its acknowledgment measures a round trip.
+    /// Sent once and not yet acknowledged: its acknowledgment gives an RTT sample.
     measures: bool,
 }
 
-/// Follows one connection where its packets enter and leave the path.
+/// Follows one connection at the points where its packets enter and leave the path.
 ///
-/// Round trips are taken from each packet's entry into the path to the exit of the ACK, cumulative
-/// or selective, that first covers it; those of retransmitted packets are not (Karn). Positions count
-/// from the first byte of the stream, in 64 bits.
+/// An RTT is measured from a packet's entry into the path to the exit of the first ACK, cumulative
+/// or selective, that covers it; retransmitted packets give none (Karn). Positions count from the
+/// first byte of the stream, in 64 bits.
 #[derive(Debug, Default)]
 pub struct Tracker {
     /// Sequence number of the first byte.
@@ -30,14 +30,14 @@ pub struct Tracker {
     /// The end of what has been sent.
     highest: u64,
     acknowledged: u64,
-    /// What recent ACKs have covered, latest first.
+    /// The ranges that recent ACKs have covered, latest first.
     covered: [(u64, u64); 4],
     window_shift: u8,
     rtt: Option<Duration>,
 }
 
 impl Tracker {
-    /// The sender's packet enters the path; whether it is a retransmission.
+    /// The sender's packet enters the path; returns whether it is a retransmission.
     pub fn on_data(&mut self, now: Instant, tcp: &Tcp) -> bool {
         if tcp.syn {
             self.first = Some(tcp.seq.wrapping_add(1));
@@ -62,7 +62,7 @@ impl Tracker {
         true
     }
 
-    /// The receiver's packet leaves the path; the round trip that it measures.
+    /// The receiver's packet leaves the path; returns the RTT sample.
     pub fn on_ack(&mut self, now: Instant, tcp: &Tcp) -> Option<Duration> {
         if tcp.syn {
             self.window_shift = tcp.window_shift.unwrap_or(0).min(14);
@@ -89,7 +89,7 @@ impl Tracker {
         rtt
     }
 
-    /// The stream begins here, if it is not known: the capture missed the SYN.
+    /// The stream begins here, if its start is not known: the capture missed the SYN.
     pub fn begin(&mut self, seq: u32) {
         self.first.get_or_insert(seq);
     }
@@ -104,7 +104,7 @@ impl Tracker {
         self.highest
     }
 
-    /// How far it is acknowledged.
+    /// The cumulative acknowledgment.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
@@ -119,12 +119,12 @@ impl Tracker {
         self.rtt
     }
 
-    /// Where a packet begins in the stream.
+    /// The position of a packet in the stream.
     pub fn start_of(&self, tcp: &Tcp) -> u64 {
         self.position(tcp.seq, self.highest)
     }
 
-    /// How far an ACK goes.
+    /// The position of an ACK in the stream.
     pub fn ack_of(&self, tcp: &Tcp) -> u64 {
         self.position(tcp.ack, self.acknowledged)
     }
@@ -134,7 +134,7 @@ impl Tracker {
         u64::from(tcp.window) << self.window_shift
     }
 
-    /// What it acknowledges beyond that.
+    /// The selective ranges beyond it.
     pub fn blocks(&self, tcp: &Tcp) -> impl Iterator<Item = (u64, u64)> + use<> {
         let ack = self.ack_of(tcp);
         let (first, acknowledged) = (self.first.unwrap_or(0), self.acknowledged);
@@ -169,7 +169,7 @@ impl Tracker {
         near(seq.wrapping_sub(self.first.unwrap_or(0)), hint)
     }
 
-    /// Packets in this range no longer measure.
+    /// Packets in this range no longer give RTT samples.
     fn spoil(&mut self, start: u64, end: u64) -> Option<Instant> {
         let from = self.sent.partition_point(|sent| sent.end <= start);
         let mut newest = None;
@@ -184,9 +184,9 @@ impl Tracker {
         newest
     }
 
-    /// The latest sending of what a block newly covers.
+    /// The latest transmission among those that a block newly covers.
     fn cover(&mut self, (start, end): (u64, u64)) -> Option<Instant> {
-        // What an earlier block covered is known: a long block grows at its ends.
+        // The range of an earlier block is already processed: a long block grows at its ends.
         let known = self.covered;
         let old = known
             .iter()
@@ -198,7 +198,7 @@ impl Tracker {
     }
 }
 
-/// The position in 64 bits that ends in these 32 and is nearest to `hint`.
+/// The 64-bit position whose lower 32 bits are these and that is nearest to `hint`.
 fn near(low: u32, hint: u64) -> u64 {
     let difference = low.wrapping_sub(hint as u32).cast_signed();
     hint.saturating_add_signed(i64::from(difference))
@@ -249,7 +249,7 @@ mod tests {
         }
         tracker.on_ack(at(50), &ack(3000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(49)));
-        // An ACK that covers nothing new measures nothing.
+        // An ACK that covers nothing new gives no sample.
         tracker.on_ack(at(90), &ack(3000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(49)));
     }
@@ -270,7 +270,7 @@ mod tests {
             let expected = Duration::from_millis(100 * u64::from(n) - sent);
             assert_eq!(tracker.rtt(), Some(expected));
         }
-        // It is sent again, and its ACK says nothing new of a round trip.
+        // It is retransmitted, and its ACK gives no sample.
         assert!(tracker.on_data(at(700), &data(1000)));
         tracker.on_ack(at(800), &ack(7000, &[]));
         assert_eq!(tracker.rtt(), Some(Duration::from_millis(595)));

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::trace::MAX_BYTES;
 use crate::{Mismatch, Replayed, TraceError, Version, read_trace, replay};
 
-/// Why a trace of a folder does not hold.
+/// Why a trace of a folder fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// It is no trace.
+    /// It is not a trace.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The controller does otherwise.
+    /// The controller behaves differently.
     #[error(transparent)]
     Mismatch(#[from] Box<Mismatch>),
 }
@@ -26,9 +26,9 @@ pub enum Failure {
 pub struct Replay {
     /// The file.
     pub file: PathBuf,
-    /// Which of Linux's algorithms it is of.
+    /// The Linux algorithm that it was recorded from.
     pub version: Version,
-    /// What came of it.
+    /// The result.
     pub result: Result<Replayed, Failure>,
 }
 
@@ -56,13 +56,13 @@ impl Replay {
 pub struct Case {
     /// Version and name of the trace.
     pub id: String,
-    /// What it is part of.
+    /// The group that it belongs to.
     pub suite: &'static str,
     /// The controller tried.
     pub controller: &'static str,
     /// `pass` or `fail`.
     pub verdict: &'static str,
-    /// What was compared, or the first event that differs.
+    /// A description of the comparison, or the first event that differs.
     pub evidence: String,
 }
 
@@ -88,7 +88,7 @@ impl From<&Replay> for Case {
 /// Every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3` and `cubic` of `dir`, in order of version and name.
 ///
 /// # Errors
-/// When `dir` cannot be read, or holds no trace: an empty folder proves nothing.
+/// When `dir` cannot be read, or contains no trace: an empty folder proves nothing.
 pub fn traces(dir: &Path) -> io::Result<Vec<(Version, PathBuf)>> {
     let mut traces = Vec::new();
     for version in Version::ALL {
@@ -122,7 +122,7 @@ pub fn replay_dir(dir: &Path) -> io::Result<Vec<Replay>> {
 }
 
 fn replay_file(version: Version, file: &Path) -> Result<Replayed, Failure> {
-    // A FIFO would be waited for, and a device has no end.
+    // Reading a FIFO would block, and a device never ends.
     if !fs::metadata(file)?.is_file() {
         let message = "it is no regular file";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());

@@ -9,7 +9,7 @@ use crate::pairs::Pairs;
 pub use cubic::CubicInput;
 pub(crate) use cubic::Kind;
 
-/// What happened.
+/// The kinds of event.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,
@@ -46,12 +46,12 @@ pub enum Input {
     TxStart { app_limited: u32 },
     /// `T`: a tail-loss probe repaired a loss.
     Tlp { delivered: u32, app_limited: bool },
-    /// A small letter: an event of CUBIC.
+    /// A lower-case letter: an event of CUBIC.
     Cubic(CubicInput),
 }
 
 impl Input {
-    /// Its name, as a state line gives it.
+    /// Its name, as in a state line.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Init { .. } => "init",
@@ -66,7 +66,7 @@ impl Input {
         }
     }
 
-    /// The event of a line.
+    /// Parses the event of a line.
     pub(crate) fn read(pairs: &mut Pairs<'_>) -> Result<Self, String> {
         Ok(match pairs.letter {
             "I" => Self::Init {
@@ -112,7 +112,7 @@ impl Input {
     }
 }
 
-/// What an `A` line says of the socket.
+/// The socket's fields in an `A` line.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     missing_docs,

@@ -1,11 +1,9 @@
-//! Replays golden traces of Linux's BBR and CUBIC: the same events into
-//! Paceline's `bbr1`, `bbr2`, `bbr3-linux` and `cubic-linux`, and every field of
-//! the state compared after every event.
+//! Replays golden traces of Linux's BBR and CUBIC: feeds the same events into Paceline's `bbr1`,
+//! `bbr2`, `bbr3-linux` and `cubic-linux`, and compares every field of the state after every event.
 //!
-//! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a
-//! folder with `v1`, `v2`, `v3` or `cubic` in it, and a [`Case`] is the outcome as
-//! a row. A trace that does not hold says where, field by field, and which
-//! inputs led there ([`Mismatch`]).
+//! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a folder with `v1`,
+//! `v2`, `v3` or `cubic` in it, and a [`Case`] is the outcome as a row. For a trace that fails, a
+//! [`Mismatch`] says where, field by field, and which inputs led there.
 
 mod folder;
 mod input;

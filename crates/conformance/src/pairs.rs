@@ -8,7 +8,7 @@ use paceline_congestion::CaState;
 pub(crate) struct Pairs<'a> {
     pub(crate) letter: &'a str,
     pub(crate) pairs: Vec<(&'a str, &'a str)>,
-    /// Where the next key is looked for first: they come in order.
+    /// Where the search for the next key starts: they come in order.
     next: usize,
 }
 

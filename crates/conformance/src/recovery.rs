@@ -1,9 +1,9 @@
-//! Linux's loss recovery and ours, side by side.
+//! Linux's loss recovery compared with ours.
 //!
 //! A [`Script`] is played to two senders: to a kernel's TCP in real time (by the emulator), whose
 //! transmissions are kept as a [`Trace`], and to ours in virtual time ([`play`]). Both talk to the
-//! same [`Peer`]. They agree if they send the same segments in the same order at about the same times
-//! ([`compare`]).
+//! same [`Peer`]. They agree if they send the same segments in the same order at about the same
+//! times ([`compare`]).
 
 mod folder;
 mod ours;

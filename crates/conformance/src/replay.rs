@@ -10,7 +10,7 @@ use crate::subject::cubic::CubicReplay;
 use crate::subject::{Difference, Subject};
 use crate::trace::{Draw, Event, State, Trace};
 
-/// How many events a mismatch shows, the one that differs included.
+/// Number of events that a mismatch shows, including the one that differs.
 const INPUTS_SHOWN: usize = 10;
 /// The Linux algorithm that a trace was recorded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,7 +39,7 @@ impl Version {
         }
     }
 
-    /// What its traces are part of.
+    /// The group of its traces.
     pub fn suite(self) -> &'static str {
         match self {
             Self::V1 | Self::V2 | Self::V3 => "linux-bbr",
@@ -58,7 +58,7 @@ impl Version {
     }
 }
 
-/// A trace that holds.
+/// A trace that passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Events fed.
@@ -70,15 +70,15 @@ pub struct Replayed {
 /// The first event of a trace after which something differs.
 #[derive(Clone, Debug, thiserror::Error)]
 pub struct Mismatch {
-    /// Which event, from 1.
+    /// The event, from 1.
     pub event: u64,
     /// Its line, from 1.
     pub line: u64,
-    /// What happened in it, as `ack`.
+    /// The event's name, such as `ack`.
     pub kind: &'static str,
     /// The fields that differ, in the trace's order; at least one.
     pub differences: Vec<Difference>,
-    /// The last events' lines, oldest first, that of this one last.
+    /// The lines of the last events, oldest first, ending with this one.
     pub inputs: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ pub fn replay(version: Version, trace: &Trace) -> Result<Replayed, Box<Mismatch>
     }
 }
 
-/// The names of fields that a trace shortens, and Linux's.
+/// Trace keys that abbreviate Linux's names, and those names.
 const FIELDS: &[(&str, &str)] = &[
     ("cwnd", "cwnd"),
     ("pacing", "pacing_rate"),
@@ -161,7 +161,7 @@ struct Replayer<'a, A> {
     subject: A,
     /// The algorithm's fields after an event, in its order.
     fields: Vec<(&'static str, u64)>,
-    /// For each key of the trace, where its field is among those.
+    /// For each key of the trace, the index of its field.
     places: Vec<Option<usize>>,
 }
 
@@ -210,7 +210,8 @@ impl<'a, A: Subject> Replayer<'a, A> {
                 .iter()
                 .map(|key| place(key, fields))
                 .collect();
-            // A field that the trace does not have is a difference, too: nothing goes unseen.
+            // A field that is missing in the trace is a difference too, so that nothing is
+            // overlooked.
             let absent = fields.iter().enumerate().filter(|(at, (name, _))| {
                 *name != "cycle_idx" && !self.places.contains(&Some(*at))
             });
@@ -251,7 +252,7 @@ fn place(key: &str, fields: &[(&'static str, u64)]) -> Option<usize> {
     named(key).or_else(|| named(short()?.1))
 }
 
-/// An event's line, with its draws.
+/// An event's line, with its random draws.
 fn show(event: &Event) -> String {
     let draws = event.draws.iter();
     let draws = draws.map(|Draw { below, drew }| format!(" R below={below} drew={drew}"));

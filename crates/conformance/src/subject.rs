@@ -1,4 +1,4 @@
-//! What a trace is replayed through.
+//! The algorithm that a trace is replayed with.
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
@@ -12,21 +12,21 @@ use crate::trace::Event;
 pub struct Difference {
     /// The trace's name for it.
     pub field: String,
-    /// What the trace has.
+    /// The trace's value.
     pub expected: String,
-    /// What came out.
+    /// The replayed value.
     pub got: String,
 }
 
-/// An algorithm with its socket, to which a trace's events happen.
+/// An algorithm with its socket, which receives a trace's events.
 pub(crate) trait Subject {
-    /// Feeds an event. Says where the draws asked for differ from those traced.
+    /// Feeds an event. Returns where the requested random draws differ from the recorded ones.
     fn apply(&mut self, event: &Event) -> Vec<Difference>;
 
     /// Every field, by Linux's names, once there is a connection.
     fn visit(&self, visit: &mut dyn FnMut(&'static str, Field));
 
-    /// The state, if it is not the trace's.
+    /// The current state, if it differs from the trace's.
     fn other_mode(&self, mode: &str) -> Option<String>;
 }
 

@@ -1,5 +1,5 @@
-//! Reads a golden trace: lines of `key=value`, one an event, each followed by
-//! the draws made for it and the state after it.
+//! Reads a golden trace: lines of `key=value`, one per event, each followed by its random draws and
+//! the resulting state.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -8,17 +8,17 @@ use crate::pairs::{Pairs, number};
 
 /// The first bytes of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// No line of a trace is near this long.
+/// No line of a trace comes near this length.
 const MAX_LINE: usize = 1 << 16;
 /// No trace is longer than this, uncompressed.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
-/// No trace has more events: the shortest lines take far more memory than they have octets.
+/// No trace has more events: the shortest lines take far more memory than octets.
 const MAX_EVENTS: usize = 1 << 20;
 
 /// Why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It cannot be decompressed, or is no text.
+    /// It cannot be decompressed, or is not text.
     #[error("line {line}: {source}")]
     Io {
         /// The line, from 1.
@@ -26,12 +26,12 @@ pub enum TraceError {
         /// What went wrong.
         source: std::io::Error,
     },
-    /// A line is not what it must be.
+    /// A line is malformed.
     #[error("line {line}: {message}")]
     Line {
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// What is wrong.
         message: String,
     },
 }
@@ -39,9 +39,9 @@ pub enum TraceError {
 /// `R`: a random draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Draw {
-    /// It was to be below this.
+    /// The upper bound (exclusive).
     pub below: u32,
-    /// It was this.
+    /// The result.
     pub drew: u32,
 }
 
@@ -54,20 +54,20 @@ pub struct State {
     pub values: Box<[u64]>,
 }
 
-/// An event, with what came of it.
+/// An event and its results.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// Its line, from 1.
     pub line: u64,
-    /// Its line as it stands.
+    /// The text of its line.
     pub text: Box<str>,
     /// Time in microseconds.
     pub time: u64,
-    /// What happened.
+    /// The event.
     pub input: Input,
-    /// The draws made for it.
+    /// Its random draws.
     pub draws: Vec<Draw>,
-    /// The state after it, where the trace has one.
+    /// The state after it, if the trace has one.
     pub state: Option<State>,
 }
 

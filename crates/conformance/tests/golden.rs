@@ -1,4 +1,4 @@
-//! Linux's own traces hold, field by field.
+//! Linux's own traces pass, field by field.
 
 use std::path::Path;
 

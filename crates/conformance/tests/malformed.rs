@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const SMALLEST: &str = "linux-bbr/v3/startup_loss_then_undo.txt.zst";
 const CUBIC: &str = "linux-cubic/cubic/script_train.txt.zst";
-/// It holds draws.
+/// It contains random draws.
 const DRAWS: &str = "linux-bbr/v3/probeup_loss_then_undo.txt.zst";
 
 fn golden(name: &str) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn a_changed_state_is_found_where_it_was_changed() {
     assert_eq!((fields[0].0, fields[0].2), ("mode", "STARTUP"));
     assert_eq!(fields[1].0, "cnt");
     assert_eq!((mismatch.kind, mismatch.inputs.len()), ("ack", 10));
-    // The event's line is just above its state, but for draws.
+    // The event's line is just above its state, except for draws.
     assert_eq!(mismatch.line, line as u64);
     let shown = mismatch.to_string();
     assert!(
@@ -157,7 +157,7 @@ fn folders_give_a_row_for_every_file_and_an_error_for_none() -> std::io::Result<
     Ok(())
 }
 
-/// A few octets that are hundreds of megabytes, or millions of events, once they are read.
+/// A few octets that expand to hundreds of megabytes, or millions of events.
 #[test]
 fn what_is_small_in_the_file_alone_is_refused() {
     let refused = |text: &str| {
@@ -200,7 +200,8 @@ fn what_is_no_regular_file_is_not_waited_for() -> std::io::Result<()> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Damage anywhere, in text or compressed, gives an error, a mismatch or no harm, but no panic.
+    /// Damage anywhere, in text or compressed form, gives an error, a mismatch or no change, but no
+    /// panic.
     #[test]
     fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..4usize) {
         let smallest = if v == 3 { CUBIC } else { SMALLEST };

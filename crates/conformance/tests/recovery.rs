@@ -1,4 +1,4 @@
-//! Our recovery sends what Linux's sends.
+//! Our recovery sends the same segments as Linux's.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ fn what_is_expected_to_differ_is_in_the_list_of_divergences() {
 
 const LOSS: &str = "writes = [{ segments = 40 }]\ndrop = [\"15\"]\n";
 
-/// The trace of what we send ourselves, bent.
+/// The trace of our own transmissions, altered.
 fn bent(bend: impl Fn(&mut String)) -> Option<usize> {
     let script = Script::read(LOSS).unwrap();
     let kernel = "Linux".to_owned();

@@ -1,5 +1,5 @@
-//! Nanoseconds per acknowledgment of two packets: controller, sampler and the
-//! two sends that follow, by what is in flight. Prints a table; asserts nothing.
+//! Nanoseconds per acknowledgment of two packets: controller, sampler and the two sends that
+//! follow, for different amounts in flight. Prints a table; asserts nothing.
 
 #[path = "../tests/pipe/mod.rs"]
 mod pipe;

@@ -3,29 +3,29 @@ use paceline_units::{Bytes, Duration, Ecn, Field, Instant, Rate, Visitor};
 use crate::options::Parameters;
 use crate::{PacketState, RateSample, Signals};
 
-/// The input of every controller at construction: once for each path of a connection. A path that
-/// changes (RFC 9000 section 9.4) gets a new controller.
+/// The input of every controller at construction, once per path of a connection. After a path
+/// change (RFC 9000 section 9.4) a new controller is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Sender maximum segment size: payload bytes in a full packet (the draft's `C.SMSS`).
     pub mss: u32,
     /// Initial window in bytes (RFC 6928; the draft's `C.InitialCwnd`).
     pub initial_window: Bytes,
-    /// Seed of the controller's own draws.
+    /// Seed of the controller's own random draws.
     pub seed: u64,
     /// The time of construction.
     pub now: Instant,
-    /// Smoothed RTT, when the handshake has measured one.
+    /// Smoothed RTT, if the handshake has measured one.
     pub srtt: Option<Duration>,
-    /// Whether acknowledgments are selective, so that more than one loss a round trip is found
+    /// Whether acknowledgments are selective, so that more than one loss per round trip is detected
     /// (the draft's `C.has_selective_acks`).
     pub has_selective_acks: bool,
 }
 
-/// A packet is about to be sent. All volumes are as they stand *before* it is counted.
+/// A packet is about to be sent. All volumes are those *before* it is counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// The time of departure (the pacer's, where there is one).
+    /// The time of departure (from the pacer, if there is one).
     pub now: Instant,
     /// Payload bytes of the packet.
     pub size: u32,
@@ -35,21 +35,22 @@ pub struct Sent {
     pub app_limited: bool,
 }
 
-/// One packet has been declared lost, or a batch of them ([`Signals::loss_per_packet`]).
+/// One packet, or a batch of them ([`Signals::loss_per_packet`]), has been declared lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Lost {
     /// Time of the declaration.
     pub now: Instant,
-    /// The token of the lost transmission. Of a batch that of the newest, with the size of all.
+    /// The token of the lost transmission. For a batch, the token of the newest, with the size of
+    /// all.
     pub packet: PacketState,
-    /// `C.lost` now, this packet included.
+    /// `C.lost` now, including this packet.
     pub lost: Bytes,
     /// `C.delivered` now.
     pub delivered: Bytes,
-    /// Data in flight once this packet no longer counts.
+    /// Data in flight without this packet.
     pub in_flight: Bytes,
-    /// Whether it opens a new range of lost data: the packet sent just before it, or just before it in
-    /// sequence, is not lost. True of a batch.
+    /// Whether it opens a new range of lost data: the packet sent just before it, or just before it
+    /// in sequence, is not lost. Always true for a batch.
     pub starts_range: bool,
     /// Whether the lost transmission was itself a retransmission; always false in QUIC, where a
     /// retransmission is a new packet.
@@ -57,7 +58,7 @@ pub struct Lost {
 }
 
 impl Lost {
-    /// Data lost since the packet was sent, the packet included (the draft's `RS.lost`).
+    /// Data lost since the packet was sent, including the packet (the draft's `RS.lost`).
     pub fn lost_since_send(&self) -> Bytes {
         self.lost - self.packet.lost
     }
@@ -82,7 +83,7 @@ pub enum CaState {
 
 /// One acknowledgment, after the transport has processed it.
 ///
-/// Its volumes count what the controller has been told: a loss that comes after the sample
+/// Its volumes match what the controller has been told: a loss that is reported after the sample
 /// ([`Signals::losses_first`]) is still in flight here, and not yet in `lost`.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
@@ -92,10 +93,10 @@ pub struct Ack {
     pub sample: RateSample,
     /// Data newly delivered by it, cumulatively or selectively (`RS.newly_acked`).
     pub newly_acked: Bytes,
-    /// Data newly declared lost on it (`RS.newly_lost`), or on the ACK before where losses come after
-    /// the sample. What a timer declares lost counts in neither.
+    /// Data newly declared lost on it (`RS.newly_lost`), or on the previous ACK if losses are
+    /// reported after the sample. Losses declared by a timer count in neither.
     pub newly_lost: Bytes,
-    /// Newly delivered data that carried a CE mark; none where it is not counted
+    /// Newly delivered data that carried a CE mark; none if it is not counted
     /// ([`Signals::mark_counts`]).
     pub newly_marked: Option<Bytes>,
     /// Data in flight before it.
@@ -104,44 +105,46 @@ pub struct Ack {
     pub in_flight: Bytes,
     /// Data delivered over the life of the connection (`C.delivered`).
     pub delivered: Bytes,
-    /// Data declared lost over the life of the connection (`C.lost`), rightly or not.
+    /// Data declared lost over the life of the connection (`C.lost`), correctly or not.
     pub lost: Bytes,
     /// Data sent over the life of the connection, each transmission counted.
     pub sent: Bytes,
-    /// RTT of the most recently sent packet that it newly acknowledges (`RS.rtt`); none if every
-    /// one is ambiguous (Karn).
+    /// RTT of the most recently sent packet that it newly acknowledges (`RS.rtt`); none if all are
+    /// ambiguous (Karn).
     pub rtt: Option<Duration>,
-    /// Smoothed RTT (RFC 6298), this sample included; zero before the first.
+    /// Smoothed RTT (RFC 6298), including this sample; zero before the first.
     pub srtt: Duration,
     /// Lifetime minimum RTT; zero before the first.
     pub min_rtt: Duration,
-    /// Whether the window, not the application, limited what was in flight in the last round: at some
-    /// send since then no further full packet fitted. Judged when packets are sent, before this ACK
-    /// makes room and changes the window.
+    /// Whether the window, not the application, limited the data in flight in the last round: at
+    /// some send since then no further full packet fitted. Judged when packets are sent, before
+    /// this ACK makes room and changes the window.
     pub cwnd_limited: bool,
     /// Recovery state after this ACK.
     pub ca_state: CaState,
-    /// Whether it is no duplicate: the cumulative acknowledgment advanced (RFC 5681 section 3.2). Without one,
-    /// as in QUIC: whether it newly acknowledges anything.
+    /// Whether it is not a duplicate: the cumulative acknowledgment advanced (RFC 5681 section
+    /// 3.2). Without a cumulative acknowledgment, as in QUIC: whether it newly acknowledges
+    /// anything.
     pub una_advanced: bool,
-    /// Whether a delayed-ACK timer may have held it back; false where that is not known.
+    /// Whether a delayed-ACK timer may have held it back; false if that is not known.
     pub delayed: bool,
-    /// One-way delay of the newest delivered packet, where the transport can measure it.
+    /// One-way delay of the newest delivered packet, if the transport can measure it.
     pub one_way_delay: Option<Duration>,
-    /// Round trip without what the receiver's host is known to have taken ([`Signals::receiver_delay`]).
-    /// With ETS that of the earliest packet acknowledged in order, in whole microseconds, and none on an
-    /// ACK that does not say; a transport that never knows gives all of `rtt`.
+    /// RTT without the known delay of the receiver's host ([`Signals::receiver_delay`]). With ETS
+    /// it is that of the earliest packet acknowledged in order, in whole microseconds, and none on
+    /// an ACK that does not report it; a transport that never knows the delay gives the complete
+    /// `rtt`.
     pub network_rtt: Option<Duration>,
-    /// What the receiver's host took beside `network_rtt`, where it says so (ETS).
+    /// The delay of the receiver's host, which `network_rtt` excludes, if it is reported (ETS).
     pub receiver_delay: Option<Duration>,
-    /// Whether it says that something was marked without saying how much: a receiver's classic ECN echo
-    /// (ECE), or a callback without a count.
+    /// Whether it reports marks without their number: a receiver's classic ECN echo (ECE), or a
+    /// callback without a count.
     pub ece: bool,
 }
 
 impl Ack {
-    /// Data of which it is known what became of it: all that was sent and is not in flight. A
-    /// window that is in flight now is over once this reaches today's [`Self::sent`].
+    /// Data whose outcome is known: everything that was sent and is no longer in flight. A window
+    /// that is in flight now is over once this reaches the present value of [`Self::sent`].
     pub fn resolved(&self) -> Bytes {
         self.sent - self.in_flight
     }
@@ -151,7 +154,8 @@ impl Ack {
         self.ece || self.newly_marked.is_some_and(|marked| marked > Bytes::ZERO)
     }
 
-    /// How much was marked: with a count that, else a bare echo speaks of all that it acknowledges.
+    /// How much was marked: the count if there is one; otherwise a bare echo covers everything that
+    /// it acknowledges.
     pub fn marked(&self) -> Bytes {
         match self.newly_marked {
             Some(marked) if marked > Bytes::ZERO => marked,
@@ -167,11 +171,11 @@ pub enum RecoveryWindow {
     /// The transport, by proportional rate reduction towards the controller's
     /// reduced window (RFC 9937).
     Prr,
-    /// The controller's own window holds in recovery too (BBR).
+    /// The controller's own window applies in recovery too (BBR).
     Controller,
 }
 
-/// What a controller decides: the answers of [`Controller`]'s functions of these names.
+/// The decisions of a controller: the results of [`Controller`]'s functions of these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is documented where it is asked for")]
 pub struct Outputs {
@@ -186,23 +190,23 @@ pub struct Outputs {
     pub ecn: Ecn,
 }
 
-/// What a controller says of itself: scenarios, listings and the reference take it from here.
+/// The description of a controller: scenarios, listings and the reference use it.
 pub trait Described {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     type Parameters: Parameters;
     /// Its name in scenarios.
     const NAME: &'static str;
-    /// What it is, in a line.
+    /// A one-line description.
     const SUMMARY: &'static str;
     /// The document it implements.
     const SOURCE: &'static str;
-    /// The states that its state machine can be in, by the names that [`Controller::phase`] gives.
+    /// The states of its state machine, by the names that [`Controller::phase`] returns.
     const PHASES: &'static [&'static str];
-    /// A controller is at most this many bytes.
+    /// The maximum size of a controller in bytes.
     const MAX_SIZE: usize = 512;
 
-    /// What it cannot do without. It then runs on a transport whose [`Signals`] have these, and on no other;
-    /// [`Recipe::check`](crate::Recipe::check) tells.
+    /// The signals that it requires. It runs only on a transport whose [`Signals`] include these;
+    /// [`Recipe::check`](crate::Recipe::check) tests that.
     fn needs(_parameters: &Self::Parameters) -> Signals {
         Signals::NONE
     }
@@ -210,29 +214,29 @@ pub trait Described {
 
 /// A congestion-control algorithm.
 ///
-/// [`contract`](crate::contract) tells at length how a transport calls it, with examples of both sides.
-/// For one incoming acknowledgment, in this order:
+/// [`contract`](crate::contract) describes in detail how a transport calls it, with examples of
+/// both sides. For one incoming acknowledgment, the order is:
 ///
-/// 1. [`on_spurious`](Self::on_spurious), if it shows that the episode's losses were none;
+/// 1. [`on_spurious`](Self::on_spurious), if it shows that the episode's losses were spurious;
 /// 2. [`on_recovery_exit`](Self::on_recovery_exit), if the episode is over;
 /// 3. [`on_loss`](Self::on_loss) for each packet newly declared lost, and
 ///    [`on_recovery_enter`](Self::on_recovery_enter), if they open an episode;
 /// 4. [`on_ack`](Self::on_ack), once.
 ///
-/// A transport whose losses come after the sample ([`Signals::losses_first`] is false) makes step 3 after
-/// step 4. Losses that a timer declares come without an ACK.
+/// If a transport reports losses after the sample ([`Signals::losses_first`] is false), step 3
+/// comes after step 4. Losses declared by a timer come without an ACK.
 pub trait Controller {
     /// A packet is about to be sent.
     fn on_send(&mut self, _sent: &Sent) {}
 
-    /// Whether [`on_send`](Self::on_send) has anything to do while something is in flight. If not, a transport
-    /// may leave it out then. The answer never changes.
+    /// Whether [`on_send`](Self::on_send) does anything while data is in flight. If not, a
+    /// transport may skip the call then. The answer never changes.
     fn hears_each_send(&self) -> bool {
         true
     }
 
-    /// Data goes again after nothing was sent for longer than the retransmission timeout, and
-    /// nothing is in flight (RFC 5681 section 4.1). Comes before [`Self::on_send`].
+    /// Sending resumes after a pause longer than the retransmission timeout, with nothing in flight
+    /// (RFC 5681 section 4.1). Called before [`Self::on_send`].
     fn on_idle_restart(&mut self, _now: Instant) {}
 
     /// A packet was declared lost.
@@ -241,41 +245,43 @@ pub trait Controller {
     /// An acknowledgment was processed.
     fn on_ack(&mut self, ack: &Ack);
 
-    /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it; once an episode,
-    /// unless a retransmission is lost again. `in_flight` is what is left once lost packets no longer count.
+    /// Fast recovery begins, after the [`on_loss`](Self::on_loss) calls that caused it; once per
+    /// episode, unless a retransmission is lost again. `in_flight` no longer includes the lost
+    /// packets.
     fn on_recovery_enter(&mut self, now: Instant, in_flight: Bytes);
 
     /// Fast recovery or recovery from a timeout has ended: everything sent before it is acknowledged (TCP), or
     /// something sent since it began is (RFC 9002 section 7.3.2).
     fn on_recovery_exit(&mut self, _now: Instant) {}
 
-    /// The retransmission timer fired (RFC 6298), or congestion is persistent (RFC 9002 section 7.6); a probe
-    /// timeout is neither. It comes after the [`on_loss`](Self::on_loss) calls of what it declares lost, with or
-    /// without [`on_recovery_enter`](Self::on_recovery_enter) before it; `in_flight` is what is left once lost
-    /// packets no longer count.
+    /// The retransmission timer fired (RFC 6298), or congestion is persistent (RFC 9002 section
+    /// 7.6); a probe timeout is neither. Called after the [`on_loss`](Self::on_loss) calls of the
+    /// packets it declares lost, with or without [`on_recovery_enter`](Self::on_recovery_enter)
+    /// before it; `in_flight` no longer includes the lost packets.
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes);
 
     /// The recovery episode was spurious: every packet it declared lost was in fact delivered.
     /// `delivered` is `C.delivered` now.
     fn on_spurious(&mut self, _now: Instant, _delivered: Bytes) {}
 
-    /// The payload of a full packet changed, as the path's MTU did. What is in flight keeps its size.
+    /// The payload of a full packet changed together with the path's MTU. Packets in flight keep
+    /// their size.
     fn on_mss(&mut self, _mss: u32) {}
 
-    /// Congestion window: the most that may be in flight (`C.cwnd`). It may be below a packet: one always
-    /// goes when nothing is in flight, and `pacing_rate` says when. A transport whose specification has a
-    /// floor (RFC 9002 section 7.2) applies it itself.
+    /// Congestion window: the maximum in flight (`C.cwnd`). It may be less than one packet: one
+    /// packet may always be sent when nothing is in flight, and `pacing_rate` says when. A
+    /// transport whose specification has a floor (RFC 9002 section 7.2) applies it itself.
     fn cwnd(&self) -> Bytes;
 
-    /// Pacing rate in payload bytes' bits (`C.pacing_rate`); none leaves sending to the ACK clock.
+    /// Pacing rate in bits of payload (`C.pacing_rate`); none leaves sending to the ACK clock.
     fn pacing_rate(&self) -> Option<Rate> {
         None
     }
 
-    /// The most that one burst may hold (`C.send_quantum`).
+    /// The maximum size of one burst (`C.send_quantum`).
     fn send_quantum(&self) -> Bytes;
 
-    /// Slow-start threshold, where the algorithm has one.
+    /// Slow-start threshold, if the algorithm has one.
     fn ssthresh(&self) -> Option<Bytes> {
         None
     }
@@ -285,25 +291,25 @@ pub trait Controller {
         RecoveryWindow::Prr
     }
 
-    /// True while the transport is to mark the connection application-limited
-    /// after each ACK (`MarkConnectionAppLimited` in BBR's ProbeRTT).
+    /// True while the transport must mark the connection application-limited after each ACK
+    /// (`MarkConnectionAppLimited` in BBR's ProbeRTT).
     fn marks_app_limited(&self) -> bool {
         false
     }
 
-    /// Whether the controller's bandwidth samples take the pacer to be below the transport; see
+    /// Whether the controller's bandwidth samples assume that the pacer is below the transport; see
     /// [`crate::Delivery::new`].
     fn pacer_below(&self) -> bool {
         false
     }
 
-    /// The codepoint wanted on data packets.
+    /// The ECN codepoint for data packets.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct
     }
 
-    /// All that a transport acts on, at once. It changes by an event, and by [`on_send`](Self::on_send)
-    /// only if nothing was in flight.
+    /// All decisions that a transport acts on. They change by an event, and by
+    /// [`on_send`](Self::on_send) only if nothing was in flight.
     fn outputs(&self) -> Outputs {
         Outputs {
             cwnd: self.cwnd(),
@@ -321,20 +327,21 @@ pub trait Controller {
     /// The state of its state machine, by the source's name (`ProbeBW_UP`, `SlowStart`).
     fn phase(&self) -> &'static str;
 
-    /// Packet-timed rounds so far, where the algorithm counts them.
+    /// Packet-timed rounds so far, if the algorithm counts them.
     fn round_count(&self) -> u64 {
         0
     }
 
-    /// Names what [`visit_state`](Self::visit_state) shows, in its order; `state!` writes both. Those of
-    /// an [`AnyController`](crate::AnyController) are known from its [`Recipe`](crate::Recipe).
+    /// Names the values of [`visit_state`](Self::visit_state), in the same order; `state!` writes
+    /// both. Those of an [`AnyController`](crate::AnyController) are known from its
+    /// [`Recipe`](crate::Recipe).
     fn visit_fields(_visit: &mut dyn FnMut(Field))
     where
         Self: Sized,
     {
     }
 
-    /// Shows everything a plot or a test wants to see, by the source's names
-    /// without prefix or unit (`max_bw`, `inflight_longterm`).
+    /// Shows everything that a plot or a test may need, by the source's names without prefix or
+    /// unit (`max_bw`, `inflight_longterm`).
     fn visit_state(&self, _visit: &mut Visitor<'_>) {}
 }

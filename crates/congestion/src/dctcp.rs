@@ -1,5 +1,5 @@
-//! Data Center TCP (RFC 8257): Reno whose answer to congestion marks is in
-//! proportion to the part of the data that is marked.
+//! Data Center TCP (RFC 8257): Reno with a response to congestion marks in proportion to the
+//! fraction of marked data.
 
 use paceline_units::{Bytes, Gain, Instant, parameters};
 
@@ -9,17 +9,17 @@ use crate::window::{AfterIdle, Phase, Settings, Window, by_window};
 use crate::{Ack, CaState, Config, Controller, Described, Signals, Value};
 
 choice! {
-    /// What a reduction is in proportion to.
+    /// The quantity that determines the size of a reduction.
     Response {
         /// The moving average of the fraction marked, at the first mark of a window (RFC 8257 section 3.3).
         Average = "average" default,
-        /// The fraction marked in the round that ends, with no memory (as Google's GCN).
+        /// The marked fraction of the round that ends, without memory (as in Google's GCN).
         Instant = "instant",
     }
 }
 
 parameters! {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     pub struct Parameters {
         /// Weight of the newest window in alpha (RFC 8257 4.2: 1/16)
         g: Gain(1, 1000) = Gain::from_millionths(62_500);
@@ -35,7 +35,8 @@ parameters! {
         initial_ssthresh: AnyBytes = Bytes::INFINITE;
         /// Pace at 2 cwnd/srtt below half of ssthresh, at 1.2 cwnd/srtt above (Linux)
         pacing: Flag = false;
-        /// After nothing was sent for an RTO: begin again with the initial window (RFC 5681 4.1), or keep the window
+        /// After nothing was sent for an RTO: restart with the initial window (RFC 5681 4.1), or
+        /// keep the window
         after_idle: Choice(AfterIdle) = AfterIdle::Restart;
     }
 }
@@ -54,7 +55,7 @@ impl From<Parameters> for Settings {
     }
 }
 
-/// Units of a fraction, fine enough that its average loses nothing that matters.
+/// Units of a fraction, fine enough for its average.
 const ONE: u64 = 1_000_000_000;
 
 /// `part / whole` in units of [`ONE`], at most one.
@@ -66,7 +67,7 @@ fn fraction(part: Bytes, whole: Bytes) -> u64 {
     }
 }
 
-/// A fraction for reading.
+/// A fraction for display.
 fn shown(fraction: u64) -> Gain {
     let millionths = fraction / (ONE / u64::from(Gain::SCALE));
     Gain::from_millionths(u32::try_from(millionths).unwrap_or(Gain::SCALE))
@@ -184,7 +185,7 @@ impl Controller for Dctcp {
         }
     }
 
-    /// A loss is answered as by Reno (RFC 8257 section 3.4).
+    /// The response to a loss is Reno's (RFC 8257 section 3.4).
     fn on_recovery_enter(&mut self, _now: Instant, _in_flight: Bytes) {
         self.window.begin_episode(CaState::Recovery);
         self.window.set_ssthresh(self.window.reduced());

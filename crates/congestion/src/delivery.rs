@@ -2,8 +2,9 @@
 
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-/// What the transport keeps with each packet it has sent (the draft's `P.` state, 4.1.2.1.2): a token,
-/// plain data of 64 bytes, to be handed back when the packet is delivered, lost or discarded.
+/// The state that the transport keeps with each packet it has sent (the draft's `P.` state,
+/// 4.1.2.1.2): a token, plain data of 64 bytes, handed back when the packet is delivered, lost or
+/// discarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketState {
     /// `C.delivered` when it was sent.
@@ -12,7 +13,7 @@ pub struct PacketState {
     pub delivered_ce: Bytes,
     /// `C.lost` when it was sent.
     pub lost: Bytes,
-    /// Data in flight just after it was sent, itself included.
+    /// Data in flight just after it was sent, including itself.
     pub tx_in_flight: Bytes,
     /// `C.delivered_time` when it was sent.
     pub delivered_time: Instant,
@@ -29,7 +30,7 @@ pub struct PacketState {
 /// One ACK's delivery-rate sample (the draft's `RS.`, 4.1.2.1.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateSample {
-    /// Whether the ACK newly delivered anything; nothing below holds without it.
+    /// Whether the ACK newly delivered anything; otherwise the other fields mean nothing.
     pub has_data: bool,
     /// Data delivered over the interval.
     pub delivered: Bytes,
@@ -59,7 +60,7 @@ impl RateSample {
     }
 }
 
-/// The connection's delivery state (the draft's `C.`, 4.1.2.1.1), of one path: a path that changes begins
+/// The connection's delivery state (the draft's `C.`, 4.1.2.1.1) for one path: a new path begins
 /// with a new one.
 #[derive(Clone, Debug)]
 pub struct Delivery {
@@ -69,7 +70,8 @@ pub struct Delivery {
     sent: Bytes,
     delivered_time: Instant,
     first_send_time: Instant,
-    /// `C.delivered` beyond which samples are no longer application-limited; zero if they are not.
+    /// The `C.delivered` beyond which samples are no longer application-limited; zero if they are
+    /// not.
     app_limited: Bytes,
     /// [`Duration::MAX`] before the first sample.
     min_rtt: Duration,
@@ -86,10 +88,10 @@ impl Default for Delivery {
 }
 
 impl Delivery {
-    /// `pacer_below` says that the pacer sits below the transport, as fq does in Linux, where a
-    /// packet counts as sent while it waits there. An interval then includes the time a packet
-    /// waits for the pacer, and a flow with less than a packet a round trip measures what it sends,
-    /// not a packet a round trip.
+    /// `pacer_below` says that the pacer is below the transport, like fq in Linux, where a packet
+    /// counts as sent while it waits there. An interval then includes the time a packet waits for
+    /// the pacer, and a flow with less than one packet per round trip measures its sending rate,
+    /// not one packet per round trip.
     pub fn new(pacer_below: bool) -> Self {
         Self {
             delivered: Bytes::ZERO,
@@ -110,7 +112,7 @@ impl Delivery {
         self.delivered
     }
 
-    /// `C.lost`: what was declared lost, whether it was or not (section 2.2).
+    /// `C.lost`: the data declared lost, correctly or not (section 2.2).
     pub fn lost(&self) -> Bytes {
         self.lost
     }
@@ -125,8 +127,8 @@ impl Delivery {
         self.app_limited > Bytes::ZERO
     }
 
-    /// `OnPacketSent` (4.1.2.2): the state to keep with a packet of `size` bytes
-    /// that departs at `send_time` with `in_flight` before it.
+    /// `OnPacketSent` (4.1.2.2): returns the state to keep with a packet of `size` bytes that
+    /// departs at `send_time` with `in_flight` before it.
     pub fn on_send(&mut self, send_time: Instant, size: u32, in_flight: Bytes) -> PacketState {
         self.sent += Bytes::new(u64::from(size));
         let goes_on = self.pacer_below && !self.is_app_limited() && self.delivered > Bytes::ZERO;
@@ -156,8 +158,8 @@ impl Delivery {
             self.delivered_ce += size;
         }
         self.delivered_time = now;
-        // The newest packet is that of this ACK (the draft also compares with
-        // C.first_send_time, which is the newest of the ACKs before).
+        // The newest packet is that of this ACK (the draft also compares with C.first_send_time,
+        // which is the newest of the previous ACKs).
         let newer = match &self.newest {
             None => true,
             Some((newest, newest_id)) => (packet.send_time, id) > (newest.send_time, *newest_id),
@@ -167,8 +169,8 @@ impl Delivery {
         }
     }
 
-    /// The same for packets that were sent one after another, and none after the last of them was
-    /// delivered before: `earlier` bytes, then `newest`.
+    /// The same for packets that were sent one after another, if none sent after the last of them
+    /// was delivered before: `earlier` bytes, then `newest`.
     pub fn on_delivered_in_order(
         &mut self,
         now: Instant,
@@ -192,8 +194,8 @@ impl Delivery {
         self.delivered += bytes;
     }
 
-    /// Of what [`Self::on_delivered`] has told in this ACK, `bytes` were counted by
-    /// [`Self::on_duplicate`].
+    /// Of the bytes that [`Self::on_delivered`] reported on this ACK, [`Self::on_duplicate`] had
+    /// already counted `bytes`.
     pub fn on_told_before(&mut self, bytes: Bytes) {
         self.delivered -= bytes;
     }
@@ -203,9 +205,9 @@ impl Delivery {
         self.lost += Bytes::new(u64::from(packet.size));
     }
 
-    /// A transmission will be neither acknowledged nor declared lost, and is no longer in flight: its keys were
-    /// discarded (RFC 9002 section 6.4). It counts as neither; that the connection is application-limited ends
-    /// as much earlier.
+    /// A transmission will be neither acknowledged nor declared lost, and is no longer in flight:
+    /// its keys were discarded (RFC 9002 section 6.4). It counts as neither; the connection's
+    /// application-limited phase ends that much earlier.
     pub fn on_discarded(&mut self, packet: &PacketState) {
         if self.is_app_limited() {
             let left = self.app_limited - Bytes::new(u64::from(packet.size));
@@ -263,7 +265,7 @@ mod tests {
         assert_eq!(delivery.delivered(), Bytes::new(1700));
     }
 
-    /// Discarded packets are waited for by nobody: neither the mark nor the volumes.
+    /// Nothing waits for discarded packets: neither the application-limited mark nor the volumes.
     #[test]
     fn what_is_discarded_does_not_keep_a_flow_application_limited() {
         let size = Bytes::new(1000);

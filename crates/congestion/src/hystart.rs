@@ -20,7 +20,7 @@ pub(crate) struct HyStart {
     active: bool,
     /// Conservative slow start.
     css: bool,
-    /// Delivered and lost data together at which the round ends; none before the first ACK.
+    /// The sum of delivered and lost data at which the round ends; none before the first ACK.
     window_end: Option<Bytes>,
     last_round_min_rtt: Duration,
     current_round_min_rtt: Duration,
@@ -57,8 +57,7 @@ impl HyStart {
         self.css = false;
     }
 
-    /// One ACK in slow start or CSS. True when CSS has run its course and
-    /// congestion avoidance is to begin.
+    /// One ACK in slow start or CSS. True when CSS is complete and congestion avoidance must begin.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         let resolved = ack.resolved();
         // SND.NXT, counted in transmitted rather than numbered bytes.
@@ -74,8 +73,8 @@ impl HyStart {
         if resolved < window_end {
             return false;
         }
-        // The round ends, and the next begins. The part of a round that saw the
-        // entry into CSS counts as a CSS round.
+        // The round ends, and the next begins. The part of a round in which CSS was entered counts
+        // as a CSS round.
         self.window_end = Some(snd_nxt);
         self.last_round_min_rtt = self.current_round_min_rtt;
         self.current_round_min_rtt = Duration::MAX;
@@ -105,7 +104,7 @@ impl HyStart {
         }
     }
 
-    /// What the window grows by when slow start would grow by `increase`.
+    /// The growth of the window when slow start would grow it by `increase`.
     pub(crate) fn growth(&self, increase: Bytes) -> Bytes {
         if self.css {
             Bytes::new(increase.get() / CSS_GROWTH_DIVISOR)

@@ -1,16 +1,16 @@
 //! Congestion controllers as pure decision logic.
 //!
-//! Two things, not one: [`Delivery`] is the delivery-rate sampler of
-//! draft-ietf-ccwg-bbr-06 section 4.1 (its `C.`, `P.` and `RS.` state), and a
-//! [`Controller`] is the algorithm that decides from its samples. The transport
-//! keeps a small `Copy` token ([`PacketState`]) with each packet and hands it
-//! back, so nothing here grows with what is in flight.
+//! There are two separate parts: [`Delivery`] is the delivery-rate sampler of
+//! draft-ietf-ccwg-bbr-06 section 4.1 (its `C.`, `P.` and `RS.` state), and a [`Controller`] is the
+//! algorithm that decides from its samples. The transport keeps a small `Copy` token
+//! ([`PacketState`]) with each packet and hands it back, so nothing here grows with the data in
+//! flight.
 //!
-//! [`contract`] tells how a transport and a controller work together.
+//! [`contract`] describes how a transport and a controller work together.
 //!
-//! No clock, no I/O, no allocation after construction, no floating point in
-//! the controllers, no randomness but that of a seeded [`Rng`] handed over at
-//! construction: the same events give the same decisions everywhere.
+//! No clock, no I/O, no allocation after construction, no floating point in the controllers, and no
+//! randomness except that of a seeded [`Rng`] passed at construction: the same events give the same
+//! decisions everywhere.
 
 #![no_std]
 

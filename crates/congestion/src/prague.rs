@@ -1,10 +1,9 @@
-//! TCP Prague: the scalable sender of L4S
-//! (draft-briscoe-iccrg-prague-congestion-control, RFC 9331 section 4; facts
-//! that they leave open are those of `tcp_prague.c` of L4STeam's Linux).
+//! TCP Prague: the scalable sender of L4S (draft-briscoe-iccrg-prague-congestion-control, RFC 9331
+//! section 4; details that they leave open follow `tcp_prague.c` of L4STeam's Linux).
 //!
-//! Left out, because nothing here asks for it: fallback to a classic response
-//! when the AQM on the path is a classic one (off by default in Linux too), and
-//! fallback to Reno without accurate feedback, which transports here always have.
+//! Left out, because nothing here needs it: fallback to a classic response when the AQM on the path
+//! is a classic one (off by default in Linux too), and fallback to Reno without accurate feedback,
+//! which transports here always have.
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, parameters};
 
@@ -14,9 +13,9 @@ use crate::window::Phase;
 use crate::{Ack, CaState, Config, Controller, Described, Ecn, RecoveryWindow, Signals, Value};
 
 choice! {
-    /// Over which RTT a flow grows as if it had it, so that short RTTs do not win.
+    /// The RTT that a flow's growth emulates, so that short RTTs gain no advantage.
     RttScaling {
-        /// One segment a target RTT, at the rate of a flow with that RTT.
+        /// One segment per target RTT, at the rate of a flow with that RTT.
         Rate = "rate" default,
         /// The same with its own RTT added to the target.
         Additive = "additive",
@@ -26,13 +25,13 @@ choice! {
 }
 
 parameters! {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     pub struct Parameters {
-        /// How a flow with a short RTT keeps to the pace of one with the target RTT
+        /// How a flow with a short RTT emulates the pace of one with the target RTT
         rtt_scaling: Choice(RttScaling) = RttScaling::Rate;
         /// That RTT (Linux: 25 ms)
         rtt_target: Micros(1, 1_000_000) = Duration::from_millis(25);
-        /// Rounds after slow start from which that holds (Linux: 4)
+        /// Rounds after slow start before this applies (Linux: 4)
         rtt_transition: Count(0, 1_000_000) = 4;
         /// Weight of the newest round in alpha, as a power of a half: 4 is 1/16
         g_shift: Count(0, 16) = 4;
@@ -45,19 +44,19 @@ parameters! {
 
 /// Bits of fraction in alpha and in the window's carry.
 const BITS: u32 = 20;
-/// One, so shifted.
+/// One, shifted accordingly.
 const ONE: i64 = 1 << BITS;
 /// RTTs above it are not scaled.
 const MAX_SCALED_RTT: Duration = Duration::from_millis(100);
 
-/// The controller. Its window is in whole packets and a carry, so that the
-/// small steps of a low marking rate add up.
+/// The controller. Its window is a number of whole packets and a carry, so that the small steps of
+/// a low marking rate add up.
 #[derive(Clone, Debug)]
 pub struct Prague {
     parameters: Parameters,
     mss: u32,
     cwnd: u32,
-    /// What is to be added to or taken from the window, one packet an ACK at most.
+    /// The amount to add to the window or subtract from it, at most one packet per ACK.
     carry: i64,
     ssthresh: u32,
     /// Alpha over g: the average keeps what a division would lose.
@@ -67,7 +66,8 @@ pub struct Prague {
     ca_state: CaState,
     /// Rounds since slow start.
     rounds: u32,
-    /// The round's end, and the end of the window that a reduction covers, in data delivered or lost.
+    /// The end of the round, and the end of the window that a reduction covers, in data delivered
+    /// or lost.
     round_end: Bytes,
     cwr_end: Bytes,
     round_acked: Bytes,
@@ -113,7 +113,7 @@ impl Prague {
     fn packets(&self, volume: Bytes) -> i64 {
         let shifted = u128::from(volume.get()) << BITS;
         let packets = shifted / u128::from(self.mss.max(1));
-        // No more than a window's worth counts.
+        // No more than one window counts.
         i64::try_from(packets).unwrap_or(i64::MAX).min(1 << 52)
     }
 
@@ -121,7 +121,7 @@ impl Prague {
         self.cwnd < self.ssthresh
     }
 
-    /// The RTT that the flow is to act as if it had.
+    /// The RTT that the flow emulates.
     fn target_rtt(&self) -> Duration {
         match self.parameters.rtt_scaling {
             RttScaling::Additive => self.parameters.rtt_target + self.srtt,
@@ -135,8 +135,7 @@ impl Prague {
             && self.rounds >= self.parameters.rtt_transition
     }
 
-    /// What a round without marks adds, in packets: one, or (RTT / target)^2
-    /// below the target.
+    /// The growth of a round without marks, in packets: one, or (RTT / target)^2 below the target.
     fn increase(&self) -> i64 {
         let (rtt, target) = (self.srtt.as_nanos(), self.target_rtt().as_nanos());
         let scaled =
@@ -148,7 +147,7 @@ impl Prague {
         i64::try_from((ratio * ratio) >> BITS).unwrap_or(ONE).max(1)
     }
 
-    /// Growth: what is marked earns none, and nothing grows that is not used.
+    /// Growth: marked data earns none, and an unused window does not grow.
     fn grow(&mut self, ack: &Ack, marked: Bytes) {
         let mut acked = self.packets(ack.newly_acked - marked);
         if acked == 0 || self.in_loss || !ack.cwnd_limited {
@@ -160,7 +159,7 @@ impl Prague {
             let step = u32::try_from(whole).unwrap_or(u32::MAX).min(room);
             self.cwnd = self.cwnd.saturating_add(step);
             if self.in_slow_start() {
-                // Parts of packets add up until they are one.
+                // Fractions of packets add up to whole packets.
                 self.carry = self.carry.saturating_add(acked & (ONE - 1));
                 return;
             }
@@ -173,7 +172,7 @@ impl Prague {
             .saturating_add(i64::try_from(grown).unwrap_or(ONE));
     }
 
-    /// The window follows its carry, one packet an ACK.
+    /// The window follows its carry, one packet per ACK.
     fn adjust(&mut self) {
         if self.carry <= -ONE {
             self.carry += ONE;
@@ -189,8 +188,8 @@ impl Prague {
         }
     }
 
-    /// Alpha, once a round, and while RTTs are scaled no more often than once a
-    /// target RTT; not before the first mark.
+    /// Updates alpha once per round, and while RTTs are scaled at most once per target RTT; not
+    /// before the first mark.
     fn end_round(&mut self, ack: &Ack) {
         let resolved = ack.resolved();
         if resolved < self.round_end
@@ -216,7 +215,8 @@ impl Prague {
         }
     }
 
-    /// A mark: half of alpha, once a window and, while RTTs are scaled, once a target RTT.
+    /// A mark: reduces by half of alpha, once per window and, while RTTs are scaled, once per
+    /// target RTT.
     fn reduce(&mut self, ack: &Ack) {
         let resolved = ack.resolved();
         let in_loss = matches!(ack.ca_state, CaState::Recovery | CaState::Loss);
@@ -232,12 +232,12 @@ impl Prague {
         }
         self.cwr_stamp = Some(ack.now);
         let alpha = self.upscaled_alpha >> self.parameters.g_shift;
-        // Half a unit more, so that rounding takes no side.
+        // Half a unit more, so that rounding is unbiased.
         let cut = (i128::from(alpha) * i128::from(self.cwnd) + 1) >> 1;
         self.carry -= i64::try_from(cut).unwrap_or(i64::MAX);
     }
 
-    /// A loss: half, taken packet by packet as ACKs come.
+    /// A loss: halves the window, one packet per ACK.
     fn halve(&mut self) {
         self.prior = Some((self.cwnd, self.carry, self.ssthresh));
         self.carry -= (i64::from(self.cwnd) << (BITS - 1)) + (self.carry >> 1);
@@ -245,7 +245,7 @@ impl Prague {
     }
 }
 
-/// A factor in 2^-BITS, as it is shown.
+/// A factor in 2^-BITS, for display.
 fn millionths(value: i64) -> Gain {
     let scaled = (i128::from(value.max(0)) * i128::from(Gain::SCALE)) >> BITS;
     Gain::from_millionths(u32::try_from(scaled).unwrap_or(0))
@@ -302,7 +302,7 @@ impl Controller for Prague {
         self.in_loss = false;
     }
 
-    /// One packet more than what is in flight, and slow start to half of the window.
+    /// One packet more than the data in flight, and slow start to half of the window.
     fn on_timeout(&mut self, _now: Instant, in_flight: Bytes) {
         if self.ca_state != CaState::Loss {
             if !self.in_loss {
@@ -335,7 +335,7 @@ impl Controller for Prague {
         Bytes::new(u64::from(self.cwnd) * u64::from(self.mss))
     }
 
-    /// The window a round trip; twice that in slow start, which answers each ACK with two packets.
+    /// The window per round trip; twice that in slow start, which sends two packets for each ACK.
     fn pacing_rate(&self) -> Option<Rate> {
         if self.srtt == Duration::ZERO {
             return None;
@@ -367,7 +367,7 @@ impl Controller for Prague {
         })
     }
 
-    /// It reduces by itself, a packet an ACK.
+    /// It reduces the window itself, one packet per ACK.
     fn recovery_window(&self) -> RecoveryWindow {
         RecoveryWindow::Controller
     }

@@ -1,5 +1,5 @@
-//! The closed set of controllers: each describes itself, and one line of [`registry`] makes it
-//! known to scenarios, to listings and to `AnyController`.
+//! The closed set of controllers: each describes itself, and one line of [`registry`] adds it to
+//! scenarios, listings and `AnyController`.
 
 use paceline_units::Field;
 
@@ -10,22 +10,21 @@ use crate::{Controller, Described};
 pub struct ControllerSpec {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: &'static str,
     /// The document it implements.
     pub source: &'static str,
-    /// The states that its state machine can be in, by the names that
-    /// [`Controller::phase`](crate::Controller::phase) gives.
+    /// The states of its state machine, by the names that
+    /// [`Controller::phase`](crate::Controller::phase) returns.
     pub phases: &'static [&'static str],
     /// Its `index`-th option.
     pub option: fn(usize) -> Option<OptionInfo>,
-    /// Names the fields of its state, in the order in which [`Controller::visit_state`] shows
-    /// them.
+    /// Names the fields of its state, in the order in which [`Controller::visit_state`] shows them.
     pub visit_fields: fn(&mut dyn FnMut(Field)),
 }
 
 impl ControllerSpec {
-    /// What `C` says of itself.
+    /// The description of `C`.
     pub const fn of<C: Described + Controller>() -> Self {
         assert!(size_of::<C>() <= C::MAX_SIZE, "a controller has grown");
         Self {
@@ -56,8 +55,9 @@ pub enum BuildError {
 /// Declares the controllers, sorted by name.
 macro_rules! registry {
     ($($variant:ident = $controller:ty,)*) => {
-        /// Any of the controllers, dispatched statically, or a guest: what points to a controller that is not of
-        /// this crate. A transport without guests has `AnyController`, which costs nothing for them.
+        /// Any of the controllers, dispatched statically, or a guest: a pointer to a controller
+        /// from outside this crate. For a transport without guests `AnyController` has no extra
+        /// cost.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "each variant is its controller")]
         pub enum AnyController<G = $crate::NoGuest> { $($variant($controller),)* Guest(G) }
@@ -79,7 +79,7 @@ macro_rules! registry {
                 match self { $(Self::$variant(_) => <$controller>::visit_fields(visit)),* }
             }
 
-            /// What the controller needs of a transport, with these parameters.
+            /// The signals that the controller needs from a transport, with these parameters.
             pub fn needs(&self) -> $crate::Signals {
                 match self {
                     $(Self::$variant(parameters) => {
@@ -91,7 +91,7 @@ macro_rules! registry {
             /// Whether the controller can work with a transport's signals.
             ///
             /// # Errors
-            /// What it needs and is not told.
+            /// The missing signals.
             pub fn check(&self, signals: $crate::Signals) -> Result<(), $crate::Unmet> {
                 signals.check(self.name(), self.needs())
             }
@@ -101,7 +101,7 @@ macro_rules! registry {
                 self.build_beside(config)
             }
 
-            /// The same for a transport that has guests too.
+            /// The same for a transport that also has guests.
             pub fn build_beside<G>(&self, config: &$crate::Config) -> AnyController<G> {
                 match self {
                     $(Self::$variant(parameters) => {
@@ -147,7 +147,7 @@ macro_rules! registry {
 }
 pub(crate) use registry;
 
-/// No guest: there is none of this type.
+/// No guest: this type has no values.
 #[derive(Clone, Copy, Debug)]
 pub enum NoGuest {}
 
@@ -165,7 +165,7 @@ impl core::ops::DerefMut for NoGuest {
     }
 }
 
-/// Makes `AnyController` a [`Controller`](crate::Controller) by that of its variant.
+/// Implements [`Controller`](crate::Controller) for `AnyController` by that of its variant.
 macro_rules! dispatch {
     ($($variant:ident)*) => {
         impl<G: core::ops::DerefMut<Target: $crate::Controller>> $crate::Controller for AnyController<G> {

@@ -1,11 +1,11 @@
-//! Reno: slow start and congestion avoidance (RFC 5681) with appropriate byte
-//! counting (RFC 3465). The transport keeps fast recovery (RFC 9937), the
-//! initial window comes from its configuration (RFC 6928).
+//! Reno: slow start and congestion avoidance (RFC 5681) with appropriate byte counting (RFC 3465).
+//! The transport handles fast recovery (RFC 9937), and its configuration gives the initial window
+//! (RFC 6928).
 //!
-//! Two options go beyond: HyStart++ (RFC 9406) and pacing with Linux's ratios.
-//! The window, not the flight size, is what a congestion event multiplies, as
-//! in Linux; it grows only while it is in use. Half of it is taken in whole segments, as Linux counts:
-//! half a segment more could not be sent, and would have to be acknowledged before the window grows.
+//! Two options go beyond that: HyStart++ (RFC 9406) and pacing with Linux's ratios. As in Linux, a
+//! congestion event multiplies the window, not the flight size, and the window grows only while it
+//! is in use. Half of it is rounded to whole segments, as in Linux: half a segment more could not
+//! be sent, and would have to be acknowledged before the window grows.
 
 use paceline_units::{Bytes, Gain, Instant};
 
@@ -69,7 +69,7 @@ impl Controller for Reno {
 
     fn on_ack(&mut self, ack: &Ack) {
         if self.window.begin_ack(ack) {
-            // As after a loss, but for the floor: a window of two segments may halve.
+            // As after a loss, except for the floor: a window of two segments may halve.
             let reduced = self.reduce();
             self.window.set_cwnd(reduced);
         } else {

@@ -1,13 +1,15 @@
-//! What a transport tells a controller, and what a controller cannot do without.
+//! The signals that a transport gives a controller, and those that a controller requires.
 
 use core::fmt;
 
 /// Declares the signals: documentation and name of each.
 macro_rules! signals {
     ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
-        /// The information and services that a transport gives its controller. Each transport states its own as a constant
-        /// (ours by `SenderConfig::signals` of `paceline-recovery`); a controller states what it cannot do without in
-        /// the same words ([`Described::needs`](crate::Described::needs)), and [`Signals::check`] compares the two.
+        /// The information and services that a transport gives its controller. Each transport
+        /// states its own as a constant (ours by `SenderConfig::signals` of `paceline-recovery`); a
+        /// controller states its requirements in the same form
+        /// ([`Described::needs`](crate::Described::needs)), and [`Signals::check`] compares the
+        /// two.
         ///
         /// Every transport reports sizes, times, data in flight, RTT samples, and whether the window limited sending.
         /// Anything listed here that a transport does not report is `None`, zero or false in the events.
@@ -36,8 +38,8 @@ macro_rules! signals {
 }
 
 signals! {
-    /// Losses and marks that an ACK shows are reported before its sample (Linux, s2n-quic, picoquic); without it,
-    /// after the sample, so that they count in the next one (quinn, noq).
+    /// Losses and marks that an ACK reveals are reported before its sample (Linux, s2n-quic,
+    /// picoquic); without it, after the sample, so that they count in the next one (quinn, noq).
     losses_first,
     /// Each lost packet is reported with its own token; without it, a batch of losses is one report with the token of
     /// its newest packet and the total size.
@@ -46,7 +48,7 @@ signals! {
     marks,
     /// The amount of CE-marked data is reported: `Ack::newly_marked`. Implies `marks`.
     mark_counts,
-    /// Packets carry ECT(1) where the controller asks for it.
+    /// Packets carry ECT(1) if the controller asks for it.
     ect1,
     /// Spurious loss episodes are reported: `Controller::on_spurious`.
     spurious_loss,

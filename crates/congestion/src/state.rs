@@ -1,7 +1,7 @@
-//! The state that controllers show: each field is declared in one line.
+//! The displayed state of controllers: each field is declared in one line.
 
-/// Declares the fields of a state, in order, and shows them: `visit_fields` names each with what it
-/// measures, before there is a value; the function of the given name visits their values.
+/// Declares the fields of a state, in order, and shows them: `visit_fields` names each with its
+/// quantity, before there is a value; the function of the given name visits their values.
 ///
 /// ```ignore
 /// state! {
@@ -12,14 +12,14 @@
 /// }
 /// ```
 ///
-/// A field is its name, the variant of the value (of [`Value`](paceline_units::Value), or of Linux's
-/// `Field`) and an expression. `of(PART)` stands for all fields of a part, which has its own
+/// A field is its name, the variant of the value (of [`Value`](paceline_units::Value), or of
+/// Linux's `Field`) and an expression. `of(PART)` means all fields of a part, which has its own
 /// `state!`. `if CONST` before `=` leaves a field out of some instances of a generic state.
 macro_rules! state {
     ($(#[doc = $doc:literal])* $vis:vis fn $visit:ident(&$self:ident $(, $sk:ident: &$socket:ty)?) -> $value:ident {
         $($name:ident: $kind:ident $(($part:ty))? $(if $when:path)? = $shown:expr,)*
     }) => {
-        /// Names the fields of the state, with what each measures.
+        /// Names the fields of the state, each with its quantity.
         $vis fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field)) {
             $($(if $when)? {
                 $crate::state::state!(@name visit, $value, $name, $kind $(, $part)?);
@@ -57,7 +57,7 @@ macro_rules! state {
     (@put $visit:ident, Value, $name:expr, $shown:expr) => { $visit.show($name, $shown) };
     (@visitor $value:ident) => { (impl FnMut(&'static str, $value) + ?Sized) };
     (@put $visit:ident, $value:ident, $name:expr, $shown:expr) => { $visit($name, $shown) };
-    // What Linux's values measure; packets are shown as the bytes in them.
+    // The quantities of Linux's values; packets are shown as bytes.
     (@quantity Field Packets) => { paceline_units::Quantity::Bytes };
     (@quantity Field Bandwidth) => { paceline_units::Quantity::Rate };
     (@quantity Field BytesPerSec) => { paceline_units::Quantity::Rate };

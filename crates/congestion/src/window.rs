@@ -1,5 +1,5 @@
-//! What Reno and CUBIC have in common: slow start, the floors of the window,
-//! the undo of a spurious episode, the ECN gate, pacing.
+//! Code that Reno and CUBIC share: slow start, the floors of the window, the undo of a spurious
+//! episode, the ECN gate, pacing.
 
 use paceline_units::{Bytes, Duration, Gain, Rate, Value};
 
@@ -14,11 +14,11 @@ const HYSTART_L: u64 = 8;
 /// Linux `tcp_pacing_ss_ratio` and `tcp_pacing_ca_ratio`.
 const PACING_SS_RATIO: Gain = Gain::from_millionths(2_000_000);
 const PACING_CA_RATIO: Gain = Gain::from_millionths(1_200_000);
-/// The most that one paced burst may hold; what an unpaced one may hold at the least.
+/// The maximum size of one paced burst; the minimum limit of an unpaced one.
 const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
 
-/// The rate at which Linux paces a window, if asked to (`tcp_update_pacing_rate`); it sizes the bursts of one that is
-/// not paced by it as well.
+/// The rate at which Linux paces a window, if configured to (`tcp_update_pacing_rate`); it also
+/// sizes the bursts of a flow that is not paced by it.
 pub fn window_rate(cwnd: Bytes, ssthresh: Bytes, in_flight: Bytes, srtt: Duration) -> Rate {
     let ratio = if cwnd.get() < ssthresh.get() / 2 {
         PACING_SS_RATIO
@@ -59,7 +59,7 @@ impl Phase {
     }
 }
 
-/// What a controller sets of its window.
+/// The settings of a controller's window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) beta: Gain,
@@ -74,19 +74,19 @@ pub(crate) struct Settings {
 choice! {
     /// The window after nothing was sent for longer than the retransmission timeout.
     AfterIdle {
-        /// The initial window at the most, and slow start to the threshold (RFC 5681 4.1).
+        /// At most the initial window, and slow start to the threshold (RFC 5681 4.1).
         Restart = "restart" default,
-        /// As it was.
+        /// Unchanged.
         Keep = "keep",
     }
 }
 
-/// Declares the parameters of Reno or CUBIC: the default and source of `beta`, the source of the threshold, whether
-/// HyStart++ is on, and the options that are the controller's own.
+/// Declares the parameters of Reno or CUBIC: the default and source of `beta`, the source of the
+/// threshold, whether HyStart++ is on, and the controller's own options.
 macro_rules! window_parameters {
     ($beta:expr, $beta_source:literal; $ssthresh_source:literal; hystart = $hystart:literal; $($own:tt)*) => {
         paceline_units::parameters! {
-            /// What a scenario may set.
+            /// The options that a scenario may set.
             pub struct Parameters {
                 /// The fraction of the window kept after a congestion event
                 #[doc = $beta_source]
@@ -103,7 +103,8 @@ macro_rules! window_parameters {
                 pacing: Flag = false;
                 /// Send ECT(0) and reduce once a round on an echoed mark (RFC 3168 6.1.2)
                 ecn: Flag = false;
-                /// After nothing was sent for an RTO: begin again with the initial window (RFC 5681 4.1), or keep the window
+                /// After nothing was sent for an RTO: restart with the initial window (RFC 5681
+                /// 4.1), or keep the window
                 after_idle: Choice($crate::window::AfterIdle) = $crate::window::AfterIdle::Restart;
             }
         }
@@ -125,7 +126,7 @@ macro_rules! window_parameters {
 }
 pub(crate) use window_parameters;
 
-/// What a controller leaves to its `window`, within its `impl Controller`.
+/// The functions that a controller delegates to its `window`, within its `impl Controller`.
 macro_rules! by_window {
     () => {
         fn on_recovery_exit(&mut self, _now: paceline_units::Instant) {
@@ -159,7 +160,7 @@ macro_rules! by_window {
 }
 pub(crate) use by_window;
 
-/// What a spurious episode gives back (RFC 9438 section 4.9, RFC 4015).
+/// The state restored after a spurious episode (RFC 9438 section 4.9, RFC 4015).
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     cwnd: Bytes,
@@ -167,12 +168,12 @@ struct Undo {
     hystart: HyStart,
 }
 
-/// When a sender reacts to an ECN signal: once a window (RFC 3168 section
-/// 6.1.2), and not beside a reduction for loss.
+/// When a sender reacts to an ECN signal: once per window (RFC 3168 section 6.1.2), and not in
+/// addition to a reduction for loss.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EcnGate {
-    /// Delivered and lost data together up to which a reduction covers further
-    /// signals; infinite until the ACK after a loss event sets it.
+    /// Sum of delivered and lost data up to which a reduction covers further signals; infinite
+    /// until the ACK after a loss event sets it.
     cwr_end: Bytes,
 }
 
@@ -182,7 +183,7 @@ impl EcnGate {
         self.cwr_end = Bytes::INFINITE;
     }
 
-    /// Whether the sender has to react to this ACK; to be asked on every one.
+    /// Whether the sender has to react to this ACK; must be called on every one.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         let resolved = ack.resolved();
         let window_end = resolved + ack.in_flight;
@@ -211,7 +212,7 @@ pub(crate) struct Window {
     settings: Settings,
     hystart: HyStart,
     ca_state: CaState,
-    /// From the first reduction of an episode to its end.
+    /// Whether between the first reduction of an episode and its end.
     in_episode: bool,
     undo: Option<Undo>,
     /// The timer has fired and the cumulative ACK has not moved since.
@@ -270,10 +271,9 @@ impl Window {
         self.cwnd = cwnd.max(self.mss);
     }
 
-    /// `beta` times the window, for the slow-start threshold. RFC 5681 (4) and
-    /// RFC 9438 section 4.6 take the flight size; this takes the window, as
-    /// Linux does and RFC 9438 allows to a sender that, like this one, does not
-    /// grow a window that it does not use.
+    /// `beta` times the window, for the slow-start threshold. RFC 5681 (4) and RFC 9438 section 4.6
+    /// use the flight size; this uses the window, as Linux does and RFC 9438 allows to a sender
+    /// that, like this one, does not grow a window that it does not use.
     pub(crate) fn reduced(&self) -> Bytes {
         self.cwnd * self.settings.beta
     }
@@ -284,9 +284,9 @@ impl Window {
         self.hystart.end();
     }
 
-    /// RFC 5681 section 4.1: after a timeout's length without a segment the window is the initial
-    /// one at the most, as there is no longer an ACK clock to send the rest by. The threshold
-    /// stays. True if it made the window smaller.
+    /// RFC 5681 section 4.1: after a pause of a retransmission timeout the window is at most the
+    /// initial one, because there is no longer an ACK clock for the rest. The threshold stays. True
+    /// if it made the window smaller.
     pub(crate) fn restart(&mut self) -> bool {
         let cut = self.settings.after_idle == AfterIdle::Restart && self.cwnd > self.initial;
         if cut {
@@ -296,8 +296,8 @@ impl Window {
         cut
     }
 
-    /// Fast recovery or recovery from a timeout begins. True at the first
-    /// reduction of an episode, whose state before is kept for the undo.
+    /// Fast recovery or recovery from a timeout begins. True at the first reduction of an episode;
+    /// the state before it is kept for the undo.
     pub(crate) fn begin_episode(&mut self, ca_state: CaState) -> bool {
         let first = !self.in_episode;
         if first {
@@ -313,8 +313,8 @@ impl Window {
         first
     }
 
-    /// RFC 5681 section 3.1: whether this timeout is the first of the oldest
-    /// segment, hence sets the threshold.
+    /// RFC 5681 section 3.1: whether this timeout is the first of the oldest segment and so sets
+    /// the threshold.
     pub(crate) fn first_timeout(&mut self) -> bool {
         !core::mem::replace(&mut self.timeout_outstanding, true)
     }
@@ -332,7 +332,7 @@ impl Window {
         self.ca_state = CaState::Open;
     }
 
-    /// Gives back what the episode took; false if there is nothing to give back.
+    /// Restores the state before the episode; false if there is nothing to restore.
     pub(crate) fn undo(&mut self) -> bool {
         let Some(undo) = self.undo.take() else {
             return false;
@@ -345,8 +345,8 @@ impl Window {
         true
     }
 
-    /// Takes note of the state of recovery; first on every ACK. True when the
-    /// ACK carries an ECN signal to which the sender has to react.
+    /// Records the state of recovery; called first on every ACK. True when the ACK carries an ECN
+    /// signal to which the sender has to react.
     pub(crate) fn begin_ack(&mut self, ack: &Ack) -> bool {
         self.ca_state = ack.ca_state;
         if ack.una_advanced {
@@ -354,21 +354,21 @@ impl Window {
         }
         let signal = self.settings.ecn && self.ecn_gate.on_ack(ack);
         if signal {
-            // The network has said so itself: there is nothing spurious in it.
+            // The network itself reported it: nothing about it is spurious.
             self.undo = None;
         }
         signal
     }
 
-    /// Whether the window may grow on this ACK: not while the transport reduces
-    /// it (RFC 9937), not on a duplicate (RFC 5681 section 3.2), and only if it
-    /// was in use (RFC 9438 section 5.8, RFC 7661).
+    /// Whether the window may grow on this ACK: not while the transport reduces it (RFC 9937), not
+    /// on a duplicate (RFC 5681 section 3.2), and only if it was in use (RFC 9438 section 5.8, RFC
+    /// 7661).
     pub(crate) fn may_grow(ack: &Ack) -> bool {
         ack.ca_state != CaState::Recovery && ack.una_advanced && ack.cwnd_limited
     }
 
-    /// Slow start, with HyStart++ where it is active. Returns the acknowledged
-    /// data that is left to congestion avoidance.
+    /// Slow start, with HyStart++ if it is active. Returns the acknowledged data that is left for
+    /// congestion avoidance.
     pub(crate) fn slow_start(&mut self, ack: &Ack) -> Bytes {
         if self.cwnd >= self.ssthresh {
             self.leave_slow_start();
@@ -381,7 +381,7 @@ impl Window {
         if exit || !Self::may_grow(ack) {
             return Bytes::ZERO;
         }
-        // RFC 3465 section 2.2: at most L segments an ACK, one after a timeout (2.3).
+        // RFC 3465 section 2.2: at most L segments per ACK, one after a timeout (2.3).
         let l = match (self.hystart.is_active(), self.settings.pacing) {
             (true, true) => u64::MAX,
             (true, false) => HYSTART_L,
@@ -414,7 +414,7 @@ impl Window {
         self.hystart.end();
     }
 
-    /// The pacing rate, with Linux's ratios (`tcp_update_pacing_rate`); last on every ACK.
+    /// The pacing rate, with Linux's ratios (`tcp_update_pacing_rate`); called last on every ACK.
     pub(crate) fn end_ack(&mut self, ack: &Ack) {
         if ack.srtt > Duration::ZERO {
             self.srtt = ack.srtt;
@@ -434,7 +434,7 @@ impl Window {
         self.pacing_rate
     }
 
-    /// Without pacing, a whole window; with it, a millisecond's worth.
+    /// Without pacing, a whole window; with it, the data of a millisecond.
     pub(crate) fn send_quantum(&self) -> Bytes {
         match self.pacing_rate {
             None => self.cwnd.max(MAX_QUANTUM),

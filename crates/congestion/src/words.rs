@@ -1,4 +1,4 @@
-//! Enumerations whose variants have words: states of a controller, choices of an option.
+//! Enumerations whose variants have names: states of a controller, choices of an option.
 
 /// Declares one; `WORDS` holds the words in order.
 macro_rules! words {

@@ -1,4 +1,4 @@
-//! Nothing allocates after construction, for any controller.
+//! No controller allocates after construction.
 
 mod pipe;
 

@@ -1,13 +1,13 @@
-//! The sampler against a slow model that keeps the whole history and reads the
-//! definitions of draft-ietf-ccwg-bbr-06 section 4.1 off it.
+//! Compares the sampler with a slow model that keeps the whole history and follows the definitions
+//! of draft-ietf-ccwg-bbr-06 section 4.1 literally.
 
 use paceline_congestion::{Delivery, PacketState, RateSample};
 use paceline_units::{Bytes, Duration, Instant};
 use proptest::prelude::*;
 
-/// What has happened, in order.
+/// The events, in order.
 enum Happened {
-    /// A packet was sent; with nothing in flight before it or not.
+    /// A packet was sent, with nothing in flight before it or not.
     Sent {
         id: usize,
         at: Instant,
@@ -72,8 +72,8 @@ impl Model {
             .sum()
     }
 
-    /// Where the send phase and the ACK phase of a packet begin: at the last
-    /// ACK before it was sent, or where sending began again after silence.
+    /// The start of the send phase and of the ACK phase of a packet: at the last ACK before it was
+    /// sent, or where sending restarted after a silence.
     fn phases(&self, index: usize) -> (Instant, Instant) {
         for event in self.history[..=index].iter().rev() {
             match event {
@@ -85,7 +85,7 @@ impl Model {
         unreachable!("the first packet is sent into silence")
     }
 
-    /// The sample that the last ACK gives.
+    /// The sample of the last ACK.
     fn sample(&self) -> RateSample {
         let Some(Happened::Acked { ids, at }) = self.history.last() else {
             return RateSample::default();
@@ -210,7 +210,7 @@ proptest! {
 
 #[test]
 fn a_steady_flow_measures_its_rate() {
-    // 1000 B each millisecond, acknowledged 10 ms later: 8 Mbit/s.
+    // 1000 B per millisecond, acknowledged 10 ms later: 8 Mbit/s.
     let mut delivery = Delivery::default();
     let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
     let mut packets = Vec::new();
@@ -226,8 +226,8 @@ fn a_steady_flow_measures_its_rate() {
     assert_eq!(rate, 8_000_000);
 }
 
-/// 1000 B every 10 ms, acknowledged after 1 ms: a packet a round trip if intervals restart with
-/// nothing in flight, what is sent if the pacer is below and they go on.
+/// 1000 B every 10 ms, acknowledged after 1 ms: one packet per round trip if intervals restart with
+/// nothing in flight, the sending rate if the pacer is below and intervals continue.
 #[test]
 fn less_than_a_packet_a_round_trip_is_measured_if_the_pacer_is_below() {
     let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
@@ -243,12 +243,13 @@ fn less_than_a_packet_a_round_trip_is_measured_if_the_pacer_is_below() {
         };
         assert_eq!(send(0, false), 8_000_000, "the first");
         assert_eq!([send(10, false), send(20, false)], [expected; 2]);
-        // An idle application, though, is not the path's rate.
+        // An idle application, however, does not give the path's rate.
         assert_eq!(send(500, true), 8_000_000);
     }
 }
 
-/// Nothing has been delivered before the first flight: its interval begins with it, wherever the pacer is.
+/// Nothing has been delivered before the first flight: its interval begins with it, wherever the
+/// pacer is.
 #[test]
 fn the_first_flight_begins_its_interval() {
     for pacer_below in [false, true] {

@@ -1,4 +1,4 @@
-//! The rate of a link, from what it carries while it is busy.
+//! Measures the rate of a link while it is busy.
 
 use std::collections::VecDeque;
 
@@ -7,67 +7,69 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::STALL;
 
-/// How far a link was from its rate while it was busy.
+/// The error of a link's rate while it was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateError {
     /// The share of its rate that it did not carry; negative if it carried more.
     pub ratio: f64,
-    /// Three standard errors of that, and what lateness may do to it.
+    /// Three standard errors of that, plus the possible effect of late wake-ups.
     pub uncertainty: f64,
-    /// Wire bytes that it is from.
+    /// The wire bytes on which it is based.
     pub bytes: u64,
 }
 
-/// Of fewer packets nothing is said: one that is late for once would decide.
+/// With fewer packets there is no result: a single late one would decide.
 const ENOUGH: u64 = 100;
 
-/// Stretches whose lengths differ by less than so many times [`STALL`] say nothing: all that left in that time may have left
-/// at its end, and looks like a link that is faster, the shorter stretches are.
+/// Stretches whose lengths differ by less than this multiple of [`STALL`] give no result: all
+/// packets of that time may have left at its end, which looks like a faster link, the shorter the
+/// stretches are.
 const LONG: f64 = 10.0;
 
-/// A time in which the link is never idle.
+/// A period in which the link is never idle.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    /// All that had come to the link, and was not dropped at its queue, when it began.
+    /// Total bytes accepted by the link when it began.
     position: u64,
     start: Instant,
 }
 
-/// Follows a link: when it begins to be busy, and when packets have left it.
+/// Follows a link: when it becomes busy, and when packets have left it.
 ///
-/// In each busy stretch a packet that leaves when `capacity` bytes could have been carried since the
-/// start, and `carried` have been, itself included, is `capacity - carried` bytes behind. A link of
-/// the asked rate is behind by no more at the end of a stretch than at its start; how late the
-/// emulator woke for a packet is in that, but does not grow with what was carried. The rate's error is
-/// the slope of a straight line through all packets of all stretches: what stretches begin and end
-/// with is in its offset.
+/// In each busy stretch, consider a packet that leaves when `capacity` bytes could have been
+/// carried since the start, and `carried` bytes have been, including itself: it is `capacity -
+/// carried` bytes behind. A link with the configured rate is no further behind at the end of a
+/// stretch than at its start; the emulator's late wake-ups are included, but do not grow with the
+/// bytes carried. The rate's error is the slope of a straight line through all packets of all
+/// stretches; effects at the start and end of stretches go into its offset.
 #[derive(Debug, Default)]
 pub struct Busy {
-    /// The stretches, the one of the latest packet first.
+    /// The stretches, with that of the latest packet first.
     stretches: VecDeque<Stretch>,
-    /// What begins before is not compared: the rate or the delay has changed.
+    /// Stretches that begin earlier are not compared: the rate or the delay has changed.
     resume: Instant,
     total: u64,
     /// Bytes that were compared.
     bytes: u64,
-    /// The most that the link could carry in [`STALL`].
+    /// The maximum that the link could carry in [`STALL`].
     late: f64,
     line: Line,
 }
 
 impl Busy {
-    /// The link, which was idle, is given a packet at `start`, when `position` bytes had come.
+    /// The idle link gets a packet at `start`, when `position` bytes had arrived.
     pub fn begin(&mut self, start: Instant, position: u64) {
         self.stretches.push_back(Stretch { position, start });
     }
 
-    /// At `until` a change of the link has its effect at the far end.
+    /// At `until` a change of the link takes effect at the far end.
     pub fn interrupt(&mut self, until: Instant) {
         self.resume = self.resume.max(until);
     }
 
-    /// A packet is seen to leave at `now`; `total` bytes have left. `delay` is what it travels after
-    /// the link, and `capacity` tells what the link could have carried by a time.
+    /// A packet is seen to leave at `now`; `total` bytes have left. `delay` is its propagation
+    /// delay after the link, and `capacity` returns the bytes that the link could have carried by a
+    /// given time.
     pub fn left(
         &mut self,
         now: Instant,
@@ -76,7 +78,7 @@ impl Busy {
         capacity: impl Fn(Instant) -> Bytes,
     ) {
         if total == self.total {
-            // A copy, or a decision of the queue.
+            // A copy, or a drop decided by the queue.
             return;
         }
         let size = total - std::mem::replace(&mut self.total, total).min(total);
@@ -90,7 +92,7 @@ impl Busy {
             return;
         };
         if current.start + delay < self.resume {
-            // The stretch goes on from the first packet after the change.
+            // The stretch continues from the first packet after the change.
             *current = Stretch {
                 position: total,
                 start: left,
@@ -106,7 +108,7 @@ impl Busy {
         self.bytes += size;
     }
 
-    /// What came of it; none of fewer than [`ENOUGH`] packets, or of stretches too short.
+    /// The result; none with fewer than [`ENOUGH`] packets, or stretches that are too short.
     pub fn error(&self) -> Option<RateError> {
         if self.line.count < ENOUGH as f64 || self.line.spread() < LONG * self.late {
             return None;
@@ -116,7 +118,8 @@ impl Busy {
 
     fn fitted(&self) -> Option<RateError> {
         let (slope, deviation) = self.line.slope()?;
-        // Behind by `slope` for each byte carried: asked is carried and that.
+        // Behind by `slope` per byte carried: the requested amount is that much more than the
+        // amount carried.
         let asked = 1.0 + slope;
         (asked > 0.0).then(|| RateError {
             ratio: slope / asked,
@@ -126,7 +129,7 @@ impl Busy {
     }
 }
 
-/// A straight line of least squares.
+/// A least-squares straight line.
 #[derive(Debug, Default)]
 struct Line {
     count: f64,
@@ -139,7 +142,7 @@ struct Line {
 
 impl Line {
     fn add(&mut self, x: f64, y: f64) {
-        // Welford: means and central moments, as they come.
+        // Welford: means and central moments, updated incrementally.
         self.count += 1.0;
         let (dx, dy) = (x - self.x_mean, y - self.y_mean);
         self.x_mean += dx / self.count;
@@ -149,7 +152,7 @@ impl Line {
         self.yy += dy * (y - self.y_mean);
     }
 
-    /// The standard deviation of what was carried.
+    /// The standard deviation of the bytes carried.
     fn spread(&self) -> f64 {
         (self.xx / self.count.max(1.0)).sqrt()
     }
@@ -180,8 +183,8 @@ mod tests {
         ASKED.volume_in(at.since(Instant::ZERO))
     }
 
-    /// Stretches of `packets` each, 20 ms of idleness between them, by a link that takes `each` for a
-    /// packet and an emulator that is late by what `late` draws.
+    /// Stretches of `packets` each, separated by 20 ms of idle time, for a link that takes `each`
+    /// per packet and an emulator that is late by a draw of `late`.
     fn run(
         stretches: u64,
         packets: u64,
@@ -207,7 +210,7 @@ mod tests {
         let at = |micros| Instant::ZERO + DELAY + Duration::from_micros(micros);
         busy.begin(Instant::ZERO, 0);
         // Behind by 0, 0 and 300 bytes (0.24 ms) after 1500, 3000 and 4500: the line through them
-        // rises by 0.1, and (0 - -50, 0 - 100, 300 - 250) are off it by 50, 100 and 50.
+        // rises by 0.1, and (0 - -50, 0 - 100, 300 - 250) deviate from it by 50, 100 and 50.
         for (micros, total) in [(1200, 1500), (2400, 3000), (3840, 4500)] {
             busy.left(at(micros), DELAY, total, capacity);
         }
@@ -215,7 +218,7 @@ mod tests {
         let error = busy.fitted().unwrap();
         assert!((error.ratio - 0.1 / 1.1).abs() < 1e-9);
         let deviation = (15_000.0_f64 / 4_500_000.0).sqrt();
-        // 625 bytes in 0.5 ms, and what was carried differs by 1225.
+        // 625 bytes in 0.5 ms, and the bytes carried differ by 1225.
         let late = 625.0 / 1_500_000.0_f64.sqrt();
         assert!((error.uncertainty - 3.0 * deviation / 1.21 - late).abs() < 1e-9);
         assert_eq!(error.bytes, 4500);
@@ -245,7 +248,7 @@ mod tests {
         for stretch in 0..1000 {
             let start = Instant::from_nanos(stretch * 10_000_000);
             busy.begin(start, total);
-            // 60 us each, and all of them once the emulator has woken.
+            // 60 us each, and all of them once the emulator has woken up.
             for n in 1..=10 {
                 total += 1500;
                 let now = start + DELAY + Duration::from_micros((60 * n).max(400));
@@ -264,7 +267,7 @@ mod tests {
         for stretch in 0..1000 {
             let start = Instant::from_nanos(stretch * 10_000_000);
             busy.begin(start, total);
-            // Both leave when the emulator wakes, which takes longer than the link.
+            // Both leave when the emulator wakes up, which takes longer than the link.
             for micros in [60, 61] {
                 total += 52;
                 let now = start + DELAY + Duration::from_micros(micros);
@@ -280,7 +283,7 @@ mod tests {
         let each = Duration::from_micros(1200);
         for seed in 1..=200 {
             let mut random = Rng::new(seed);
-            // Half a millisecond, and now and then three.
+            // Half a millisecond, and occasionally three.
             let mut jitter = || match random.below(50) {
                 0 => Duration::from_millis(3),
                 _ => Duration::from_nanos(random.below(500_000)),
@@ -326,7 +329,8 @@ mod tests {
         for n in 1..=100 {
             send(&mut busy, at(n));
         }
-        // For 10 ms the link was slower, and nobody knows; five packets are on their way then.
+        // For 10 ms the link was slower, unknown to the measurement; five packets are on their way
+        // then.
         busy.interrupt(at(105) + Duration::from_nanos(1));
         let pause = Duration::from_millis(10);
         for n in 101..=105 {
@@ -337,14 +341,14 @@ mod tests {
         }
         let error = busy.error().unwrap();
         assert!(error.ratio.abs() < 1e-6, "{error:?}");
-        // The first after it, the 106th, is where the count restarts.
+        // The count restarts at the first packet after it, the 106th.
         assert_eq!(error.bytes, 194 * SIZE);
     }
 
     #[test]
     fn nothing_is_said_of_next_to_nothing() {
         let each = Duration::from_micros(1200);
-        // One packet at a time is never back to back.
+        // With one packet at a time, packets are never back to back.
         assert_eq!(run(200, 1, each, || Duration::ZERO), None);
         assert_eq!(run(1, 99, each, || Duration::ZERO), None);
         assert!(run(1, 100, each, || Duration::ZERO).is_some());

@@ -27,24 +27,24 @@ use crate::programs::{self, Programs};
 use crate::sockets::{self, Asker};
 use crate::sys;
 
-/// Before everything else on the machine that is not as urgent, behind what the kernel itself needs.
+/// Before everything less urgent on the machine, but after the kernel's own needs.
 const PRIORITY: i32 = 50;
-/// That of the hosts' programs: only the path comes before them.
+/// The priority of the hosts' programs: only the path comes before them.
 const HOST_PRIORITY: i32 = 10;
 /// All threads before other normal ones.
 const NICE: i32 = -19;
-/// From the last preparation to the beginning.
+/// Time from the last preparation to the start.
 const LEAD: Duration = Duration::from_millis(50);
-/// Between two probes.
+/// Time between two probes.
 const PROBES: Duration = Duration::from_millis(5);
-/// Which stream of random numbers the link from client to server has.
+/// Index of the random stream of the link from client to server.
 const UP: u64 = u64::MAX;
-/// Exit status of a client that was still there at the end, as of timeout(1).
+/// Exit status of a client that was still running at the end, as of timeout(1).
 const TIMED_OUT: i32 = 124;
-/// Between two messages of progress.
+/// Time between two progress messages.
 const PROGRESS: Duration = Duration::from_millis(100);
 
-/// Why a run ended before its end.
+/// Why a run ended early.
 enum Trouble {
     Refused(Refused),
     Unbalanced(Unbalanced),
@@ -67,8 +67,9 @@ fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
-/// Runs a scenario and tells `parent` of it; `stacks` are what the ends of flows of QUIC stacks are made with. `parent`
-/// gone, this process is, too. With programs it ends when their client does.
+/// Runs a scenario and reports to `parent`; `stacks` are the configurations of the ends of QUIC
+/// flows. If `parent` is gone, this process ends, too. With programs it ends when their client
+/// does.
 pub fn main(
     plan: &Plan<'_>,
     stacks: &[Option<EndConfig>],
@@ -85,11 +86,11 @@ pub fn main(
         Err(Trouble::Unbalanced(error)) => Message::Failed(error.to_string()),
         Err(Trouble::Io(what, error)) => Message::Failed(format!("{what}: {error}")),
     };
-    // A parent that does not listen any more needs no answer.
+    // A parent that no longer listens needs no answer.
     let _ = message::write(&mut parent, &last);
 }
 
-/// What may help against a refusal.
+/// A hint for a refusal.
 fn hint(what: &str, error: &io::Error) -> Option<String> {
     let hint = match (what, error.raw_os_error()) {
         (what, Some(libc::ENOENT)) if what.contains("/dev/net/tun") => {
@@ -107,17 +108,17 @@ fn hint(what: &str, error: &io::Error) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// What the scheduler grants.
+/// The priorities and limits that the scheduler grants.
 struct Grants {
     real_time: bool,
     locked: bool,
 }
 
-/// Asks for all that keeps the run on time; it goes on without. Before the process gives up its
-/// privileges for those of a namespace, which do not extend to this.
+/// Asks for everything that keeps the run on time; continues without what is refused. This happens
+/// before the process exchanges its privileges for those of a namespace, which do not include this.
 fn hurry() -> Grants {
     sys::no_timer_slack();
-    // For where real-time priority is refused.
+    // For systems where real-time priority is refused.
     let _ = rustix::process::setpriority_process(None, NICE);
     Grants {
         real_time: sys::real_time(PRIORITY).is_ok(),
@@ -125,21 +126,22 @@ fn hurry() -> Grants {
     }
 }
 
-/// What a thread of a host's program asks for.
+/// The scheduling that a thread of a host's program asks for.
 fn relax() {
     sys::no_timer_slack();
-    // Delayed while it holds a socket's lock, it would delay that socket's ACKs.
+    // If delayed while it holds a socket's lock, it would delay that socket's ACKs.
     let _ = sys::real_time(HOST_PRIORITY);
 }
 
-/// Leaves the parent's namespaces, and hurries as far as the machine allows; whether by a user namespace.
+/// Leaves the parent's namespaces, and raises its priority as far as the machine allows; returns
+/// whether a user namespace was used.
 fn isolate(parent: u32) -> Result<(Grants, bool), Trouble> {
     let tie = || sys::die_with_parent().map_err(io("tie this process to its parent"));
     tie()?;
     sys::reset_signals();
     let grants = hurry();
     let user_namespace = namespace::isolate()?;
-    // New credentials may have untied it (prctl(2)).
+    // New credentials may have removed the parent-death signal (prctl(2)).
     tie()?;
     if parent_id() != parent {
         return Err(Trouble::Io(
@@ -160,7 +162,7 @@ fn live(
     let mut stack = kernel::stack(plan.scenario);
     let mut gate = None;
     if let Some(programs) = programs {
-        // They have what they have outside.
+        // They have the same as outside.
         stack.window = stack.window.max(kernel::largest_window());
         if programs.server.is_none() {
             gate = Gate::open(&stack)?;
@@ -186,7 +188,7 @@ fn live(
         senders.give(SERVER, &place.networks())?;
         receivers.give(place.client(), &[(SERVER, 32)])?;
         asker = Asker::new(&senders, &receivers)?;
-        // Before there are threads: these do not go into another process namespace.
+        // Before there are threads: threads cannot enter another process namespace.
         let hosts = [senders.namespace(), receivers.namespace()];
         keeper = Some(programs::start(programs, place, hosts).map_err(io("start programs"))?);
     }
@@ -209,7 +211,7 @@ fn live(
     };
     let mut network = Network::new(plan, devices, &shared);
     if let Some(programs) = programs {
-        // Its own random numbers: the two directions are not alike.
+        // Its own random numbers, so that the two directions differ.
         let seed = seed_of(plan.seed, UP);
         let other = match &programs.up {
             Some(up) => Plan::resolve(up, seed, &plan.info.backend).ok(),
@@ -239,7 +241,7 @@ fn live(
         spawn(scope, || shared.probe(&there, &back, PROBES))?;
         spawn(scope, || report(shared, parent, &passed, &offered))?;
         let watcher = spawn(scope, move || shared.watch(interval, asking))?;
-        // Those that still run at the end end with their keeper.
+        // Those still running at the end are ended by their keeper.
         let mut kept = None;
         if let Some((keeper, mut ending)) = keeper {
             kept = Some(keeper);
@@ -346,7 +348,7 @@ fn spawn<'s, T: Send + 's>(
         .map_err(io("start a thread"))
 }
 
-/// Tells the parent how far the run has come.
+/// Reports the progress of the run to the parent.
 fn report(shared: &Shared<'_>, mut parent: &UnixStream, passed: &AtomicU64, packets: &AtomicU64) {
     let mut next = shared.clock.machine(Instant::ZERO);
     while !shared.stop.load(Relaxed) {

@@ -9,21 +9,22 @@ use paceline_units::{Duration, Instant};
 
 use crate::sys;
 
-/// How long the path may not run and still go on by the clock.
+/// The maximum pause of the path after which it still continues by the clock.
 pub const STALL: Duration = Duration::from_micros(500);
 
-/// Time since the run began, less the time in which the path stood still.
+/// Time since the run began, excluding the time in which the path stood still.
 ///
-/// A machine that does not run the path for some milliseconds (its hypervisor took the processor, the kernel
-/// was busy) would let all that came due meanwhile go at once: a burst of data or ACKs that no link
-/// makes, and that overflows queues. The path's time stands still instead, and the run says how long. It
-/// does so for all others, too, whether or not the path has noticed: what a host sent in time that did not count would
-/// seem to have crossed the path in less than its delay.
+/// If the machine does not run the path for some milliseconds (its hypervisor took the processor,
+/// the kernel was busy), everything that came due meanwhile would leave at once: a burst of data or
+/// ACKs that no link makes, and that overflows queues. The path's time stands still instead, and
+/// the run reports for how long. Time stands still for all threads, whether or not the path has
+/// noticed: otherwise a packet that a host sent during the pause would seem to have crossed the
+/// path in less than its delay.
 #[derive(Debug)]
 pub struct Clock {
-    /// The run's beginning by the machine's clock, moved on by what the path stood still.
+    /// The run's start by the machine's clock, moved forward by the time that the path stood still.
     zero: AtomicU64,
-    /// Where time stands still until the path has looked again.
+    /// The time at which the clock stops until the path runs again.
     limit: AtomicU64,
 }
 
@@ -38,14 +39,14 @@ impl Clock {
 
     /// Now.
     pub fn now(&self) -> Instant {
-        // In this order: a limit that has been moved on comes with the zero that has.
+        // In this order: an updated limit comes with the updated zero.
         let limit = self.limit.load(Acquire);
         let zero = self.zero.load(Relaxed);
         Instant::from_nanos(sys::now().as_nanos().saturating_sub(zero).min(limit))
     }
 
-    /// The path looks, which it meant to do by `planned`: now, and how long it could not run if that is longer than
-    /// [`STALL`]. It goes on from there.
+    /// The path runs, which it planned to do by `planned`. Returns the current time, and how long
+    /// it could not run if that is longer than [`STALL`]. The clock continues from there.
     pub fn look(&self, planned: Instant) -> (Instant, Option<Duration>) {
         loop {
             let now = self.of(sys::now());
@@ -56,14 +57,14 @@ impl Clock {
                 return (planned + STALL, Some(late));
             }
             self.expect(now);
-            // Else others may have seen later times before the limit was this one.
+            // Otherwise others may have seen later times before the limit was this one.
             if self.of(sys::now()).since(now) <= STALL {
                 return (now, None);
             }
         }
     }
 
-    /// The path will look again by `planned`.
+    /// The path will run again by `planned`.
     pub fn expect(&self, planned: Instant) {
         let limit = planned.as_nanos().saturating_add(STALL.as_nanos());
         self.limit.store(limit, Release);
@@ -74,12 +75,12 @@ impl Clock {
         sys::now() >= self.machine(Instant::ZERO)
     }
 
-    /// The run's time at `at` of the machine's.
+    /// The run's time at the machine's time `at`.
     pub fn of(&self, at: Instant) -> Instant {
         Instant::from_nanos(at.as_nanos().saturating_sub(self.zero.load(Relaxed)))
     }
 
-    /// When it is `at` by the machine's clock.
+    /// The machine's time when the run's time is `at`.
     pub fn machine(&self, at: Instant) -> Instant {
         Instant::from_nanos(at.as_nanos().saturating_add(self.zero.load(Relaxed)))
     }
@@ -123,7 +124,7 @@ mod tests {
         assert!(Clock::new(sys::now()).has_begun());
     }
 
-    /// Who sends while the path does not run sends no later than the path then takes it.
+    /// A packet sent while the path does not run is sent no later than the path then processes it.
     #[test]
     fn time_stands_still_for_all_until_the_path_looks_again_and_never_goes_back() {
         let clock = Clock::new(sys::now());

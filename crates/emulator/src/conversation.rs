@@ -1,4 +1,4 @@
-//! Conversations of programs, told apart by protocol, ports and the client's address.
+//! Conversations of programs, distinguished by protocol, ports and the client's address.
 
 use std::net::Ipv4Addr;
 
@@ -11,18 +11,18 @@ use crate::place::{Place, SERVER};
 /// A conversation of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Conversation {
-    /// The number of its protocol.
+    /// Its protocol number.
     pub protocol: u8,
-    /// The port at the server; 0 of what is neither TCP nor UDP.
+    /// The port at the server; 0 if it is neither TCP nor UDP.
     pub server: u16,
     /// The port at the client.
     pub client: u16,
-    /// Where the client is.
+    /// The client's address.
     pub at: Ipv4Addr,
 }
 
-/// The conversation that a packet is of, if it is between the server and a client of `place`; `from_server` says where it
-/// comes from.
+/// The conversation of a packet, if it is between the server and a client of `place`; `from_server`
+/// gives its direction.
 pub fn conversation(packet: &[u8], from_server: bool, place: Place) -> Option<Conversation> {
     let header = packet.first_chunk::<20>()?;
     let address =

@@ -1,4 +1,4 @@
-//! What the kernel says of a host's TCP sockets, whosever they are: sock_diag(7), as ss(8) asks it.
+//! The kernel's state of a host's TCP sockets, of any process: sock_diag(7), which ss(8) uses.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,13 +18,13 @@ pub struct Found<'a> {
     pub other: (Ipv4Addr, u16),
     /// Its congestion control.
     pub cc: &'a str,
-    /// `struct tcp_info`, as long as the kernel has it.
+    /// `struct tcp_info`, of the kernel's length.
     pub info: &'a [u8],
-    /// What its congestion control says of itself.
+    /// The private state of its congestion control.
     pub own: &'a [u8],
 }
 
-/// Asks about the sockets of one network namespace.
+/// Queries the sockets of one network namespace.
 pub struct Diag {
     socket: Socket,
     buffer: Vec<u8>,
@@ -42,7 +42,7 @@ const MESSAGE: usize = 72;
 const STATES: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 
 impl Diag {
-    /// Asks about the namespace that this thread is in.
+    /// Queries the namespace that this thread is in.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
             socket: Socket::new(
@@ -50,12 +50,12 @@ impl Diag {
                 Type::RAW,
                 Some(Protocol::from(libc::NETLINK_SOCK_DIAG)),
             )?,
-            // A kernel answers with 32 KiB at the most.
+            // A kernel answers with at most 32 KiB.
             buffer: vec![0; 1 << 16],
         })
     }
 
-    /// Tells of each connection over IPv4, also of one whose socket is of IPv6.
+    /// Reports each connection over IPv4, also of an IPv6 socket.
     pub fn each(&mut self, mut tell: impl FnMut(Found<'_>)) -> io::Result<()> {
         for family in [libc::AF_INET, libc::AF_INET6] {
             let extensions = [INET_DIAG_INFO, INET_DIAG_VEGASINFO, INET_DIAG_CONG];
@@ -64,7 +64,7 @@ impl Diag {
                 .fold(0, |all, one| all | 1_u8 << (one - 1));
             let mut body = vec![family as u8, libc::IPPROTO_TCP as u8, extensions, 0];
             body.extend(STATES.to_ne_bytes());
-            // Of any address and port.
+            // Any address and port.
             body.extend([0; 48]);
             let request = Request::dump(SOCK_DIAG_BY_FAMILY, body);
             self.socket.send(&request.bytes(1))?;
@@ -73,7 +73,7 @@ impl Diag {
         Ok(())
     }
 
-    /// Reads the next messages; whether there are more.
+    /// Reads the next messages; returns whether there are more.
     fn answer(&mut self, tell: &mut impl FnMut(Found<'_>)) -> io::Result<bool> {
         let length = io::Read::read(&mut self.socket, &mut self.buffer)?;
         let mut rest = self.buffer.get(..length).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Diag {
     }
 }
 
-/// The first message of a buffer: its kind, its body, and what follows it.
+/// The first message of a buffer: its kind, its body, and the rest.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_connection_of_this_machine_is_found() {
-        // Through a socket of IPv6, as most servers listen.
+        // Through an IPv6 socket, as most servers listen.
         let Ok(listener) = TcpListener::bind("[::]:0") else {
             return;
         };

@@ -1,4 +1,4 @@
-//! What this machine can do, and the command that mends each gap.
+//! The capabilities of this machine, and the command that fixes each problem.
 
 use std::fs;
 
@@ -12,9 +12,9 @@ use crate::run::run;
 use crate::tun::{DEVICE, Tun};
 use crate::{namespace, sys};
 
-/// The controllers that scenarios are most likely to ask a kernel for.
+/// The controllers that scenarios are most likely to request from a kernel.
 const WANTED: [&str; 3] = ["reno", "cubic", "bbr"];
-/// Queueing disciplines, and a function that tells each of them.
+/// Queueing disciplines, and a kernel function by which each is recognised.
 const QDISCS: [(&str, &str); 9] = [
     ("netem", "netem_enqueue"),
     ("fq", "fq_enqueue"),
@@ -26,18 +26,18 @@ const QDISCS: [(&str, &str); 9] = [
     ("tbf", "tbf_enqueue"),
     ("htb", "htb_enqueue"),
 ];
-/// The rates that are tried, in Mbit/s.
+/// The rates to try, in Mbit/s.
 const RATES: [u64; 6] = [20, 50, 100, 200, 500, 1000];
-/// How often one is tried.
+/// How often each rate is tried.
 const TRIES: u32 = 3;
-/// The least share of a rate that a tried flow must carry.
+/// The minimum share of a rate that a test flow must carry.
 const CARRIED: f64 = 0.5;
 
-/// How well something is.
+/// The state of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Good,
-    /// Runs are less exact, or some cannot be run.
+    /// Runs are less exact, or some cannot run.
     Lacking,
     /// Nothing can be emulated.
     Missing,
@@ -59,9 +59,9 @@ impl Findings {
     }
 }
 
-/// Looks at this machine: `checks` [{`name`, `state`, `found`, `fix`}], and, unless it is to be
-/// quick, the `rates` that were tried for two seconds each, up to the first that did not hold.
-/// `step` hears what is being tried.
+/// Examines this machine: `checks` [{`name`, `state`, `found`, `fix`}], and, unless it is a quick
+/// check, the `rates`, each tried for two seconds up to the first that failed. `step` receives the
+/// name of each trial.
 pub fn doctor(quick: bool, step: &mut dyn FnMut(&str)) -> Value {
     let mut findings = Findings(Vec::new());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -110,7 +110,7 @@ fn look_at_controllers(findings: &mut Findings) {
 }
 
 fn look_at_qdiscs(findings: &mut Findings) {
-    // Looking is enough: asking for one could load a module.
+    // Reading is enough: a request could load a module.
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     let names: Vec<&str> = symbols
         .lines()
@@ -142,7 +142,7 @@ fn look_at_limits(findings: &mut Findings) {
     );
     let found = format!("rmem_max {receive}, wmem_max {send}: not in the way of TCP's own tuning");
     findings.add("socket limits", State::Good, found, "");
-    // Pages, of which the third is the most that all of TCP may use.
+    // Pages; the third value is the maximum for all of TCP.
     let pages: u64 = read("/proc/sys/net/ipv4/tcp_mem")
         .split_whitespace()
         .nth(2)
@@ -226,14 +226,14 @@ fn graded(outcome: Result<String, String>, bad: State) -> (State, String) {
     }
 }
 
-/// How late a thread wakes that sleeps for 200 us, as it would be scheduled in a run.
+/// The wake-up delay of a thread that sleeps for 200 us, scheduled as in a run.
 fn look_at_timers(findings: &mut Findings) {
     const SLEEPS: usize = 2_000;
     const SLEEP: Duration = Duration::from_micros(200);
     const GOOD: u64 = 1_000_000;
     let outcome = trial(|| {
         sys::no_timer_slack();
-        // If it is refused, that is measured.
+        // If real-time priority is refused, the result shows that.
         let _ = sys::real_time(1);
         let mut late = Histogram::default();
         for _ in 0..SLEEPS {
@@ -281,8 +281,8 @@ fn look_at_timers(findings: &mut Findings) {
     );
 }
 
-/// Rates in rising order, up to the first that is not held in any of [`TRIES`]: a hypervisor's pause of some
-/// milliseconds says nothing of a rate.
+/// Rates in rising order, up to the first that fails in all of [`TRIES`]: a hypervisor's pause of
+/// some milliseconds says nothing about a rate.
 fn try_rates(step: &mut dyn FnMut(&str)) -> Vec<Value> {
     let mut tried = Vec::new();
     for mega in RATES {

@@ -17,7 +17,7 @@ pub struct End {
 }
 
 impl End {
-    /// An end at `here` that talks with `peer`, in the host that this thread is in.
+    /// An end at `here` that communicates with `peer`, in the host that this thread is in.
     pub fn new(
         stack: StackName,
         config: &EndConfig,
@@ -30,7 +30,7 @@ impl End {
         })
     }
 
-    /// Takes what has come, writes, and sends what it may.
+    /// Processes arrivals, writes, and sends as much as it may.
     pub fn step(&mut self, clock: impl Fn() -> Instant, write: Write) -> io::Result<Wait> {
         let failed = |error: Error| match error {
             Error::Socket(error) => error,
@@ -44,12 +44,12 @@ impl End {
         self.socket.transmit(end, now).map_err(failed)
     }
 
-    /// Bytes that it has handed to its application.
+    /// Bytes passed to its application.
     pub fn delivered(&self) -> u64 {
         self.endpoint.delivered()
     }
 
-    /// What it says of itself.
+    /// Its state.
     pub fn stats(&self) -> Stats {
         self.endpoint.stats()
     }

@@ -1,10 +1,10 @@
-//! How far runs have come, and why there is no record of one.
+//! The progress of runs, and why there is no record of one.
 
 use paceline_experiment::Memory;
 use paceline_scenario::Diagnostic;
 use paceline_units::Duration;
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Time of the run that has passed.
@@ -13,22 +13,22 @@ pub struct Progress {
     pub total: Duration,
     /// Data packets offered to the path so far.
     pub packets: u64,
-    /// What its record takes in memory.
+    /// Memory of its record.
     pub memory: Memory,
 }
 
-/// What this machine lacks.
+/// Something that this machine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Unavailable {
-    /// What there is not.
+    /// What is missing.
     pub what: String,
-    /// What may fix it.
+    /// A possible fix.
     pub hint: Option<String>,
 }
 
 impl Unavailable {
-    /// What there is not, and what may fix it.
+    /// What is missing, and a possible fix.
     pub fn new(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -40,10 +40,10 @@ impl Unavailable {
 /// Why there is no record.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The scenario asks for what the emulator cannot do.
+    /// The scenario asks for something that the emulator cannot do.
     #[error("the scenario cannot be emulated")]
     Scenario(Vec<Diagnostic>),
-    /// This machine lacks what the run needs.
+    /// This machine lacks something that the run needs.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The progress callback asked to stop.

@@ -1,4 +1,4 @@
-//! How far an emulated run was from what was asked for.
+//! The difference between an emulated run and its plan.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::histogram::Times;
 use crate::kernel;
 use crate::message::{Measured, Outcome};
 
-/// A figure beside the bound that the scenario sets it.
+/// A figure and its bound in the scenario.
 struct Held {
     figure: &'static str,
     value: Value,
@@ -19,7 +19,7 @@ struct Held {
     message: String,
 }
 
-/// What the emulator says of itself in `run.json`, with the bounds that it was beyond.
+/// The emulator's own measurements in `run.json`, with the bounds that were exceeded.
 pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
     let seen = &outcome.measured;
     let held = bounds(plan, seen);
@@ -30,7 +30,7 @@ pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
         .collect();
     let rate = plan.links.first().map_or(Rate::ZERO, |link| link.rate);
     let rate_error = seen.rate.map(|rate| rate.ratio);
-    // What is late is not where the plan has it.
+    // Late packets are not where the plan has them.
     let late = seen.ingest.p99.zip(seen.lateness.p99);
     let queue_error =
         late.map(|(ingest, release)| rate.volume_in(Duration::from_nanos(ingest + release)));
@@ -75,7 +75,7 @@ pub fn report(plan: &Plan<'_>, outcome: &Outcome) -> Value {
 fn bounds(plan: &Plan<'_>, seen: &Measured) -> [Held; 6] {
     let bounds = &plan.scenario.run.emulation;
     let ratio = |gain: Gain| f64::from(gain.millionths()) / f64::from(Gain::SCALE);
-    // As the bounds beside them are written.
+    // As the bounds themselves are written.
     let micros =
         |time: Option<Duration>| Duration::from_micros(time.unwrap_or_default().as_micros());
     let lateness = seen.lateness.p99.map(Duration::from_nanos);
@@ -160,7 +160,7 @@ fn told(held: &Held) -> Value {
     })
 }
 
-/// What the kernel did, flow by flow.
+/// The kernel's statistics, flow by flow.
 fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
     let flows = plan.flows.iter().zip(&outcome.flows);
     let flow = flows.map(|(planned, flow)| {
@@ -181,7 +181,8 @@ fn flows(plan: &Plan<'_>, outcome: &Outcome) -> Vec<Value> {
     flow.collect()
 }
 
-/// What packets wait for the emulator, there and back: until the path sees them, and until they leave it.
+/// The time that packets wait for the emulator, in both directions: until the path sees them, and
+/// until they leave it.
 fn added_delay(seen: &Measured) -> Option<Duration> {
     let half = seen.ingest.p50.zip(seen.lateness.p50);
     half.map(|(ingest, release)| Duration::from_nanos(2 * (ingest + release)))

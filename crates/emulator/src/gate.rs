@@ -8,7 +8,8 @@ use crate::netlink::{Request, RouteMetrics, Routing};
 use crate::place::{BITS, CLIENT_KEY, DEEPEST, Place};
 use crate::tun::Tun;
 
-/// The end of a path that leads to the client's end of another session, where this process was started.
+/// The end of a path that leads to the client's end of another session, in which this process was
+/// started.
 pub struct Gate {
     /// Its device there.
     pub device: Tun,
@@ -25,7 +26,7 @@ impl Gate {
         };
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
         if routing.find(LINK).is_err() {
-            // Said of a place that this is not.
+            // The error outside such a place.
             return Ok(None);
         }
         for number in 1..1 << BITS {
@@ -34,7 +35,7 @@ impl Gate {
             };
             let name = format!("path{number}");
             let device = match Tun::open(&name) {
-                // That of another session beside this.
+                // The place of another session next to this one.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
                 device => device.map_err(Refused::at("open a device inside a session"))?,
             };

@@ -1,9 +1,9 @@
-//! Times, counted as they are seen.
+//! A histogram of times.
 
 use paceline_units::Duration;
 use serde::{Deserialize, Serialize};
 
-/// Times, counted in bins no wider than 1 % of what they hold. The greatest is kept exactly.
+/// Times, counted in bins no wider than 1 % of their value. The maximum is kept exactly.
 pub struct Histogram {
     bins: hdrhistogram::Histogram<u64>,
     max: Duration,
@@ -11,7 +11,7 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        // An hour, the longest that is told apart, and all below it: counting allocates nothing.
+        // An hour is the longest time with its own bin: counting allocates nothing.
         let hour = Duration::from_secs(3600).as_nanos();
         Self {
             bins: hdrhistogram::Histogram::new_with_max(hour, 2).expect("bounds that are in order"),
@@ -27,7 +27,7 @@ impl Histogram {
         self.max = self.max.max(time);
     }
 
-    /// What they come to.
+    /// Their summary.
     pub fn times(&self) -> Times {
         let max = self.max.as_nanos();
         let bound =
@@ -41,8 +41,8 @@ impl Histogram {
     }
 }
 
-/// What many times come to, in nanoseconds: how many there are, what half and 99 % of them keep to
-/// (to 1 %), and the greatest.
+/// The summary of many times, in nanoseconds: their number, the median and the 99th percentile (to
+/// 1 %), and the maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     pub count: u64,

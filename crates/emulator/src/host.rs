@@ -1,4 +1,4 @@
-//! The hosts' programs: a thread for each sender; receivers are run by the path.
+//! The hosts' programs: a thread for each sender; the path runs the receivers.
 
 mod datagrams;
 mod tcp;
@@ -28,20 +28,20 @@ use crate::sample;
 use crate::sockets::Asker;
 use crate::sys;
 
-/// Where receivers listen.
+/// The port on which receivers listen.
 const PORT: u16 = 5001;
-/// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
+/// The maximum window of TCP (RFC 7323 2.3), for which no limit is needed.
 const LARGEST: i32 = 1 << 30;
-/// The most that a receiver takes at once.
+/// The maximum that a receiver reads at once.
 const DISCARD: usize = 64 << 10;
-/// The most that a sender lets the kernel hold unsent when its application may fall silent: what is
-/// written cannot be taken back.
+/// The maximum unsent data in the kernel for a sender whose application may fall silent: written
+/// data cannot be taken back.
 const UNSENT: u32 = 128 * 1024;
 
-/// How often a thread that waits looks whether the run is over.
+/// How often a waiting thread checks whether the run is over.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What all threads of a run share.
+/// State shared by all threads of a run.
 pub struct Shared<'a> {
     pub clock: &'a Clock,
     pub end: Instant,
@@ -50,7 +50,7 @@ pub struct Shared<'a> {
     pub stop: AtomicBool,
 }
 
-/// What was seen of flows.
+/// Observations of flows.
 #[derive(Default)]
 pub struct Log {
     pub samples: Vec<Sample>,
@@ -61,20 +61,20 @@ pub struct Log {
 pub struct Connection<'a> {
     flow: u32,
     plan: &'a FlowPlan,
-    /// What its application does at times of the run, in order.
+    /// The actions of its application at times of the run, in order.
     steps: Vec<&'a (Instant, Change)>,
     carrier: Carrier,
-    /// Latest round trip, as the path sees it, in nanoseconds; 0 before there is one.
+    /// Latest RTT, as the path sees it, in nanoseconds; 0 before there is one.
     pub rtt: AtomicU64,
-    /// Bytes that the receiver's program has taken.
+    /// Bytes that the receiver's program has read.
     goodput: AtomicU64,
-    /// When it had the last of them, and that there will be no more.
+    /// When it read the last of them, if there will be no more.
     last: AtomicU64,
     ended: AtomicBool,
     state: Mutex<State>,
 }
 
-/// What carries a flow.
+/// The transport of a flow.
 enum Carrier {
     Kernel(Sockets),
     Stack(Box<Ends>),
@@ -84,7 +84,7 @@ enum Carrier {
 struct Sockets {
     sender: Socket,
     listener: Socket,
-    /// The receiver's end, once it has one.
+    /// The receiver's end, once it exists.
     accepted: OnceLock<Socket>,
 }
 
@@ -116,8 +116,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Makes a flow's receiver, in the receivers' host; `stack` is what its ends are made with, if it runs a stack of
-/// its own.
+/// Creates a flow's receiver, in the receivers' host; `stack` is the configuration of its ends if
+/// it runs its own stack.
 pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&EndConfig>) -> io::Result<Receiver> {
     let Some(config) = stack else {
         return listen_tcp(flow, group).map(Receiver::Kernel);
@@ -130,7 +130,7 @@ pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&EndConfig>) -> io::Re
     End::new(group.stack, &config, here, there).map(Receiver::Stack)
 }
 
-/// Where the ends of a flow of datagrams are: the sender's and the receiver's.
+/// The addresses of a datagram flow's ends: the sender's and the receiver's.
 fn addresses(flow: u32) -> (SocketAddr, SocketAddr) {
     // Senders share an address.
     let port = u16::try_from(flow).map_or(u16::MAX, |flow| PORT.saturating_add(1 + flow));
@@ -150,7 +150,7 @@ fn listen_tcp(flow: u32, group: &FlowGroup) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Keeps a receiver to its window.
+/// Limits a receiver to its window.
 fn clamp(socket: &Socket, group: &FlowGroup) -> io::Result<()> {
     let window = i32::try_from(group.receive_window.get()).unwrap_or(i32::MAX);
     if window >= LARGEST {
@@ -159,13 +159,13 @@ fn clamp(socket: &Socket, group: &FlowGroup) -> io::Result<()> {
     sys::clamp_window(socket.as_fd(), window)
 }
 
-/// Makes the socket of a flow's sender, in the senders' host; `silent` if its application may write
-/// nothing for a while.
+/// Creates the socket of a flow's sender, in the senders' host; `silent` if its application may
+/// write nothing for a while.
 fn prepare(plan: &FlowPlan, silent: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_tcp_congestion(kernel::name(&plan.group.cc.name).as_bytes())?;
     socket.set_nonblocking(true)?;
-    // Closed after the run, with data that no one takes: else the kernel would keep it for minutes.
+    // Closed after the run, with unread data: otherwise the kernel would keep it for minutes.
     socket.set_linger(Some(std::time::Duration::ZERO))?;
     if silent {
         socket.set_tcp_notsent_lowat(UNSENT)?;
@@ -217,7 +217,8 @@ impl<'a> Connection<'a> {
         })
     }
 
-    /// The receiver takes what has come, and says when it wants to be called next without more.
+    /// The receiver reads the data that has arrived, and returns when it wants to be called next if
+    /// nothing more arrives.
     fn receive(&self, now: Instant) -> io::Result<Instant> {
         match &self.carrier {
             Carrier::Kernel(sockets) => self.receive_tcp(now, sockets).map(|()| Instant::MAX),
@@ -244,7 +245,7 @@ impl<'a> Connection<'a> {
                 Err(error) => return Err(error),
             },
         };
-        // With MSG_TRUNC, TCP drops what it would write (tcp(7)).
+        // With MSG_TRUNC, TCP discards the data instead of copying it (tcp(7)).
         let (mut nowhere, flags) = (
             [MaybeUninit::uninit(); DISCARD],
             libc::MSG_TRUNC | libc::MSG_DONTWAIT,
@@ -263,7 +264,7 @@ impl<'a> Connection<'a> {
                 Err(error) => return Err(error),
             }
         }
-        // The kernel forgets it as the buffer grows.
+        // The kernel resets it as the buffer grows.
         clamp(socket, &self.plan.group)
     }
 
@@ -296,7 +297,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// What a sender's program does: its application, and what the scenario tells that.
+/// A sender's program: its application, and the scenario's commands to it.
 struct Program<'a> {
     steps: std::slice::Iter<'a, &'a (Instant, Change)>,
     application: Application,
@@ -315,7 +316,7 @@ impl<'a> Program<'a> {
         self.steps.as_slice().first().copied()
     }
 
-    /// What it does now.
+    /// Its current activity.
     fn poll(&mut self, now: Instant) -> Write {
         while let Some((at, change)) = self.step().filter(|(at, _)| *at <= now) {
             change.steer(*at, &mut self.application);
@@ -344,7 +345,7 @@ impl Shared<'_> {
     fn sleep_until(&self, at: Instant) {
         while !self.over() && (self.now() < at || !self.clock.has_begun()) {
             let (now, due) = (sys::now(), self.clock.machine(at));
-            // It has passed by the machine's clock alone while the path stands still.
+            // It has passed by the machine's clock only while the path stands still.
             let wake = if due > now { due } else { now + STALL };
             sys::sleep_until(wake.min(now + LOOK));
         }
@@ -366,7 +367,7 @@ impl Shared<'_> {
         locked(&self.log).events.push(event.between(from, to));
     }
 
-    /// Takes a row of an open flow, and records what has changed since the one before.
+    /// Takes a row of an open flow, and records the changes since the previous one.
     fn sample(&self, connection: &Connection<'_>, state: &mut State) -> io::Result<()> {
         if state.stage != Stage::Open {
             return Ok(());
@@ -400,7 +401,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Takes rows of all flows at each interval; how late they were.
+    /// Takes rows of all flows at each interval; records how late they were.
     pub fn watch(&self, interval: Duration, asker: &mut Option<Asker>) -> Times {
         let mut late = Histogram::default();
         let mut next = Instant::ZERO;
@@ -426,7 +427,7 @@ impl Shared<'_> {
         late.times()
     }
 
-    /// Sends probes both ways, each with the time of its sending.
+    /// Sends probes both ways, each with its sending time.
     pub fn probe(&self, there: &Socket, back: &Socket, interval: Duration) {
         let mut next = Instant::ZERO;
         let to = |ip| SockAddr::from(SocketAddr::V4(SocketAddrV4::new(ip, PORT)));
@@ -434,19 +435,20 @@ impl Shared<'_> {
         while next < self.end && !self.over() {
             self.sleep_until(next);
             for (socket, to) in [(there, &there_to), (back, &back_to)] {
-                // One that cannot be sent measures nothing.
+                // A probe that cannot be sent measures nothing.
                 let _ = socket.send_to(&sys::now().as_nanos().to_ne_bytes(), to);
             }
             next = next.max(self.now()) + interval;
         }
     }
 
-    /// A receiver's program at `now`: takes what it has been handed. When it wants to be called next although
-    /// nothing comes; [`Instant::MAX`] if never.
+    /// A receiver's program at `now`: reads the data delivered to it. Returns when it wants to be
+    /// called next although nothing arrives; [`Instant::MAX`] if never.
     ///
-    /// Linux acknowledges every second packet only if the window need not shrink for what has not been read; else
-    /// when it is read. A thread of its own, not run by the machine for some milliseconds, would hold up ACKs as
-    /// no idle host does. So the path calls this itself whenever it has delivered a packet.
+    /// Linux acknowledges every second packet only if unread data does not shrink the window;
+    /// otherwise it acknowledges when the data is read. A separate thread that the machine does not
+    /// run for some milliseconds would delay ACKs as no idle host does. So the path itself calls
+    /// this whenever it has delivered a packet.
     pub fn receive(&self, now: Instant, flow: usize) -> Instant {
         let connection = self.connections.get(flow);
         let Some(connection) = connection.filter(|one| !one.ended.load(Relaxed)) else {
@@ -462,7 +464,7 @@ impl Shared<'_> {
         })
     }
 
-    /// A sender's program: writes what its application has to write.
+    /// A sender's program: writes its application's data.
     pub fn send(&self, connection: &Connection<'_>) {
         if let Err(error) = self.send_all(connection) {
             self.broke(connection, "sender", &error);
@@ -503,11 +505,11 @@ impl Shared<'_> {
         state.stage = Stage::Closed;
         state.finished = finished;
         match &connection.carrier {
-            // Its peer is told by a reset. A failure leaves a socket that the process's end closes.
+            // A reset informs its peer. On failure the socket is closed with the process.
             Carrier::Kernel(sockets) => {
                 let _ = rustix::net::connect_unspec(&sockets.sender);
             }
-            // Its peer is not asked any more.
+            // Its peer is not informed any more.
             Carrier::Stack(_) => connection.ended.store(true, Relaxed),
         }
         last

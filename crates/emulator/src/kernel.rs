@@ -1,4 +1,4 @@
-//! What the kernel is asked for, and what it cannot be asked for.
+//! The settings requested from the kernel, and its limits.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use crate::namespace::{COMP_SACK_DELAY, Stack};
 use crate::netlink::RouteMetrics;
 use crate::packet::{MOST_FLOWS, UDP_HEADERS};
 
-/// The fastest link that is emulated: beyond it no machine has held its bounds.
+/// The fastest link that is emulated: beyond it no machine has met its bounds.
 pub const MAX_RATE: Rate = Rate::from_bps(1_000_000_000);
 /// The shortest time between two samples of a flow.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ const MAINLINE: [&str; 16] = [
 
 /// BBRv3 by eBPF, as `paceline kernel load` registers it.
 const BBR3: &str = "paceline_bbr3";
-/// Its inputs that a stock kernel does not give, and that it derives.
+/// Inputs that a stock kernel does not give, and that it derives.
 const BBR3_DERIVED: [&str; 5] = [
     "tx_in_flight",
     "lost",
@@ -49,11 +49,11 @@ const BBR3_DERIVED: [&str; 5] = [
     "is_acking_tlp",
 ];
 
-/// What an IPv4 segment with timestamps has before its payload.
+/// Headers of an IPv4 segment with timestamps.
 const HEADER: u64 = 52;
-/// And without.
+/// Headers without timestamps.
 const BARE_HEADER: u64 = 40;
-/// What a datagram has.
+/// Headers of a datagram.
 const UDP_HEADER: u64 = UDP_HEADERS as u64;
 
 /// The kernel's name for a controller.
@@ -79,7 +79,7 @@ pub fn is_bbr(flow: &experiment::FlowPlan) -> bool {
     name(&flow.group.cc.name).starts_with("bbr")
 }
 
-/// The controllers that this kernel has at hand.
+/// The controllers available in this kernel.
 pub fn controllers() -> Vec<String> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -91,7 +91,7 @@ fn tcp_groups(scenario: &Scenario) -> impl Iterator<Item = &FlowGroup> {
     scenario.flows.iter().filter(|group| !group.is_quic())
 }
 
-/// What this machine lacks for a scenario.
+/// Requirements of a scenario that this machine lacks.
 pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable> {
     for group in tcp_groups(scenario) {
         let name = name(&group.cc.name);
@@ -112,7 +112,7 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
     Ok(())
 }
 
-/// All that is wrong with a scenario for the emulator.
+/// All errors in a scenario for the emulator.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Emulator);
     wrong.extend(
@@ -150,7 +150,7 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     wrong
 }
 
-/// All that is wrong with a scenario for an engine with a kernel's TCP.
+/// All errors in a scenario for an engine with a kernel's TCP.
 pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     let mut wrong = experiment::check(scenario);
     let mut say = |key: String, message: &str, hint: &str| {
@@ -177,7 +177,7 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
             }
             continue;
         }
-        // Whether it asks for ECN is the one choice that the kernel leaves for each connection.
+        // Requesting ECN is the only choice that the kernel offers per connection.
         if let Some(option) = group.cc.options.keys().find(|option| *option != "ecn") {
             let message = "a kernel's controller takes no options from a scenario";
             say(at(&format!("cc.{option}")), message, sim);
@@ -226,7 +226,7 @@ fn asks_for_ecn(group: &FlowGroup) -> bool {
     group.cc.options.get("ecn") == Some(&OptionInput::Flag(true))
 }
 
-/// What a group asks of the kernel on its way.
+/// The settings that a group requests from the kernel for its path.
 pub fn metrics(group: &FlowGroup) -> RouteMetrics {
     let min_rto = group.recovery.min_rto;
     let usual = RecoverySection::default().min_rto;
@@ -245,7 +245,7 @@ pub fn largest_window() -> u64 {
     most.and_then(|most| most.parse().ok()).unwrap_or(6 << 20) / 2
 }
 
-/// What a run asks of both stacks.
+/// The settings that a run requests from both stacks.
 pub fn stack(scenario: &Scenario) -> Stack {
     let groups = || tcp_groups(scenario);
     Stack {

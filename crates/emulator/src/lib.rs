@@ -1,8 +1,8 @@
 //! A scenario in real time.
 //!
-//! Real sockets, with the kernel's own TCP or a QUIC stack, through the links of [`paceline_path`] run in real time
-//! between two TUN devices. All of it lives in one child process, in network namespaces that only
-//! its descriptors hold: when it ends, however it ends, nothing is left.
+//! Real sockets, with the kernel's own TCP or a QUIC stack, through the links of [`paceline_path`]
+//! run in real time between two TUN devices. All of it runs in one child process, in network
+//! namespaces that only its descriptors hold: when it ends, however it ends, nothing remains.
 
 #![cfg(target_os = "linux")]
 

@@ -1,4 +1,4 @@
-//! What the path saw in a run.
+//! The path's observations in a run.
 
 use paceline_record::{EventRow, PacketRow, QueueRow};
 use paceline_units::Duration;
@@ -6,7 +6,7 @@ use paceline_units::Duration;
 use crate::histogram::Histogram;
 use crate::message::Sample;
 
-/// What the path saw in a run.
+/// The path's observations in a run.
 #[derive(Default)]
 pub struct Log {
     pub queues: Vec<QueueRow>,
@@ -16,9 +16,9 @@ pub struct Log {
     pub programs: Vec<Sample>,
     pub lateness: Histogram,
     pub ingest: Histogram,
-    /// How long receivers took to answer a second packet.
+    /// How long receivers took to acknowledge a second packet.
     pub answers: Histogram,
-    /// How long the path stood still, each time and in all.
+    /// How long the path stood still, each time and in total.
     pub stalls: Histogram,
     pub stalled: Duration,
     pub offered: u64,

@@ -1,4 +1,4 @@
-//! What the isolated process tells its parent.
+//! Messages of the isolated process to its parent.
 
 use std::io::{self, Read, Write};
 
@@ -13,7 +13,7 @@ use crate::histogram::Times;
 /// A message.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// How far the run has come.
+    /// The progress of the run.
     Progress {
         /// Nanoseconds of the run.
         passed: u64,
@@ -22,18 +22,18 @@ pub enum Message {
     },
     /// The run has ended.
     Outcome(Box<Outcome>),
-    /// This machine refuses what the run needs.
+    /// This machine refuses something that the run needs.
     Unavailable {
-        /// What was tried, and the kernel's reason.
+        /// The attempted operation, and the kernel's reason.
         what: String,
-        /// What may help.
+        /// A hint.
         hint: Option<String>,
     },
     /// Something that should not fail did.
     Failed(String),
 }
 
-/// All that was seen of a run.
+/// All observations of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Rows of flows.
@@ -46,54 +46,54 @@ pub struct Outcome {
     pub packets: Vec<PacketRow>,
     /// Each flow over the whole run.
     pub flows: Vec<Flow>,
-    /// What the engine measured of itself.
+    /// The engine's measurements of itself.
     pub measured: Measured,
     /// Data packets offered to the path.
     pub packets_offered: u64,
     /// When it ended.
     pub ended: Instant,
-    /// What programs said to each other, a direction each.
+    /// The conversations of programs, one per direction.
     pub talks: Vec<Talk>,
-    /// How the client among them ended.
+    /// The exit status of the client.
     pub exit: Option<i32>,
 }
 
 /// One direction of a conversation of programs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Talk {
-    /// What people call it.
+    /// Its usual name.
     pub label: String,
-    /// Its congestion control, as the kernel calls it, or the protocol where that is unknown.
+    /// Its congestion control, by the kernel's name, or the protocol if that is unknown.
     pub cc: String,
-    /// What it is of; none of all that are not told apart.
+    /// Its conversation; none for all that are not distinguished.
     pub of: Option<Conversation>,
     /// Whether it goes from the client to the server.
     pub up: bool,
     /// When its first packet was sent.
     pub start: Instant,
-    /// When the last of its payload came out of the path.
+    /// When the last of its payload left the path.
     pub stop: Option<Instant>,
     /// Its totals.
     pub totals: FlowTotals,
 }
 
-/// A flow at one time, and what its controller shows.
+/// A flow at one time, with its controller's displayed state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Its row.
     pub row: SampleRow,
-    /// What its controller shows.
+    /// Its controller's displayed state.
     pub own: Own,
 }
 
-/// What the kernel says of a controller.
+/// The kernel's state of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Own {
     /// One with a threshold, infinite before it is set.
     Window(Bytes),
     /// BBR.
     Bbr(Bbr),
-    /// One on another stack, which shows nothing beyond the row.
+    /// One on another stack, with no more state than in the row.
     Hidden,
 }
 
@@ -127,27 +127,27 @@ pub struct Flow {
     pub error: Option<String>,
 }
 
-/// What the emulator measured of itself.
+/// The emulator's measurements of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// How much later than planned packets left the path.
     pub lateness: Times,
-    /// How much later than sent packets came to it.
+    /// How much later than sent packets entered it.
     pub ingest: Times,
-    /// How long receivers took to answer a second packet.
+    /// How long receivers took to acknowledge a second packet.
     pub answers: Times,
     /// How long the path stood still because it could not run.
     pub stalls: Times,
-    /// The same in all, in nanoseconds.
+    /// The same in total, in nanoseconds.
     pub stalled: u64,
     /// How late samples were taken.
     pub sampling: Times,
-    /// How far the busy path was from its rate.
+    /// The error of the busy path's rate.
     pub rate: Option<RateError>,
     pub emulator_cpu: u64,
     pub hosts_cpu: u64,
     pub wall: u64,
-    /// CPU time that all processes of the machine used meanwhile, in all its cores.
+    /// CPU time of all processes of the machine during the run, over all its cores.
     pub machine_cpu: u64,
     pub cores: u64,
     pub device_drops: u64,
@@ -172,7 +172,7 @@ pub fn read(from: &mut impl Read) -> io::Result<Option<Message>> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         result => result?,
     }
-    // Grows as bytes come: a length from a dying process allocates nothing.
+    // Grows as bytes arrive: a length from a dying process allocates nothing.
     let mut bytes = Vec::new();
     from.take(u64::from_ne_bytes(length))
         .read_to_end(&mut bytes)?;

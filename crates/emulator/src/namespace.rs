@@ -1,4 +1,4 @@
-//! Two hosts of our own: network namespaces that live by this process's descriptors alone.
+//! Two hosts of our own: network namespaces that exist only through this process's descriptors.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,17 +14,17 @@ use crate::packet::{RECEIVERS, SENDER, receiver};
 use crate::sys;
 use crate::tun::{DEVICE, Tun};
 
-/// How long Linux holds back ACKs of what is out of order (`net.ipv4.tcp_comp_sack_delay_ns`).
+/// How long Linux delays ACKs of out-of-order data (`net.ipv4.tcp_comp_sack_delay_ns`).
 pub const COMP_SACK_DELAY: Duration = Duration::from_millis(1);
 
-/// What a host's TCP is to be like.
+/// The TCP settings of a host.
 #[derive(Clone, Debug)]
 pub struct Stack {
     /// Largest IP packet.
     pub mtu: u32,
     /// Whether segments carry timestamps.
     pub timestamps: bool,
-    /// The most that a receiver may hold, in bytes of payload.
+    /// The receiver's maximum buffer, in bytes of payload.
     pub window: u64,
 }
 
@@ -35,25 +35,25 @@ impl Stack {
     }
 }
 
-/// Why the hosts could not be made.
+/// Why the hosts could not be created.
 #[derive(Debug)]
 pub struct Refused {
-    /// What was tried.
+    /// The attempted operation.
     pub what: String,
     /// The kernel's reason.
     pub source: io::Error,
 }
 
 impl Refused {
-    /// That `what` was refused.
+    /// An error: `what` was refused.
     pub fn at(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self { what, source }
     }
 }
 
-/// Leaves the machine's network for an empty one, as root of a new user namespace or, where that is
-/// not allowed and we are root anyway, as we are. Whether there is a new user namespace.
+/// Leaves the machine's network for an empty one, as root of a new user namespace or, if that is
+/// not allowed and we are already root, unchanged. Returns whether there is a new user namespace.
 pub fn isolate() -> Result<bool, Refused> {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     match sys::unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) {
@@ -83,15 +83,15 @@ pub struct Host {
     index: u32,
 }
 
-/// Its name in either namespace.
+/// Its name in both namespaces.
 pub const LINK: &str = "path0";
 
-/// Packets that a device holds while the emulator is late. Far more than any delay of its own lets
-/// come up: what it drops is seen and told.
+/// Packets that a device holds while the emulator is late. This is far more than its own delay can
+/// accumulate: drops are detected and reported.
 const DEVICE_QUEUE: u32 = 20_000;
 
 impl Host {
-    /// Makes the namespace that the process is in a host.
+    /// Makes a host of the namespace that the process is in.
     fn make(stack: &Stack) -> Result<Self, Refused> {
         let path = "/proc/thread-self/ns/net";
         let namespace = File::open(path).map_err(Refused::at(format!("open {path}")))?;
@@ -110,7 +110,7 @@ impl Host {
         })
     }
 
-    /// Makes the host of all senders, with a route for each flow's receiver.
+    /// Creates the host of all senders, with a route for each flow's receiver.
     pub fn senders(stack: &Stack, routes: &[RouteMetrics]) -> Result<Self, Refused> {
         let host = Self::make(stack)?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
@@ -133,7 +133,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Makes the host of all receivers, in a namespace of its own.
+    /// Creates the host of all receivers, in its own namespace.
     pub fn receivers(stack: &Stack, ecn: bool) -> Result<Self, Refused> {
         sys::unshare(UnshareFlags::NEWNET).map_err(Refused::at("make a network namespace"))?;
         let host = Self::make(stack)?;
@@ -153,7 +153,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Gives the host a program's address, and routes to what is at the other end.
+    /// Gives the host a program's address, and routes to the other end.
     pub fn give(&self, own: Ipv4Addr, there: &[(Ipv4Addr, u8)]) -> Result<(), Refused> {
         self.enter()?;
         let mut routing = Routing::open().map_err(Refused::at("open a netlink socket"))?;
@@ -167,7 +167,7 @@ impl Host {
         // Sessions inside reach the other end through this host.
         let forwards = "/proc/sys/net/ipv4/ip_forward";
         fs::write(forwards, "1").map_err(Refused::at(format!("write {forwards}")))?;
-        // Whoever they are, programs may ping.
+        // Any user's program may ping.
         let range = "/proc/sys/net/ipv4/ping_group_range";
         let _ = fs::write(range, "0 2147483647");
         Ok(())
@@ -178,28 +178,28 @@ impl Host {
         &self.namespace
     }
 
-    /// From now on its connections send one segment a packet.
+    /// From now on its connections send one segment per packet.
     pub fn without_offloads(&self) -> Result<(), Refused> {
         Routing::open()
             .and_then(|mut routing| routing.ask(&Request::without_offloads(self.index)))
             .map_err(Refused::at("turn the device's offloads off"))
     }
 
-    /// Puts this thread into the host: sockets that it makes belong there.
+    /// Moves this thread into the host: sockets that it creates belong there.
     pub fn enter(&self) -> Result<(), Refused> {
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(io::Error::from)
             .map_err(Refused::at("enter a namespace"))
     }
 
-    /// Packets that the device has dropped, with this thread put into the host.
+    /// Packets that the device has dropped. Moves this thread into the host.
     pub fn drops(&self) -> u64 {
         let entered = self.enter().is_ok();
         let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
         let line = table
             .lines()
             .find(|line| line.trim_start().starts_with(LINK));
-        // Of the columns after the name the 4th is what was dropped on receipt, the 12th on sending.
+        // Of the columns after the name, the 4th counts drops on receipt, the 12th on sending.
         let columns: Vec<u64> = line
             .and_then(|line| line.split_once(':'))
             .map(|(_, rest)| rest.split_whitespace().flat_map(str::parse).collect())
@@ -208,7 +208,7 @@ impl Host {
         if entered { column(3) + column(11) } else { 0 }
     }
 
-    /// Tail loss probes that the host's TCP has sent, with this thread put into the host.
+    /// Tail loss probes sent by the host's TCP. Moves this thread into the host.
     pub fn loss_probes(&self) -> Option<u64> {
         self.enter().ok()?;
         let table = fs::read_to_string("/proc/thread-self/net/netstat").ok()?;
@@ -224,10 +224,10 @@ pub fn counter(table: &str, group: &str, name: &str) -> Option<u64> {
     numbers.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// Settings of TCP that belong to a namespace, by their names beneath `/proc/sys/net/ipv4`: those that a
-/// scenario asks for, and Linux's defaults where the machine may have others.
+/// TCP settings that belong to a namespace, by their names beneath `/proc/sys/net/ipv4`: those that
+/// a scenario requests, and Linux's defaults where the machine may differ.
 pub fn settings(stack: &Stack) -> [(&'static str, String); 24] {
-    // A socket's buffer counts more than the payload in it; half of it is window.
+    // A socket's buffer counts more than its payload; half of it is window.
     let buffer = stack
         .window
         .saturating_mul(2)
@@ -267,7 +267,7 @@ fn tune(stack: &Stack) -> Result<(), Refused> {
     for (name, value) in settings(stack) {
         let path = format!("/proc/sys/net/ipv4/{name}");
         match fs::write(&path, value) {
-            // A kernel that lacks a setting behaves in its one way.
+            // A kernel that lacks a setting has only one behaviour.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => result.map_err(Refused::at(format!("write {path}")))?,
         }

@@ -1,25 +1,25 @@
-//! The few things that are asked of the kernel's routing (rtnetlink(7)), as its messages.
+//! The few requests to the kernel's routing (rtnetlink(7)), as messages.
 //!
-//! netlink-packet-route would save 60 lines here and add half a minute to a clean build; neli has no
-//! route metrics, and brings two crates of derive macros.
+//! netlink-packet-route would save 60 lines here and add half a minute to a clean build; neli has
+//! no route metrics, and brings two crates of derive macros.
 
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What a route says of the connections that use it.
+/// The route's settings for connections that use it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RouteMetrics {
     /// Initial congestion window in packets.
     pub initial_window: Option<u32>,
-    /// Least retransmission timeout in milliseconds.
+    /// Minimum retransmission timeout in milliseconds.
     pub min_rto_ms: Option<u32>,
     /// Whether connections ask for ECN.
     pub ecn: bool,
 }
 
-/// A request of the kernel's routing or traffic control.
+/// A request to the kernel's routing or traffic control.
 #[derive(Clone, Debug)]
 pub struct Request {
     kind: u16,
@@ -35,11 +35,11 @@ const RTAX_FEATURE_ECN: u32 = 1;
 /// `struct nlmsghdr`.
 pub const HEADER: usize = 16;
 
-/// Loopback's number in every namespace.
+/// Loopback's index in every namespace.
 pub const LOOPBACK: u32 = 1;
 
 impl Request {
-    /// One of `kind`, with `flags` beside those of every request that is acknowledged.
+    /// One of `kind`, with `flags` in addition to those of every acknowledged request.
     pub fn new(kind: u16, flags: libc::c_int, body: Vec<u8>) -> Self {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         Self { kind, flags, body }
@@ -53,13 +53,13 @@ impl Request {
         Self { kind, flags, body }
     }
 
-    /// One that is answered with all that there is.
+    /// One that is answered with all entries.
     pub fn dump(kind: u16, body: Vec<u8>) -> Self {
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         Self { kind, flags, body }
     }
 
-    /// Brings a device up; with an MTU and a length of its queue, if they are given.
+    /// Brings a device up, with an MTU and a queue length if they are given.
     pub fn bring_up(device: u32, sizes: Option<(u32, u32)>) -> Self {
         let up = libc::IFF_UP as u32;
         let mut body = link_header(device, up);
@@ -70,14 +70,15 @@ impl Request {
         Self::new(libc::RTM_NEWLINK, 0, body)
     }
 
-    /// From now on a device gets packets of one segment each: the kernel cuts and merges nothing for it.
+    /// From now on a device gets packets of one segment each: the kernel neither splits nor merges
+    /// them.
     pub fn without_offloads(device: u32) -> Self {
         let mut body = link_header(device, 0);
         attribute(&mut body, libc::IFLA_GSO_MAX_SEGS, &1_u32.to_ne_bytes());
         Self::new(libc::RTM_NEWLINK, 0, body)
     }
 
-    /// Gives a device an address of its own.
+    /// Gives a device its own address.
     pub fn add_address(device: u32, address: Ipv4Addr) -> Self {
         // ifaddrmsg: family, prefix length, flags, scope, index.
         let mut body = vec![libc::AF_INET as u8, 32, 0, 0];
@@ -87,7 +88,7 @@ impl Request {
         Self::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE, body)
     }
 
-    /// Takes all addresses of a network as the host's own.
+    /// Accepts all addresses of a network as the host's own.
     pub fn add_local(network: Ipv4Addr, prefix: u8) -> Self {
         let mut body = route_header(
             prefix,
@@ -100,7 +101,7 @@ impl Request {
         Self::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE, body)
     }
 
-    /// Sends what is for the network `to` out by `device`, from the address `from`.
+    /// Sends packets for the network `to` out by `device`, from the address `from`.
     pub fn add_route(
         device: u32,
         from: Option<Ipv4Addr>,
@@ -124,7 +125,7 @@ impl Request {
             metric(RTAX_INITCWND, packets);
         }
         if let Some(millis) = metrics.min_rto_ms {
-            // A locked timeout holds for connections, too, that have measured another.
+            // A locked timeout also applies to connections that have measured another.
             metric(RTAX_LOCK, 1 << RTAX_RTO_MIN);
             metric(RTAX_RTO_MIN, millis);
         }
@@ -151,14 +152,14 @@ impl Request {
     }
 }
 
-/// A conversation with the routing of the network namespace that the thread is in.
+/// A netlink socket to the routing of the network namespace that the thread is in.
 pub struct Routing {
     socket: Socket,
     sequence: u32,
 }
 
 impl Routing {
-    /// A new conversation.
+    /// Opens one.
     pub fn open() -> io::Result<Self> {
         Ok(Self {
             socket: Socket::new(
@@ -170,7 +171,7 @@ impl Routing {
         })
     }
 
-    /// A device's number.
+    /// A device's index.
     pub fn find(&self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.socket, name)?)
     }
@@ -210,7 +211,7 @@ fn route_header(prefix: u8, table: u8, scope: u8, kind: u8) -> Vec<u8> {
     body
 }
 
-/// Appends an attribute: length, name, value, and what is missing to four bytes.
+/// Appends an attribute: length, name, value, and padding to four bytes.
 pub fn attribute(body: &mut Vec<u8>, name: u16, value: &[u8]) {
     body.extend(((4 + value.len()) as u16).to_ne_bytes());
     body.extend(name.to_ne_bytes());

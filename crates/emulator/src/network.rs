@@ -28,7 +28,8 @@ use crate::tun::Tun;
 #[derive(Clone)]
 pub struct Frame {
     flow: u32,
-    /// Which datagram of its flow it is; none of TCP, whose packets have a place in the stream.
+    /// Its number among the datagrams of its flow; none for TCP, whose packets have a position in
+    /// the stream.
     number: Option<u64>,
     bytes: Box<[u8]>,
 }
@@ -58,11 +59,11 @@ struct Lane {
     queue: VecDeque<(Instant, Frame)>,
 }
 
-/// What a receiver has been handed and has not answered.
+/// Data delivered to a receiver and not acknowledged yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Owed {
     packets: u32,
-    /// When it had the second, which has to be acknowledged at once (RFC 9293 3.8.6.3).
+    /// When it got the second packet, which has to be acknowledged at once (RFC 9293 3.8.6.3).
     since: Option<Instant>,
 }
 
@@ -74,18 +75,18 @@ impl Owed {
         }
     }
 
-    /// How long the answer took.
+    /// The time until the acknowledgment.
     fn on_ack(&mut self, now: Instant) -> Option<Duration> {
         std::mem::take(self).since.map(|since| now.since(since))
     }
 }
 
-/// What the path does in a run.
+/// The path of a run.
 pub struct Network<'a> {
     plan: &'a Plan<'a>,
     senders: &'a Tun,
     receivers: &'a Tun,
-    /// Where programs' servers are, unless that is the host of senders.
+    /// Where programs' servers are, unless they are at the host of senders.
     gate: Option<&'a Tun>,
     hosts: &'a Shared<'a>,
     links: Vec<Link<Frame>>,
@@ -94,33 +95,33 @@ pub struct Network<'a> {
     lanes: Vec<Lane>,
     trackers: Vec<Tracker>,
     owed: Vec<Owed>,
-    /// When receivers want to be called although nothing comes.
+    /// When receivers want to be called although nothing arrives.
     wakes: Vec<Instant>,
-    /// Datagrams that each flow has sent.
+    /// Number of datagrams that each flow has sent.
     datagrams: Vec<u64>,
     slot: Duration,
     script: std::iter::Peekable<std::slice::Iter<'a, (Instant, Change)>>,
     interval: Duration,
     end: Instant,
-    /// When it last looked at it.
+    /// When it last ran.
     latest: Instant,
     next_sample: Instant,
     /// The path's own link.
     busy: Busy,
-    /// Those of programs.
+    /// The links of programs.
     talks: Option<Talks>,
-    /// What was seen.
+    /// The observations.
     pub log: Log,
 }
 
-/// Rows for which there is room before the first.
+/// Number of rows for which room is reserved.
 const ROWS: usize = 1 << 20;
 
-/// The most packets that are taken from a device before others have their turn.
+/// The maximum number of packets taken from a device before others have their turn.
 const BATCH: usize = 32;
 
 impl<'a> Network<'a> {
-    /// The path of a run, at its beginning.
+    /// The path of a run, at its start.
     pub fn new(
         plan: &'a Plan<'a>,
         (senders, receivers): (&'a Tun, &'a Tun),
@@ -137,7 +138,7 @@ impl<'a> Network<'a> {
         let interval = plan.info.sample_interval;
         let rows = plan.info.duration.as_nanos() / interval.as_nanos().max(1) + 2;
         let rows = usize::try_from(rows).unwrap_or(0) * links.len();
-        // A session of programs may end long before it has to.
+        // A session of programs may end long before its limit.
         let rows = rows.min(ROWS);
         Self {
             plan,
@@ -167,7 +168,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Runs to the scenario's end, or until `tick`, which is called at each sample, says that it is over. When it ended.
+    /// Runs to the scenario's end, or until `tick`, which is called at each sample, says that the
+    /// run is over. Returns when it ended.
     pub fn run(&mut self, mut tick: impl FnMut(Instant, u64) -> bool) -> io::Result<Instant> {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         loop {
@@ -178,7 +180,7 @@ impl<'a> Network<'a> {
             self.wake_receivers(now);
             if now >= self.next_sample.min(self.end) {
                 self.sample(now.min(self.end));
-                // What the kernel may have been late to hand on.
+                // How late the kernel may have been in passing packets on.
                 for flow in 0..self.plan.flows.len() {
                     self.receive(now, flow);
                 }
@@ -212,8 +214,8 @@ impl<'a> Network<'a> {
         self.look(self.latest)
     }
 
-    /// The time, after a sleep until `planned` at the most. After a time in which the path could
-    /// not run, it continues from where it stopped.
+    /// The time, after a sleep until `planned` at most. After a time in which the path could not
+    /// run, it continues from where it stopped.
     fn look(&mut self, planned: Instant) -> Instant {
         let clock = self.hosts.clock;
         let (now, stall) = clock.look(self.latest.max(planned));
@@ -225,7 +227,7 @@ impl<'a> Network<'a> {
         now
     }
 
-    /// When something is to be done that no packet announces.
+    /// The next time at which something is due that no packet announces.
     fn next_due(&mut self) -> Instant {
         let script = self.script.peek().map_or(Instant::MAX, |(at, _)| *at);
         let links = self.links.iter().filter_map(Link::next_arrival);
@@ -251,8 +253,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Hands on what is due: the earliest first, so that each link is offered packets in their
-    /// order, each at the time planned for it rather than at the time of this call.
+    /// Passes on what is due: the earliest first, so that each link is offered packets in their
+    /// order, each at the time planned for it instead of the time of this call.
     fn release(&mut self) -> io::Result<()> {
         let now = self.now();
         loop {
@@ -327,8 +329,8 @@ impl<'a> Network<'a> {
         write(self.senders, &frame.bytes)
     }
 
-    /// Something has come from the path's own link, or would have but for a loss on the way: it
-    /// left it a propagation delay ago.
+    /// A packet has arrived from the path's own link, or would have but for a loss on the way: it
+    /// left the link one propagation delay ago.
     fn released(&mut self) {
         let now = self.now();
         if let Some(link) = self.links.first() {
@@ -338,12 +340,12 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Whether every link accounts for its packets.
+    /// Whether the packet counts of every link balance.
     pub fn audit(&self) -> Result<(), Unbalanced> {
         audit(self.plan.scenario, &self.links)
     }
 
-    /// How far the path's own link was from its rate while it was busy.
+    /// The error of the rate of the path's own link while it was busy.
     pub fn rate_error(&self) -> Option<RateError> {
         self.busy.error()
     }
@@ -352,7 +354,7 @@ impl<'a> Network<'a> {
         self.log.lateness.add(lateness);
     }
 
-    /// Takes what the hosts have sent.
+    /// Takes the packets that the hosts have sent.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         self.drain(self.senders, buffer, |path, now, bytes| {
             if !path.take_program(now, true, bytes) {
@@ -379,7 +381,7 @@ impl<'a> Network<'a> {
         })
     }
 
-    /// Takes what a device has, up to a batch.
+    /// Takes the packets of a device, up to a batch.
     fn drain(
         &mut self,
         device: &Tun,
@@ -454,7 +456,7 @@ impl<'a> Network<'a> {
         self.tell_drops(number);
     }
 
-    /// What a queue has dropped that it had taken.
+    /// Packets that a queue dropped after accepting them.
     fn tell_drops(&mut self, number: usize) {
         while let Some((at, frame)) = self.links.get_mut(number).and_then(Link::next_drop) {
             let program = Some((frame.flow, packet::payload(&frame.bytes)));
@@ -472,7 +474,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// An ACK sets out on its return path.
+    /// An ACK enters its return path.
     fn take_ack(&mut self, now: Instant, flow: u32, bytes: &[u8]) {
         let owed = self.owed.get_mut(flow as usize);
         if let Some(time) = owed.and_then(|owed| owed.on_ack(now)) {
@@ -496,15 +498,16 @@ impl<'a> Network<'a> {
     }
 }
 
-/// Wire bytes that a link has carried, or will have when what it holds has left, lost ones included.
+/// Wire bytes that a link has carried, or will have carried when its present packets have left,
+/// including lost ones.
 fn carried(link: &Link<Frame>) -> u64 {
     let counters = link.counters();
     let total = counters.held.bytes + counters.delivered.bytes + counters.dropped_random.bytes;
     (total - counters.duplicated.bytes).get()
 }
 
-/// Hands a packet to a host. One that it cannot take at the moment (ENOBUFS, EAGAIN) is lost there,
-/// as with a real NIC.
+/// Passes a packet to a host. A packet that the host cannot accept at the moment (ENOBUFS, EAGAIN)
+/// is lost there, as with a real NIC.
 fn write(device: &Tun, bytes: &[u8]) -> io::Result<()> {
     match device.write(bytes) {
         Err(error) if is_passing(&error) => Ok(()),
@@ -528,7 +531,7 @@ mod tests {
         let at = |ms| Instant::ZERO + Duration::from_millis(ms);
         let mut owed = Owed::default();
         owed.on_data(at(1));
-        // A first may wait for the delayed ACK.
+        // A first packet may wait for the delayed ACK.
         assert_eq!(owed.on_ack(at(30)), None);
         for ms in [31, 33, 34] {
             owed.on_data(at(ms));

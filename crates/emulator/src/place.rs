@@ -1,30 +1,30 @@
 //! Where programs are: a server, its client, and the clients of sessions inside the client's end.
 //!
-//! A session without a server of its own, started at the client's end of another, leads to the server of that. Addresses stay
-//! as they are on all of the way: each session has a network, in which those of the sessions inside it lie, so that every host
-//! needs one route a session.
+//! A session without its own server, started at the client's end of another, leads to the server of
+//! that. Addresses stay the same all the way: each session has a network that contains those of the
+//! sessions inside it, so that every host needs one route per session.
 
 use std::net::Ipv4Addr;
 
-/// The server's address, at the end that data of scenarios comes from.
+/// The server's address, at the end from which scenarios send data.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 1);
-/// The client's of a session that is in no other.
+/// The client's address in an outermost session.
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 3, 0, 2);
-/// Where the clients of sessions inside others are.
+/// The network of clients of nested sessions.
 const INSIDE: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 128, 0, 0), 9);
-/// Bits of an address that tell the sessions inside one apart.
+/// Bits of an address that distinguish the sessions inside one.
 pub const BITS: u8 = 4;
 /// The longest network that still has room for two hosts.
 const LONGEST: u8 = 29;
-/// The most sessions inside one another.
+/// The maximum depth of nested sessions.
 pub const DEEPEST: u8 = (LONGEST - INSIDE.1) / BITS;
 
-/// What programs find their ends by.
+/// The names by which programs find their ends.
 pub const SERVER_KEY: &str = "PACELINE_SERVER";
 /// The client's own address.
 pub const CLIENT_KEY: &str = "PACELINE_CLIENT";
 
-/// Where a session's client is, and the clients of all sessions inside.
+/// Where a session's client is, and the clients of all sessions inside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     client: Ipv4Addr,
@@ -32,13 +32,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a session that is in no other.
+    /// The place of an outermost session.
     pub const OUTERMOST: Self = Self {
         client: CLIENT,
         network: INSIDE,
     };
 
-    /// That of a client's address.
+    /// The place of a client's address.
     pub fn of(client: Ipv4Addr) -> Option<Self> {
         let mut place = Self::OUTERMOST;
         while place.client != client {
@@ -49,7 +49,7 @@ impl Place {
         Some(place)
     }
 
-    /// Of one of the sessions inside, which count from 1.
+    /// The place of one of the sessions inside, which count from 1.
     pub fn inside(self, number: u8) -> Option<Self> {
         let (network, prefix) = self.network;
         let prefix = prefix + BITS;
@@ -65,12 +65,12 @@ impl Place {
         self.client
     }
 
-    /// What the end that leads to the server has for an address, of a session inside another.
+    /// The address, inside another session, of the end that leads to the server.
     pub fn gate(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.network.0.to_bits() | 1)
     }
 
-    /// All that is at the client's end: the networks of addresses.
+    /// Everything at the client's end: the networks of addresses.
     pub fn networks(self) -> [(Ipv4Addr, u8); 2] {
         [(self.client, 32), self.network]
     }
@@ -112,7 +112,7 @@ mod tests {
             (place, depth) = (inner, depth + 1);
         }
         assert_eq!(depth, 5);
-        // What the gateway and the client take is no network of a session inside.
+        // The addresses of the gateway and the client are not networks of a session inside.
         assert_eq!(place.network.1, LONGEST);
     }
 }

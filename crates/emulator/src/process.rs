@@ -1,4 +1,4 @@
-//! A child process for what must not happen to this one.
+//! A child process for work that must not affect this one.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,19 +15,19 @@ pub struct Child(Pid);
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It has not been waited for, so that the number is still its own.
+        // It has not been waited for, so its number is still its own.
         let _ = kill_process(self.0, Signal::KILL);
         let _ = retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));
     }
 }
 
-/// Held while a process is started: children are started by several threads.
+/// Held while a process is started: several threads start children.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// Starts a process that does `work` with one end of a pair of sockets, and ends; this one keeps the
-/// other end.
+/// Starts a process that does `work` with one end of a pair of sockets, and ends; this process
+/// keeps the other end.
 pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
-    // Another child must not keep this one's end, which would hide its death.
+    // Another child must not inherit this one's end, which would hide its death.
     let alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
     let (ours, theirs) = UnixStream::pair()?;
     match sys::fork()? {
@@ -40,7 +40,7 @@ pub fn start(work: impl FnOnce(UnixStream)) -> io::Result<(Child, UnixStream)> {
             drop(ours);
             // The child may start others.
             drop(alone);
-            // What unwinds must not get back to the code of the parent.
+            // Unwinding must not reach the code of the parent.
             let done = catch_unwind(AssertUnwindSafe(|| work(theirs)));
             sys::exit_now(i32::from(done.is_err()));
         }

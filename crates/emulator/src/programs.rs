@@ -1,7 +1,8 @@
 //! Programs of the user's at both ends of the path, in a process tree that ends with its first process.
 //!
-//! A keeper leaves the process namespace, and its child is the first process of a new one: whatever ends that, the kernel
-//! ends every process in it. It starts both programs, each in its host's network namespace, and waits for the client.
+//! A keeper leaves the process namespace, and its child is the first process of a new one: however
+//! that ends, the kernel then ends every process in it. It starts both programs, each in its host's
+//! network namespace, and waits for the client.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -21,37 +22,38 @@ use crate::place::{CLIENT_KEY, Place, SERVER, SERVER_KEY};
 use crate::process::{self, Child};
 use crate::sys;
 
-/// What is run at the ends of the path.
+/// The programs at the ends of the path.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The client and its arguments.
     pub client: Vec<OsString>,
     /// The server, a command for the shell; none if there is none.
     pub server: Option<OsString>,
-    /// Whose path the client's data takes; none if it takes one like the server's.
+    /// The flow whose path the client's data takes; none if it takes a path like the server's.
     pub up: Option<Scenario>,
 }
 
 /// How long the client waits for the server to listen.
 const LISTENS: Duration = Duration::from_secs(5);
-/// How long the server has after its client ended and it was asked to end.
+/// The time for the server to end after its client has ended and it was asked to end.
 const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Exit status of a client that cannot be run, that is not there, and of a failure of ours: as of env(1).
+/// Exit status of a client that cannot be run, of one that does not exist, and of a failure of
+/// ours: as of env(1).
 const REFUSED: i32 = 126;
 const MISSING: i32 = 127;
 const FAILED: i32 = 125;
 
-/// Starts both; their end comes through the stream, as four bytes. `hosts` are the namespaces of the server and of the
-/// client, which is at `place`. Dropping the child ends all of them.
+/// Starts both; their end is reported through the stream, as four bytes. `hosts` are the namespaces
+/// of the server and of the client, which is at `place`. Dropping the child ends all of them.
 pub fn start(
     programs: &Programs,
     place: Place,
     hosts: [&File; 2],
 ) -> io::Result<(Child, UnixStream)> {
     let (server_host, client_host) = (hosts[0].try_clone()?, hosts[1].try_clone()?);
-    // Once inside, groups outside have no number.
+    // Inside, outside groups have no number.
     let foreground = sys::in_foreground();
     process::start(move |mut theirs| {
         let _ = sys::die_with_parent();
@@ -67,7 +69,7 @@ pub fn start(
     })
 }
 
-/// How the client ended, as [`start`]'s stream says.
+/// How the client ended, as reported by [`start`]'s stream.
 pub fn ended(stream: &mut UnixStream) -> i32 {
     let mut code = [0; 4];
     match stream.read_exact(&mut code) {
@@ -76,7 +78,7 @@ pub fn ended(stream: &mut UnixStream) -> i32 {
     }
 }
 
-/// The keeper: has the first process, and passes on what that says.
+/// The keeper: starts the first process, and passes its report on.
 fn keep(programs: &Programs, place: Place, hosts: [&File; 2], foreground: bool) -> io::Result<i32> {
     sys::unshare(UnshareFlags::NEWPID | UnshareFlags::NEWNS)?;
     let (_first, mut stream) = process::start(|mut theirs| {
@@ -100,9 +102,10 @@ fn first(
     [server_host, client_host]: [&File; 2],
     foreground: bool,
 ) -> io::Result<i32> {
-    // Before anything is mounted: nothing of it may reach the machine.
+    // Before anything is mounted: mounts must not reach the machine.
     sys::private_mounts()?;
-    // One's own /proc shows only these processes. A container may not allow it; then the old one serves.
+    // Its own /proc shows only these processes. A container may not allow it; then the old one is
+    // used.
     let _ = sys::mount("proc", Path::new("/proc"), "proc", "");
     names(place)?;
     let shared = [
@@ -156,7 +159,7 @@ fn pid(number: u32) -> io::Result<Pid> {
     Pid::from_raw(number).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-/// Waits for any process of the namespace; none if there is none left. Zero is nobody yet.
+/// Waits for any process of the namespace; none if there is none left. Zero matches no process yet.
 fn reap(options: WaitOptions) -> io::Result<Option<(u32, ExitStatus)>> {
     loop {
         match wait(options) {
@@ -183,7 +186,7 @@ fn reap_until(wanted: u32) -> io::Result<ExitStatus> {
     }
 }
 
-/// Names both ends in /etc/hosts, and says that there is no name server.
+/// Names both ends in /etc/hosts, and configures no name server.
 fn names(place: Place) -> io::Result<()> {
     let client = place.client();
     let files = [
@@ -203,7 +206,7 @@ fn names(place: Place) -> io::Result<()> {
     for (name, text) in &files {
         let (own, there) = (place.join(name), Path::new("/etc").join(name));
         fs::write(&own, text)?;
-        // What is not there is not read either.
+        // A missing file is not read either.
         if let Ok(there) = fs::canonicalize(there) {
             sys::bind(&own, &there)?;
         }
@@ -224,7 +227,7 @@ fn await_listener(host: &File, server: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a process of the namespace has a socket that listens, or one of UDP.
+/// Whether a process of the namespace has a listening socket, or a UDP socket.
 fn listens() -> bool {
     const LISTEN: &str = "0A";
     let own = sockets();

@@ -1,4 +1,4 @@
-//! From what the isolated process saw to a record with the simulator's tables.
+//! Converts the isolated process's observations into a record with the simulator's tables.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,12 @@ use paceline_units::{Bytes, Field, Gain, Instant, Quantity, Value, Visitor};
 use crate::kernel;
 use crate::message::{Bbr, Outcome, Own, Sample};
 
-/// What is shown of a controller with a threshold.
+/// The displayed state of a controller with a threshold.
 const WINDOW: &[Shown<Bytes>] = &[("ssthresh", Quantity::Bytes, |ssthresh| {
     Value::Bytes(*ssthresh)
 })];
 
-/// What is shown of BBR, by the simulator's names.
+/// The displayed state of BBR, by the simulator's names.
 const BBR: &[Shown<Bbr>] = &[
     ("pacing_gain", Quantity::Gain, |bbr| gain(bbr.pacing_gain)),
     ("cwnd_gain", Quantity::Gain, |bbr| gain(bbr.cwnd_gain)),
@@ -25,7 +25,7 @@ const BBR: &[Shown<Bbr>] = &[
     }),
 ];
 
-/// A field: its name, what it measures, its value.
+/// A field: its name, its quantity, its value.
 type Shown<T> = (&'static str, Quantity, fn(&T) -> Value);
 
 /// 256ths of the kernel.
@@ -43,7 +43,7 @@ fn of<T>(shown: &[Shown<T>]) -> Vec<Field> {
     shown.iter().map(field).collect()
 }
 
-/// The fields that a flow's controller shows.
+/// The fields of a flow's controller.
 fn fields(flow: &FlowPlan) -> Vec<Field> {
     match flow.group.is_quic() {
         true => Vec::new(),
@@ -52,7 +52,7 @@ fn fields(flow: &FlowPlan) -> Vec<Field> {
     }
 }
 
-/// What each flow's controller has shown first, if it has shown anything.
+/// The first displayed state of each flow's controller, if there is one.
 fn shown(samples: &[Sample]) -> HashMap<u32, Own> {
     let showing = samples.iter().filter(|sample| sample.own != Own::Hidden);
     let mut first = HashMap::new();
@@ -75,8 +75,8 @@ fn visit(sample: &Sample, visitor: &mut Visitor<'_>) {
     }
 }
 
-/// What is known of a run with programs when it has ended: its true length, their conversations, and the link from client
-/// to server.
+/// Data of a run with programs that is known when it has ended: its true length, their
+/// conversations, and the link from client to server.
 pub fn with_talks(plan: &Plan<'_>, up_link: Option<&LinkInfo>, outcome: &Outcome) -> RunInfo {
     let mut info = plan.info.clone();
     let mut scenario = plan.scenario.clone();

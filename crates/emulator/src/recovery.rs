@@ -1,5 +1,5 @@
-//! Scripts of the recovery suite, played to this kernel's TCP: its sockets send into a TUN device, behind
-//! which there is nothing but the script's path and receiver.
+//! Plays scripts of the recovery suite to this kernel's TCP: its sockets send into a TUN device,
+//! with only the script's path and receiver behind it.
 
 mod segment;
 
@@ -23,15 +23,15 @@ use crate::netlink::RouteMetrics;
 use crate::packet::{self, Kind};
 use crate::{process, sys};
 
-/// How many scripts are played side by side: they mostly wait.
+/// How many scripts are played in parallel: they mostly wait.
 const SIDE_BY_SIDE: usize = 8;
-/// How often each is played; all must be equal.
+/// How often each is played; all results must be equal.
 pub const TIMES: usize = 3;
-/// Bytes that the kernel takes from an application at once: every write of a script.
+/// Bytes that the kernel accepts from an application at once: every write of a script.
 const BUFFER: u64 = 64 << 20;
 
-/// What the kernel sends for each script, in order, or why it could not be recorded. `step` is
-/// called after each script.
+/// The kernel's transmissions for each script, in order, or why they could not be recorded. `step`
+/// is called after each script.
 pub fn record(scripts: &[Played], step: &(dyn Fn(&str) + Sync)) -> Vec<Result<Trace, String>> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let mut done: Vec<(usize, Result<Trace, String>)> = thread::scope(|scope| {
@@ -54,7 +54,7 @@ pub fn record(scripts: &[Played], step: &(dyn Fn(&str) + Sync)) -> Vec<Result<Tr
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What the kernel sends each of [`TIMES`] times.
+/// The kernel's transmissions in each of [`TIMES`] runs.
 fn agreed(script: &Script) -> Result<Trace, String> {
     let first = once(script)?;
     for time in 2..=TIMES {
@@ -73,18 +73,18 @@ fn agreed(script: &Script) -> Result<Trace, String> {
     Ok(first)
 }
 
-/// Plays a script in a process of its own.
+/// Plays a script in its own process.
 fn once(script: &Script) -> Result<Trace, String> {
     let text = process::trial(|| {
         sys::no_timer_slack();
-        // What is late for want of it is seen when repeated.
+        // If it is refused, repetitions reveal late packets.
         let _ = sys::real_time(1);
         namespace::isolate().map_err(refused)?;
         let _ = sys::die_with_parent();
         let host = host(script).map_err(refused)?;
         let sent = converse(script, &host)?;
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(words)?;
-        // Without what its packager added.
+        // Without the packager's suffix.
         let version = kernel.trim().split('-').next().unwrap_or_default();
         let kernel = format!("Linux {version}");
         Ok(Trace { kernel, sent }.write())
@@ -100,7 +100,7 @@ fn words(error: io::Error) -> String {
     error.to_string()
 }
 
-/// A host whose sockets send one segment a packet, and take what a script writes at once.
+/// A host whose sockets send one segment per packet, and accept a script's write at once.
 fn host(script: &Script) -> Result<Host, Refused> {
     let stack = Stack {
         mtu: 1500,
@@ -121,7 +121,7 @@ fn host(script: &Script) -> Result<Host, Refused> {
     Ok(host)
 }
 
-/// Connects the kernel to the peer, writes what the script says, and answers.
+/// Connects the kernel to the peer, performs the script's writes, and answers.
 fn converse(script: &Script, host: &Host) -> Result<Vec<Transmission>, String> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(words)?;
     let cc = script.cc.linux();
@@ -194,7 +194,7 @@ fn converse(script: &Script, host: &Host) -> Result<Vec<Transmission>, String> {
 /// The longest sleep.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the host sends.
+/// The host's packets.
 struct Line<'a> {
     host: &'a Host,
     buffer: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A run, by a process of its own.
+//! A run, in its own process.
 
 use std::ops::ControlFlow;
 
@@ -15,20 +15,20 @@ use crate::message::{self, Message, Outcome};
 use crate::programs::Programs;
 use crate::{child, fidelity, process, record, sys};
 
-/// Checks that this machine has what a scenario needs, as far as that can be known without a trial
-/// run.
+/// Checks that this machine has everything that a scenario needs, as far as that is known without a
+/// trial run.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing requirements.
 pub fn available(scenario: &Scenario) -> Result<(), Unavailable> {
     kernel::available(scenario, &controllers())
 }
 
-/// How often the callback is asked at least.
+/// The minimum frequency of the callback.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Runs a scenario with `seed` to its end, in its own time. `progress` is called some times a
-/// second; it may stop the run. What is beyond the bounds of the run's emulation is in the record.
+/// Runs a scenario with `seed` to its end, in real time. `progress` is called some times a second;
+/// it may stop the run. The record contains any exceeded bounds of the emulation.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -51,8 +51,9 @@ pub fn run(
     Ok((run.with_emulation(report), last))
 }
 
-/// Runs programs at both ends of a scenario's path, beside its flows, until the client ends or the scenario does: the record,
-/// and the client's exit status, 124 if it was still there.
+/// Runs programs at both ends of a scenario's path, in addition to its flows, until the client ends
+/// or the scenario does. Returns the record, and the client's exit status, 124 if it was still
+/// running.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -91,8 +92,8 @@ pub fn shell(
     ))
 }
 
-/// What the ends of each flow are made with; none where the kernel's TCP runs. `choices` are the controllers, group by
-/// group.
+/// The configuration of each flow's ends; none where the kernel's TCP runs. `choices` are the
+/// controllers, group by group.
 fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>> {
     let groups = plan.scenario.flows.iter().zip(choices);
     let of_flows =
@@ -109,8 +110,8 @@ fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>>
     flows.map(config).collect()
 }
 
-/// What the record takes in memory so far: rows as the path's process has them, as they come from there, and as
-/// columns.
+/// Memory of the record so far: rows as the path's process stores them, as they arrive from there,
+/// and as columns.
 fn memory(plan: &Plan<'_>, so_far: &Progress) -> Memory {
     const COPIES: u64 = 3;
     let times = so_far.passed.as_nanos() / plan.info.sample_interval.as_nanos().max(1);

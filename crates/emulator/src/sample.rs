@@ -10,7 +10,7 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 use crate::message::{Bbr, Own, Sample};
 use crate::sys;
 
-/// States of recovery by the kernel's numbers.
+/// Recovery states by the kernel's numbers.
 const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 /// The kernel's gains are in 256ths.
 const UNIT: u32 = 256;
@@ -40,7 +40,7 @@ impl Info<'_> {
     }
 }
 
-/// What is read beside the columns of a sample.
+/// Values in addition to the columns of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Retransmission timeouts.
@@ -59,7 +59,7 @@ pub struct Counts {
     pub established: bool,
 }
 
-/// Reads a connection. Times and places are the caller's to fill in, as is what the receiver has.
+/// Reads a connection. The caller fills in times and places, and the receiver's data.
 pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sample, Counts)> {
     let (mut info, mut own) = ([0; 512], [0; 64]);
     let info = sys::tcp_option(socket, libc::TCP_INFO, &mut info)?;
@@ -68,12 +68,12 @@ pub fn read(socket: BorrowedFd<'_>, is_bbr: bool, mss: u32) -> io::Result<(Sampl
     Ok(decode(info, own, is_bbr, mss))
 }
 
-/// The payload of a full segment, as TCP_INFO says.
+/// The payload of a full segment, according to TCP_INFO.
 pub fn mss(info: &[u8]) -> u32 {
     Info(info).word(16)
 }
 
-/// Reads what TCP_INFO and TCP_CC_INFO gave. Times and places are the caller's to fill in.
+/// Reads the results of TCP_INFO and TCP_CC_INFO. The caller fills in times and places.
 pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Counts) {
     const ESTABLISHED: u8 = 1;
     let info = Info(info);
@@ -118,7 +118,7 @@ pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Count
     };
     let own = match bbr {
         Some(bbr) => Own::Bbr(bbr),
-        // What was never set is "infinite" (TCP_INFINITE_SSTHRESH).
+        // A value that was never set is "infinite" (TCP_INFINITE_SSTHRESH).
         None if ssthresh < 0x7fff_ffff => Own::Window(bytes(ssthresh)),
         None => Own::default(),
     };
@@ -137,18 +137,19 @@ pub fn decode(info: &[u8], own: &[u8], is_bbr: bool, mss: u32) -> (Sample, Count
 /// A flow's rows, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
-    /// The last, to tell changes from.
+    /// The last one, to detect changes.
     pub last: Option<(Sample, Counts)>,
 }
 
 impl Rows {
-    /// Takes the next, with its time and flow filled in; what has changed since the one before.
+    /// Takes the next row, with its time and flow filled in; returns the changes since the previous
+    /// one.
     pub fn next(&mut self, sample: &mut Sample, counts: Counts) -> Vec<EventRow> {
         let row = &mut sample.row;
         let before = self.last.take();
         let had = before.as_ref().map_or(0, |(_, counts)| counts.rto);
         let was = before.map(|(sample, _)| sample.row);
-        // Counted from outstanding losses, it could fall by an undo.
+        // Counted from outstanding losses, it could fall after an undo.
         let lost = was.as_ref().map_or(0, |was| was.lost_packets);
         row.lost_packets = row.lost_packets.max(lost);
         let (phase, ca_state) =
@@ -162,7 +163,7 @@ impl Rows {
         if counts.rto > had {
             events.push(event(EventKind::Rto));
         }
-        // Disorder comes and goes with every reordered packet: only episodes are recorded.
+        // Disorder starts and ends with every reordered packet: only episodes are recorded.
         let episode = |state: &str| !matches!(state, "Open" | "Disorder");
         if ca_state != row.ca_state && (episode(&ca_state) || episode(&row.ca_state)) {
             events.push(event(EventKind::Recovery).between(ca_state, row.ca_state.clone()));
@@ -171,7 +172,7 @@ impl Rows {
         events
     }
 
-    /// The totals of a flow whose receiver has taken `goodput`, and had all at `finished`.
+    /// The totals of a flow whose receiver has read `goodput`, and had everything at `finished`.
     pub fn totals(&self, flow: u32, goodput: Bytes, finished: Option<Instant>) -> FlowTotals {
         let (sample, counts) = self.last.clone().unwrap_or_default();
         // The kernel's counters of a connection; loss probes, for example, are counted only per
@@ -209,7 +210,7 @@ fn bbr(bytes: &[u8]) -> Option<Bbr> {
     })
 }
 
-/// The state that goes with the gains of tcp_bbr.c: 2.89 for both in STARTUP, its inverse for
+/// The state that corresponds to the gains of tcp_bbr.c: 2.89 for both in STARTUP, its inverse for
 /// pacing in DRAIN, 1 for both in PROBE_RTT, and a window gain of 2 in PROBE_BW.
 fn bbr_phase(bbr: Bbr) -> &'static str {
     const HIGH: u32 = UNIT * 2885 / 1000 + 1;

@@ -1,4 +1,4 @@
-//! What the kernel says of programs' sockets, beside what their packets say.
+//! The kernel's state of programs' sockets, in addition to the information in their packets.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct Told {
     counts: Counts,
 }
 
-/// Asks both hosts about the sockets of their programs.
+/// Queries both hosts about the sockets of their programs.
 pub struct Asker {
     server: Diag,
     client: Diag,
@@ -32,7 +32,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// None where the kernel does not answer such questions.
+    /// None if the kernel does not answer such queries.
     pub fn new(server: &Host, client: &Host) -> Result<Option<Self>, Refused> {
         let open = |host: &Host| host.enter().map(|()| Diag::open().ok());
         Ok(match (open(server)?, open(client)?) {
@@ -45,23 +45,23 @@ impl Asker {
         })
     }
 
-    /// Asks now, for the sample at `at`.
+    /// Queries now, for the sample at `at`.
     pub fn ask(&mut self, at: Instant) {
         for (diag, up) in [(&mut self.server, false), (&mut self.client, true)] {
             let told = &mut self.told;
-            // A question without an answer leaves what is not known unknown.
+            // Without an answer, unknown values stay unknown.
             let _ = diag.each(|found| told.extend(Told::new(at, up, found)));
         }
     }
 
-    /// All that was told.
+    /// All answers.
     pub fn told(self) -> Vec<Told> {
         self.told
     }
 }
 
 impl Told {
-    /// What a socket at the client's end, or at the server's, says; none of one that has sent nothing.
+    /// The state of a socket at the client's end, or at the server's; none if it has sent nothing.
     fn new(at: Instant, up: bool, found: Found<'_>) -> Option<Self> {
         let (other, port) = found.other;
         let (server, client) = if up {
@@ -91,7 +91,7 @@ impl Told {
         })
     }
 
-    /// Fills in what packets do not show.
+    /// Fills in values that packets do not reveal.
     fn lay(&self, over: &mut Sample) {
         let own = &self.sample.row;
         over.row = SampleRow {
@@ -109,17 +109,17 @@ impl Told {
     }
 }
 
-/// What the sockets of a flow say.
+/// The states of a flow's sockets.
 struct Spoken<'t> {
     talk: &'t mut Talk,
-    /// What is still to come, the next last.
+    /// The remaining ones, the next last.
     coming: Vec<Told>,
     latest: Option<Told>,
     rows: Rows,
 }
 
-/// Lays what sockets said over the rows of the conversations that they are of, which are in order of time; what happened to
-/// them. What one said holds until it says the next, and for an interval after the last.
+/// Merges the sockets' states into the rows of their conversations, which are in order of time. A
+/// state holds until the next one, and for an interval after the last.
 pub fn lay(
     told: Vec<Told>,
     rows: &mut [Sample],
@@ -146,7 +146,7 @@ pub fn lay(
         }
     }
     for spoken in flows.values_mut() {
-        // The one that it had at its end.
+        // The state that it had at its end.
         if let Some(last) = spoken.coming.first() {
             spoken.talk.cc.clone_from(&last.cc);
         }
@@ -269,7 +269,8 @@ mod tests {
             .iter()
             .map(|row| row.row.cwnd_bytes.map(Bytes::get))
             .collect();
-        // Before the first, of another flow, and long after the last it is unknown; a pause is bridged.
+        // Before the first, for another flow, and long after the last it is unknown; a pause is
+        // bridged.
         let known = [Some(100), Some(150), Some(150), Some(200)];
         let expected = [&[None, Some(100), None][..], &known, &[None]].concat();
         assert_eq!(windows, expected);

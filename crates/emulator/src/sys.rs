@@ -1,7 +1,7 @@
-//! System calls: rustix's behind the names and types that are used here, and the few that it has not.
+//! System calls: rustix's, with the names and types used here, and the few that it lacks.
 //!
-//! This is the only module with `unsafe` in it. Every such call hands over memory that lives as long
-//! as the call, with its true length, and file descriptors that their owner lends for it.
+//! This is the only module with `unsafe`. Every such call passes memory that lives as long as the
+//! call, with its true length, and file descriptors that their owner lends for it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_int};
@@ -28,28 +28,28 @@ fn check(result: c_int) -> io::Result<c_int> {
     }
 }
 
-/// Forks: the new process, or none in that, which has one thread. It may allocate and start threads
-/// (the C library resets its own locks), but must not touch what other threads of its parent may
-/// have held.
+/// Forks: returns the new process, or none in the child, which has one thread. The child may
+/// allocate and start threads (the C library resets its own locks), but must not touch locks that
+/// other threads of its parent may have held.
 pub fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: no argument; the caller keeps to what is said above.
+    // SAFETY: no argument; the caller keeps to the rules above.
     Ok(Pid::from_raw(check(unsafe { libc::fork() })?))
 }
 
-/// Ends this process at once, without any clearing up.
+/// Ends this process at once, without any cleanup.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// This process dies when the thread that made it ends.
+/// This process is killed when the thread that created it ends.
 pub fn die_with_parent() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(
         Signal::KILL,
     ))?)
 }
 
-/// Leaves Ctrl-C to the parent, and ends upon a request to end.
+/// Leaves Ctrl-C to the parent, and ends when asked to.
 pub fn reset_signals() {
     for (signal, action) in [
         (libc::SIGINT, libc::SIG_IGN),
@@ -67,7 +67,7 @@ pub fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(namespaces - UnshareFlags::FILES) }?)
 }
 
-/// Makes `file`, an open `/dev/net/tun`, the device `name`: IP packets without a header.
+/// Turns `file`, an open `/dev/net/tun`, into the device `name`: IP packets without a header.
 pub fn attach_tun(file: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
@@ -90,7 +90,7 @@ pub fn zeros(len: usize) -> io::Result<File> {
     Ok(file)
 }
 
-/// Keeps what a TCP socket announces as its window to this number of bytes.
+/// Limits the window that a TCP socket announces to this number of bytes.
 pub fn clamp_window(socket: BorrowedFd<'_>, bytes: c_int) -> io::Result<()> {
     let (fd, value) = (socket.as_raw_fd(), (&raw const bytes).cast());
     let length = size_of_val(&bytes) as libc::socklen_t;
@@ -99,7 +99,7 @@ pub fn clamp_window(socket: BorrowedFd<'_>, bytes: c_int) -> io::Result<()> {
         .map(drop)
 }
 
-/// Reads an option of TCP as bytes: as many as the kernel has and `buffer` takes.
+/// Reads an option of TCP as bytes: as many as the kernel has and `buffer` can take.
 pub fn tcp_option<'b>(
     socket: BorrowedFd<'_>,
     name: c_int,
@@ -107,12 +107,13 @@ pub fn tcp_option<'b>(
 ) -> io::Result<&'b [u8]> {
     let (fd, value) = (socket.as_raw_fd(), buffer.as_mut_ptr().cast());
     let mut length = libc::socklen_t::try_from(buffer.len()).unwrap_or(libc::socklen_t::MAX);
-    // SAFETY: the kernel writes no more than `length` bytes and says how many.
+    // SAFETY: the kernel writes no more than `length` bytes and returns the number.
     check(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, name, value, &mut length) })?;
     Ok(buffer.get(..length as usize).unwrap_or_default())
 }
 
-/// Waits until one of the descriptors is ready, or for `timeout`; which are. Signals may end it early.
+/// Waits until one of the descriptors is ready, or for `timeout`; returns which are. Signals may
+/// end it early.
 pub fn poll<const N: usize>(mut fds: [PollFd<'_>; N], timeout: Duration) -> io::Result<[bool; N]> {
     match rustix::event::poll(&mut fds, Some(&timespec(timeout))) {
         Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
@@ -161,7 +162,7 @@ pub fn no_timer_slack() {
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
 
-/// Makes this thread, and those that it starts, first come first served before all normal ones.
+/// Schedules this thread, and those that it starts, first come first served before all normal ones.
 pub fn real_time(priority: c_int) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
@@ -170,7 +171,7 @@ pub fn real_time(priority: c_int) -> io::Result<()> {
     check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) }).map(drop)
 }
 
-/// Keeps in memory what is used from now on, whatever the privileges of later.
+/// Locks memory that is used from now on, whatever privileges are dropped later.
 pub fn lock_memory() -> io::Result<()> {
     // Under a limit, locking future memory would fail, including that of new threads.
     let unlimited = Rlimit {
@@ -192,26 +193,27 @@ pub fn behave() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(50_000));
 }
 
-/// Whether this process's group is the terminal's, if there is a terminal.
+/// Whether this process's group is the terminal's foreground group, if there is a terminal.
 pub fn in_foreground() -> bool {
     let terminal = File::open("/dev/tty");
     let group = terminal.and_then(|terminal| Ok(rustix::termios::tcgetpgrp(terminal)?));
     group.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
-/// Makes this process's group the terminal's. Whoever reads or sets a terminal that is another group's is stopped.
+/// Makes this process's group the terminal's foreground group. A process that reads or changes a
+/// terminal of another group is stopped.
 pub fn take_terminal() -> io::Result<()> {
     let terminal = File::open("/dev/tty")?;
     // SAFETY: the action runs no code of ours.
     let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
     let taken = rustix::termios::tcsetpgrp(&terminal, rustix::process::getpgrp());
-    // SAFETY: it is the action of before.
+    // SAFETY: it is the previous action.
     unsafe { libc::signal(libc::SIGTTOU, before) };
     Ok(taken?)
 }
 
-/// Starts a command in a network namespace, with every signal as a shell's child has it; it dies with this thread. One of
-/// the `foreground` is a process group that has the terminal.
+/// Starts a command in a network namespace, with every signal as for a shell's child; it is killed
+/// when this thread ends. A `foreground` command is a process group that has the terminal.
 pub fn spawn_in(
     command: &mut Command,
     host: &File,
@@ -235,7 +237,7 @@ pub fn spawn_in(
     command.spawn()
 }
 
-/// Puts this thread into a network namespace.
+/// Moves this thread into a network namespace.
 pub fn enter(host: &File) -> io::Result<()> {
     Ok(rustix::thread::move_into_link_name_space(
         host.as_fd(),
@@ -268,7 +270,7 @@ fn mount_with(
     .map(drop)
 }
 
-/// From now on what is mounted is seen in this namespace only.
+/// From now on mounts are visible in this namespace only.
 pub fn private_mounts() -> io::Result<()> {
     mount_with(
         &CString::new("none")?,
@@ -285,12 +287,12 @@ pub fn mount(name: &str, at: &Path, kind: &str, data: &str) -> io::Result<()> {
     mount_with(&CString::new(name)?, at, kind, flags, data)
 }
 
-/// Lays a file over another.
+/// Mounts a file over another.
 pub fn bind(file: &Path, over: &Path) -> io::Result<()> {
     mount_with(&path(file)?, over, "", libc::MS_BIND, "")
 }
 
-/// Takes a mount away.
+/// Unmounts.
 pub fn unmount(at: &Path) -> io::Result<()> {
     let at = path(at)?;
     // SAFETY: the text outlives the call and ends in zero.

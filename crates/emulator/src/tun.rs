@@ -1,4 +1,5 @@
-//! A TUN device: what a host sends is read from it, what is written to it a host receives.
+//! A TUN device: read the packets that a host sends from it; write packets to it for the host to
+//! receive.
 //!
 //! tun-rs would bring a netlink library and nix, twice each, for one `open` and one `ioctl`.
 
@@ -12,7 +13,8 @@ use crate::sys;
 /// Where TUN devices come from.
 pub const DEVICE: &str = "/dev/net/tun";
 
-/// A TUN device of the network namespace in which it was made. It is gone when this is dropped.
+/// A TUN device of the network namespace in which it was created. It disappears when this is
+/// dropped.
 pub struct Tun(File);
 
 impl Tun {
@@ -36,7 +38,7 @@ impl Tun {
         }
     }
 
-    /// Hands a packet to the host. The kernel receives it within this call.
+    /// Passes a packet to the host. The kernel receives it within this call.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.0).write(packet).map(drop)
     }

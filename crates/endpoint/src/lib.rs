@@ -1,19 +1,20 @@
-//! What an engine asks of one end of a connection, and gives to it.
+//! The interface between an engine and one end of a connection.
 //!
-//! An engine carries datagrams: through a simulated path, or over a socket (`udp`, a feature, on Unix). It makes steps.
-//! In each, in this order, for one end:
+//! An engine carries datagrams: through a simulated path, or over a socket (`udp`, a feature, on
+//! Unix). It makes steps. In each, in this order, for one end:
 //!
 //! 1. [`Endpoint::receive`] with each datagram that has arrived, or [`Endpoint::on_timer`] if the
-//!    time-out is due;
-//! 2. [`Endpoint::write`] with what the application has to send;
+//!    timeout is due;
+//! 2. [`Endpoint::write`] with the application's data;
 //! 3. [`Endpoint::poll_transmit`] until it returns none;
 //! 4. [`Endpoint::next_timer`], read again after every step.
 //!
-//! `now` never goes back. After a step an end that asks for a time-out before `now`, and one that sends
-//! or wakes without end at one instant, is defective: an engine stops with an error, it does not hang.
+//! `now` never goes back. After a step, an end that asks for a timeout before `now`, or that sends
+//! or wakes endlessly at one instant, is defective: an engine stops with an error instead of
+//! hanging.
 //!
-//! Times are the engine's, from an origin of its own. Sizes are those of UDP payloads; what headers add
-//! is the engine's business.
+//! Times are the engine's, from an origin of its own. Sizes are those of UDP payloads; the engine
+//! adds the headers.
 
 #[cfg(all(unix, feature = "udp"))]
 pub mod udp;
@@ -21,11 +22,11 @@ pub mod udp;
 pub use paceline_units::Ecn;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-/// What travels in a datagram: bytes, or a value where nobody but the other end looks at it. An engine
-/// keeps it unread, and may deliver it twice.
+/// The content of a datagram: bytes, or a value if only the other end looks at it. An engine keeps
+/// it unread, and may deliver it twice.
 pub trait Payload: Clone {
-    /// Takes the first `size` bytes off. It is asked of a [`Batch`] of several datagrams alone: a
-    /// payload that never is one keeps this default, which takes everything.
+    /// Removes and returns the first `size` bytes. It is called only for a [`Batch`] of several
+    /// datagrams: a payload that never forms one keeps this default, which takes everything.
     fn split_to(&mut self, _size: usize) -> Self {
         self.clone()
     }
@@ -41,20 +42,20 @@ impl Payload for Vec<u8> {
 /// A datagram that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram<P> {
-    /// What it carries.
+    /// Its content.
     pub payload: P,
-    /// Bytes of UDP payload.
+    /// Size of the UDP payload in bytes.
     pub size: u32,
     /// The ECN codepoint on arrival; none if the engine does not know it.
     pub ecn: Option<Ecn>,
 }
 
-/// Datagrams that leave together: one, or several of the same size as segmentation offload takes them.
+/// Datagrams that leave together: one, or several of the same size as with segmentation offload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<P> {
-    /// What they carry, one behind the other.
+    /// Their content, one after the other.
     pub payload: P,
-    /// Bytes of UDP payload of all.
+    /// Total UDP payload in bytes.
     pub size: u32,
     /// Bytes of each but the last, which may be shorter; not zero.
     pub segment_size: u32,
@@ -95,24 +96,24 @@ impl<P: Payload> Batch<P> {
     }
 }
 
-/// What to write.
+/// The amount to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Amount {
     /// Nothing now.
     #[default]
     None,
-    /// So many bytes more.
+    /// This many bytes more.
     Bytes(u64),
     /// From now on always more.
     Unlimited,
 }
 
-/// What the application does at once.
+/// The application's simultaneous actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Write {
-    /// What to write.
+    /// The amount to write.
     pub amount: Amount,
-    /// Whether what was unlimited ends before it: what was sent was all there is for now.
+    /// Whether unlimited data ends first: the data sent so far was all there is for now.
     pub stop: bool,
     /// Whether nothing will follow.
     pub close: bool,
@@ -125,7 +126,7 @@ pub struct Stats {
     pub cwnd: Option<Bytes>,
     /// Data in flight.
     pub in_flight: Bytes,
-    /// The rate at which it paces.
+    /// Its pacing rate.
     pub pacing_rate: Option<Rate>,
     /// The delivery rate that it measures.
     pub delivery_rate: Option<Rate>,
@@ -137,11 +138,11 @@ pub struct Stats {
     pub min_rtt: Option<Duration>,
     /// Data that the other end has acknowledged.
     pub acknowledged: Bytes,
-    /// Packets with data that it sent, retransmissions included.
+    /// Packets with data that it sent, including retransmissions.
     pub sent_packets: u64,
     /// Packets that it declared lost.
     pub lost_packets: u64,
-    /// Packets with data that it sent again.
+    /// Packets with data that it retransmitted.
     pub retransmitted_packets: u64,
     /// The state of its controller's state machine.
     pub phase: &'static str,
@@ -151,29 +152,30 @@ pub struct Stats {
 
 /// One end of a connection.
 pub trait Endpoint {
-    /// What its datagrams carry; that of the other end is the same.
+    /// The content of its datagrams; the other end's is the same type.
     type Payload: Payload;
 
     /// A datagram has arrived.
     fn receive(&mut self, now: Instant, datagram: Datagram<Self::Payload>);
 
-    /// The time-out may have come. Calls before it, or without one, do nothing.
+    /// The timeout may be due. Calls before it, or without one, do nothing.
     fn on_timer(&mut self, now: Instant);
 
-    /// What is to be sent now: call it until it returns none.
+    /// The datagrams to send now: call it until it returns none.
     fn poll_transmit(&mut self, now: Instant) -> Option<Batch<Self::Payload>>;
 
     /// When it wants [`Self::on_timer`] or [`Self::poll_transmit`] (its pacer) to be called next; none
     /// if never. Valid until any other method is called.
     fn next_timer(&mut self) -> Option<Instant>;
 
-    /// The application writes. An end that has a handshake to do first keeps it until then.
+    /// The application writes. An end that first has to complete a handshake keeps the data until
+    /// then.
     fn write(&mut self, now: Instant, write: Write);
 
-    /// Bytes that it has received and handed to its application, in order and once each.
+    /// Bytes that it has received and passed to its application, in order and once each.
     fn delivered(&self) -> u64;
 
-    /// What it says of itself.
+    /// Its state.
     fn stats(&self) -> Stats;
 
     /// Why it cannot go on, if so. An engine asks after every step, and stops with this as its error.

@@ -1,5 +1,5 @@
-//! An end over a UDP socket, in real time: with ECN codepoints, and with segmentation offload where the
-//! system has it.
+//! An end over a UDP socket, in real time: with ECN codepoints, and with segmentation offload if
+//! the system has it.
 
 use std::borrow::Cow;
 use std::io::{self, IoSliceMut};
@@ -13,17 +13,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Batch, Datagram, Endpoint};
 
-/// The longest that a step waits, so that `until` is asked often enough.
+/// The maximum wait of a step, so that `until` is called often enough.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How late a step may be and still count from when it was due.
+/// How late a step may be and still count from its due time.
 const LATE: Duration = Duration::from_millis(1);
-/// The most bytes of a batch that go out in one call: less than the largest UDP datagram.
+/// The maximum bytes of a batch sent in one call: less than the largest UDP datagram.
 const MAX_OFFLOAD: usize = 60_000;
-/// Datagrams, or several merged by the system, that are read in one call.
+/// Datagrams, or merged series of them, read in one call.
 const READS: usize = 8;
 /// Room for each of them.
 const ROOM: usize = 1 << 16;
-/// Batches at one instant beyond which an end must be defective.
+/// The number of batches at one instant beyond which an end must be defective.
 const MOST_AT_ONCE: u32 = 1_000_000;
 
 /// Why a drive ended early.
@@ -52,7 +52,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// What to wait for after a step, beside the arrival of a datagram.
+/// What to wait for after a step, in addition to the arrival of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// When the end wants to be called next; [`Instant::MAX`] if never.
@@ -62,25 +62,25 @@ pub struct Wait {
 }
 
 /// A UDP socket that connects two ends. The caller waits and supplies the time; a step is
-/// [`Self::receive`], what the application writes, and [`Self::transmit`].
+/// [`Self::receive`], the application's writes, and [`Self::transmit`].
 #[derive(Debug)]
 pub struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
     peer: SocketAddr,
     buffer: Vec<u8>,
-    /// What the socket had no room for.
+    /// Data for which the socket had no room.
     unsent: Option<Batch<Vec<u8>>>,
     /// The time of the last step.
     latest: Instant,
 }
 
 impl Socket {
-    /// A way to `peer` over a socket that is bound and not connected; what others send to it is ignored. It no
-    /// longer blocks.
+    /// A connection to `peer` over a socket that is bound and not connected; datagrams from others
+    /// are ignored. It becomes non-blocking.
     ///
     /// # Errors
-    /// The system refuses what it needs of the socket.
+    /// The system refuses a required socket option.
     pub fn new(socket: UdpSocket, peer: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             state: UdpSocketState::new((&socket).into())?,
@@ -92,12 +92,12 @@ impl Socket {
         })
     }
 
-    /// A step begins: the end has its time-out if that is due, and all that has arrived. Returns the time, to write and
-    /// transmit at; `clock` never goes back.
+    /// Begins a step: calls the end's timer if it is due, and delivers everything that has arrived.
+    /// Returns the time, for write and transmit; `clock` never goes back.
     ///
-    /// A thread wakes some microseconds after the time for which it asked. A time-out that is late by no more than
-    /// a millisecond is therefore handled as of when it was due; else a pacer, which takes no credit for what it
-    /// did not send, would lose the delay with every burst.
+    /// A thread wakes some microseconds after the time for which it asked. A timeout that is late
+    /// by at most a millisecond is therefore handled as if on time; otherwise a pacer, which gives
+    /// no credit for unused time, would lose the delay with every burst.
     ///
     /// # Errors
     /// See [`Error`].
@@ -132,7 +132,7 @@ impl Socket {
                 Err(error) if is_passing(&error) => return Ok(now),
                 Err(error) => return Err(error.into()),
             };
-            // Not before they came: the thread may not have run since it last asked.
+            // Not before they arrived: the thread may not have run since it last asked.
             now = clock();
             for (meta, place) in metas.iter().zip(self.buffer.chunks(ROOM)).take(count) {
                 if meta.addr == self.peer {
@@ -146,10 +146,10 @@ impl Socket {
         }
     }
 
-    /// A step ends: the end sends what it may.
+    /// Ends a step: the end sends as much as it may.
     ///
-    /// What nobody takes at the other end, and what the system refuses, such as a probe beyond the interface's
-    /// MTU, is lost on the way.
+    /// Data without a receiver at the other end, and data that the system refuses, such as a probe
+    /// beyond the interface's MTU, is lost on the way.
     ///
     /// # Errors
     /// See [`Error`].
@@ -186,7 +186,7 @@ impl Socket {
         Err(Error::Defect("it sends without end".into()))
     }
 
-    /// Sends a batch in as few calls as the system allows; what is left of it if the socket is full.
+    /// Sends a batch in as few calls as the system allows; returns the rest if the socket is full.
     fn send_batch(&self, mut batch: Batch<Vec<u8>>) -> io::Result<Option<Batch<Vec<u8>>>> {
         let segment = batch.segment_size.max(1) as usize;
         let mut sent = 0;
@@ -212,7 +212,7 @@ impl Socket {
                     batch.size = u32::try_from(batch.payload.len()).unwrap_or(u32::MAX);
                     return Ok(Some(batch));
                 }
-                // The device does not take several at once; from now on there is one a call.
+                // The device does not take several at once; from now on one per call.
                 Err(_) if contents.len() > segment && self.state.max_gso_segments() < most => {}
                 Err(error) if !is_passing(&error) && !is_refusal(&error) => return Err(error),
                 Ok(()) | Err(_) => sent += contents.len(),
@@ -228,8 +228,9 @@ impl AsFd for Socket {
     }
 }
 
-/// Drives `endpoint` over a socket to `peer` until `until` says so, which is asked in every step and
-/// may write. Time begins at `origin`, which both ends may share. The socket is as [`Socket::new`] has it.
+/// Drives `endpoint` over a socket to `peer` until `until` says so, which is called in every step
+/// and may write. Time begins at `origin`, which both ends may share. The requirements for the
+/// socket are those of [`Socket::new`].
 ///
 /// # Errors
 /// See [`Error`].
@@ -252,7 +253,7 @@ pub fn drive<E: Endpoint<Payload = Vec<u8>>>(
         let mut ready = PollFlags::IN;
         ready.set(PollFlags::OUT, wait.room);
         let longest = wait.until.since(clock()).min(PATIENCE);
-        // A read's own time-out counts in ticks of the kernel, which are milliseconds.
+        // A read's own timeout counts in the kernel's ticks, which are milliseconds.
         let longest = Timespec {
             tv_sec: 0,
             tv_nsec: i64::try_from(longest.as_nanos()).unwrap_or(0) as _,
@@ -264,13 +265,13 @@ pub fn drive<E: Endpoint<Payload = Vec<u8>>>(
     }
 }
 
-/// Hands over a datagram, or several that the system has merged.
+/// Delivers a datagram, or several that the system has merged.
 fn hand_over<E>(endpoint: &mut E, now: Instant, buffer: &[u8], meta: &RecvMeta)
 where
     E: Endpoint<Payload = Vec<u8>> + ?Sized,
 {
     let arrived = buffer.get(..meta.len).unwrap_or(buffer);
-    // No codepoint is that of packets that are not ECN-capable.
+    // No codepoint is reported for packets that are not ECN-capable.
     let ecn = Some(meta.ecn.map_or(Ecn::NotEct, |codepoint| match codepoint {
         EcnCodepoint::Ect0 => Ecn::Ect0,
         EcnCodepoint::Ect1 => Ecn::Ect1,
@@ -286,13 +287,13 @@ where
     }
 }
 
-/// Nothing to read, or nobody at the other end yet.
+/// Nothing to read, or no listener at the other end yet.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionRefused | Interrupted | WouldBlock)
 }
 
-/// A datagram that is too large, or that the system has no memory for.
+/// A datagram that is too large, or for which the system has no memory.
 fn is_refusal(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::MSGSIZE, Errno::NOBUFS].map(|errno| Some(errno.raw_os_error()));
@@ -307,7 +308,7 @@ mod tests {
     use super::*;
     use crate::{Stats, Write};
 
-    /// Sends one batch, and keeps what arrives.
+    /// Sends one batch, and collects the arrivals.
     #[derive(Default)]
     struct Probe {
         batch: Option<Batch<Vec<u8>>>,
@@ -356,7 +357,7 @@ mod tests {
         }
     }
 
-    /// What arrives of a batch of two datagrams and a shorter third.
+    /// The arrivals of a batch of two datagrams and a shorter third.
     fn over_loopback(ecn: Ecn) -> Vec<(usize, Option<Ecn>)> {
         let bind = || UdpSocket::bind("127.0.0.1:0").expect("a port");
         let (here, there) = (bind(), bind());
@@ -406,7 +407,7 @@ mod tests {
         let (from, to) = (address(&here), address(&there));
         let mut socket = Socket::new(there, from).expect("a socket");
         let mut end = Probe::default();
-        // It comes after the step's first look at the clock.
+        // It arrives after the step has first read the clock.
         let looks = Cell::new(0);
         let clock = || {
             if looks.get() == 0 {

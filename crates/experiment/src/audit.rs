@@ -3,7 +3,7 @@
 use paceline_path::{Counters, Link, Packet};
 use paceline_scenario::Scenario;
 
-/// A link that has lost count: a defect of the engine.
+/// A link whose packet counts do not balance: a defect of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the link `{link}` has lost count of its packets: {} offered and {} duplicated, \
@@ -22,7 +22,7 @@ pub struct Unbalanced {
 /// Checks the links of a run when it has ended.
 ///
 /// # Errors
-/// The first link that has lost count.
+/// The first link whose packet counts do not balance.
 pub fn audit<P: Packet + Clone>(scenario: &Scenario, links: &[Link<P>]) -> Result<(), Unbalanced> {
     let names = scenario.links.iter().map(|link| &link.name);
     std::iter::once(&scenario.path.name)

@@ -1,4 +1,4 @@
-//! What a scenario changes on the way: from its keys to the link or flow, and to the record.
+//! The scenario's changes during a run: from its keys to the link or flow, and to the record.
 
 use paceline_path::{Link, Packet};
 use paceline_scenario::{
@@ -6,16 +6,16 @@ use paceline_scenario::{
 };
 use paceline_units::{Duration, Instant, Rate, Setting, Settings};
 
-/// A change that the scenario asks for.
+/// A change that the scenario requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// A link, by its number, becomes another.
+    /// A link, by its number, changes.
     Link(usize, LinkChange),
-    /// The path's base RTT becomes this.
+    /// The path's new base RTT.
     Rtt(Duration),
-    /// ACKs come back in slots of this length.
+    /// ACKs leave in slots of this length.
     AckAggregation(Duration),
-    /// What a flow's application does.
+    /// The action of a flow's application.
     App(usize, AppChange),
 }
 
@@ -29,7 +29,7 @@ pub enum LinkChange {
 }
 
 impl LinkChange {
-    /// Makes it.
+    /// Applies it.
     pub fn apply<P: Packet + Clone>(self, now: Instant, link: &mut Link<P>) {
         match self {
             Self::Rate(change) => link.set_rate(now, change.apply(link.rate())),
@@ -38,7 +38,7 @@ impl LinkChange {
     }
 }
 
-/// Gives a link what a key says.
+/// Applies a key's value to a link.
 pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Instant) {
     match key {
         LinkKey::Loss(loss) => link.set_loss(now, loss),
@@ -54,7 +54,7 @@ pub(crate) fn set<P: Packet + Clone>(link: &mut Link<P>, key: LinkKey, now: Inst
 }
 
 impl Change {
-    /// What each of the scenario's keys says from now on; `rate` is that of the link now.
+    /// The new value of each of the scenario's keys; `rate` is the current rate of the link.
     pub(crate) fn describe(&self, rate: Rate) -> Vec<(String, Setting)> {
         let mut said = Vec::new();
         let mut show = |key: &str, part: &str, setting| {
@@ -81,7 +81,7 @@ impl Change {
     }
 }
 
-/// What an event asks for, in the order in which it is done.
+/// The changes of an event, in the order in which they are made.
 pub(crate) fn of_event(scenario: &Scenario, event: &Event) -> Vec<Change> {
     let of_path = |path| of_path(scenario, path);
     let mut changes = event.path.as_ref().map(of_path).unwrap_or_default();

@@ -14,13 +14,13 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Opti
     near.map(|name| format!("did you mean `{name}`?"))
 }
 
-/// Words in a row, quoted.
+/// Quoted words, as a list.
 pub fn list(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     quoted.join(", ")
 }
 
-/// A name that no metric has, and the nearest that one has.
+/// The error for an unknown metric, with the nearest known name.
 fn unknown_metric<F>(
     scenario: &Scenario,
     key: &str,
@@ -32,12 +32,12 @@ fn unknown_metric<F>(
     scenario.diagnostic(key, format!("no metric is called `{name}`"), Some(hint))
 }
 
-/// What is wrong with a scenario for any engine: names of metrics, their bounds, the trace.
+/// Errors in a scenario for any engine: names of metrics, their bounds, the trace.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     resolve(scenario).err().unwrap_or_default()
 }
 
-/// The service of the path's own link, if nothing is wrong.
+/// The service of the path's own link, if there is no error.
 pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
     let mut wrong = metrics(scenario);
     match service(scenario) {
@@ -48,7 +48,7 @@ pub(crate) fn resolve(scenario: &Scenario) -> Result<Service, Vec<Diagnostic>> {
     Err(wrong)
 }
 
-/// What is wrong with the names of metrics and their bounds.
+/// Errors in the names of metrics and their bounds.
 fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = Vec::new();
     for (name, bound) in &scenario.expect {
@@ -91,10 +91,10 @@ fn metrics(scenario: &Scenario) -> Vec<Diagnostic> {
     wrong
 }
 
-/// How the path's own link serves: at a rate, or along the trace that the scenario names.
+/// How the path's own link serves: at a rate, or along the scenario's trace.
 ///
 /// # Errors
-/// What is wrong with the trace.
+/// The error in the trace.
 pub fn service(scenario: &Scenario) -> Result<Service, Box<Diagnostic>> {
     match &scenario.path.rate {
         RateSource::Fixed(rate) => Ok(Service::Fixed(*rate)),
@@ -108,7 +108,7 @@ pub fn service(scenario: &Scenario) -> Result<Service, Box<Diagnostic>> {
     }
 }
 
-/// Whether a bound of this kind can hold a metric in this unit.
+/// Whether a bound of this kind is comparable with a metric in this unit.
 fn fits(metric: Unit, bound: BoundUnit) -> bool {
     match metric {
         Unit::Nanoseconds => bound == BoundUnit::Time,

@@ -14,8 +14,8 @@ use crate::guest::{Choice, GuestFlow, GuestStack, Guests};
 use crate::sender::sender_config;
 use crate::stack::{self, controllers as controllers_of};
 
-/// What is wrong with a choice of controller: the key below `cc` (empty for
-/// the name itself), what is wrong, and what to write instead.
+/// An error in a choice of controller: the key below `cc` (empty for the name itself), the error,
+/// and what to write instead.
 #[derive(Debug, PartialEq, Eq)]
 struct Wrong {
     key: String,
@@ -26,8 +26,8 @@ struct Wrong {
 /// The controllers of a scenario's flows, group by group, each checked against its transport.
 ///
 /// # Errors
-/// All that is wrong with their names and options, with those that the run is compared with, and
-/// with the states that events wait for.
+/// All errors in their names and options, including those for comparison, and in the states that
+/// events wait for.
 pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let mut choose = |choice: &ControllerChoice, key: String, groups: &[FlowGroup]| {
@@ -62,7 +62,8 @@ pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<
     }
 }
 
-/// The controllers of those groups that run a QUIC stack, for an engine in which all others have a kernel's.
+/// The controllers of those groups that run a QUIC stack, for an engine that leaves all others to a
+/// kernel.
 ///
 /// # Errors
 /// As [`choices`].
@@ -85,7 +86,7 @@ pub fn stack_choices(scenario: &Scenario) -> Result<Vec<Option<Choice>>, Vec<Dia
     }
 }
 
-/// What is wrong with the choice at `key`.
+/// The error in the choice at `key`.
 fn error_at(scenario: &Scenario, key: String, error: Wrong) -> Diagnostic {
     let key = match error.key.as_str() {
         "" => key,
@@ -94,7 +95,7 @@ fn error_at(scenario: &Scenario, key: String, error: Wrong) -> Diagnostic {
     scenario.diagnostic(&key, error.message, error.hint)
 }
 
-/// Events wait for states that their flow's controller has.
+/// Events may only wait for states that their flow's controller has.
 fn check_triggers(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut Vec<Diagnostic>) {
     let groups: Vec<(&FlowGroup, &Option<Choice>)> = (scenario.flows.iter().zip(choices))
         .flat_map(|group| std::iter::repeat_n(group, group.0.count as usize))
@@ -115,7 +116,7 @@ fn check_triggers(scenario: &Scenario, choices: &[Option<Choice>], wrong: &mut V
             wrong.push(scenario.diagnostic(&format!("events[{index}].when"), message, hint));
             continue;
         }
-        // A controller that does not exist is reported above; a comparison has several.
+        // An unknown controller is reported above; a comparison has several.
         let (name, phases) = match groups.get(*flow as usize) {
             Some((group, Some(choice))) if scenario.run.compare.is_empty() => {
                 (&group.cc.name, phases(choice))
@@ -166,7 +167,7 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
                 hint: Some("leave out `stack`".to_owned()),
             });
         }
-        // It states what it needs of the transport when it is created.
+        // It states its requirements on the transport when it is created.
         return Ok(chosen);
     };
     let signals = match group.is_quic() {
@@ -182,7 +183,7 @@ fn fitting(choice: &ControllerChoice, group: &FlowGroup, guests: &Guests) -> Res
     Ok(chosen)
 }
 
-/// Where the stacks are left out, as in a browser.
+/// Without QUIC stacks, as in a browser.
 fn no_stack(stack: StackName) -> Wrong {
     Wrong {
         key: String::new(),
@@ -279,7 +280,7 @@ fn phases(choice: &Choice) -> &[&'static str] {
     }
 }
 
-/// Checks a choice of controller. A guest goes before one of ours of the same name.
+/// Checks a choice of controller. A guest takes precedence over a built-in one of the same name.
 fn choose(choice: &ControllerChoice, guests: &Guests) -> Result<Choice, Wrong> {
     let Some(guest) = guests.find(&choice.name) else {
         return ours(choice, guests).map(Choice::Ours);
@@ -292,7 +293,8 @@ fn choose(choice: &ControllerChoice, guests: &Guests) -> Result<Choice, Wrong> {
     Ok(Choice::Guest(guest.info().clone(), prepared))
 }
 
-/// Checks a choice of one of our controllers; the names of guests are for who has misspelled one.
+/// Checks a choice of one of our controllers; the names of guests are for hints about misspelled
+/// names.
 fn ours(choice: &ControllerChoice, guests: &Guests) -> Result<Recipe, Wrong> {
     let name = choice.name.as_str();
     let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
@@ -344,7 +346,7 @@ fn ours(choice: &ControllerChoice, guests: &Guests) -> Result<Recipe, Wrong> {
     })
 }
 
-/// An input as a value of the kind that the option takes.
+/// The input as a value of the kind that the option takes.
 fn read(input: &OptionInput, kind: &OptionKind) -> Option<OptionValue> {
     match (kind, input) {
         (OptionKind::Flag, OptionInput::Flag(flag)) => Some(OptionValue::Flag(*flag)),

@@ -1,4 +1,4 @@
-//! The flows of a plan: when they start, which way they go, and what they send.
+//! The flows of a plan: when they start, which links they use, and what they send.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ const START_STREAM: u64 = u64::MAX - 1;
 /// One flow.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// The group that it belongs to, for what only some engines ask.
+    /// Its group, for options that only some engines use.
     pub group: Arc<FlowGroup>,
     /// When it starts.
     pub start: Instant,
     /// When it is stopped, if it is.
     pub stop: Option<Instant>,
-    /// Its round trip without queues, as the run begins.
+    /// Its RTT without queues at the start of the run.
     pub base_rtt: Duration,
     /// Payload of a full packet in bytes.
     pub mss: u32,
@@ -70,7 +70,7 @@ pub(crate) fn flows(scenario: &Scenario, seed: u64) -> (Vec<FlowPlan>, Ways) {
     (flows, ways)
 }
 
-/// What a group's flows are called: by their controller, and by their stack if it is not our own.
+/// The name of a group's flows: their controller, and their stack if it is not our own.
 fn name(group: &FlowGroup) -> String {
     let (stack, cc) = (group.stack.word(), &group.cc.name);
     match group.is_quic() && !cc.contains(':') {

@@ -1,6 +1,6 @@
-//! Controllers and transports that are not of this program, for the flows that name them.
+//! Controllers from outside this program, for the flows that name them.
 //!
-//! A scenario never says where code comes from: whoever runs it hands over [`Guests`], by the names that the
+//! A scenario never says where code comes from: the caller passes [`Guests`], by the names that the
 //! scenario uses.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,10 @@ use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::{Bytes, Duration, Field, Instant, Quantity, Rate};
 
-/// What a scenario sets of a controller.
+/// A scenario's settings of a controller.
 pub type Options = BTreeMap<String, OptionInput>;
 
-/// A controller that is not of this program.
+/// A controller from outside this program.
 pub trait Guest: Send + Sync {
     /// The guest's code. Flows refer to it by its name.
     fn info(&self) -> &GuestInfo;
@@ -23,16 +23,16 @@ pub trait Guest: Send + Sync {
     /// The guest with these options.
     ///
     /// # Errors
-    /// What is wrong with them, or with the guest.
+    /// The error in them, or in the guest.
     fn prepare(&self, options: &Options) -> Result<Arc<dyn Prepared>, Refused>;
 }
 
-/// A guest with its options, from which any number of instances are made.
+/// A guest with its options, from which any number of instances can be made.
 pub trait Prepared: Send + Sync {
-    /// What its state shows, in that order.
+    /// The fields of its displayed state, in order.
     fn fields(&self) -> &[Field];
 
-    /// The states that its state machine can be in.
+    /// The states of its state machine.
     fn phases(&self) -> &[&'static str];
 
     /// A new instance, which reports later failures to `fault`.
@@ -137,26 +137,26 @@ impl GuestFlow {
 /// Why a guest cannot be used as a scenario does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// The option that is wrong, if it is one.
+    /// The option concerned, if it is one.
     pub option: Option<String>,
-    /// What is wrong.
+    /// The error.
     pub message: String,
     /// What to write instead.
     pub hint: Option<String>,
 }
 
-/// The first thing that went wrong with a guest of a run.
+/// The first failure of a guest in a run.
 #[derive(Clone, Debug, Default)]
 pub struct Fault(Arc<OnceLock<String>>);
 
 impl Fault {
-    /// Ends the run, for this reason, unless it has one.
+    /// Ends the run for this reason, unless it already has one.
     pub fn report(&self, what: String) {
         // The first counts.
         let _ = self.0.set(what);
     }
 
-    /// What went wrong.
+    /// The failure.
     pub fn seen(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
@@ -170,12 +170,12 @@ pub struct Guests {
 }
 
 impl Guests {
-    /// None.
+    /// No guests.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// With one more, called as its [`Guest::info`] says.
+    /// With one more, under the name in its [`Guest::info`].
     #[must_use]
     pub fn with(mut self, guest: Arc<dyn Guest>) -> Self {
         self.controllers.insert(guest.info().name.clone(), guest);
@@ -210,7 +210,8 @@ impl Guests {
     }
 }
 
-/// A name that lives as long as the process. There are as many as guests have names of fields and states.
+/// A name that lives as long as the process. There are as many as guests have names of fields and
+/// states.
 pub fn interned(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +240,7 @@ pub fn guest_field(name: &str, is_flag: bool) -> Field {
     }
 }
 
-/// The connection of an instance that only shows what a guest is.
+/// The connection of an instance that only serves to describe a guest.
 pub fn guest_trial() -> Config {
     Config {
         mss: 1448,
@@ -255,7 +256,7 @@ pub fn guest_trial() -> Config {
 pub type GuestController = Box<dyn Controller + Send>;
 
 /// The burst limit of a guest that sets no quantum: Linux's 1 ms at the pacing rate, at most 64
-/// KiB; at least two packets. Without a pacing rate it is whatever the window admits.
+/// KiB; at least two packets. Without a pacing rate it is the whole window.
 pub fn guest_quantum(cwnd: Bytes, pacing: Option<Rate>, mss: u32) -> Bytes {
     /// Linux's largest segment.
     const MOST: Bytes = Bytes::new(65_536);
@@ -292,7 +293,7 @@ impl Choice {
         }
     }
 
-    /// What its state shows.
+    /// The fields of its displayed state.
     pub fn fields(&self) -> Vec<Field> {
         match self {
             Self::Ours(recipe) => {
@@ -309,7 +310,7 @@ impl Choice {
     /// A new instance for a transport that gives these signals.
     ///
     /// # Errors
-    /// Why a guest gives none, or that it is a stack's own.
+    /// Why a guest cannot make one, or that it is a stack's own.
     pub fn build(
         &self,
         config: &Config,

@@ -1,8 +1,8 @@
-//! What a scenario asks of every engine.
+//! The parts of a scenario that are the same for every engine.
 //!
-//! Virtual and real time run the same experiment: a [`Plan`] says which links, ways back and flows
-//! there are, when flows start, what they send, what changes on the way, and what the record says of
-//! all this. Names and files are resolved here; what is wrong with them is reported with its place in
+//! Virtual and real time run the same experiment: a [`Plan`] contains the links, return paths and
+//! flows, when flows start, what they send, the changes during the run, and how all this appears in
+//! the record. Names and files are resolved here; errors in them are reported with their place in
 //! the scenario.
 
 mod audit;
@@ -55,7 +55,7 @@ static VOCABULARY: Vocabulary = Vocabulary {
 /// Reads a scenario; see [`Scenario::parse`].
 ///
 /// # Errors
-/// All problems that could be found, in the order of the file.
+/// All errors that could be found, in the order of the file.
 pub fn parse(
     text: &str,
     file_name: &str,

@@ -1,4 +1,4 @@
-//! What a run takes in memory: estimated before it begins, counted while it is under way.
+//! Memory of a run: estimated before it begins, counted while it is in progress.
 
 use std::collections::BTreeSet;
 
@@ -10,25 +10,25 @@ use paceline_units::{App, Bytes, Duration, Field, Gain, Rate};
 use crate::network;
 use crate::plan::Plan;
 
-/// What a run takes in memory, in bytes.
+/// Memory of a run, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The rows of the record.
     pub record: Held,
-    /// Packets on their way, and what their ends remember of them.
+    /// Packets on their way, and the ends' state for them.
     pub in_flight: u64,
-    /// What there is before the first packet: the scenario, its trace, flows, links.
+    /// Memory before the first packet: the scenario, its trace, flows, links.
     pub fixed: u64,
 }
 
 /// A part of a run's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What takes it.
+    /// What uses it.
     pub name: &'static str,
-    /// How much, in bytes.
+    /// The amount, in bytes.
     pub bytes: u64,
-    /// What makes it less.
+    /// How to reduce it.
     pub hint: &'static str,
 }
 
@@ -70,7 +70,7 @@ impl Memory {
         ]
     }
 
-    /// All of it.
+    /// The total.
     pub fn total(&self) -> u64 {
         let parts = self.parts();
         parts
@@ -78,7 +78,7 @@ impl Memory {
             .fold(0, |sum, part| sum.saturating_add(part.bytes))
     }
 
-    /// The part that takes most.
+    /// The largest part.
     pub fn largest(&self) -> Part {
         let [first, others @ ..] = self.parts();
         let larger = |most: Part, part: Part| if part.bytes > most.bytes { part } else { most };
@@ -86,7 +86,7 @@ impl Memory {
     }
 }
 
-/// What a run will take in memory.
+/// The estimated memory of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Memory once its flows start to send: a run that exceeds the limit here cannot succeed.
@@ -96,7 +96,7 @@ pub struct Estimate {
 }
 
 impl Plan<'_> {
-    /// What there is before the first packet, in bytes of memory.
+    /// Memory before the first packet, in bytes.
     pub fn fixed_memory(&self) -> u64 {
         fixed(self.scenario, &self.service, &self.links)
     }
@@ -105,7 +105,7 @@ impl Plan<'_> {
 fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {
     /// A flow with both of its ends.
     const FLOW: u64 = 8_000;
-    /// An event as it is written, read, resolved and written again.
+    /// An event in its text, parsed, resolved and recorded forms.
     const EVENT: u64 = 1_500;
     let trace = match service {
         Service::Fixed(_) => 0,
@@ -122,10 +122,10 @@ fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {
         + queues.sum::<u64>()
 }
 
-/// What a run of a scenario will take in memory, of which flows show `fields`, group by group.
+/// The estimate for a run of a scenario whose flows show `fields`, group by group.
 ///
 /// # Errors
-/// All that [`crate::check`] reports.
+/// All errors that [`crate::check`] reports.
 pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, Vec<Diagnostic>> {
     let plan = Plan::resolve(scenario, scenario.run.seed, "sim")?;
     let duration = scenario.run.duration;
@@ -182,12 +182,12 @@ pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, 
     })
 }
 
-/// How often something happens in a time.
+/// The number of times that something happens in a period.
 fn times(span: Duration, every: Duration) -> u64 {
     span.as_nanos() / every.as_nanos().max(1)
 }
 
-/// The highest rate that a link has.
+/// The maximum rate of a link during the run.
 fn peak(plan: &Plan<'_>, number: usize, link: &LinkSection) -> Rate {
     let changes = || {
         let events = plan.scenario.events.iter();
@@ -208,7 +208,7 @@ fn peak(plan: &Plan<'_>, number: usize, link: &LinkSection) -> Rate {
     })
 }
 
-/// The links by which data comes in.
+/// The links at which data enters.
 fn first_links(plan: &Plan<'_>) -> BTreeSet<usize> {
     plan.flows
         .iter()
@@ -216,7 +216,7 @@ fn first_links(plan: &Plan<'_>) -> BTreeSet<usize> {
         .collect()
 }
 
-/// What the applications of a group's flow have to send in a time.
+/// The bytes that the applications of a group's flow have to send in a period.
 fn offered(group: &FlowGroup, time: Duration) -> Bytes {
     match group.app {
         App::Bulk | App::OnOff { rate: None, .. } => Bytes::INFINITE,
@@ -270,9 +270,10 @@ fn packet_rows(plan: &Plan<'_>) -> u64 {
     rows
 }
 
-/// What packets on their way take, with the queues full.
+/// Memory of packets on their way, with the queues full.
 fn in_flight(plan: &Plan<'_>) -> u64 {
-    /// A packet on a link, in its sender's scoreboard and its acknowledgment, in what has room for up to twice as many.
+    /// A packet on a link, in its sender's scoreboard and its acknowledgment, in containers with
+    /// room for up to twice as many.
     const PACKET: u64 = 600;
     let scenario = plan.scenario;
     let changed = scenario
@@ -380,7 +381,7 @@ mod tests {
         let found = estimate_of("duration = \"1 s\"", &queue("5 MB"), "");
         // 5 MB of queue and 5 MB of a BDP, in payloads of 1448 bytes.
         assert_eq!(found.most.in_flight, 10_000_000 / 1448 * 600);
-        // Queues that are there before the first packet.
+        // Queues that exist before the first packet.
         assert!(found.least.fixed > 65_536 * 64, "{:?}", found.least);
         let large = estimate_of(
             "duration = \"1 s\"",

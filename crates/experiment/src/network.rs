@@ -8,10 +8,10 @@ use crate::change;
 use crate::seed::seed_of;
 
 const LOSS_STREAM: u64 = u64::MAX;
-/// From one link's stream of losses to the next link's.
+/// The offset from one link's random stream of losses to the next link's.
 const LINK_STRIDE: u64 = 1 << 32;
 
-/// The rate of a service as the run begins; a trace's mean.
+/// The rate of a service at the start of the run; a trace's mean.
 pub fn rate(service: &Service) -> Rate {
     match service {
         Service::Fixed(rate) => *rate,
@@ -19,7 +19,7 @@ pub fn rate(service: &Service) -> Rate {
     }
 }
 
-/// A link, by its number, with the service that it begins with.
+/// A link, by its number, with its initial service.
 pub(crate) fn link<P: Packet + Clone>(
     scenario: &Scenario,
     (number, section): (u64, &LinkSection),
@@ -45,7 +45,7 @@ pub(crate) fn link<P: Packet + Clone>(
     link
 }
 
-/// What sizes are relative to at a link.
+/// The reference for relative sizes at a link.
 fn site(scenario: &Scenario, link: &LinkSection) -> Site {
     Site {
         rate: link.rate,
@@ -54,7 +54,7 @@ fn site(scenario: &Scenario, link: &LinkSection) -> Site {
     }
 }
 
-/// The most that waits at a link.
+/// The maximum that waits at a link.
 pub(crate) fn queue_limit(scenario: &Scenario, link: &LinkSection) -> QueueLimit {
     QueueLimit::new(link.queue.size, &site(scenario, link))
 }

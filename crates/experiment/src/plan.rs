@@ -11,16 +11,16 @@ use crate::script::{self, Script};
 use crate::ways::Ways;
 use crate::{check, network};
 
-/// All that a scenario asks of any engine, resolved.
+/// A scenario with everything resolved, for any engine.
 #[derive(Clone, Debug)]
 pub struct Plan<'s> {
-    /// The scenario, for what only some engines ask.
+    /// The scenario, for options that only some engines use.
     pub scenario: &'s Scenario,
-    /// Where all randomness comes from.
+    /// The source of all randomness.
     pub seed: u64,
-    /// What the record says of the run before it begins.
+    /// The record's description of the run before it begins.
     pub info: RunInfo,
-    /// How the path's own link serves as the run begins.
+    /// The service of the path's own link at the start of the run.
     pub service: Service,
     /// The path's own link, then the others.
     pub links: Vec<LinkSection>,
@@ -33,10 +33,10 @@ pub struct Plan<'s> {
 }
 
 impl<'s> Plan<'s> {
-    /// The plan of a run with `seed` by an engine that the record calls `backend`.
+    /// The plan of a run with `seed` for the engine named `backend` in the record.
     ///
     /// # Errors
-    /// All that [`crate::check`] reports.
+    /// All errors that [`crate::check`] reports.
     pub fn resolve(
         scenario: &'s Scenario,
         seed: u64,
@@ -61,17 +61,17 @@ impl<'s> Plan<'s> {
         })
     }
 
-    /// The least round trip without queues that a flow has while the run lasts.
+    /// The minimum RTT without queues that a flow has during the run.
     pub fn least_rtt(&self, flow: &FlowPlan) -> Duration {
         let scripted = self.script.changes().filter_map(|change| match change {
-            // A flow's own RTT stays.
+            // A flow's own RTT does not change.
             Change::Rtt(rtt) if flow.group.rtt.is_none() => Some(*rtt),
             _ => None,
         });
         scripted.fold(flow.base_rtt, Duration::min)
     }
 
-    /// The links as the run begins.
+    /// The links at the start of the run.
     pub fn build_links<P: Packet + Clone>(&self) -> Vec<Link<P>> {
         // The path's own may follow a trace.
         let mut service = Some(self.service.clone());

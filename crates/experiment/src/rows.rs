@@ -8,12 +8,12 @@ use paceline_units::{Bytes, Duration, Instant, Rate, Setting, Value};
 
 use crate::change::Change;
 
-/// What holds before a change.
+/// The state before a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Before {
     /// The rate of the link that it changes.
     pub rate: Rate,
-    /// Slots in which ACKs come back.
+    /// Slots in which ACKs leave.
     pub slot: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Before {
     }
 }
 
-/// The rows of a change that the scenario asks for: one for each key.
+/// The rows of a requested change: one for each key.
 pub fn change_rows(t: Instant, change: &Change, before: Before) -> impl Iterator<Item = EventRow> {
     let (mut flow, mut link) = (None, None);
     match change {
@@ -45,7 +45,7 @@ pub fn change_rows(t: Instant, change: &Change, before: Before) -> impl Iterator
     change.describe(before.rate).into_iter().map(row)
 }
 
-/// What an end of another transport than ours says of itself. It has no recovery state that we know of.
+/// The state of an end of another transport. Its recovery state is not known.
 pub fn end_row(now: Instant, flow: u32, stats: &Stats, delivered: u64) -> SampleRow {
     SampleRow {
         t_ns: now,
@@ -93,7 +93,7 @@ pub fn queue_row<P: Packet + Clone>(t: Instant, number: u32, link: &mut Link<P>)
         peak_bytes: link.take_peak(t),
         rate_bps: Some(link.rate()),
         capacity_bytes: link.capacity(t),
-        // A copy takes no capacity.
+        // A copy uses no capacity.
         delivered_bytes: counters.delivered.bytes - counters.duplicated.bytes,
         dropped_packets: counters.dropped().packets,
         offered_packets: counters.offered.packets,

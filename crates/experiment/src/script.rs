@@ -1,4 +1,4 @@
-//! What changes on the way: by time, or when a flow's controller enters a state.
+//! Changes during a run: by time, or when a flow's controller enters a state.
 
 use paceline_recovery::Application;
 use paceline_scenario::{AppChange, Scenario, When};
@@ -6,27 +6,27 @@ use paceline_units::{Duration, Instant};
 
 use crate::change::{self, Change};
 
-/// The changes that a scenario asks for.
+/// The changes that a scenario requests.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// In order of time; events at the same time in the order of the file.
     pub timed: Vec<(Instant, Change)>,
-    /// By what a flow does, in the order of the file.
+    /// By a flow's state, in the order of the file.
     pub triggers: Vec<Trigger>,
 }
 
-/// Changes upon a flow's entry into a state.
+/// Changes when a flow enters a state.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    /// Whose state, by number.
+    /// The flow, by number.
     pub flow: usize,
-    /// Which state, by the name that its controller gives it.
+    /// The state, by its controller's name for it.
     pub state: String,
-    /// Which entry, counted from 1.
+    /// The entry, counted from 1.
     pub nth: u32,
-    /// How long after it.
+    /// Delay after it.
     pub delay: Duration,
-    /// What changes.
+    /// The change.
     pub changes: Vec<Change>,
 }
 
@@ -76,7 +76,7 @@ impl Change {
         }
     }
 
-    /// Tells that application.
+    /// Passes the action to that application.
     pub fn steer(&self, now: Instant, application: &mut Application) {
         match self {
             Self::App(_, AppChange::Pause) => application.pause(now),

@@ -1,10 +1,10 @@
-//! What a group of flows asks of our own transport.
+//! A group's settings for our own transport.
 
 use paceline_recovery::SenderConfig;
 use paceline_scenario::FlowGroup;
 use paceline_units::Bytes;
 
-/// How a sender of ours sends whose full packets have `mss` bytes of payload.
+/// The configuration of our sender when full packets have `mss` bytes of payload.
 pub fn sender_config(group: &FlowGroup, mss: u32) -> SenderConfig {
     let recovery = &group.recovery;
     SenderConfig {

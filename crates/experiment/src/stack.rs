@@ -1,4 +1,4 @@
-//! Flows of QUIC stacks: what their ends are made with.
+//! Flows of QUIC stacks: the configuration of their ends.
 
 use paceline_congestion::Signals;
 #[cfg(feature = "quic")]
@@ -12,7 +12,7 @@ use paceline_units::StackName;
 #[cfg(feature = "quic")]
 use crate::guest::Choice;
 
-/// What a QUIC stack tells a controller, none if this build does not have the stack.
+/// The signals that a QUIC stack gives a controller; none if this build does not have the stack.
 #[cfg(feature = "quic")]
 pub(crate) fn signals(stack: StackName) -> Option<Signals> {
     match stack {

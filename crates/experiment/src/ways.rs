@@ -1,12 +1,12 @@
-//! Where a round trip lies: on the path's own link, on other links, and on the return paths.
+//! How the RTT is divided: over the path's own link, other links, and the return paths.
 
 use paceline_scenario::{FlowGroup, Scenario};
 use paceline_units::Duration;
 
 /// The return paths of all flows: uncongested, in order.
 ///
-/// Half of the shortest round trip lies on the path's own link, the rest on each way back. When the
-/// path's RTT changes, its new value is divided likewise; a flow with an RTT of its own keeps that.
+/// Half of the shortest RTT is on the path's own link, the rest on each return path. When the
+/// path's RTT changes, its new value is divided in the same way; a flow with its own RTT keeps it.
 #[derive(Clone, Debug)]
 pub struct Ways {
     lanes: Vec<Lane>,
@@ -22,21 +22,21 @@ pub struct Lane {
     rest: Rest,
     /// Whether the data of its flows crosses the path's own link.
     crosses: bool,
-    /// Whether hosts stand at its ends. What one flow's hosts hold back does not hold back another
+    /// Whether there are hosts at its ends. A delay in one flow's hosts does not delay another
     /// flow: such a lane has one flow only.
     hosted: bool,
 }
 
-/// What is left of a round trip beside the links other than the path's own.
+/// The rest of an RTT, excluding the links other than the path's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// Always this.
     Fixed(Duration),
-    /// The path's RTT, less this.
+    /// The path's RTT, minus this.
     OfPath(Duration),
 }
 
-/// How long each part of the way takes.
+/// The delay of each part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
     /// The propagation delay of the path's own link.
@@ -62,8 +62,8 @@ impl Ways {
         let own = scenario.flows.iter().filter_map(|group| group.rtt).min();
         Self {
             lanes: Vec::new(),
-            // The link that a flow with an RTT of its own crosses cannot follow the path's RTT: it
-            // takes from the start what the shortest of all allows.
+            // The link of a flow with its own RTT cannot follow the path's RTT: from the start its
+            // delay is the minimum that all RTTs allow.
             shortest: own.map_or(Duration::MAX, |own| {
                 changed
                     .clone()
@@ -99,7 +99,7 @@ impl Ways {
         })
     }
 
-    /// How long each part takes while the path's RTT is `rtt`.
+    /// The delay of each part while the path's RTT is `rtt`.
     pub fn delays(&self, rtt: Duration) -> Delays {
         let half = self.shortest.min(rtt) / 2;
         // Other links may leave less than half of a round trip.
@@ -159,7 +159,7 @@ mod tests {
             let text =
                 format!("[[flows]]\ncc = \"reno\"\n[[flows]]\ncc = \"reno\"\nrtt = \"{own} ms\"\n");
             for (link, lanes) in delays(&(text + &event("4 ms")), &[40, 4, 40]) {
-                // What is on its way when the RTT changes must not see another delay, either.
+                // Packets on their way when the RTT changes keep their delay, too.
                 assert_eq!(link, own.min(4) * 500);
                 assert_eq!(link + lanes[1], own * 1000);
             }
@@ -205,7 +205,7 @@ mod tests {
         let host = "[[flows]]\ncc = \"reno\"\ncount = 2\nhost.send = \"1 ms\"\n";
         assert_eq!(lanes(&format!("{plain}{same}")), [0, 0, 0]);
         assert_eq!(lanes(&format!("{host}{plain}")), [0, 1, 2, 2]);
-        // From the event on they are not the same.
+        // From the event on they differ.
         assert_eq!(lanes(&format!("{plain}{same}{}", event("4 ms"))), [0, 0, 1]);
     }
 }

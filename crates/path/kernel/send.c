@@ -1,10 +1,11 @@
-/* Sends a schedule of packets into one interface, each at its time, through the interface's queue.
+/* Sends a schedule of packets through the queue of one interface, each packet at its scheduled
+ * time.
  *
  *   send <interface> <schedule>
  *
- * The schedule has a line a packet: when in microseconds from the start, how many bytes with the
- * Ethernet header, which flow, and the ECN field. Packets are numbered from one; the number is the
- * packet's mark, and stands in its payload, the flow in its source port. */
+ * The schedule has one line per packet: time in microseconds from the start, bytes with the
+ * Ethernet header, flow, and ECN field. Packets are numbered from one; the number is the packet's
+ * mark and is in its payload, and the flow is in its source port. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
@@ -32,7 +33,7 @@ int main(int argc, char **argv) {
     int fd = socket(AF_PACKET, SOCK_DGRAM, htons(ETH_P_IP));
     if (fd < 0)
         fail("socket");
-    /* What waits in the queue is charged to the socket. */
+    /* Packets waiting in the queue are charged to the socket. */
     int most = 1 << 28;
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &most, sizeof most))
         fail("SO_SNDBUFFORCE");
@@ -76,7 +77,8 @@ int main(int argc, char **argv) {
             fail("SO_MARK");
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL))
             ;
-        /* A queue that drops what comes answers ENOBUFS: that is what is to be seen. */
+        /* A queue that drops the packet returns ENOBUFS, and drops are exactly what we want to
+         * observe. */
         sendto(fd, bytes, length, 0, (struct sockaddr *)&to, sizeof to);
     }
     printf("sent %u\n", number);

@@ -3,9 +3,9 @@ use paceline_units::Bytes;
 /// Packets and their bytes on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u64,
-    /// How many bytes they hold.
+    /// Total size.
     pub bytes: Bytes,
 }
 
@@ -16,7 +16,7 @@ impl Tally {
         self.bytes += Bytes::new(u64::from(size));
     }
 
-    /// Takes one packet of `size` bytes out again.
+    /// Removes one packet of `size` bytes.
     pub(crate) fn remove(&mut self, size: u32) {
         self.packets -= 1;
         self.bytes -= Bytes::new(u64::from(size));
@@ -33,11 +33,11 @@ impl Tally {
 /// Where every packet offered to a link went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Handed to the link.
+    /// Offered to the link.
     pub offered: Tally,
-    /// Handed over at the far end.
+    /// Delivered at the far end.
     pub delivered: Tally,
-    /// Copies that came up on the way, besides what was offered.
+    /// Copies made on the way, in addition to the packets offered.
     pub duplicated: Tally,
     /// Refused by the policer.
     pub dropped_policer: Tally,
@@ -51,12 +51,12 @@ pub struct Counters {
     pub dropped_scripted: Tally,
     /// In the queue or on the way.
     pub held: Tally,
-    /// Marked by the queue; these are among the others.
+    /// Marked by the queue. The other counters include these packets.
     pub marked: Tally,
 }
 
 impl Counters {
-    /// All that was lost, whatever the cause.
+    /// All packets lost, whatever the cause.
     pub fn dropped(&self) -> Tally {
         self.dropped_policer
             .plus(self.dropped_early)

@@ -1,4 +1,4 @@
-//! What may go wrong beside queueing: draws, policing, lateness.
+//! Impairments other than queueing: random draws, policing, late arrival.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,12 +20,12 @@ impl Chance {
         }
     }
 
-    /// Whether it never happens.
+    /// Whether the probability is zero.
     pub(crate) fn is_none(&self) -> bool {
         self.probability == Gain::from_millionths(0)
     }
 
-    /// Whether it happens to the next packet; draws only where it can.
+    /// Whether it happens to the next packet. Draws only if the probability is not zero.
     pub(crate) fn strikes(&mut self) -> bool {
         !self.is_none()
             && self.rng.below(u64::from(Gain::SCALE)) < u64::from(self.probability.millionths())
@@ -36,7 +36,7 @@ impl Chance {
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     policer: Policer,
-    /// In bit-nanoseconds per second, so that nothing is lost to rounding.
+    /// In bit-nanoseconds per second, so that rounding loses nothing.
     tokens: u128,
     since: Instant,
 }
@@ -68,7 +68,7 @@ impl TokenBucket {
     }
 }
 
-/// Packets that arrive outside the order of departure.
+/// Packets that arrive out of order.
 pub(crate) struct Late<P> {
     heap: BinaryHeap<Straggler<P>>,
     order: u64,
@@ -88,7 +88,7 @@ impl<P> Late<P> {
         }
     }
 
-    /// Of packets due together the one put here first is taken first.
+    /// Among packets due at the same time, the first inserted comes out first.
     pub(crate) fn put(&mut self, due: Instant, packet: P) {
         self.order += 1;
         self.heap.push(Straggler {
@@ -113,7 +113,7 @@ impl<P> Late<P> {
 }
 
 impl<P> Ord for Straggler<P> {
-    /// Reversed: the heap gives the greatest, we want the earliest.
+    /// Reversed: the heap returns the maximum, and we want the earliest.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.order).cmp(&(self.due, self.order))
     }
@@ -133,7 +133,7 @@ impl<P> PartialEq for Straggler<P> {
 
 impl<P> Eq for Straggler<P> {}
 
-/// The first multiple of `slot` not before `at`; `at` itself without slots.
+/// The first multiple of `slot` at or after `at`; `at` itself without slots.
 pub fn next_slot(at: Instant, slot: Duration) -> Instant {
     match at.as_nanos().checked_rem(slot.as_nanos()) {
         None | Some(0) => at,
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_bucket_holds_its_burst_and_fills_at_its_rate() {
-        // 3000 B at once, then 1000 B a millisecond.
+        // 3000 B at once, then 1000 B every millisecond.
         let policer = Policer {
             rate: Rate::from_bps(8_000_000),
             burst: Bytes::new(3000),
@@ -163,7 +163,7 @@ mod tests {
             .map(|(at, size)| bucket.passes(ms(at), size))
             .into();
         assert_eq!(passed, [true, true, false, false, true, false]);
-        // It is full again after 3 ms, and no fuller after 100.
+        // It is full again after 3 ms, and holds no more after 100 ms.
         assert!(bucket.passes(ms(100), 3000));
         assert!(!bucket.passes(ms(100), 1));
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is offered, at most the burst and the tokens earned since pass.
+        /// For any offered load, at most the burst plus the tokens earned since then pass.
         #[test]
         fn a_policer_passes_no_more_than_it_may(
             rate in 1u64..1_000_000_000, burst in 0u64..100_000,

@@ -1,10 +1,10 @@
 //! What the network does to a packet.
 //!
-//! A [`Link`] serves a queue at a fixed rate or along a recorded [`CapacityTrace`]: drop-tail, or
-//! one that marks or drops early ([`Aqm`]). It delays what it has served, and may police, lose,
-//! hold, reorder, duplicate or bundle some of it.
-//! Virtual and real time ask it the same two questions: *enqueue at t* and
-//! *next arrival?* Every packet is accounted for (see [`Counters`]).
+//! A [`Link`] serves a queue at a fixed rate or along a recorded [`CapacityTrace`]. The queue is
+//! drop-tail, or marks or drops early ([`Aqm`]). The link delays the packets it has served, and may
+//! police, lose, hold, reorder, duplicate or batch some of them. Virtual and real time ask it the
+//! same two questions: *enqueue at t* and *next arrival?* Every packet is accounted for (see
+//! [`Counters`]).
 
 mod counters;
 mod impair;

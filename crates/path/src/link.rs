@@ -35,28 +35,26 @@ struct Entry<P> {
 
 /// A link: queue, server and propagation in one FIFO.
 ///
-/// Departures are computed when a packet comes rather than scheduled, so a
-/// packet costs its user one event: the arrival at the far end. A packet that
-/// is held or copied costs one more: it goes through the FIFO in its turn, and
-/// waits beside it for what is left.
+/// Departures are computed when a packet is enqueued instead of being scheduled, so a packet costs
+/// the caller one event: its arrival at the far end. A packet that is held or copied costs one
+/// more: it passes through the FIFO in order, and then waits outside it for the remaining delay.
 ///
-/// Packets of a queue that decides as it takes them out wait there instead, and
-/// enter the FIFO one at a time as the server becomes free. That is not an event
-/// either: nothing depends on it until the next packet comes or arrives, and then
-/// it is done as of its time.
+/// Packets of a queue that decides at dequeue wait in that queue, and enter the FIFO one at a time
+/// as the server becomes free. That is not an event either: nothing depends on it until the next
+/// packet is enqueued or arrives, and then the link catches up with the times at which it was due.
 pub struct Link<P> {
-    /// What has departed and is on its way, then what waits.
+    /// Packets that have departed and are on their way, followed by those waiting.
     entries: VecDeque<Entry<P>>,
-    /// How many at the front have departed by the latest known time.
+    /// Number of packets at the front that have departed by the latest known time.
     departed: usize,
-    /// No more departs before this.
+    /// Earliest time of the next departure.
     departs_from: Instant,
-    /// Bytes of those that have not.
+    /// Bytes of the packets that have not departed.
     backlog: u64,
     server: Server,
     /// Departure of the last packet accepted.
     busy_until: Instant,
-    /// Work left on the head while the rate is zero.
+    /// Remaining work on the head while the rate is zero.
     stalled: Option<u128>,
     last_arrival: Instant,
     delay: Duration,
@@ -67,26 +65,26 @@ pub struct Link<P> {
     reorder_delay: Duration,
     jitter: Duration,
     jitter_rng: Rng,
-    /// What departs waits for the next multiple of this.
+    /// Departing packets wait for the next multiple of this.
     slot: Duration,
     policer: Option<TokenBucket>,
     early: Option<AnyEarly>,
-    /// What waits for the server, if the queue is more than a FIFO.
+    /// The packets waiting for the server, if the queue is more than a FIFO.
     discipline: Option<AnyDiscipline<P>>,
-    /// What such a queue has dropped, if anybody asks.
+    /// The packets that such a queue has dropped, if the caller asks for them.
     told: Option<VecDeque<(Instant, P)>>,
     seed: u64,
     scripted_drops: u64,
     scripted_holds: VecDeque<Hold>,
     late: Late<P>,
-    /// What comes waits in a FIFO and arrives in its turn, unless that is full: none of what else may befall a
-    /// packet is set (see [`Self::settle`]).
+    /// Whether packets wait in a FIFO and arrive in order unless the FIFO is full: no impairment
+    /// that needs a look at each packet is set (see [`Self::settle`]).
     is_plain: bool,
     counters: Counters,
     peak: u64,
 }
 
-/// Streams of a link's seed beside that of loss.
+/// Streams of a link's seed, in addition to that of loss.
 const DUPLICATE_STREAM: u64 = 0x6475_706c_6963_6174;
 const REORDER_STREAM: u64 = 0x7265_6f72_6465_7269;
 const JITTER_STREAM: u64 = 0x6a69_7474_6572_696e;
@@ -128,8 +126,8 @@ impl<P: Packet + Clone> Link<P> {
         link
     }
 
-    /// Finds out whether packets need to be asked about more than their turn: after every change of what may
-    /// befall them.
+    /// Decides whether packets need more than the FIFO. Called after every change of the
+    /// impairments.
     fn settle(&mut self) {
         let unharmed = self.loss.is_none() && self.duplicate.is_none() && self.reorder.is_none();
         let unscripted = self.scripted_drops == 0 && self.scripted_holds.is_empty();
@@ -192,7 +190,7 @@ impl<P: Packet + Clone> Link<P> {
         Some(DropCause::Policer)
     }
 
-    /// Gives a packet to a queue that is no FIFO, and takes one out if the server has nothing to do.
+    /// Gives a packet to a queue that is not a FIFO, and dequeues one if the server is idle.
     #[inline(never)]
     fn hand_over(&mut self, now: Instant, packet: P) -> Verdict {
         let Some(discipline) = &mut self.discipline else {
@@ -240,9 +238,9 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Plans the departure and the arrival of a packet whose transmission begins at `start`;
-    /// true if it will be lost on the way.
-    // Always, as the next two: a call costs more than most of what they do.
+    /// Plans the departure and the arrival of a packet whose transmission begins at `start`.
+    /// Returns true if it will be lost on the way.
+    // Always inlined, as are the next two: a call costs more than most of their work.
     #[inline(always)]
     fn transmit(&mut self, packet: P, start: Instant, idle: bool) -> bool {
         let size = packet.size();
@@ -271,14 +269,14 @@ impl<P: Packet + Clone> Link<P> {
         lost
     }
 
-    /// Bytes that the server has not taken.
+    /// Bytes that the server has not yet transmitted.
     fn waiting(&self) -> u64 {
         self.discipline.as_ref().map_or(0, AnyDiscipline::bytes)
     }
 
-    /// When the next packet reaches the far end; none while nothing moves. A packet
-    /// lost or held on the way counts: [`Self::arrive`] discards it or keeps it then.
-    /// Where drops are told, also when the queue may drop next.
+    /// When the next packet reaches the far end; none while nothing moves. A packet lost or held on
+    /// the way counts: [`Self::arrive`] discards or keeps it at that time. If drops are reported,
+    /// also the time at which the queue may next drop.
     #[inline]
     pub fn next_arrival(&self) -> Option<Instant> {
         let next = self.next_out();
@@ -291,7 +289,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Whether a packet that joins others leaves [`Self::next_arrival`] as it is. A packet held on
+    /// Whether a packet that joins others leaves [`Self::next_arrival`] unchanged. A packet held on
     /// the way may be overtaken.
     #[inline]
     pub fn is_plain(&self) -> bool {
@@ -325,7 +323,8 @@ impl<P: Packet + Clone> Link<P> {
         Some(self.deliver(entry.packet))
     }
 
-    /// Takes the head out of the FIFO. What arrives has departed, known or not.
+    /// Removes the head of the FIFO. A packet that arrives has departed, whether or not that was
+    /// recorded.
     fn pop(&mut self) -> Option<Entry<P>> {
         let entry = self.entries.pop_front()?;
         match self.departed.checked_sub(1) {
@@ -386,31 +385,31 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Keeps what the queue drops, or what is lost, after it was taken in, for
+    /// Keeps packets that the queue drops, or that are lost, after they were accepted, for
     /// [`Self::next_drop`].
     pub fn tell_drops(&mut self) {
         self.told.get_or_insert_default();
         self.settle();
     }
 
-    /// Whether it does.
+    /// Whether the link keeps them.
     #[inline]
     pub fn tells_drops(&self) -> bool {
         self.told.is_some()
     }
 
-    /// The next packet that was dropped or lost after it had been taken in, and when. Only
-    /// queues that decide as they take packets out have such.
+    /// The next packet that was dropped or lost after it had been accepted, and when. Only queues
+    /// that decide at dequeue have such packets.
     pub fn next_drop(&mut self) -> Option<(Instant, P)> {
         self.told.as_mut()?.pop_front()
     }
 
-    /// The rate now; a trace's mean.
+    /// The current rate; of a trace, the mean.
     pub fn rate(&self) -> Rate {
         self.server.rate()
     }
 
-    /// The propagation delay of what departs now.
+    /// The propagation delay of packets that depart now.
     pub fn delay(&self) -> Duration {
         self.delay
     }
@@ -420,7 +419,7 @@ impl<P: Packet + Clone> Link<P> {
         self.server.capacity(now)
     }
 
-    /// What waits at `now`.
+    /// The backlog at `now`.
     pub fn backlog(&mut self, now: Instant) -> Backlog {
         self.advance(now);
         let queue = self.discipline.as_ref();
@@ -438,32 +437,32 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Packets that it has taken and not handed over, those that are lost on the way among them.
+    /// Packets accepted and not yet delivered, including those that are lost on the way.
     pub fn held(&self) -> usize {
         let waiting = self.discipline.as_ref().map_or(0, AnyDiscipline::packets);
         self.entries.len() + self.late.len() + waiting as usize
     }
 
-    /// What the packets that it holds take in memory, in bytes.
+    /// Memory used by the packets in the link, in bytes.
     pub fn memory(&self) -> usize {
-        // Late ones and those in a queue have a time beside them, and no more.
+        // Late packets and those in a queue each store a time as well, and nothing else.
         let others = self.held() - self.entries.len();
         self.entries.capacity() * size_of::<Entry<P>>() + others * size_of::<(Instant, u64, P)>()
     }
 
-    /// The greatest backlog since the last call.
+    /// The maximum backlog since the last call.
     pub fn take_peak(&mut self, now: Instant) -> Bytes {
         self.advance(now);
         let backlog = self.backlog + self.waiting();
         Bytes::new(core::mem::replace(&mut self.peak, backlog))
     }
 
-    /// Where every packet went.
+    /// What happened to every packet.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Moves past the departures up to `now`; the server takes what waits for it.
+    /// Advances past the departures up to `now`. The server takes waiting packets.
     #[inline(always)]
     fn advance(&mut self, now: Instant) {
         if !self.is_plain {
@@ -474,7 +473,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// The server takes what waits for it in a queue that is no FIFO.
+    /// The server takes waiting packets from a queue that is not a FIFO.
     fn serve_until(&mut self, now: Instant) {
         while let Some(queue) = &self.discipline
             && self.busy_until <= now
@@ -498,7 +497,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// What the queue says to a packet that comes.
+    /// The queue's decision about an arriving packet.
     #[inline(always)]
     fn signal(&mut self, now: Instant, idle: bool, size: u32) -> Signal {
         match self.early {
@@ -543,7 +542,7 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// Arrival of what departs at `departure`, never before an earlier packet's.
+    /// Arrival time of a packet that departs at `departure`, never before an earlier packet's.
     #[inline(always)]
     fn arrival_of(&mut self, departure: Instant) -> Instant {
         if departure == Instant::MAX {

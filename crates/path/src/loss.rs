@@ -11,10 +11,10 @@ const STREAMS: [u64; 3] = [
     0x746f_2067_6f6f_6420,
 ];
 
-/// [`Loss`] at work.
+/// The state of [`Loss`] at run time.
 #[derive(Clone, Debug)]
 pub(crate) struct LossState {
-    /// Loss of the good state, or of the only one.
+    /// Loss in the good state, or in the only one.
     good: Chance,
     burst: Option<BurstState>,
     seed: u64,
@@ -39,7 +39,7 @@ impl LossState {
         state
     }
 
-    /// Another loss from now on; bursts begin in the good state.
+    /// Changes the loss; bursts begin in the good state.
     pub(crate) fn set(&mut self, loss: Loss) {
         let stream = |number: usize| Rng::new(self.seed ^ STREAMS[number]).next_u64();
         match loss {
@@ -100,7 +100,7 @@ mod tests {
         let mut loss = LossState::new(Loss::Burst(burst), 3);
         let fates: Vec<bool> = (0..500_000).map(|_| loss.strikes()).collect();
         let lost = fates.iter().filter(|lost| **lost).count() as f64;
-        // 0.01 / 0.21 of all, in bursts of 5.
+        // 0.01 / 0.21 of all packets, in bursts of 5.
         assert!(
             (lost / 500_000.0 / (0.01 / 0.21) - 1.0).abs() < 0.05,
             "{lost}"

@@ -1,23 +1,23 @@
-//! Packets as links see them, and their fates.
+//! Packets as links see them, and what happens to them.
 
 use paceline_units::{Bytes, Duration, Site, Size};
 
-/// What a link needs to know of a packet.
+/// The properties of a packet that a link needs.
 pub trait Packet {
     /// Bytes on the wire.
     fn size(&self) -> u32;
 
-    /// Marks it as having experienced congestion; false if it is not ECN-capable.
+    /// Marks it as having experienced congestion; returns false if it is not ECN-capable.
     fn mark(&mut self) -> bool {
         false
     }
 
-    /// What fair queues tell flows apart by.
+    /// The key by which fair queues separate flows.
     fn flow(&self) -> u64 {
         0
     }
 
-    /// Whether it asks for the L4S service: ECT(1), or CE already (RFC 9331 section 5.1).
+    /// Whether it asks for the L4S service: ECT(1), or already CE (RFC 9331 section 5.1).
     fn is_l4s(&self) -> bool {
         false
     }
@@ -33,7 +33,7 @@ pub enum QueueLimit {
 }
 
 impl QueueLimit {
-    /// The limit that a size means at a link.
+    /// The limit that a configured size means at a given link.
     pub fn new(size: Size, site: &Site) -> Self {
         match size {
             Size::Packets(packets) => Self::Packets(packets),
@@ -45,7 +45,7 @@ impl QueueLimit {
 /// Why a packet did not get through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
-    /// It found no tokens.
+    /// The policer had no tokens for it.
     Policer,
     /// The queue signalled congestion.
     Early,
@@ -57,26 +57,25 @@ pub enum DropCause {
     Scripted,
 }
 
-/// The fate of an offered packet. A packet lost on the way is known at once,
-/// though it uses the link first; but a queue that decides as it takes packets out
-/// may still drop what it holds (see [`Link::next_drop`](crate::Link::next_drop)).
+/// The fate of an offered packet. Loss on the way is known at once, although the packet uses the
+/// link first. A queue that decides at dequeue may still drop a packet it has accepted (see
+/// [`Link::next_drop`](crate::Link::next_drop)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It will arrive.
     Queued,
-    /// It will not.
+    /// It will not arrive.
     Dropped(DropCause),
 }
 
-/// What waits at a link, the packet in transmission included.
+/// The backlog of a link, including the packet in transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
     /// Bytes on the wire.
     pub bytes: Bytes,
     /// Packets.
     pub packets: u64,
-    /// Time until a packet that comes now would begin its transmission;
-    /// [`Duration::MAX`] while the link stands still. Where the queue is no FIFO, the
-    /// time that all that waits takes.
+    /// Time until a packet that arrives now would begin its transmission; [`Duration::MAX`] while
+    /// the link is stopped. If the queue is not a FIFO, the transmission time of the whole backlog.
     pub delay: Duration,
 }

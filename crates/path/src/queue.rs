@@ -1,8 +1,9 @@
-//! Queues: what waits for a link, and when it is marked or dropped before the queue is full.
+//! Queues: packets waiting for a link, and when they are marked or dropped before the queue is
+//! full.
 //!
-//! Early signals judge a packet as it comes, and leave the queue to the link. Disciplines are queues of
-//! their own: they judge a packet as it is taken out, or by how long those before it waited. Each lies in a file of
-//! its own, which declares its options, and has one line in the registry below.
+//! Early signals judge a packet on arrival, and leave the queue to the link. Disciplines are queues
+//! of their own: they judge a packet at dequeue, or by the waiting time of those before it. Each is
+//! in its own file, which declares its options, and has one line in the registry below.
 
 mod codel;
 mod discipline;
@@ -48,7 +49,7 @@ macro_rules! registry {
         }
 
         impl Aqm {
-            /// The one that a scenario names, with options that have been checked; none for drop-tail alone.
+            /// The queue named in a scenario, with checked options; none for plain drop-tail.
             pub fn named(name: &str, options: &[(&str, OptionValue)]) -> Option<Self> {
                 match name {
                     $($name => <$options>::with(options).ok().map(Self::$options),)*
@@ -71,7 +72,7 @@ macro_rules! registry {
             }),*
         ];
 
-        /// The early signals that a scenario can give a drop-tail queue, each a key of it.
+        /// The early signals that a scenario can give a drop-tail queue, each under its own key.
         pub const EARLY_SIGNALS: &[Named] = &[$(Named {
             name: $early_name,
             summary: $early_summary,
@@ -85,7 +86,7 @@ macro_rules! registry {
         pub(crate) enum AnyDiscipline<P> { $($options($module::$queue<P>)),* }
 
         impl<P: Packet> AnyDiscipline<P> {
-            /// None for what judges packets as they come.
+            /// None for signals that judge packets on arrival.
             pub(crate) fn new(aqm: Aqm, site: &Site, seed: u64) -> Option<Self> {
                 match aqm {
                     $(Aqm::$options(options) => {
@@ -95,8 +96,8 @@ macro_rules! registry {
                 }
             }
 
-            /// Takes a packet in, or says why not. Others may have to go for it. No `limit` holds for
-            /// what will not have to wait.
+            /// Accepts a packet, or says why not. Others may be dropped to make room. `limit` does
+            /// not apply to a packet that will not have to wait.
             pub(crate) fn enqueue(
                 &mut self,
                 now: Instant,
@@ -107,7 +108,7 @@ macro_rules! registry {
                 match self { $(Self::$options(queue) => offer(queue, now, packet, limit, fate)),* }
             }
 
-            /// The next packet to transmit; `fate` hears of what is dropped instead.
+            /// The next packet to transmit; `fate` receives the packets dropped before it.
             pub(crate) fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P> {
                 match self { $(Self::$options(queue) => queue.dequeue(now, fate)),* }
             }
@@ -126,7 +127,7 @@ macro_rules! registry {
         pub(crate) enum AnyEarly { $($early_options($early_module::$early)),* }
 
         impl AnyEarly {
-            /// None for what is a queue of its own.
+            /// None for a queue of its own.
             pub(crate) fn new(aqm: Aqm, site: &Site, seed: u64) -> Option<Self> {
                 match aqm {
                     $(Aqm::$early_options(options) => {
@@ -175,7 +176,7 @@ const DROPTAIL: Named = Named {
     check: |_, _| None,
 };
 
-/// Offers a packet to a queue, unless it would be too much.
+/// Offers a packet to a queue, unless it does not fit.
 fn offer<P: Packet, Q: Discipline<P>>(
     queue: &mut Q,
     now: Instant,

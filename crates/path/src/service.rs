@@ -5,7 +5,7 @@ use crate::CapacityTrace;
 /// How fast a link sends.
 #[derive(Clone, Debug)]
 pub enum Service {
-    /// At a constant rate, until it is changed; zero stops the link.
+    /// At a constant rate until it is changed; zero stops the link.
     Fixed(Rate),
     /// At the opportunities of a recorded trace.
     Trace(CapacityTrace),
@@ -14,13 +14,13 @@ pub enum Service {
 /// Bit-nanoseconds per byte-second: a packet of n bytes is n times this much work.
 const WORK_PER_BYTE: u128 = 8 * Duration::NANOS_PER_SEC as u128;
 
-/// The server at the head of a queue: says when each packet in turn departs.
+/// The server at the head of a queue: computes when each packet departs.
 #[derive(Clone, Debug)]
 pub(crate) enum Server {
     Fixed {
         rate: Rate,
-        /// Work left over from the division of the last departure, so that the
-        /// rate holds exactly over any number of packets.
+        /// Remainder of the last departure's division, so that the rate is exact over any number of
+        /// packets.
         carry: u64,
         /// Capacity offered before `since`, when the rate was last set.
         capacity: Bytes,
@@ -77,8 +77,8 @@ impl Server {
         }
     }
 
-    /// When a packet of `size` bytes departs that reaches the head at `start`;
-    /// `idle` says that the server had nothing to do before.
+    /// When a packet of `size` bytes that reaches the head at `start` departs; `idle` says that the
+    /// server was idle before.
     #[inline]
     pub(crate) fn depart(&mut self, start: Instant, size: u32, idle: bool) -> Instant {
         match self {
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Work that remains at `now` on a packet that would depart at `departure`.
+    /// Remaining work at `now` on a packet that would depart at `departure`.
     pub(crate) fn remaining(&self, now: Instant, departure: Instant, size: u32) -> u128 {
         let whole = u128::from(size) * WORK_PER_BYTE;
         match self {
@@ -148,7 +148,7 @@ impl Server {
         }
     }
 
-    /// When `work` that is under way at `now` is done.
+    /// When the `work` in progress at `now` is done.
     pub(crate) fn resume(&self, now: Instant, work: u128) -> Instant {
         let bps = u128::from(self.rate().bps());
         if bps == 0 {

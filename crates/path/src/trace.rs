@@ -10,7 +10,7 @@ pub enum TraceError {
     NotANumber {
         /// Counted from 1.
         line: usize,
-        /// What stands there, cut to a few characters.
+        /// The text of the line, cut to a few characters.
         found: String,
     },
     /// Time runs backwards.
@@ -20,7 +20,7 @@ pub enum TraceError {
         line: usize,
         /// The time on this line.
         found: u64,
-        /// The time on the line before.
+        /// The time on the previous line.
         before: u64,
     },
     /// Later than a trace may be.
@@ -30,10 +30,10 @@ pub enum TraceError {
         line: usize,
         /// The time on this line.
         found: u64,
-        /// The greatest time allowed.
+        /// The maximum time allowed.
         limit: u64,
     },
-    /// Nothing in it.
+    /// The trace is empty.
     #[error("the trace holds no delivery opportunity")]
     Empty,
     /// All opportunities at time zero: it cannot be repeated.
@@ -41,9 +41,9 @@ pub enum TraceError {
     NoPeriod,
 }
 
-/// Delivery opportunities of a recorded link, in mahimahi's format: one line
-/// an opportunity, its time in milliseconds, up to [`CapacityTrace::OPPORTUNITY`]
-/// bytes each; after its last line the trace begins again.
+/// Delivery opportunities of a recorded link, in mahimahi's format: one line per opportunity, its
+/// time in milliseconds, up to [`CapacityTrace::OPPORTUNITY`] bytes each. After its last line the
+/// trace starts again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapacityTrace {
     /// Milliseconds, not decreasing; the last is the period.
@@ -100,12 +100,12 @@ impl CapacityTrace {
         }
     }
 
-    /// The time after which the trace begins again.
+    /// The time after which the trace starts again.
     pub fn period(&self) -> Duration {
         Duration::from_millis(self.times.last().copied().unwrap_or(1))
     }
 
-    /// How many opportunities one period has.
+    /// Number of opportunities in one period.
     pub fn opportunities(&self) -> usize {
         self.times.len()
     }
@@ -125,7 +125,8 @@ impl CapacityTrace {
         Instant::ZERO + self.period() * (index / length) + Duration::from_millis(within)
     }
 
-    /// How many opportunities lie strictly before `t`: the index of the first at or after it.
+    /// The number of opportunities strictly before `t`, that is the index of the first at or after
+    /// it.
     pub(crate) fn count_before(&self, t: Instant) -> u64 {
         let period = self.period().as_nanos();
         let length = self.times.len() as u64;

@@ -27,23 +27,23 @@ use crate::token::Token;
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
 
-/// The most bytes of answers that wait to be read.
+/// The maximum size of server messages waiting to be read.
 const ANSWERS: usize = 1 << 20;
 /// How long a sender waits for the receiver's final report, and for its report of each second.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a client wants.
+/// What a client asks for.
 #[derive(Clone, Debug)]
 pub struct Wish {
-    /// Where the server is.
+    /// The server's address.
     pub server: SocketAddr,
     /// The token that it printed.
     pub token: Token,
-    /// The controller of whoever sends, as [`controller`] takes it.
+    /// The sender's controller, as [`controller`] takes it.
     pub cc: String,
-    /// The longest that it sends.
+    /// The maximum duration of sending.
     pub time: Option<Duration>,
-    /// How much it sends.
+    /// The amount to send.
     pub bytes: Option<u64>,
     /// Whether the server sends.
     pub reverse: bool,
@@ -53,32 +53,32 @@ pub struct Wish {
     pub report: Duration,
 }
 
-/// What a part of a test has carried.
+/// The measurements of one part of a test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// When it begins, since the test did.
+    /// When it begins, from the start of the test.
     pub start_ns: u64,
     /// When it ends.
     pub end_ns: u64,
-    /// What the receiver has received.
+    /// Bytes received by the receiver.
     pub bytes: u64,
-    /// That in bits a second.
+    /// The same in bits per second.
     pub goodput_bps: Option<f64>,
     /// The sender's latest RTT, if the client is the sender.
     pub rtt_ns: Option<u64>,
-    /// The window, if the client is the sender.
+    /// The congestion window, if the client is the sender.
     pub cwnd_bytes: Option<u64>,
     /// Packets lost, if that is known.
     pub lost_packets: Option<u64>,
 }
 
-/// A test that has begun.
+/// A test that has started.
 pub struct Outcome {
-    /// All of it.
+    /// The whole test.
     pub total: Report,
     /// Its record.
     pub run: Run,
-    /// Why it ended before its end.
+    /// Why it ended early.
     pub failed: Option<Error>,
     /// From the first packet to the end of the handshake.
     pub handshake_ns: u64,
@@ -87,7 +87,7 @@ pub struct Outcome {
 /// Runs a test, and reports each part as it ends.
 ///
 /// # Errors
-/// The reason why it could not start. A later failure is in its [`Outcome`].
+/// The reason why it could not start. The reason of a later failure is in its [`Outcome`].
 pub fn client(
     wish: &Wish,
     stop: &AtomicBool,
@@ -118,12 +118,12 @@ struct Test {
     receiving: Receiving,
     /// The sender's rows.
     rows: Vec<Row>,
-    /// The client's own meter of what it sends, or of what it has received.
+    /// The client's own meter of the data that it sends, or has received.
     sent: Meter<Row>,
     got: Meter<u64>,
-    /// What the server had received, at each row.
+    /// The server's bytes received, at each row.
     received: Vec<u64>,
-    /// When it ended, since it began: by time, or with its last byte.
+    /// When it ended, from its start: by time, or with its last byte.
     ended: Option<Duration>,
     finished: Option<Duration>,
     total: u64,
@@ -182,7 +182,7 @@ impl<'a> Client<'a> {
         })
     }
 
-    /// One turn; whether the test is over.
+    /// One turn; returns whether the test is over.
     fn turn(&mut self, stop: &AtomicBool) -> Result<bool, Error> {
         self.link.turn(&mut self.wire)?;
         self.receive()?;
@@ -193,7 +193,7 @@ impl<'a> Client<'a> {
         {
             heard = self.on_event(event, now);
         }
-        // What the server said before it closed the connection came with that.
+        // The server's last message before it closed the connection arrived in the same turn.
         self.listen(now)?;
         heard?;
         self.proceed(now);
@@ -221,7 +221,7 @@ impl<'a> Client<'a> {
     fn receive(&mut self) -> Result<(), Error> {
         let mut arrived = Vec::new();
         while self.wire.receive(&mut |one| arrived.push(one))? {}
-        // Not before they came.
+        // Not before they arrived.
         let now = self.clock.at(self.clock.now());
         let mut room = Vec::new();
         for one in arrived {
@@ -323,7 +323,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// What the server says.
+    /// A message of the server.
     fn listen(&mut self, now: Instant) -> Result<(), Error> {
         let Some(control) = &mut self.control else {
             return Ok(());
@@ -352,7 +352,7 @@ impl<'a> Client<'a> {
                         total: 0,
                         reported: Report::default(),
                     };
-                    // It may have come before.
+                    // It may have arrived before.
                     test.receiving.read(connection);
                     self.test = Some(test);
                 }
@@ -398,7 +398,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// What the client writes and measures.
+    /// The client's writing and measuring.
     fn proceed(&mut self, now: Instant) {
         let Some(control) = &mut self.control else {
             return;
@@ -438,7 +438,7 @@ impl<'a> Client<'a> {
         control.write(&mut self.link.connection);
     }
 
-    /// Tells of the parts that have ended.
+    /// Reports the parts that have ended.
     fn report(&mut self, is_last: bool, tell: &mut dyn FnMut(&Report)) {
         let now = self.clock.now();
         let Some(test) = &mut self.test else {
@@ -452,7 +452,7 @@ impl<'a> Client<'a> {
                 .unwrap_or_else(|| now.since(test.start))
                 .as_nanos();
             let row = end / self.interval.as_nanos();
-            // The receiver's count of that time, which may still be on its way.
+            // The receiver's count for that time, which may still be on its way.
             let is_known = test.counts().len() as u64 > row;
             let is_late =
                 now.since(test.start).as_nanos() > end.saturating_add(LAST_WORDS.as_nanos());
@@ -471,12 +471,12 @@ impl<'a> Client<'a> {
 
     fn outcome(self, failed: Option<Error>) -> Result<Outcome, Error> {
         let Some(mut test) = self.test else {
-            // It ends well only after it began.
+            // A test ends well only if it has begun.
             let none = || Error::new(Kind::Peer, "the test did not begin");
             return Err(failed.unwrap_or_else(none));
         };
         let now = self.clock.now().since(test.start);
-        // The end by time is as planned; another one is as of now.
+        // An end by time is as planned; any other end is at the current time.
         let duration = test.ended.unwrap_or(now).max(Duration::from_nanos(1));
         let mut notes = Vec::new();
         if self.wish.reverse {
@@ -546,7 +546,7 @@ impl Test {
         }
     }
 
-    /// What had been received at each row.
+    /// The bytes received at each row.
     fn counts(&self) -> &[u64] {
         match &self.sending {
             Some(_) => &self.received,

@@ -11,14 +11,14 @@ pub(crate) struct Control {
     id: StreamId,
     arrived: Vec<u8>,
     waiting: Vec<u8>,
-    /// The most that may arrive and not be taken.
+    /// The maximum that may arrive and not be read.
     most: usize,
     ends: bool,
 }
 
 impl Control {
     pub fn new(id: StreamId, most: usize, connection: &mut Connection) -> Self {
-        // Before the data. It fails only for a stream that is closed.
+        // Sent before the data. It fails only on a closed stream.
         let _ = connection.send_stream(id).set_priority(1);
         Self {
             id,
@@ -34,7 +34,7 @@ impl Control {
     }
 
     pub fn say(&mut self, message: &impl Serialize) {
-        // None of the messages has a key that is no text.
+        // No message has a key that is not a string.
         if let Ok(line) = serde_json::to_vec(message) {
             self.waiting.extend_from_slice(&line);
             self.waiting.push(b'\n');
@@ -46,7 +46,7 @@ impl Control {
         self.ends = true;
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     pub fn write(&mut self, connection: &mut Connection) {
         let mut stream = connection.send_stream(self.id);
         while !self.waiting.is_empty() {
@@ -62,7 +62,7 @@ impl Control {
         }
     }
 
-    /// Takes what has arrived.
+    /// Reads the data that has arrived.
     pub fn read(&mut self, connection: &mut Connection) -> Result<(), Error> {
         let mut stream = connection.recv_stream(self.id);
         let Ok(mut chunks) = stream.read(true) else {

@@ -1,12 +1,12 @@
-//! Why a test, or a server, cannot go on.
+//! Why a test, or a server, cannot continue.
 
 use std::fmt;
 use std::io;
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A token that is none, or not the server's.
+    /// Not a token, or not the server's.
     Token,
     /// An address that cannot be used.
     Address,
@@ -16,11 +16,11 @@ pub enum Kind {
     Limit,
     /// The server has another client.
     Busy,
-    /// Nothing comes from the other side.
+    /// The other side sends nothing.
     Vanished,
-    /// The other side ended it, or does not keep to the protocol.
+    /// The other side ended it, or violates the protocol.
     Peer,
-    /// The system failed.
+    /// A system call failed.
     System,
     /// It was asked to stop.
     Stopped,
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// Whether what was asked for is wrong, rather than how it went.
+    /// Whether the request was wrong, as opposed to a failure while running.
     pub fn is_input(self) -> bool {
         matches!(
             self,
@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a server means by `code`.
+    /// The kind that a server's `code` stands for.
     pub(crate) fn of_code(code: u64) -> Self {
         let all = [Self::Token, Self::Busy, Self::Limit, Self::Controller];
         let named = all.into_iter().find(|kind| u64::from(kind.code()) == code);
@@ -73,7 +73,7 @@ impl Kind {
 /// A failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What kind it is.
+    /// Its kind.
     pub kind: Kind,
     /// What is wrong, for people.
     pub message: String,
@@ -100,7 +100,7 @@ impl From<io::Error> for Error {
     }
 }
 
-/// At most `most` characters of what the other side says, none that steers a terminal.
+/// At most `most` characters of a message of the other side, without any that control a terminal.
 pub(crate) fn printable(said: &str, most: usize) -> String {
     let shown = said.chars().filter(|c| !c.is_control());
     shown.take(most).collect()

@@ -1,8 +1,8 @@
-//! Bulk transfers over real QUIC on a real path: what `paceline perf` runs.
+//! Bulk transfers over real QUIC on a real path: the engine of `paceline perf`.
 //!
-//! The stack is quinn-proto with TLS 1.3, driven here over a UDP socket, so that a controller of ours is paced as it
-//! asks. A server has a certificate of its own, of which its token has the fingerprint; a client that does not have the
-//! token gets nothing.
+//! The stack is quinn-proto with TLS 1.3, driven here over a UDP socket, so that our controllers
+//! are paced at the rate they ask for. A server has its own certificate, and its token contains the
+//! certificate's fingerprint; a client without the token gets nothing.
 
 mod client;
 mod control;

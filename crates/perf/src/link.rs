@@ -1,4 +1,4 @@
-//! A connection, its clock and its pace.
+//! A connection, its clock and its pacing.
 
 use std::io;
 use std::time;
@@ -11,12 +11,13 @@ use quinn_proto::{Connection, ConnectionEvent, ConnectionHandle, Endpoint, Event
 
 use crate::wire::Wire;
 
-/// The most datagrams that leave at once, as quinn itself has it.
+/// The maximum number of datagrams sent at once, as in quinn itself.
 const MAX_BATCH: u64 = 10;
-/// The maximum delay for which a turn still counts from its due time: a thread wakes a little late.
+/// The maximum delay for which a turn still counts from its due time: threads wake up slightly
+/// late.
 const LATE: Duration = Duration::from_millis(1);
 
-/// Time since a program began, as ours and as the stack's.
+/// Time since the program started, on our clock and on the stack's.
 #[derive(Clone, Copy)]
 pub(crate) struct Clock(time::Instant);
 
@@ -45,7 +46,7 @@ pub(crate) struct Link {
     clock: Clock,
     chosen: Option<Chosen>,
     pacer: Pacer,
-    /// Whether the pacer holds back what the stack may have to send.
+    /// Whether the pacer holds back data that the stack may have to send.
     is_paced: bool,
     latest: Instant,
     room: Vec<u8>,
@@ -65,12 +66,12 @@ impl Link {
         }
     }
 
-    /// Its controller from now on.
+    /// Replaces its controller.
     pub fn choose(&mut self, chosen: Chosen) {
         self.chosen = Some(chosen);
     }
 
-    /// What its sender says of itself.
+    /// The state of its sender.
     pub fn stats(&self) -> Stats {
         let chosen = self.chosen.as_ref();
         chosen.map_or_else(Stats::default, |chosen| chosen.stats(&self.connection))
@@ -80,13 +81,14 @@ impl Link {
         self.connection.handle_event(event);
     }
 
-    /// What is due: a time-out, what the pacer held back.
+    /// Handles due timeouts and data released by the pacer.
     pub fn turn(&mut self, wire: &mut Wire) -> io::Result<()> {
         let now = self.clock.now();
         let Some(due) = self.due().filter(|due| *due <= now) else {
             return Ok(());
         };
-        // As of when it was due: a pacer takes no credit for what it did not send, and would lose each delay.
+        // At the time when it was due: a pacer gives no credit for unused time, and would lose each
+        // delay.
         let is_late = now.since(due) > LATE;
         let at = if is_late { now } else { due.max(self.latest) };
         let then = self.clock.at(at);
@@ -107,11 +109,11 @@ impl Link {
         self.connection.poll()
     }
 
-    /// Sends what may go now.
+    /// Sends what may be sent now.
     pub fn transmit(&mut self, wire: &mut Wire, now: Instant) -> io::Result<()> {
         self.latest = now.max(self.latest);
         let now = self.latest;
-        // Until there is room the pacer has nothing to hold back.
+        // The pacer has nothing to hold back until the socket has room.
         self.is_paced = false;
         if !wire.flush()? {
             return Ok(());
@@ -146,7 +148,7 @@ impl Link {
         }
     }
 
-    /// When it is to have its turn.
+    /// When its next turn is due.
     pub fn due(&mut self) -> Option<Instant> {
         let out = self.connection.poll_timeout().map(|at| self.clock.of(at));
         let paced = self.is_paced.then(|| self.pacer.release());

@@ -4,14 +4,14 @@ use paceline_endpoint::Stats;
 use paceline_units::{Bytes, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
-/// Rows of a sender that are told together.
+/// Rows of a sender that are reported together.
 pub(crate) const ROWS: usize = 50;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Ask {
     pub secret: String,
-    /// The controller of whoever sends.
+    /// The sender's controller.
     pub cc: String,
     /// Whether the server sends.
     pub reverse: bool,
@@ -22,38 +22,38 @@ pub(crate) struct Ask {
     pub interval_ns: u64,
 }
 
-/// What a client says after that.
+/// A client's message after the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Say {
-    /// It sends no more, or has all.
+    /// It sends no more, or has received everything.
     Done,
 }
 
-/// What a server answers.
+/// A server's message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {
     /// The test begins now.
     Started,
-    /// What it had received, from the row `first` on.
+    /// Bytes received, from the row `first` on.
     Got { first: u64, bytes: Vec<u64> },
-    /// Rows of the sender that it is.
+    /// Rows of the server as the sender.
     Rows(Vec<Row>),
-    /// All has been said.
+    /// The test is over.
     End {
         /// Bytes that it has received.
         received: u64,
-        /// How long it has sent.
+        /// How long it sent.
         time_ns: u64,
-        /// When all that it was to send was acknowledged.
+        /// When all of its data was acknowledged.
         finished_ns: Option<u64>,
-        /// Why it ends before that: a code and what is wrong.
+        /// The test ends early: a code and the reason.
         failed: Option<(u32, String)>,
     },
 }
 
-/// A sender at one time since the test began.
+/// A sender's state at one time since the test began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub t: u64,

@@ -1,11 +1,11 @@
-//! What is measured, at even times.
+//! Measurements at even intervals.
 
 use paceline_units::{Duration, Instant};
 
-/// The most rows of a test: what they take is bounded.
+/// The maximum number of rows in a test, to bound their memory.
 const MOST: u64 = 400_000;
 
-/// Takes something at every multiple of an interval since a test began.
+/// Takes a measurement at every multiple of an interval since a test began.
 pub(crate) struct Meter<T> {
     start: Instant,
     interval: Duration,
@@ -21,7 +21,7 @@ impl<T> Meter<T> {
         }
     }
 
-    /// When the next is due; never once there is no room for more.
+    /// When the next is due; never once all rows are used.
     pub fn due(&self) -> Instant {
         match self.rows.len() as u64 {
             MOST.. => Instant::MAX,
@@ -29,7 +29,7 @@ impl<T> Meter<T> {
         }
     }
 
-    /// Takes those that are due, as of their times.
+    /// Takes the measurements that are due, each with its due time.
     pub fn take(&mut self, now: Instant, value: impl Fn(Duration) -> T) {
         while self.due() <= now {
             self.rows.push(value(self.due().since(self.start)));
@@ -41,7 +41,7 @@ impl<T> Meter<T> {
     }
 }
 
-/// The time between two rows of a test of this length: some 30 000 rows, and no less than 10 ms.
+/// The time between two rows of a test of this length: some 30 000 rows, and at least 10 ms.
 pub(crate) fn interval(time: Option<Duration>) -> Duration {
     let least = Duration::from_millis(10);
     let even = time.map_or(least * 5, |time| {

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::message::Row;
 
-/// A test that has ended, and all that both sides measured.
+/// A test that has ended, and the measurements of both sides.
 pub(crate) struct Measured {
     pub cc: String,
     pub peer: String,
@@ -20,9 +20,9 @@ pub(crate) struct Measured {
     pub mtu: u16,
     /// The sender's rows, in order of time.
     pub rows: Vec<Row>,
-    /// What had been received at each multiple of the interval.
+    /// Bytes received at each multiple of the interval.
     pub received: Vec<u64>,
-    /// What has been received in all.
+    /// Total bytes received.
     pub total: u64,
     pub finished: Option<Duration>,
     pub incomplete: Option<String>,
@@ -46,7 +46,7 @@ impl Measured {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration: self.duration,
             sample_interval: self.interval,
-            // Beside QUIC's header, tag and frame there are IP's and UDP's headers.
+            // IP and UDP headers, in addition to QUIC's header, tag and frame.
             payload_ratio: f64::from(self.mtu.saturating_sub(40)) / (f64::from(self.mtu) + 28.0),
             incomplete: None,
             guests: Vec::new(),

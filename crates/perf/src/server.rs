@@ -29,71 +29,71 @@ use crate::token::{Secret, Token};
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
 
-/// The most bytes of a question: one line.
+/// The maximum size of a request: one line.
 const QUESTION: usize = 4096;
-/// The most connections at a time, of which one has the test.
+/// The maximum number of connections, of which one runs the test.
 const CONNECTIONS: usize = 16;
-/// How often a receiver reports what it has received.
+/// How often a receiver reports the bytes received.
 const NEWS: Duration = Duration::from_millis(100);
-/// How much longer than its time a test may take: its end has to cross the path.
+/// How much longer than its duration a test may take: its end has to cross the path.
 const GRACE: Duration = Duration::from_secs(10);
-/// Of a sender's rows one in so many is told: they share the path with whatever else there is.
+/// One in this many of a sender's rows is reported: reports share the path with everything else.
 const TOLD: usize = 10;
 
-/// What a server allows.
+/// The limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The longest test.
     pub time: Duration,
-    /// The most bytes of a test.
+    /// The maximum bytes of a test.
     pub bytes: u64,
     /// Whether it ends after one test.
     pub once: bool,
 }
 
-/// What a server tells of itself.
+/// An event of a server.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// It can be reached.
+    /// It is reachable.
     Listening {
-        /// Where.
+        /// Its address.
         address: SocketAddr,
-        /// With what.
+        /// Its token.
         token: Token,
     },
     /// A test begins.
     Started {
-        /// Whose.
+        /// The client.
         client: SocketAddr,
-        /// The controller of whoever sends.
+        /// The sender's controller.
         cc: String,
-        /// Whether that is the server.
+        /// Whether the server is the sender.
         reverse: bool,
     },
     /// A test ends.
     Ended {
-        /// Whose.
+        /// The client.
         client: SocketAddr,
-        /// What was received of it, or sent and acknowledged.
+        /// Bytes received, or sent and acknowledged.
         bytes: u64,
         /// How long it took.
         time: Duration,
-        /// Why it did not end as it was to.
+        /// Why it ended early.
         failed: Option<Error>,
     },
     /// A client was refused.
     Refused {
-        /// Which.
+        /// The client.
         client: SocketAddr,
-        /// Why.
+        /// The reason.
         why: Error,
     },
 }
 
-/// Serves until it is stopped, or after one test if that is all it is to do.
+/// Serves until it is stopped, or after one test if it is limited to one.
 ///
 /// # Errors
-/// The address cannot be used, or the system fails.
+/// The address cannot be used, or a system call fails.
 pub fn server(
     address: SocketAddr,
     limits: Limits,
@@ -159,14 +159,14 @@ struct Peer {
     since: Instant,
     control: Option<Control>,
     test: Option<Test>,
-    /// Whether all has been said to it, and nothing that it says counts any more.
+    /// Whether the server is finished with it and ignores further messages.
     is_closed: bool,
 }
 
 /// A test in progress.
 struct Test {
     start: Instant,
-    /// When it must be over.
+    /// The deadline.
     until: Instant,
     time: Duration,
     sending: Option<Sending>,
@@ -177,11 +177,11 @@ struct Test {
     news: Instant,
     /// How long it took.
     ended: Option<Duration>,
-    /// Why it ended before its end, which the client has been told.
+    /// Why it ended early; the client already knows.
     failed: Option<Error>,
 }
 
-/// What a turn of a peer may come to.
+/// The outcome of a turn of a peer.
 enum Turn {
     Goes,
     Started { cc: String, reverse: bool },
@@ -243,7 +243,7 @@ impl Server {
     fn receive(&mut self, tell: &mut dyn FnMut(News)) -> Result<(), Error> {
         let mut arrived = Vec::new();
         while self.wire.receive(&mut |one| arrived.push(one))? {}
-        // Not before they came.
+        // Not before they arrived.
         let now = self.clock.now();
         let mut room = Vec::new();
         for one in arrived {
@@ -281,7 +281,7 @@ impl Server {
             tell(News::Refused { client, why });
             return Ok(());
         }
-        // A controller for each connection, which its client chooses.
+        // A controller for each connection, chosen by its client.
         let slot = Slot::default();
         let mut config = ServerConfig::with_crypto(self.tls.clone());
         config.transport_config(Arc::new(transport(
@@ -316,7 +316,7 @@ impl Server {
         Ok(())
     }
 
-    /// It stops: who is there is told.
+    /// The server stops: tell the connected clients.
     fn close_all(&mut self, tell: &mut dyn FnMut(News)) {
         let now = self.clock.now();
         let why = Error::new(Kind::Stopped, "the server was stopped");
@@ -326,7 +326,7 @@ impl Server {
                 tell(peer.ended(client, now, Some(why.clone())));
             }
             peer.close(self.clock, &why);
-            // What cannot be sent is found out by silence.
+            // If it cannot be sent, the silence will show.
             let _ = peer.link.transmit(&mut self.wire, now);
         }
     }
@@ -337,7 +337,7 @@ impl Peer {
         self.test.is_some() && !self.is_closed
     }
 
-    /// One turn of it; `is_free` if no other has a test.
+    /// One turn of a connection; `is_free` if no other has a test.
     fn turn(
         &mut self,
         endpoint: &mut Endpoint,
@@ -415,7 +415,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether the test has ended and only the client has yet to be told.
+    /// Whether the test has ended and only the client remains to be told.
     fn is_done(&self) -> bool {
         self.test.as_ref().is_some_and(|test| test.ended.is_some())
     }
@@ -433,14 +433,14 @@ impl Peer {
         })
     }
 
-    /// Takes data; what comes without a test stays where it is, and fills the window.
+    /// Reads data. Without a test, data stays unread and fills the window.
     fn take(&mut self) {
         if let Some(test) = &mut self.test {
             test.receiving.read(&mut self.link.connection);
         }
     }
 
-    /// What the client asks for; nothing before it shows that it has the secret.
+    /// The client's request. Nothing before it proves that the client has the secret.
     fn ask(
         &mut self,
         now: Instant,
@@ -501,7 +501,8 @@ impl Peer {
         };
         self.link.connection.set_receive_window(WINDOW);
         control.say(&Answer::Started);
-        // Before data takes all that may wait: the client reads none of it until it hears this.
+        // Before data uses up the send buffer: the client reads no data until it receives this
+        // message.
         control.write(&mut self.link.connection);
         let interval = Duration::from_nanos(ask.interval_ns);
         let interval = interval.clamp(Duration::from_millis(10), Duration::from_secs(1));
@@ -572,7 +573,8 @@ impl Peer {
             }
             return Ok(());
         };
-        // It is said in order, not by closing: what closes may be lost in what was sent before.
+        // Sent in order on the stream, not with the close: a close may be lost along with data sent
+        // before it.
         let bytes = limits.bytes;
         test.failed = (sending.written > bytes).then(|| {
             let what = format!("the server sends no more than {bytes} bytes (its --max-bytes)");
@@ -605,7 +607,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What is told of its test.
+    /// The report of its test.
     fn ended(&self, client: SocketAddr, now: Instant, failed: Option<Error>) -> News {
         let test = self.test.as_ref();
         let bytes = test.map_or(0, |test| match &test.sending {
@@ -632,7 +634,7 @@ impl Peer {
             .close(clock.at(clock.now()), code, reason);
     }
 
-    /// When it is to have its turn.
+    /// When its next turn is due.
     fn due(&mut self) -> Option<Instant> {
         let link = self.link.due();
         let test = self.test.as_ref().filter(|test| test.ended.is_none());

@@ -1,4 +1,4 @@
-//! What both sides of a test set up alike.
+//! The set-up that both sides of a test share.
 
 use std::sync::Arc;
 use std::time;
@@ -16,17 +16,17 @@ use crate::error::{Error, Kind};
 pub(crate) const ALPN: &[u8] = b"paceline-perf/1";
 /// Bytes of a datagram before the path's MTU is known (RFC 9000 section 14).
 pub(crate) const DATAGRAM: u16 = 1200;
-/// The most streams of a test.
+/// The maximum number of streams in a test.
 pub const MOST_STREAMS: u32 = 128;
-/// How long the other side may be silent.
+/// The maximum silence of the other side.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// How often one that has nothing to say shows that it is there.
+/// How often an idle side sends a keep-alive.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// The maximum wait of one turn, so that a request to stop is noticed.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(50);
-/// Bytes that a receiver is willing to hold: more than the paths of today have in flight.
+/// The receiver's buffer in bytes: more than today's paths have in flight.
 pub(crate) const WINDOW: VarInt = VarInt::from_u32(256 << 20);
-/// What a server holds of a client that has not shown the token.
+/// The server's buffer for a client that has not shown the token.
 pub(crate) const STRANGERS_WINDOW: VarInt = VarInt::from_u32(64 << 10);
 
 pub(crate) fn std(duration: Duration) -> time::Duration {
@@ -57,7 +57,7 @@ pub(crate) fn endpoint() -> Arc<EndpointConfig> {
 /// The controller of this name: one of ours, or `quinn:` and one of quinn's own.
 ///
 /// # Errors
-/// There is none, or quinn does not tell what it needs.
+/// It does not exist, or needs a signal that quinn does not give.
 pub fn controller(name: &str) -> Result<Choice, Error> {
     let wrong = |message| Error::new(Kind::Controller, message);
     if let Some((stack, own)) = name.split_once(':') {

@@ -1,4 +1,4 @@
-//! What a client must have to use a server: a secret, and the fingerprint of the server's certificate.
+//! A client needs the server's token: a secret, and the fingerprint of the server's certificate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::error::{Error, Kind};
 
-/// What a server and its clients share.
+/// Shared by a server and its clients.
 #[derive(Clone)]
 pub(crate) struct Secret([u8; 16]);
 
@@ -17,7 +17,8 @@ impl Secret {
         Self(octets)
     }
 
-    /// Whether `shown`, in hexadecimal, is this secret: it takes as long whatever of it is right.
+    /// Whether `shown`, in hexadecimal, is this secret. The time does not depend on how much of it
+    /// is correct.
     pub fn is(&self, shown: &str) -> bool {
         octets(shown).is_some_and(|shown: [u8; 16]| bool::from(self.0.ct_eq(&shown)))
     }
@@ -43,7 +44,7 @@ impl fmt::Display for Token {
     }
 }
 
-/// A secret is not for logs.
+/// Secrets do not belong in logs.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

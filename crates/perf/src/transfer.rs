@@ -1,19 +1,19 @@
-//! The data of a test: streams that are written, or read.
+//! The data of a test: streams to write, or to read.
 
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
-/// What is written at once.
+/// The size of one write.
 const PIECE: usize = 1 << 16;
-/// What is written: nobody looks at it.
+/// The content: nobody looks at it.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE]));
 
-/// A stream that is written.
+/// A stream to write.
 struct Out {
     id: StreamId,
-    /// What is left to write; none if there is always more.
+    /// Bytes left to write; none if there is always more.
     left: Option<u64>,
     is_finished: bool,
 }
@@ -23,12 +23,13 @@ pub(crate) struct Sending {
     streams: Vec<Out>,
     unacknowledged: usize,
     is_stopped: bool,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written: u64,
 }
 
 impl Sending {
-    /// Streams that carry `bytes` together, or whatever they can; none if the other side allows fewer streams.
+    /// Streams that carry `bytes` together, or as much as they can; none if the other side allows
+    /// fewer streams.
     pub fn open(connection: &mut Connection, count: u32, bytes: Option<u64>) -> Option<Self> {
         let streams: Option<Vec<Out>> = (0..u64::from(count))
             .map(|nth| {
@@ -52,12 +53,13 @@ impl Sending {
         })
     }
 
-    /// Writes as much as the streams take, a piece of each in turn.
+    /// Writes as much as the streams accept, one piece of each in turn.
     pub fn write(&mut self, connection: &mut Connection) {
         if self.is_stopped {
             return;
         }
-        // An application has a buffer in front of the window, no more: what it stops writing stops.
+        // Models an application that keeps its buffer just ahead of the window: when it stops
+        // writing, sending stops.
         let window = connection.congestion_state().window();
         connection.set_send_window(window.saturating_mul(2).saturating_add(PIECE as u64));
         loop {
@@ -93,23 +95,23 @@ impl Sending {
         }
     }
 
-    /// A stream is acknowledged to its end.
+    /// The stream is fully acknowledged.
     pub fn acknowledged(&mut self, id: StreamId) {
         if self.streams.iter().any(|out| out.id == id) {
             self.unacknowledged = self.unacknowledged.saturating_sub(1);
         }
     }
 
-    /// Whether all is acknowledged.
+    /// Whether everything is acknowledged.
     pub fn is_done(&self) -> bool {
         self.unacknowledged == 0
     }
 
-    /// Sends no more, not even what waits.
+    /// Sends no more, not even buffered data.
     pub fn stop(&mut self, connection: &mut Connection) {
         self.is_stopped = true;
         for out in &self.streams {
-            // It fails for one that is acknowledged to its end.
+            // It fails on a stream that is fully acknowledged.
             let _ = connection.send_stream(out.id).reset(VarInt::from_u32(0));
         }
     }
@@ -123,7 +125,8 @@ pub(crate) struct Receiving {
 }
 
 impl Receiving {
-    /// Reads all that has come, in any order: a stream with many gaps is no error to quinn then.
+    /// Reads everything that has arrived, in any order: in that mode quinn does not treat a stream
+    /// with many gaps as an error.
     pub fn read(&mut self, connection: &mut Connection) {
         while let Some(id) = connection.streams().accept(Dir::Uni) {
             self.streams.push(id);
@@ -141,7 +144,7 @@ impl Receiving {
                     Err(ReadError::Blocked) => break true,
                 }
             };
-            // What it asks to be sent is sent at the end of the turn in any case.
+            // Whatever this asks to send is sent at the end of the turn in any case.
             let _ = chunks.finalize();
             goes_on
         });

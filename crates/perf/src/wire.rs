@@ -1,4 +1,4 @@
-//! A UDP socket on which connections share what it carries.
+//! A UDP socket shared by connections.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -9,11 +9,11 @@ use quinn_proto::EcnCodepoint;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Datagrams, or several merged by the system, that are read in one call.
+/// Datagrams, or merged series of them, read in one call.
 const READS: usize = 8;
 /// Room for each of them.
 const ROOM: usize = 1 << 16;
-/// What the system is asked to hold each way: bursts of a fast path.
+/// The socket buffer to request in each direction: bursts of a fast path.
 const BUFFER: usize = 4 << 20;
 
 /// A datagram that has arrived.
@@ -24,7 +24,7 @@ pub(crate) struct Arrived {
     pub bytes: BytesMut,
 }
 
-/// What the socket had no room for.
+/// Data for which the socket had no room.
 struct Unsent {
     transmit: quinn_proto::Transmit,
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ impl Wire {
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // It gets what the system allows.
+        // The system may grant less.
         let _ = state.set_recv_buffer_size((&socket).into(), BUFFER);
         let _ = state.set_send_buffer_size((&socket).into(), BUFFER);
         Ok(Self {
@@ -60,12 +60,12 @@ impl Wire {
         self.state.may_fragment()
     }
 
-    /// Whether there is no room in the socket.
+    /// Whether the socket is full.
     pub fn is_full(&self) -> bool {
         self.unsent.is_some()
     }
 
-    /// Takes what one call gives; whether there may be more.
+    /// Reads with one call; returns whether there may be more.
     pub fn receive(&mut self, take: &mut dyn FnMut(Arrived)) -> io::Result<bool> {
         let mut metas = [RecvMeta::default(); READS];
         let mut places = self.buffer.chunks_mut(ROOM);
@@ -93,14 +93,15 @@ impl Wire {
         Ok(count == READS)
     }
 
-    /// Sends what was kept; whether all of it has gone.
+    /// Sends the data kept back; returns whether all of it was sent.
     pub fn flush(&mut self) -> io::Result<bool> {
         let unsent = self.unsent.take();
         unsent.map_or(Ok(true), |unsent| self.send(unsent.transmit, &unsent.bytes))
     }
 
-    /// Sends what a stack has written to `bytes`; if the socket is full, what is left is kept and nothing more may come
-    /// until it has gone. What the system refuses, such as a probe beyond the MTU, is lost on the way.
+    /// Sends the data that a stack has written to `bytes`. If the socket is full, the rest is kept,
+    /// and nothing more may be sent before it. Data that the system refuses, such as a probe beyond
+    /// the MTU, is lost on the way.
     pub fn send(&mut self, transmit: quinn_proto::Transmit, bytes: &[u8]) -> io::Result<bool> {
         let mut rest = bytes.get(..transmit.size).unwrap_or(bytes);
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
@@ -129,7 +130,7 @@ impl Wire {
                     self.unsent = Some(Unsent { transmit, bytes });
                     return Ok(false);
                 }
-                // The device does not take several at once; from now on there is one a call.
+                // The device does not take several at once; from now on one per call.
                 Err(_) if contents.len() > segment && self.state.max_gso_segments() < most => {}
                 Ok(()) | Err(_) => rest = rest.get(contents.len()..).unwrap_or_default(),
             }
@@ -137,11 +138,11 @@ impl Wire {
         Ok(true)
     }
 
-    /// Waits for a datagram, or for room if it is full, no longer than this.
+    /// Waits for a datagram, or for room if the socket is full, but no longer than this.
     pub fn wait(&self, longest: Duration) -> io::Result<()> {
         let mut ready = PollFlags::IN;
         ready.set(PollFlags::OUT, self.is_full());
-        // A read's own time-out counts in ticks of the kernel, which are milliseconds.
+        // A read's own timeout counts in the kernel's ticks, which are milliseconds.
         let longest = Timespec {
             tv_sec: i64::try_from(longest.as_nanos() / 1_000_000_000).unwrap_or(0) as _,
             tv_nsec: i64::try_from(longest.as_nanos() % 1_000_000_000).unwrap_or(0) as _,
@@ -153,7 +154,7 @@ impl Wire {
     }
 }
 
-/// Nothing to read, or nobody at the other end.
+/// Nothing to read, or no listener at the other end.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     matches!(error.kind(), ConnectionRefused | Interrupted | WouldBlock)

@@ -117,7 +117,7 @@ fn all_bytes_arrive_either_way_with_ours_and_theirs() {
             "{what}"
         );
         assert_eq!(ended.run.info().incomplete, None, "{what}");
-        // The sender's side is known either way.
+        // The sender's side is known in both cases.
         assert!(
             ended.total.cwnd_bytes.is_some_and(|cwnd| cwnd > 0),
             "{what}"
@@ -201,7 +201,7 @@ fn limits_hold() {
         errors.iter().all(|error| error.kind == Kind::Limit),
         "{errors:?}"
     );
-    // A client that sends more than it may is stopped, and keeps what was measured.
+    // A client that sends more than it may is stopped, and keeps its measurements.
     for reverse in [false, true] {
         let wish = Wish {
             bytes: None,
@@ -236,7 +236,7 @@ fn one_test_at_a_time() {
     assert_eq!(ended.failed.map(|failed| failed.kind), Some(Kind::Stopped));
 }
 
-/// A server behind something that stops forwarding after some datagrams.
+/// A server behind a relay that stops forwarding after some datagrams.
 #[test]
 fn a_server_that_vanishes_ends_the_test_and_what_was_measured_is_kept() {
     let served = serve(LIMITS);
@@ -260,7 +260,7 @@ fn a_server_that_vanishes_ends_the_test_and_what_was_measured_is_kept() {
             };
             let _ = to.map(|to| relay.send_to(&room[..length], to));
         }
-        // It still accepts datagrams, so the client cannot see that the server is gone.
+        // It still accepts datagrams, so the client cannot see that the server is unreachable.
         thread::sleep(time::Duration::from_secs(10));
     });
     let wish = Wish {

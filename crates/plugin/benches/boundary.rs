@@ -1,5 +1,5 @@
-//! Nanoseconds per acknowledgment of two packets, with the two sends after it: called directly, by C's table, and as a
-//! plug-in, in turn. Prints a table; asserts nothing.
+//! Nanoseconds per acknowledgment of two packets, with the two sends after it: called directly,
+//! through C's table, and as a plug-in, in turn. Prints a table; asserts nothing.
 
 #[path = "../../congestion/tests/pipe/mod.rs"]
 mod pipe;
@@ -19,7 +19,7 @@ use pipe::{Pipe, config};
 const ACKS: usize = 20_000;
 const ROUNDS: usize = 60;
 
-/// What a full pipe of 100 packets tells its controller.
+/// The events of a full pipe of 100 packets, for its controller.
 #[derive(Default)]
 struct Recorder {
     sent: Vec<Sent>,
@@ -46,7 +46,7 @@ impl Controller for Recorder {
     }
 }
 
-/// The same events as both hear them, from the first ACK on.
+/// The same events for both, from the first ACK on.
 struct Events {
     ours: Vec<(Ack, [Sent; 2])>,
     theirs: Vec<(paceline_ack, [paceline_sent; 2])>,

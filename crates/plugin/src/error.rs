@@ -1,13 +1,13 @@
-/// Why a library or a controller of it cannot be used.
+/// Why a library, or one of its controllers, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginError {
-    /// The file is no shared library, or one that this machine cannot load.
+    /// The file is not a shared library, or this machine cannot load it.
     #[error("{0}")]
     Open(#[source] libloading::Error),
-    /// It is a shared library of something else.
+    /// It is a shared library for another purpose.
     #[error("it does not define `{function}` (include/{header})")]
     NotOurs {
-        /// The function that is looked for.
+        /// The missing function.
         function: &'static str,
         /// The header that describes it.
         header: &'static str,
@@ -22,10 +22,10 @@ pub enum PluginError {
         /// This program's.
         ours: u32,
     },
-    /// A table that does not hold what the header asks for.
+    /// A table that does not meet the header's requirements.
     #[error("number {index} of what it has is wrong: {what}")]
     Table {
-        /// Which of its controllers or transports.
+        /// The controller or transport concerned.
         index: usize,
         /// What is wrong.
         what: &'static str,
@@ -35,7 +35,7 @@ pub enum PluginError {
     Refused {
         /// Its name.
         name: &'static str,
-        /// What it said.
+        /// Its message.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A controller of a library as one of ours.
+//! Adapts a library's controller to our controller interface.
 
 use std::ffi::c_char;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::open::initialise;
 use crate::state::State;
 use crate::{PluginError, Spec};
 
-/// What the phase is called if the controller names one that its table does not have.
+/// The name of a phase that the controller's table does not have.
 const UNDECLARED: &str = "undeclared";
 
 /// A controller of a library.
@@ -24,7 +24,7 @@ const UNDECLARED: &str = "undeclared";
 pub struct Foreign {
     spec: Arc<Spec>,
     state: State,
-    /// What it decided after the last event.
+    /// Its decision after the last event.
     outputs: paceline_outputs,
     /// Called with decisions that make no sense.
     report: Option<Arc<Report>>,
@@ -32,7 +32,7 @@ pub struct Foreign {
 
 type Report = dyn Fn(String) + Send + Sync;
 
-/// The largest window that can be meant.
+/// The largest plausible window.
 const MOST_WINDOW: u64 = paceline_units::limits::MAX_QUEUE_BYTES;
 
 impl fmt::Debug for Foreign {
@@ -45,10 +45,11 @@ impl fmt::Debug for Foreign {
 }
 
 impl Foreign {
-    /// A new instance, with options as a scenario writes them: `("startup_pacing_gain", "2.89")`.
+    /// A new instance, with options as in a scenario: `("startup_pacing_gain", "2.89")`.
     ///
     /// # Errors
-    /// If the controller refuses the configuration or an option, or needs a signal that is not given.
+    /// If the controller refuses the configuration or an option, or needs a signal that is not
+    /// available.
     pub fn build(
         spec: &Arc<Spec>,
         config: &Config,
@@ -58,8 +59,8 @@ impl Foreign {
         let state = State::new(spec.layout);
         initialise(spec.name, options, |options, message| {
             let init = spec.table.init?;
-            // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
-            // has ended.
+            // SAFETY: the state has the size and alignment that the table asks for; everything else
+            // lives until the call has returned.
             Some(unsafe {
                 init(
                     &raw const spec.table,
@@ -90,15 +91,16 @@ impl Foreign {
         self
     }
 
-    /// What it says of itself.
+    /// The controller's description.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Asks what it decides now.
+    /// Asks for its current decision.
     fn decide(&mut self) {
         if let Some(outputs) = self.spec.table.outputs {
-            // SAFETY: `init` made the state; there is room for the outputs, which any numbers are.
+            // SAFETY: `init` made the state; there is room for the outputs, for which any numbers
+            // are valid.
             unsafe { outputs(self.state.place(), &raw mut self.outputs) };
         }
         if let Some(report) = &self.report
@@ -116,7 +118,8 @@ impl Foreign {
 macro_rules! tell {
     ($foreign:ident.$event:ident($($argument:expr),*)) => {
         $foreign.spec.table.$event.is_some_and(|event| {
-            // SAFETY: `init` made the state, nobody else uses it, and what is pointed to lives until the call has ended.
+            // SAFETY: `init` made the state, nobody else uses it, and the pointers stay valid until
+            // the call has returned.
             unsafe { event($foreign.state.place(), $($argument),*) };
             true
         })
@@ -125,7 +128,7 @@ macro_rules! tell {
 
 impl Controller for Foreign {
     fn on_send(&mut self, sent: &Sent) {
-        // By the contract nothing changes else.
+        // By the contract nothing else changes.
         if tell!(self.on_send(&sent.into())) && sent.in_flight == Bytes::ZERO {
             self.decide();
         }
@@ -234,7 +237,7 @@ impl Controller for Foreign {
     fn visit_state(&self, visitor: &mut Visitor<'_>) {
         let mut numbers = vec![0; self.spec.fields.len()];
         if let Some(values) = self.spec.table.values {
-            // SAFETY: `init` made the state, and there is room for as many values as it is told.
+            // SAFETY: `init` made the state, and the number of values passed has room.
             unsafe { values(self.state.place(), numbers.as_mut_ptr(), numbers.len()) };
         }
         for (Field { name, quantity }, number) in self.spec.fields.iter().zip(numbers) {

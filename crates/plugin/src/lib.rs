@@ -1,10 +1,11 @@
-//! Controllers and transports of others, loaded from a shared library.
+//! Third-party controllers and transports, loaded from a shared library.
 //!
-//! A library defines `paceline_controller_get` of `include/paceline_controller.h`. [`Library::open`] runs its code
-//! in this process, with all of this process's rights: there is no way to check what it does. A [`Foreign`]
-//! controller is a [`Controller`](paceline_congestion::Controller) like ours, and equally fast but for the calls
-//! across the boundary. An [`End`] is an [`Endpoint`](paceline_endpoint::Endpoint) in the same way, of a library that
-//! defines `paceline_stack_get` of `include/paceline_endpoint.h`.
+//! A library defines `paceline_controller_get` of `include/paceline_controller.h`.
+//! [`Library::open`] runs its code in this process, with all of this process's rights; its
+//! behaviour cannot be checked. A [`Foreign`] controller is a
+//! [`Controller`](paceline_congestion::Controller) like ours, and equally fast except for the calls
+//! across the boundary. In the same way, an [`End`] is an [`Endpoint`](paceline_endpoint::Endpoint)
+//! of a library that defines `paceline_stack_get` of `include/paceline_endpoint.h`.
 
 mod error;
 mod foreign;

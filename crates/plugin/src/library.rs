@@ -33,26 +33,27 @@ impl Library {
         unsafe { Self::of(get) }
     }
 
-    /// [`open`](Self::open) for a library that somebody vouches for: who names a file as the controller to run wants
-    /// its code to be run. Nothing else may call this, and nothing that a scenario or a record says.
+    /// [`open`](Self::open) for a library that a person vouches for: naming a file as the
+    /// controller to run means to run its code. Nothing else may call this, in particular nothing
+    /// controlled by a scenario or a record.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn vouched(path: &Path) -> Result<Self, PluginError> {
-        // SAFETY: whoever named the library is responsible for what it does.
+        // SAFETY: whoever named the library is responsible for its behaviour.
         unsafe { Self::open(path) }
     }
 
-    /// The controllers that `get` gives.
+    /// The controllers that `get` returns.
     ///
     /// # Errors
-    /// If it gives none, or one whose table is wrong.
+    /// If it returns none, or one whose table is wrong.
     ///
     /// # Safety
-    /// `get` is a `paceline_controller_get` that keeps the contract of the header, and what it gives lives as long as
-    /// the process.
+    /// `get` is a `paceline_controller_get` that keeps the contract of the header, and the tables
+    /// that it returns live as long as the process.
     pub unsafe fn of(get: Get) -> Result<Self, PluginError> {
-        // SAFETY: by this function's contract; zeros are a table without functions.
+        // SAFETY: by this function's contract; all zeros is a table without functions.
         let tables =
             unsafe { listed(|index, out| get(index, out, size_of::<paceline_controller>())) };
         let checked = tables.into_iter().enumerate().map(|(index, table)| {

@@ -1,4 +1,4 @@
-//! Opening a library, and reading what its tables say.
+//! Opening a library and reading its tables.
 
 use std::alloc::Layout;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use paceline_capi::types::{PACELINE_BAD_POINTER, PACELINE_OK, paceline_option, p
 
 use crate::PluginError;
 
-/// The most that is asked for of one kind: what never ends is broken.
+/// The maximum number of entries of one kind: an endless list is broken.
 const MOST: usize = 1000;
 /// The largest state.
 const MAX_STATE: usize = 64 << 20;
@@ -16,7 +16,7 @@ const MAX_STATE: usize = 64 << 20;
 /// The longest message of a refusal.
 pub(crate) const MESSAGE: usize = 512;
 
-/// What is wrong with a text.
+/// An error in a text.
 pub(crate) const NOT_TEXT: &str = "a text is not UTF-8, or has control characters";
 
 /// The function of this name in the shared library at `path`, which is never unloaded.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn function<F: Copy>(
         function: name,
         header,
     })?;
-    // Its texts and functions are used from now on.
+    // The library's texts and functions are used from now on.
     std::mem::forget(library);
     Ok(found)
 }
@@ -107,10 +107,10 @@ pub(crate) fn string(text: &str) -> paceline_string {
     }
 }
 
-/// What `get` gives from index 0 on, until it gives nothing, or too much.
+/// The tables that `get` returns from index 0 on, until it returns nothing, or too many.
 ///
 /// # Safety
-/// `get` writes a `T` or nothing, and zeros are a `T`.
+/// `get` writes a `T` or nothing, and all zeros is a valid `T`.
 pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec<T> {
     let mut found = Vec::new();
     while found.len() < MOST {
@@ -124,7 +124,7 @@ pub(crate) unsafe fn listed<T>(mut get: impl FnMut(usize, *mut T) -> u32) -> Vec
     found
 }
 
-/// A text of one line that a library shows.
+/// A one-line text of a library.
 ///
 /// # Safety
 /// If it is not null, it can be read as long as the process lives.
@@ -134,7 +134,7 @@ pub(crate) unsafe fn line(string: paceline_string) -> Option<&'static str> {
     (!text.chars().any(char::is_control)).then_some(text)
 }
 
-/// The same, of something that has to have a name.
+/// The same, of something that must have a name.
 ///
 /// # Safety
 /// As [`line`].

@@ -1,4 +1,4 @@
-//! What a controller of a library says of itself.
+//! The description of a library's controller.
 
 use std::alloc::Layout;
 
@@ -13,11 +13,11 @@ use crate::open::{NOT_TEXT, identifier, layout, line, listed, named};
 pub struct Spec {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: &'static str,
     /// The document it implements.
     pub source: &'static str,
-    /// Its options: name, and what each does.
+    /// Its options: name and description.
     pub options: Vec<(&'static str, &'static str)>,
     /// The states of its state machine.
     pub phases: Vec<&'static str>,
@@ -27,7 +27,8 @@ pub struct Spec {
     pub(crate) layout: Layout,
 }
 
-// SAFETY: the header has it that tables are never written and that their functions may be called by any thread.
+// SAFETY: the header guarantees that tables are never written and that any thread may call their
+// functions.
 unsafe impl Send for Spec {}
 // SAFETY: as above.
 unsafe impl Sync for Spec {}

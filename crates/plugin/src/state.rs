@@ -4,7 +4,8 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-/// The memory of one state: plain data, which may be copied and moved and needs no call when it is given up.
+/// The memory of one state: plain data, which may be copied and moved and needs no call to release
+/// it.
 #[derive(Debug)]
 pub(crate) struct State {
     place: NonNull<u8>,
@@ -14,7 +15,7 @@ pub(crate) struct State {
 impl State {
     /// Zeros of `layout`, whose size is not zero.
     pub fn new(layout: Layout) -> Self {
-        // SAFETY: `Spec::checked` lets no layout of size zero pass.
+        // SAFETY: `Spec::checked` rejects a layout of size zero.
         let place = unsafe { alloc_zeroed(layout) };
         match NonNull::new(place) {
             Some(place) => Self { place, layout },
@@ -22,7 +23,7 @@ impl State {
         }
     }
 
-    /// Where it is.
+    /// Its address.
     pub fn place(&self) -> *mut c_void {
         self.place.as_ptr().cast()
     }
@@ -42,10 +43,11 @@ impl Clone for State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // SAFETY: `new` got this place for this layout.
+        // SAFETY: `new` allocated this memory with this layout.
         unsafe { dealloc(self.place.as_ptr(), self.layout) }
     }
 }
 
-// SAFETY: the header has it that states share nothing, so that each may be used by any thread, one at a time.
+// SAFETY: the header guarantees that states share nothing, so that any thread may use each, one at
+// a time.
 unsafe impl Send for State {}

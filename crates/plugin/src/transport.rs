@@ -33,7 +33,7 @@ type Get = unsafe extern "C" fn(usize, *mut paceline_stack, usize) -> u32;
 pub struct Transport {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: &'static str,
     /// The version of the transport.
     pub version: &'static str,
@@ -43,7 +43,8 @@ pub struct Transport {
     layout: Layout,
 }
 
-// SAFETY: the header has it that tables are never written and that their functions may be called by any thread.
+// SAFETY: the header guarantees that tables are never written and that any thread may call their
+// functions.
 unsafe impl Send for Transport {}
 // SAFETY: as above.
 unsafe impl Sync for Transport {}
@@ -147,7 +148,7 @@ impl Transport {
 pub struct End {
     transport: Arc<Transport>,
     state: State,
-    /// Where batches are written.
+    /// The buffer for batches.
     room: Vec<u8>,
 }
 
@@ -160,7 +161,7 @@ impl fmt::Debug for End {
 }
 
 impl End {
-    /// A new end, with options as a scenario writes them.
+    /// A new end, with options as in a scenario.
     ///
     /// # Errors
     /// If the transport refuses the configuration or an option.
@@ -180,8 +181,8 @@ impl End {
         };
         initialise(transport.name, options, |options, message| {
             let init = transport.table.init?;
-            // SAFETY: the state has the size and alignment that the table asks for; all else lives until the call
-            // has ended.
+            // SAFETY: the state has the size and alignment that the table asks for; everything else
+            // lives until the call has returned.
             Some(unsafe {
                 init(
                     &raw const transport.table,
@@ -206,17 +207,18 @@ impl End {
 impl Drop for End {
     fn drop(&mut self) {
         if let Some(fini) = self.transport.table.fini {
-            // SAFETY: `init` made the state, which nobody uses after this.
+            // SAFETY: `init` made the state, which is not used after this.
             unsafe { fini(self.state.place()) };
         }
     }
 }
 
-/// Calls a function of the table, which `Transport::checked` has seen to be there.
+/// Calls a function of the table; `Transport::checked` has verified that it is there.
 macro_rules! call {
     ($end:ident.$function:ident($($argument:expr),*)) => {
         $end.transport.table.$function.map(|function| {
-            // SAFETY: `init` made the state, nobody else uses it, and what is pointed to lives until the call has ended.
+            // SAFETY: `init` made the state, nobody else uses it, and the pointers stay valid until
+            // the call has returned.
             unsafe { function($end.state.place(), $($argument),*) }
         })
     };
@@ -267,7 +269,7 @@ impl Endpoint for End {
     fn write(&mut self, now: Instant, write: Write) {
         let bytes = match write.amount {
             Amount::None => 0,
-            // All that can be written is less than what does not end.
+            // More than any writable size means that it never ends.
             Amount::Bytes(bytes) => bytes.min(PACELINE_UNLIMITED - 1),
             Amount::Unlimited => PACELINE_UNLIMITED,
         };

@@ -11,7 +11,7 @@ use paceline_plugin::{End, EndConfig, Foreign, Library, Transport};
 use paceline_simulator::{Stack, Stacks, run_with};
 use paceline_units::{Bytes, Duration, Instant};
 
-/// The library that the system's compiler makes of an example.
+/// Compiles an example with the system's compiler into a library.
 fn build(source: &str, library: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(library);
@@ -96,7 +96,8 @@ fn a_controller_in_c_runs_like_ours() {
     assert_eq!(controller.cwnd(), Bytes::new(10_500));
 }
 
-/// What a window of `window` datagrams of the transport in C carries over `path`, in bits per second, and what of it was lost.
+/// The throughput over `path`, in bits per second, of a window of `window` datagrams of the
+/// transport in C, and its losses.
 fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64, f64) {
     let text = format!(
         "schema = 1\nrun.duration = \"10 s\"\n[path]\nrate = \"10 Mbit/s\"\nrtt = \"40 ms\"\n{path}\n[[flows]]\ncc = \"reno\"\n"
@@ -125,8 +126,9 @@ fn carried(transport: &Arc<Transport>, path: &str, window: &'static str) -> (f64
     (metric("goodput_bps"), metric("loss_ratio"))
 }
 
-/// A window of ten datagrams carries ten a round trip, of 40 ms and the time that a packet takes to be sent; one of two
-/// bandwidth-delay products fills the link; what is lost goes again.
+/// A window of ten datagrams carries ten per round trip, which is 40 ms and the transmission time
+/// of a packet; one of two bandwidth-delay products fills the link; lost datagrams are
+/// retransmitted.
 #[test]
 #[cfg_attr(miri, ignore = "Miri loads no libraries")]
 fn a_transport_in_c_runs_in_the_simulator() {

@@ -1,4 +1,4 @@
-//! Tables that break the contract of the header where it can be seen.
+//! Tables that break the contract of the header in detectable ways.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -8,7 +8,7 @@ use paceline_capi::types::*;
 use paceline_capi::{paceline_controller_get, paceline_stack_get};
 use paceline_plugin::{Foreign, Library, Transport};
 
-/// What `change` makes of our first table is refused because of this.
+/// Our first table, modified by `change`, is refused for this reason.
 fn refused(change: fn(&mut paceline_controller)) -> String {
     thread_local! {
         static CHANGE: std::cell::Cell<fn(&mut paceline_controller)> = const { std::cell::Cell::new(|_| ()) };
@@ -25,7 +25,7 @@ fn refused(change: fn(&mut paceline_controller)) -> String {
         }
     }
     CHANGE.set(change);
-    // SAFETY: but for the change it is ours, and what is changed is looked at before it is used.
+    // SAFETY: it is ours except for the change, and the changed field is checked before it is used.
     unsafe { Library::of(get) }
         .expect_err("refused")
         .to_string()
@@ -107,10 +107,10 @@ fn a_table_that_breaks_the_contract_is_refused() {
 #[cfg_attr(miri, ignore = "Miri loads no libraries")]
 fn a_file_that_is_no_library_is_refused() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // SAFETY: nothing is run: it is text.
+    // SAFETY: no code runs: it is text.
     let error = unsafe { Library::open(&here.join("Cargo.toml")) }.expect_err("text");
     assert!(error.to_string().contains("Cargo.toml"), "{error}");
-    // SAFETY: there is nothing to run.
+    // SAFETY: there is no code to run.
     let error = unsafe { Library::open(&here.join("absent.so")) }.expect_err("nothing");
     assert!(error.to_string().contains("absent.so"), "{error}");
     #[cfg(target_os = "linux")]
@@ -125,7 +125,7 @@ fn a_file_that_is_no_library_is_refused() {
     }
 }
 
-/// An `init` that fails without a word.
+/// An `init` that fails without a message.
 #[test]
 fn a_refusal_without_a_reason_is_told() {
     unsafe extern "C" fn init(
@@ -149,7 +149,7 @@ fn a_refusal_without_a_reason_is_told() {
             status
         }
     }
-    // SAFETY: but for an `init` that makes nothing it is ours.
+    // SAFETY: it is ours except for an `init` that makes nothing.
     let library = unsafe { Library::of(get) }.expect("tables are right");
     let config = paceline_congestion::Config {
         mss: 1448,

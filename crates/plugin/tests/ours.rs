@@ -1,4 +1,4 @@
-//! Each of our controllers, taken through the C interface, decides as it does without.
+//! Each of our controllers makes the same decisions through the C interface as directly.
 
 use paceline_capi::paceline_controller_get;
 use paceline_congestion::{
@@ -13,7 +13,7 @@ const MSS: u32 = 1448;
 /// Miri takes a hundred times as long.
 const EVENTS: usize = if cfg!(miri) { 20 } else { 200 };
 
-/// The same events for both, from a transport that has lost its mind.
+/// The same events for both, from a transport that behaves erratically.
 struct Both {
     direct: AnyController,
     foreign: Foreign,
@@ -173,7 +173,7 @@ impl Both {
     }
 }
 
-/// All that a controller shows.
+/// Everything that a controller shows.
 fn shown(controller: &dyn Controller) -> String {
     let mut state: Vec<(&str, Value)> = Vec::new();
     controller.visit_state(&mut paceline_congestion::Visitor::each(

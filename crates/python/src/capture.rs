@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A packet, as Python puts it together; times are in nanoseconds.
+/// A packet as Python passes it; times are in nanoseconds.
 #[derive(FromPyObject)]
 struct Row {
     t: u64,
@@ -19,7 +19,7 @@ struct Row {
     length: u32,
     window: u64,
     sacks: Vec<(u64, u64)>,
-    /// When it left, what it echoes, and how long that was held.
+    /// Departure time, echoed departure time, and how long the echoed segment was held.
     times: Option<(u64, u64, Option<u64>)>,
     comment: String,
 }
@@ -47,8 +47,8 @@ impl From<Row> for Packet {
     }
 }
 
-/// A flow: bytes of its headers, its segment size, and, if timestamps are known, whether they are ETS
-/// and the longest that ACKs are held.
+/// A flow: bytes of its headers, its segment size, and, if timestamps are known, whether they are
+/// ETS and the maximum ACK delay.
 #[derive(FromPyObject)]
 pub struct Shown(usize, u16, Option<(bool, String)>);
 
@@ -68,7 +68,7 @@ impl TryFrom<Shown> for Flow {
     }
 }
 
-/// Packets in their order as pcapng, said to show `about`.
+/// Packets in their order as pcapng, described by `about`.
 #[pyfunction]
 pub fn pcapng<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! What there is: controllers with their options, metrics and tables with their definitions.
+//! The catalogue: controllers with their options, metrics and tables with their definitions.
 
 use paceline_congestion::controllers as registry;
 use paceline_congestion::options::OptionInfo;

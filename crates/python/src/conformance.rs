@@ -1,4 +1,4 @@
-//! Golden traces of Linux's BBR and CUBIC, replayed; Linux's recovery beside ours.
+//! Replays golden traces of Linux's BBR and CUBIC, and compares Linux's recovery with ours.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub fn golden_traces(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, 
     replayed.collect()
 }
 
-/// Plays every script of `folder` to our sender, against the trace beside it.
+/// Plays every script of `folder` to our sender, against the trace next to it.
 #[pyfunction]
 pub fn recovery_scripts(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let found = py.detach(|| recovery::cases(&folder));
@@ -31,9 +31,9 @@ pub fn recovery_scripts(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<Bound<'
     found.iter().map(|case| row(py, case)).collect()
 }
 
-/// Plays the scripts of `folder` whose cases are among `ids` (all, if there are none) to this machine's kernel
-/// and to our sender. A row each, with the kernel's `trace`, or none. `step(id)` hears of each that the kernel
-/// has played.
+/// Plays the scripts of `folder` whose cases are among `ids` (all, if there are none) to this
+/// machine's kernel and to our sender. Returns a row each, with the kernel's `trace`, or none.
+/// `step(id)` is called after each script that the kernel has played.
 #[pyfunction]
 pub fn recovery_live(
     py: Python<'_>,
@@ -42,7 +42,7 @@ pub fn recovery_live(
     step: Py<PyAny>,
 ) -> PyResult<Vec<Bound<'_, PyDict>>> {
     let heard = |name: &str| {
-        // What it raises ends no play.
+        // An exception in it does not end the play.
         let _ = Python::attach(|py| step.call1(py, (name,)).map(drop));
     };
     let played = py.detach(|| -> io::Result<Vec<(Case, Option<Trace>)>> {

@@ -1,8 +1,9 @@
-//! What this machine can do.
+//! The capabilities of this machine.
 
 use pyo3::prelude::*;
 
-/// What the emulator finds here, as JSON. `step(text)` is called with each check that starts.
+/// The emulator's findings about this machine, as JSON. `step(text)` is called with each check that
+/// starts.
 #[pyfunction]
 pub fn doctor(py: Python<'_>, quick: bool, step: Py<PyAny>) -> PyResult<String> {
     let mut result = Ok(());

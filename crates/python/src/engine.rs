@@ -1,4 +1,4 @@
-//! What runs a scenario: the simulator, or the emulator and the virtual machine where there are such.
+//! The engines: the simulator, and the emulator and the virtual machine where available.
 
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ use crate::error;
 pub use emulator::{doctor, record_recovery, shell};
 pub use paceline_scenario::Engine;
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     pub passed_ns: u64,
@@ -24,15 +24,15 @@ pub struct Progress {
 
 /// Why there is no run.
 pub enum Failure {
-    /// What is wrong with the scenario, for this engine.
+    /// The errors in the scenario, for this engine.
     Scenario(Vec<Diagnostic>),
-    /// What this machine lacks, and what may fix it.
+    /// What this machine lacks, and a possible fix.
     Unavailable(String, Option<String>),
-    /// It stopped before its end.
+    /// It stopped early.
     Stopped(String),
-    /// A guest stopped it: what it did, and the record up to there.
+    /// A guest stopped it: its error, and the record up to that time.
     Guest(String, Box<Run>),
-    /// It would take more memory than it may: what took most, and what makes it less.
+    /// It would exceed its memory limit: the largest part, and how to reduce it.
     TooLarge(String, String),
 }
 
@@ -60,7 +60,7 @@ impl Failure {
         }
     }
 
-    /// A run that would take more memory than the `share` that it has.
+    /// A run that would exceed its `share` of the memory.
     pub fn too_large(what: &str, memory: &Memory, share: u64) -> Self {
         let (part, all) = (memory.largest(), in_words(memory.total()));
         let (share, most) = (in_words(share), in_words(part.bytes));
@@ -84,7 +84,7 @@ pub fn named(backend: &str) -> PyResult<Engine> {
     }
 }
 
-/// All that is wrong with a scenario beyond its own text.
+/// All errors in a scenario beyond its own text.
 pub fn check(engine: Engine, scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     match engine {
         Engine::Simulator => paceline_simulator::check_with(scenario, guests),
@@ -93,7 +93,7 @@ pub fn check(engine: Engine, scenario: &Scenario, guests: &Guests) -> Vec<Diagno
     }
 }
 
-/// What the machine lacks for a scenario.
+/// Requirements of a scenario that the machine lacks.
 pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
     match engine {
         Engine::Simulator => Ok(()),
@@ -102,9 +102,9 @@ pub fn available(engine: Engine, scenario: &Scenario) -> Result<(), Failure> {
     }
 }
 
-/// What a run of a scenario will take in memory.
+/// The memory that a run of a scenario will need.
 pub fn estimate(engine: Engine, scenario: &Scenario, guests: &Guests) -> Result<Estimate, Failure> {
-    // The kernel shows less of its controllers than ours do.
+    // The kernel reports less of its controllers' state than ours do.
     let choices = match engine {
         Engine::Simulator => {
             paceline_experiment::choices(scenario, guests).map_err(Failure::Scenario)?
@@ -115,7 +115,7 @@ pub fn estimate(engine: Engine, scenario: &Scenario, guests: &Guests) -> Result<
     paceline_experiment::estimate(scenario, &fields).map_err(Failure::Scenario)
 }
 
-/// Runs a scenario, which may take `share` bytes of memory.
+/// Runs a scenario, which may use `share` bytes of memory.
 pub fn run(
     engine: Engine,
     scenario: &Scenario,
@@ -296,13 +296,13 @@ pub mod vm {
         Ok((run, seen(&last)))
     }
 
-    /// The snapshots that there are, as JSON.
+    /// The existing snapshots, as JSON.
     pub fn images() -> Result<String, Failure> {
         let images = paceline_vm::images()?;
         Ok(serde_json::to_string(&images).unwrap_or_default())
     }
 
-    /// Makes one; as JSON.
+    /// Creates one; returns it as JSON.
     pub fn prepare(
         kernel: Option<PathBuf>,
         modules: Option<PathBuf>,
@@ -312,7 +312,7 @@ pub mod vm {
         Ok(serde_json::to_string(&image).unwrap_or_default())
     }
 
-    /// Deletes the one of that hash; whether there was one.
+    /// Deletes the one with that hash; returns whether it existed.
     pub fn remove(hash: &str) -> Result<bool, Failure> {
         let images = paceline_vm::images()?;
         match images.iter().find(|image| image.hash == hash) {

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// Makes an instance of a class of `paceline.errors`.
+/// Creates an instance of a class of `paceline.errors`.
 fn raise<'py>(py: Python<'py>, class: &str, argument: impl IntoPyObject<'py>) -> PyErr {
     let made = PyModule::import(py, "paceline.errors")
         .and_then(|module| module.getattr(class))
@@ -30,7 +30,7 @@ fn as_dict<'py>(py: Python<'py>, diagnostic: &Diagnostic) -> PyResult<Bound<'py,
     Ok(dict)
 }
 
-/// `ScenarioError`, with everything that is wrong with a scenario.
+/// `ScenarioError`, with all errors in the scenario.
 pub fn scenario(py: Python<'_>, diagnostics: &[Diagnostic]) -> PyErr {
     let dicts: PyResult<Vec<_>> = diagnostics.iter().map(|d| as_dict(py, d)).collect();
     match dicts.and_then(|dicts| PyList::new(py, dicts)) {
@@ -39,22 +39,22 @@ pub fn scenario(py: Python<'_>, diagnostics: &[Diagnostic]) -> PyErr {
     }
 }
 
-/// `RunError`: a run stopped before its end.
+/// `RunError`: a run stopped early.
 pub fn run(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "RunError", message)
 }
 
-/// `MemoryLimitError`: a run takes more memory than it may.
+/// `MemoryLimitError`: a run exceeds its memory limit.
 pub fn too_large(py: Python<'_>, what: &str, hint: &str) -> PyErr {
     raise(py, "MemoryLimitError", vec![Some(what), Some(hint)])
 }
 
-/// `CaptureError`: a file of another program is no record.
+/// `CaptureError`: a file of another program cannot be read as a record.
 pub fn capture(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "CaptureError", message)
 }
 
-/// `UnavailableError`: this machine lacks what a run needs.
+/// `UnavailableError`: this machine lacks something that a run needs.
 pub fn unavailable(py: Python<'_>, what: &str, hint: Option<&str>) -> PyErr {
     raise(py, "UnavailableError", vec![Some(what), hint])
 }

@@ -1,4 +1,4 @@
-//! What other programs and the kernel recorded, as runs.
+//! Recordings of other programs and of the kernel, as runs.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use crate::error;
 use crate::heard::heard;
 use crate::run::Run;
 
-/// Reads a file of another program as a run that takes no more than `memory` bytes; without a format, of the one that
-/// its beginning says.
+/// Reads a file of another program as a run that uses at most `memory` bytes; without a format, it
+/// is detected from the beginning of the file.
 #[pyfunction]
 pub fn capture(py: Python<'_>, file: PathBuf, form: Option<&str>, memory: u64) -> PyResult<Run> {
     let known = |name: &str| {
@@ -26,7 +26,7 @@ pub fn capture(py: Python<'_>, file: PathBuf, form: Option<&str>, memory: u64) -
     read.map(Run::new).map_err(|failed| raise(py, failed))
 }
 
-/// The name of the format that a file's beginning says; none of one that is not known.
+/// The name of the format detected from the beginning of a file; none if it is not known.
 #[pyfunction]
 pub fn capture_format(py: Python<'_>, file: PathBuf) -> PyResult<Option<&'static str>> {
     match py.detach(|| paceline_capture::format(&file)) {
@@ -55,7 +55,7 @@ pub struct KernelRecord {
 
 #[pymethods]
 impl KernelRecord {
-    /// `layout` says where each field of an entry of `size` bytes is: its place and its size.
+    /// `layout` gives the offset and size of each field in an entry of `size` bytes.
     #[new]
     #[pyo3(signature = (layout, size, begin, port, memory))]
     fn new(
@@ -71,13 +71,13 @@ impl KernelRecord {
         Ok(Self { inner: Some(inner) })
     }
 
-    /// Takes entries, one behind the other; false when there is no room for more.
+    /// Takes entries, one after the other; false when there is no room for more.
     fn take(&mut self, py: Python<'_>, entries: &[u8]) -> bool {
         let inner = &mut self.inner;
         py.detach(|| inner.as_mut().is_some_and(|kernel| kernel.take(entries)))
     }
 
-    /// The run, once.
+    /// The run; may be called once.
     #[pyo3(signature = (name, at, missed, kernel, incomplete))]
     fn finish(
         &mut self,

@@ -1,4 +1,4 @@
-//! Long work that a signal can interrupt.
+//! Long-running work that a signal can interrupt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How often signals are looked for.
+/// The interval at which signals are checked.
 pub const PERIOD: Duration = Duration::from_millis(50);
 
-/// Runs work on a separate thread while Python checks for signals. What one of them raises is
-/// returned at once: the work is told that nobody waits for it, and ends beside whatever comes
-/// next.
+/// Runs work on a separate thread while Python checks for signals. An exception from one of them is
+/// returned at once: the work is told that nobody waits for it, and ends in parallel with whatever
+/// comes next.
 pub fn heard<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
@@ -25,7 +25,7 @@ pub fn heard<T: Send + 'static>(
         let work = move || drop(sender.send(work(&stop)));
         thread::Builder::new().spawn(work)?
     };
-    // Whoever waits owns its end of the channel.
+    // The waiting thread owns its end of the channel.
     py.detach(move || {
         loop {
             match receiver.recv_timeout(PERIOD) {

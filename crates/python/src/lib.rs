@@ -1,5 +1,5 @@
-//! The extension module `paceline._paceline`: scenarios in, runs out. Everything that people see is
-//! Python; this only hands over.
+//! The extension module `paceline._paceline`: scenarios in, runs out. The user interface is in
+//! Python; this only passes data.
 
 mod capture;
 mod catalog;
@@ -61,12 +61,12 @@ mod _paceline {
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// What tells this engine from one built of other sources.
+    /// Distinguishes this engine from one built from other sources.
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __build__: &str = env!("PACELINE_BUILD");
 
-    /// The newest schema of records that is read.
+    /// The newest schema of records that can be read.
     #[pymodule_export]
     const RECORD_SCHEMA: u32 = paceline_record::SCHEMA;
 }

@@ -1,4 +1,4 @@
-//! Bulk transfers over real QUIC: a client, or a server, on a thread of its own.
+//! Bulk transfers over real QUIC: a client or a server, on its own thread.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,14 +14,14 @@ use serde_json::json;
 use crate::heard::PERIOD;
 use crate::run::Run;
 
-/// What the thread says.
+/// A message of the thread.
 enum Told {
     /// One object of JSON.
     Line(String),
     Ended(Result<Option<Box<Outcome>>, Error>),
 }
 
-/// A client or a server. Its iterator gives what it tells as JSON, and ends when it does.
+/// A client or a server. Its iterator returns its messages as JSON, and ends when it does.
 #[pyclass(module = "paceline._paceline", frozen)]
 pub struct Perf {
     stop: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ impl Perf {
         let (sender, told) = mpsc::channel();
         let stopped = stop.clone();
         thread::Builder::new().spawn(move || {
-            // Nobody listens any more to a thread that was left behind.
+            // Nobody listens any more to an abandoned thread.
             let mut tell = |line| drop(sender.send(Told::Line(line)));
             let ended = work(&stopped, &mut tell);
             drop(sender.send(Told::Ended(ended)));
@@ -115,7 +115,7 @@ impl Perf {
         }
     }
 
-    /// Why it failed: its kind, what is wrong, and whether what was asked for is.
+    /// Why it failed: the kind, the reason, and whether the request was wrong.
     #[getter]
     fn failed(&self) -> Option<(&'static str, String, bool)> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,8 @@ impl Perf {
         Some((kind.name(), failed.message.clone(), kind.is_input()))
     }
 
-    /// Of a client's test that began: all of it as JSON, how long the handshake took, and the record.
+    /// The result of a client's test that began: JSON, the duration of the handshake, and the
+    /// record.
     #[getter]
     fn outcome(&self) -> Option<(String, u64, Run)> {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +149,7 @@ fn failed(failed: Error) -> PyErr {
     pyo3::exceptions::PyValueError::new_err(failed.message)
 }
 
-/// A test against a server: times are in nanoseconds. Raises `ValueError` for a token that is none.
+/// A test against a server; times are in nanoseconds. Raises `ValueError` for an invalid token.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn perf_client(

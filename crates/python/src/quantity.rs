@@ -1,12 +1,12 @@
-//! Quantities as people write and read them: one reader and one writer for both languages.
+//! Quantities as people write and read them: one parser and one formatter for both languages.
 
 use paceline_units::shown::{self, Scale};
 use paceline_units::{Bytes, Duration, ParseError, Rate};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Reads a `rate` (in bit/s), a `time` (in nanoseconds) or a `volume` (in bytes) with its unit, as a
-/// scenario has it. `ValueError` says what would be right.
+/// Parses a `rate` (to bit/s), a `time` (to nanoseconds) or a `volume` (to bytes) with its unit, as
+/// in a scenario. `ValueError` says what would be correct.
 #[pyfunction]
 pub fn parse_quantity(kind: &str, text: &str) -> PyResult<u64> {
     let wrong = |example: &str, error: &ParseError| {
@@ -24,7 +24,8 @@ pub fn parse_quantity(kind: &str, text: &str) -> PyResult<u64> {
     }
 }
 
-/// The unit in which a quantity called `name`, of about `about`, reads best, and how many base units it holds.
+/// The unit that suits a quantity called `name` with values near `about`, and its size in base
+/// units.
 #[pyfunction]
 pub fn scale(name: &str, about: f64) -> (&'static str, f64) {
     let Scale { unit, size } = Scale::of(name, about);
@@ -37,7 +38,7 @@ pub fn number(value: Option<f64>, size: f64) -> String {
     Scale { unit: "", size }.number(value)
 }
 
-/// Writes a number with its unit, which the end of its name says.
+/// Formats a number with its unit, which is the end of its name.
 #[pyfunction]
 pub fn quantity(name: &str, value: Option<f64>) -> String {
     shown::quantity(name, value)
@@ -49,7 +50,7 @@ pub fn plain(name: &str) -> String {
     shown::plain(name)
 }
 
-/// The known name that a mistyped one is nearest to, if one is near.
+/// The known name nearest to a mistyped one, if one is near.
 #[pyfunction]
 pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
     let known: Vec<&str> = known.iter().map(String::as_str).collect();

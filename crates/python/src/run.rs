@@ -1,4 +1,4 @@
-//! A run that has ended.
+//! A completed run.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::heard::heard;
 use crate::scenario::outcomes;
 use crate::table::Table;
 
-/// What a run left: its tables and its metrics.
+/// The results of a run: its tables and its metrics.
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct Run {
     inner: record::Run,
@@ -25,12 +25,12 @@ impl Run {
 
 #[pymethods]
 impl Run {
-    /// A table by its name; `None` when the run has none of that name.
+    /// A table by its name; `None` if the run has none of that name.
     fn table(&self, name: &str) -> Option<Table> {
         self.inner.table(name).map(Table::new)
     }
 
-    /// What the run was and what was measured, as JSON.
+    /// The run's description and results, as JSON.
     fn summary_json(&self) -> String {
         self.inner.summary_json().to_string()
     }
@@ -40,7 +40,7 @@ impl Run {
         self.inner.digest()
     }
 
-    /// `metrics` and `flows` of that, without how long controllers were in each state.
+    /// `metrics` and `flows` of that, without the time that controllers spent in each state.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let add = |dict: &Bound<'py, PyDict>, metrics: &[record::Metric]| {
             metrics.iter().try_for_each(|metric| match metric.json() {
@@ -68,14 +68,14 @@ impl Run {
         Ok(said)
     }
 
-    /// The scenario with every default written, as TOML.
+    /// The scenario with every default written out, as TOML.
     #[getter]
     fn scenario_toml(&self) -> &str {
         &self.inner.info().scenario_toml
     }
 
-    /// What became of the scenario's `[expect]`: [{`metric`, `bound`, `value`, `held`}]. Empty if the scenario is
-    /// of a version that this one does not read.
+    /// The results of the scenario's `[expect]`: [{`metric`, `bound`, `value`, `held`}]. Empty if
+    /// this version cannot read the scenario.
     fn outcomes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         match paceline_experiment::parse(self.scenario_toml(), "scenario.toml", &[]) {
             Ok(scenario) => outcomes(py, &scenario, self.inner.metrics()),
@@ -83,8 +83,8 @@ impl Run {
         }
     }
 
-    /// The links, the first of them the bottleneck: [(`name`, capacity at the start in bit/s, the most that the queue
-    /// holds in bytes or none)].
+    /// The links, the bottleneck first: [(`name`, capacity at the start in bit/s, maximum of the
+    /// queue in bytes or none)].
     fn links(&self) -> Vec<(String, u64, Option<u64>)> {
         let links = &self.inner.info().links;
         let each = links.iter().map(|link| {
@@ -95,7 +95,7 @@ impl Run {
         each.collect()
     }
 
-    /// The run without its tables and its scenario: what was measured.
+    /// The run without its tables and its scenario: only the results.
     fn measured(&self) -> Self {
         Self::new(self.inner.measured())
     }
@@ -107,7 +107,7 @@ impl Run {
             .map_err(|error| error::record(py, &error))
     }
 
-    /// Reads a run back from its folder; it may take `memory` bytes. With `beneath` it is a folder below
+    /// Reads a run from its folder; it may use `memory` bytes. With `beneath` it is a folder below
     /// that one, and no link below it is followed.
     #[staticmethod]
     #[pyo3(signature = (folder, memory, beneath = None))]
@@ -126,8 +126,9 @@ impl Run {
     }
 }
 
-/// How many rows a Parquet file has, and what reading them takes in memory, as the file says and none of its pages
-/// denies. With `beneath` it is a file below that folder, and no link below it is followed.
+/// The number of rows of a Parquet file, and the memory needed to read them, according to its
+/// metadata, which its pages do not contradict. With `beneath` it is a file below that folder, and
+/// no link below it is followed.
 #[pyfunction]
 #[pyo3(signature = (file, beneath = None))]
 pub fn parquet_size(
@@ -142,15 +143,15 @@ pub fn parquet_size(
     .map_err(|error| error::record(py, &error))
 }
 
-/// What runs of one scenario say together, as JSON.
+/// The summary of runs of one scenario, as JSON.
 #[pyfunction]
 pub fn repeats_json(runs: Vec<PyRef<'_, Run>>) -> String {
     let runs: Vec<_> = runs.iter().map(|run| run.inner.clone()).collect();
     record::repeats_json(&runs).to_string()
 }
 
-/// What the values of repeats say together, for each row of values: `mean`, `median`, `low`, `high`,
-/// `median_low`, `median_high`, `count`; `None` of no values, or of what is not finite.
+/// The statistics of repeats, for each row of values: `mean`, `median`, `low`, `high`,
+/// `median_low`, `median_high`, `count`; `None` without values, or if one is not finite.
 #[pyfunction]
 pub fn aggregate(py: Python<'_>, rows: Vec<Vec<f64>>) -> PyResult<Vec<Option<Bound<'_, PyDict>>>> {
     let together: Vec<_> = py.detach(|| {
@@ -168,7 +169,7 @@ pub fn aggregate(py: Python<'_>, rows: Vec<Vec<f64>>) -> PyResult<Vec<Option<Bou
                 .collect();
             shares
                 .into_iter()
-                // A thread that could not do its share leaves it to this one.
+                // If a thread could not do its share, this one does it.
                 .flat_map(|(rows, thread)| thread.join().unwrap_or_else(|_| work(rows)))
                 .collect()
         })

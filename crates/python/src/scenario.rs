@@ -1,4 +1,4 @@
-//! Scenarios: read, checked, resolved.
+//! Scenarios: parsed, checked, resolved.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,12 @@ use crate::engine::{self, Engine, Failure};
 use crate::error;
 use crate::guest::{self, PyGuest};
 
-/// The most bytes of a file that a population is drawn from.
+/// The maximum size of a file from which a population is drawn, in bytes.
 const MOST: u64 = 64 << 20;
 
-/// Reads and checks a scenario, names of controllers and metrics included, and whether the machine
-/// has what it needs. Unless `files`, one that names a file is refused, and that is not opened.
+/// Parses and checks a scenario, including names of controllers and metrics, and whether the
+/// machine has everything it needs. Unless `files`, one that names a file is refused, and the file
+/// is not opened.
 pub fn parse(
     text: &str,
     file: &Path,
@@ -25,7 +26,7 @@ pub fn parse(
     guests: &Guests,
     files: bool,
 ) -> Result<Scenario, Failure> {
-    // Names of files need not be text; what errors call them is.
+    // File names need not be text; the names in errors are.
     let file = &*file.to_string_lossy();
     let scenario = paceline_experiment::parse(text, file, overrides).map_err(Failure::Scenario)?;
     if !files && scenario.trace_path().is_some() {
@@ -42,7 +43,7 @@ pub fn parse(
     Ok(scenario)
 }
 
-/// A checked scenario: what it asks for.
+/// A checked scenario.
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct CheckedScenario {
     scenario: Scenario,
@@ -58,7 +59,7 @@ impl CheckedScenario {
         &self.scenario.name
     }
 
-    /// Why it exists.
+    /// Its description.
     #[getter]
     fn about(&self) -> Option<&str> {
         self.scenario.about.as_deref()
@@ -76,7 +77,7 @@ impl CheckedScenario {
         self.scenario.run.duration.as_nanos()
     }
 
-    /// How often it is run.
+    /// The number of repeats.
     #[getter]
     fn repeats(&self) -> u32 {
         self.scenario.run.repeats
@@ -88,13 +89,13 @@ impl CheckedScenario {
         self.scenario.run.compare.clone()
     }
 
-    /// How many `[[flows]]` it has.
+    /// The number of `[[flows]]` groups.
     #[getter]
     fn flow_groups(&self) -> usize {
         self.scenario.flows.len()
     }
 
-    /// How many flows they are.
+    /// The number of flows.
     #[getter]
     fn flow_count(&self) -> u64 {
         self.scenario.flow_count()
@@ -106,8 +107,8 @@ impl CheckedScenario {
         self.scenario.trace_path()
     }
 
-    /// What it varies: `seeds`, `metrics` and `axes` [`keys`, `drawn`, `points` [`name`, `values`]],
-    /// with values as overrides take them; `None` if nothing.
+    /// Its sweep: `seeds`, `metrics` and `axes` [`keys`, `drawn`, `points` [`name`, `values`]],
+    /// with values in the form of overrides; `None` if it has none.
     #[getter]
     fn sweep<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(sweep) = &self.scenario.sweep else {
@@ -122,15 +123,14 @@ impl CheckedScenario {
         Ok(Some(dict))
     }
 
-    /// The scenario with every default written, as TOML.
+    /// The scenario with every default written out, as TOML.
     #[getter]
     fn toml(&self) -> String {
         self.scenario.to_toml()
     }
 
-    /// What a run takes in memory: `least`, if its flows get as far as sending, and `most`, if its
-    /// links are full all the time, each in bytes; `parts` of these [(name, least, most, what makes
-    /// it less)].
+    /// The memory of a run: `least`, once its flows send, and `most`, if its links are full all the
+    /// time, each in bytes; `parts` of these [(name, least, most, how to reduce it)].
     fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let estimate = py
             .detach(|| engine::estimate(self.engine, &self.scenario, &self.guests))
@@ -150,7 +150,7 @@ impl CheckedScenario {
         Ok(dict)
     }
 
-    /// Holds `[expect]` against metrics: [{`metric`, `bound`, `value`, `held`}].
+    /// Checks `[expect]` against metrics: [{`metric`, `bound`, `value`, `held`}].
     fn evaluate<'py>(
         &self,
         py: Python<'py>,
@@ -171,7 +171,7 @@ impl CheckedScenario {
     }
 }
 
-/// Holds `[expect]` of a scenario against metrics.
+/// Checks `[expect]` of a scenario against metrics.
 pub fn outcomes<'py>(
     py: Python<'py>,
     scenario: &Scenario,
@@ -195,8 +195,8 @@ pub fn outcomes<'py>(
     outcomes.into_iter().map(dict).collect()
 }
 
-/// Checks a scenario, the points of its sweep included unless `sweep` is false; unless `files`, it may
-/// name none. `ScenarioError` has all that is wrong with it.
+/// Checks a scenario, including the points of its sweep unless `sweep` is false; unless `files`, it
+/// may name none. `ScenarioError` lists all errors in it.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 #[pyo3(signature = (text, file, overrides = Vec::new(), sweep = true, backend = "sim", files = true, guests = Vec::new()))]
@@ -236,7 +236,7 @@ pub fn check(
     }
 }
 
-/// A file of values that a population is drawn from.
+/// A file of values from which a population is drawn.
 fn read(path: &Path, files: bool) -> Result<String, String> {
     if !files {
         return Err("files are not read here; `paceline sweep` reads them".to_owned());
@@ -264,8 +264,8 @@ fn as_dict<'py>(py: Python<'py>, axis: &Axis) -> PyResult<Bound<'py, PyDict>> {
     Ok(dict)
 }
 
-/// The axes that a text holds, written as in `[sweep.over]`; with `twice` a value may be there again.
-/// `ScenarioError` has all that is wrong with them.
+/// The axes in a text, written as in `[sweep.over]`; with `twice` a value may occur again.
+/// `ScenarioError` lists all errors in them.
 #[pyfunction]
 #[pyo3(signature = (text, file, twice = false))]
 pub fn axes<'py>(

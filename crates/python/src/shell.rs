@@ -1,4 +1,4 @@
-//! Programs of the user's at both ends of a scenario's path.
+//! The user's programs at both ends of a scenario's path.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,9 +10,10 @@ use crate::heard::heard;
 use crate::run::Run;
 use crate::scenario;
 
-/// Runs a client, and a server if one is given (a line for the shell), at the ends of a scenario's path until the client
-/// ends: the record and the client's exit status. Unless `flows`, the scenario's flows are left out. With `up`, what the
-/// client sends takes the path of the scenario with these overrides, too.
+/// Runs a client, and a server if one is given (a command for the shell), at the ends of a
+/// scenario's path until the client ends: returns the record and the client's exit status. Unless
+/// `flows`, the scenario's flows are left out. With `up`, the client's data also crosses a path:
+/// that of the scenario with these overrides.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn shell(

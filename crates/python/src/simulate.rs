@@ -1,4 +1,4 @@
-//! Runs, side by side, while Python stays alive: the GIL is released, Ctrl-C is honoured.
+//! Parallel runs while Python stays responsive: the GIL is released, Ctrl-C works.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -20,11 +20,11 @@ use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
-/// How long one who wants to stop waits for what is about to end. A run hears of it at once, but not while its metrics are
-/// computed.
+/// How long a request to stop waits for runs that are about to end. A run notices it at once,
+/// except while its metrics are computed.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What one job has done so far.
+/// The progress of one job.
 #[derive(Default)]
 struct Seen {
     /// Length of the run; zero before its scenario is read.
@@ -49,33 +49,34 @@ struct Ended {
 }
 
 impl Ended {
-    /// What it takes in memory until it is handed over.
+    /// Its memory until it is passed on.
     fn bytes(&self) -> u64 {
         let run = self.outcome.as_ref();
         run.map_or(0, |(_, last)| last.memory.total())
     }
 }
 
-/// The text of a scenario, what errors call it, overrides, seed.
+/// The text of a scenario, its name in errors, overrides, seed.
 type Job = (PyBackedStr, PathBuf, Vec<(String, String)>, u64);
 
-/// What several jobs may have in common: text, file, overrides.
+/// The data that several jobs may share: text, file, overrides.
 struct Source {
     text: PyBackedStr,
     file: PathBuf,
     overrides: Vec<(String, String)>,
-    /// How many jobs have not taken it, and the scenario as long as there are others to come.
+    /// The number of jobs that have not taken it, and the scenario as long as there are others to
+    /// come.
     left: Mutex<(usize, Option<Arc<Ready>>)>,
 }
 
-/// A scenario that can be run, and what it takes in memory at least.
+/// A runnable scenario, and its minimum memory.
 struct Ready {
     scenario: Scenario,
     least: Memory,
 }
 
 impl Source {
-    /// The scenario, read and checked by the first who asks.
+    /// The scenario, read and checked by the first job that asks.
     fn take(&self, engine: Engine, guests: &Guests) -> Result<Arc<Ready>, Failure> {
         let mut left = lock(&self.left);
         let ready = match left.1.take() {
@@ -99,13 +100,13 @@ impl Source {
     }
 }
 
-/// What a thread that has panicked leaves locked is as it was before.
+/// A lock left by a panicked thread protects unchanged data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Jobs, each with its seed, and the sources that they have in common. What is the same text to
-/// Python, and not only looks like it, is one.
+/// Jobs, each with its seed, and the sources that they share. Texts count as the same if they are
+/// the same Python object, not merely equal.
 fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
     let mut sources: Vec<Source> = Vec::new();
     let mut places = HashMap::new();
@@ -136,15 +137,15 @@ fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
 
 /// Runs `jobs` (text, file, overrides, seed) on `threads` threads.
 ///
-/// `progress(simulated_ns, total_ns, packets, events, ended)` is called some times a second,
-/// `finished(index, run, engine)` once for each job, as they end, with `engine` being
-/// `(wall_ns, packets, events)`. What any of them raises, and Ctrl-C, stops the jobs that are left.
-/// So does a run that stops before its end, unless `failed(index, message)` hears of it. A scenario
-/// is read as its first job begins; one that is wrong stops the jobs that are left. `memory` bytes
-/// are shared evenly among the runs at work, and one share is for those that have ended and wait to
-/// be handed over. `backend` is `sim`, `vm` or `emu`; runs in real time would get in each other's
-/// way, and go one after another. Scenarios may name `guests`; `broken(index, run, message)` hears of a run that one of
-/// them has ended, and what there is of it, in place of `failed`.
+/// `progress(simulated_ns, total_ns, packets, events, ended)` is called a few times a second,
+/// `finished(index, run, engine)` once for each job, as they end, with `engine` being `(wall_ns,
+/// packets, events)`. An exception from any of them, and Ctrl-C, stops the remaining jobs. So does
+/// a run that stops early, unless `failed(index, message)` handles it. A scenario is read when its
+/// first job begins; an invalid one stops the remaining jobs. `memory` bytes are shared evenly
+/// among the active runs, plus one share for those that have ended and wait to be passed on.
+/// `backend` is `sim`, `vm` or `emu`; runs in real time would disturb each other, so they run one
+/// after another. Scenarios may name `guests`; `broken(index, run, message)` is called for a run
+/// that one of them has ended, with the partial run, instead of `failed`.
 #[pyfunction]
 #[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim", guests = Vec::new(), broken = None))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
@@ -188,7 +189,7 @@ pub fn simulate(
     py.detach(|| Arc::new(batch).run(threads, &listener, progress.as_ref()))
 }
 
-/// Who hears of jobs that have ended.
+/// The callbacks for jobs that have ended.
 struct Listener {
     finished: Py<PyAny>,
     failed: Option<Py<PyAny>>,
@@ -201,12 +202,12 @@ struct Batch {
     sources: Vec<Source>,
     engine: Engine,
     guests: Guests,
-    /// Bytes of memory that a run may take.
+    /// Memory limit of a run in bytes.
     share: u64,
-    /// Bytes of the runs that have ended and are not handed over.
+    /// Bytes of the runs that have ended and are not passed on yet.
     waiting: Mutex<u64>,
     handed: Condvar,
-    /// Python's names of the threads, where there are guests.
+    /// Python's identifiers of the threads, if there are guests.
     known: Mutex<Vec<u64>>,
     seen: Vec<Seen>,
     next: AtomicUsize,
@@ -224,7 +225,7 @@ impl Batch {
         let mut workers = Vec::new();
         for nth in 0..threads {
             let (batch, sender) = (Arc::clone(self), sender.clone());
-            // Those that there are do the work of those that the system does not give.
+            // If the system refuses threads, the existing ones do their work.
             match std::thread::Builder::new().spawn(move || batch.begin(&sender)) {
                 Err(error) if nth == 0 => return Err(error.into()),
                 Err(_) => break,
@@ -253,17 +254,17 @@ impl Batch {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if let Err(error) = step {
-                // A signal is no `Exception`.
+                // A signal's exception is not an `Exception`.
                 hurries |= Python::attach(|py| !error.is_instance_of::<PyException>(py));
                 if hurries && leaves.is_none() {
                     self.interrupt();
                     leaves = Some(Instant::now() + GRACE);
                 }
                 self.stop.store(true, Relaxed);
-                // The first reason counts; the others follow from it.
+                // The first reason counts; the others are consequences.
                 result = result.and(Err(error));
             }
-            // The others take away what they have made of the machine first.
+            // The others first remove their changes to the machine.
             let may_leave = self.engine == Engine::Simulator;
             if may_leave && leaves.is_some_and(|at| Instant::now() >= at) {
                 return result;
@@ -277,8 +278,8 @@ impl Batch {
         result.and_then(|()| self.report(progress, ended))
     }
 
-    /// What one thread begins with. Where there are guests Python knows the thread all the time: to make itself
-    /// known for each event would cost more than the event.
+    /// The initialisation of one thread. If there are guests, Python knows the thread all the time:
+    /// attaching for each event would cost more than the event.
     fn begin(&self, sender: &mpsc::SyncSender<Ended>) {
         match self.guests.names().next() {
             None => self.work(sender),
@@ -293,19 +294,19 @@ impl Batch {
         }
     }
 
-    /// Ends what guests in Python are at, so that no thread is in the way as the program ends.
+    /// Interrupts guests in Python, so that no thread is in the way when the program ends.
     fn interrupt(&self) {
         let known = std::mem::take(&mut *lock(&self.known));
         if !known.is_empty() {
             Python::attach(|py| {
-                // What cannot be ended is left where it is.
+                // A thread that cannot be interrupted is abandoned.
                 let _ = PyModule::import(py, "paceline.guests")
                     .and_then(|module| module.call_method1("interrupt", (known,)));
             });
         }
     }
 
-    /// What one thread does: job after job, until there is none or something stops the batch.
+    /// The work of one thread: job after job, until there is none or something stops the batch.
     fn work(&self, sender: &mpsc::SyncSender<Ended>) {
         while !self.stop.load(Relaxed) {
             let index = self.next.fetch_add(1, Relaxed);
@@ -328,7 +329,7 @@ impl Batch {
         }
     }
 
-    /// Waits until the runs that have ended take no more than a share.
+    /// Waits until the runs that have ended use no more than one share.
     fn wait_for_room(&self) {
         let mut waiting = lock(&self.waiting);
         while *waiting > self.share && !self.stop.load(Relaxed) {
@@ -407,7 +408,7 @@ impl Batch {
             let sum = |field: fn(&Seen) -> &AtomicU64| -> u64 {
                 self.seen.iter().map(|seen| field(seen).load(Relaxed)).sum()
             };
-            // Of those that are not read, each is taken to last as long as the others do.
+            // Each scenario not read yet is assumed to last as long as the others.
             let known = self.seen.iter().map(|seen| seen.total_ns.load(Relaxed));
             let (count, length) = known
                 .filter(|total| *total > 0)

@@ -22,7 +22,7 @@ pub fn startup(py: Python<'_>, gain: f64, rounds: u32) -> PyResult<Vec<Bound<'_,
         .collect()
 }
 
-/// The least gain, to within `tolerance`, that doubles the estimate in each of rounds 10 to 15.
+/// The minimum gain, to within `tolerance`, that doubles the estimate in each of rounds 10 to 15.
 #[pyfunction]
 pub fn least_doubling_gain(py: Python<'_>, tolerance: f64) -> f64 {
     py.detach(|| gains::least_doubling_gain(tolerance))

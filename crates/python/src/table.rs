@@ -1,11 +1,11 @@
-//! Tables, handed over by the Arrow PyCapsule interface: no copy, no common library needed.
+//! Tables, exported through the Arrow PyCapsule interface: no copy, no common library needed.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// A table of a run. polars, pandas, pyarrow and DuckDB take it as it is.
+/// A table of a run. polars, pandas, pyarrow and DuckDB accept it directly.
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct Table {
     batch: RecordBatch,
@@ -19,7 +19,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The Arrow C stream. The schema is ours: a requested one is not cast to, as the interface allows.
+    /// The Arrow C stream. The schema is ours: a requested one is ignored, as the interface allows.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         &self,

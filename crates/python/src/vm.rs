@@ -6,14 +6,14 @@ use pyo3::prelude::*;
 
 use crate::engine::vm;
 
-/// The snapshots of this user, as JSON: [{`kernel`, `hash`, `qemu`, `modules`, `size_bytes`}]. The one that was
-/// prepared last, which runs use, comes first.
+/// The snapshots of this user, as JSON: [{`kernel`, `hash`, `qemu`, `modules`, `size_bytes`}]. The
+/// one prepared last, which runs use, comes first.
 #[pyfunction]
 pub fn vm_images(py: Python<'_>) -> PyResult<String> {
     vm::images().map_err(|failure| failure.raise(py))
 }
 
-/// Makes a snapshot of a kernel, or of the newest in /boot; returns it as JSON. `step(text)` is
+/// Creates a snapshot of a kernel, or of the newest in /boot; returns it as JSON. `step(text)` is
 /// called with each step.
 #[pyfunction]
 #[pyo3(signature = (kernel, modules, step))]
@@ -37,7 +37,7 @@ pub fn vm_prepare(
     made.map_err(|failure| failure.raise(py))
 }
 
-/// Deletes the snapshot of that hash; whether there was one.
+/// Deletes the snapshot with that hash; returns whether it existed.
 #[pyfunction]
 pub fn vm_remove(py: Python<'_>, sha256: &str) -> PyResult<bool> {
     vm::remove(sha256).map_err(|failure| failure.raise(py))

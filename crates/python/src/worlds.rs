@@ -1,4 +1,4 @@
-//! Runs in steps, side by side, whose windows are set from Python between the steps.
+//! Parallel runs in steps, in which Python sets windows between the steps.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::heard::PERIOD;
 use crate::run::Run;
 use crate::scenario::parse;
 
-/// What is observed of a flow: name, unit, minimum and maximum value, and what it is.
+/// The observed quantities of a flow: name, unit, minimum and maximum value, and description.
 const COLUMNS: [(&str, &str, f32, f32, &str); 11] = [
     (
         "cwnd_packets",
@@ -100,42 +100,43 @@ const COLUMNS: [(&str, &str, f32, f32, &str); 11] = [
     ),
 ];
 
-/// The largest window that an agent can have, in packets: 1.5 GB.
+/// The maximum window of an agent, in packets: 1.5 GB.
 const MOST_PACKETS: f64 = 1_048_576.0;
-/// The least.
+/// The minimum.
 const LEAST_PACKETS: f64 = 1.0;
-/// The highest rate that a scenario may have.
+/// The maximum rate of a scenario.
 const MOST_MBPS: f64 = 1e6;
-/// The lowest rate that an agent can pace at.
+/// The minimum pacing rate of an agent.
 const LEAST_MBPS: f64 = 0.01;
 /// An hour.
 const MOST_MS: f32 = 3.6e6;
 /// The shortest step.
 const LEAST_STEP: Duration = Duration::from_micros(100);
 
-/// What an action changes.
+/// The quantity that an action changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Control {
     Window,
     Rate,
 }
 
-/// What has become of a world with a step.
+/// The state of a world after a step.
 const GOES_ON: u8 = 0;
 const TERMINATED: u8 = 1;
 const TRUNCATED: u8 = 2;
 
-/// What all worlds have in common.
+/// The settings that all worlds share.
 struct Common {
     scenario: Arc<Scenario>,
     flows: Vec<u32>,
-    /// How long a step is; an RTT if that is not said.
+    /// The length of a step; an RTT if it is not given.
     interval: Option<Duration>,
     control: Control,
     stop: AtomicBool,
 }
 
-/// A world, and what its agents have decided for flows that have opened: windows in packets, rates in Mbit/s.
+/// A world, and its agents' decisions for flows that have opened: windows in packets, rates in
+/// Mbit/s.
 #[derive(Default)]
 struct Slot {
     episode: Option<Episode>,
@@ -144,10 +145,11 @@ struct Slot {
 
 /// Worlds of one scenario, in which the windows of some flows are set from outside.
 ///
-/// A step is an interval of virtual time, or with `interval_ns = None` the longest smoothed RTT of the steered flows.
-/// An action is a number from -1 to 1 for each of them: the power of two by which its window (`control` is "window"),
-/// or its pacing rate and with it the window ("rate"), changes. All that is `float32` buffers in C order:
-/// actions [world, flow], observations [world, flow, column] with the `columns`.
+/// A step is an interval of virtual time, or with `interval_ns = None` the longest smoothed RTT of
+/// the steered flows. An action is a number from -1 to 1 for each of them: the power of two by
+/// which its window (`control` is "window"), or its pacing rate and with it the window ("rate"),
+/// changes. Both are `float32` buffers in C order: actions [world, flow], observations [world,
+/// flow, column] with the `columns`.
 #[pyclass(frozen, module = "paceline._paceline")]
 pub struct Worlds {
     common: Common,
@@ -207,19 +209,20 @@ impl Worlds {
             slots: Mutex::new((0..count).map(|_| Slot::default()).collect()),
             threads,
         };
-        // What cannot be steered is said now.
+        // Flows that cannot be steered are reported now.
         let first = || worlds.common.begin(1, &mut || ControlFlow::Continue(()));
         py.detach(first).map_err(|error| raised(py, error))?;
         Ok(worlds)
     }
 
-    /// What is observed of a flow: (name, unit, least, greatest, what it is).
+    /// The observed quantities of a flow: (name, unit, minimum, maximum, description).
     #[classattr]
     fn columns() -> Vec<(&'static str, &'static str, f32, f32, &'static str)> {
         COLUMNS.to_vec()
     }
 
-    /// For each steered flow its round trip without queues in ns, and the rate of the path in bit/s, as a run begins.
+    /// For each steered flow its RTT without queues in ns, and the rate of the path in bit/s, at
+    /// the start of a run.
     fn path(&self, py: Python<'_>) -> PyResult<(Vec<u64>, u64)> {
         let plan = experiment::Plan::resolve(&self.common.scenario, 1, "sim");
         let plan = plan.map_err(|wrong| Failure::Scenario(wrong).raise(py))?;
@@ -236,8 +239,9 @@ impl Worlds {
         ))
     }
 
-    /// A step of each world, side by side: with a seed it restarts, without one its actions count. `times` are the
-    /// lengths of the steps in ns, `states` 0, or 1 once all steered flows have ended, or 2 at the end of the run.
+    /// A step of each world, in parallel: with a seed it restarts, without one its actions apply.
+    /// `times` are the lengths of the steps in ns; `states` are 0, or 1 once all steered flows have
+    /// ended, or 2 at the end of the run.
     fn step(
         &self,
         py: Python<'_>,
@@ -321,7 +325,7 @@ impl Worlds {
         states.copy_from_slice(py, &ended)
     }
 
-    /// How far a world is: virtual time in ns, and data packets offered to the path.
+    /// The progress of a world: virtual time in ns, and data packets offered to the path.
     fn progress(&self, world: usize) -> (u64, u64) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let episode = slots.get(world).and_then(|slot| slot.episode.as_ref());
@@ -340,7 +344,7 @@ impl Worlds {
     }
 }
 
-/// A step of a world: what it begins with, and where its outcome goes.
+/// A step of a world: its inputs, and where its outcome goes.
 struct Task<'a> {
     slot: &'a mut Slot,
     seed: Option<u64>,
@@ -352,10 +356,10 @@ struct Task<'a> {
 
 /// Why there is no step.
 enum Stop {
-    /// What was given cannot be used.
+    /// An argument is invalid.
     Bad(String),
     Run(RunError),
-    /// Python said so, by Ctrl-C as a rule.
+    /// Python raised an exception, usually for Ctrl-C.
     Python(PyErr),
 }
 
@@ -391,7 +395,7 @@ impl Common {
         Episode::new(&self.scenario, seed, &self.flows, progress)
     }
 
-    /// A step of one world, or its beginning; how long it took, and what has become of the world.
+    /// A step of one world, or its start; returns how long it took, and the state of the world.
     fn step(
         &self,
         slot: &mut Slot,
@@ -436,7 +440,7 @@ impl Common {
         let flows: Vec<Steered> = episode.steered().collect();
         slot.values = vec![None; flows.len()];
         for (nth, flow) in flows.iter().enumerate() {
-            // What the handshake and the first window have sent belongs to no step.
+            // Packets of the handshake and of the first window belong to no step.
             episode.heard(nth);
             observe(
                 &mut row[nth * COLUMNS.len()..],
@@ -495,7 +499,7 @@ fn state(episode: &Episode) -> u8 {
 }
 
 impl Control {
-    /// What there is before the first action: the initial window.
+    /// The decision before the first action: the initial window.
     fn begin(self, flow: &Steered) -> f64 {
         let mss = f64::from(flow.mss);
         let window = flow.decision.cwnd.get() as f64 / mss;
@@ -505,7 +509,7 @@ impl Control {
         }
     }
 
-    /// What follows from an action, which changes `value` by a power of two within its bounds.
+    /// The result of an action, which changes `value` by a power of two within its bounds.
     fn decision(self, value: &mut f64, exponent: f32, flow: &Steered) -> Decision {
         let (least, most) = match self {
             Self::Window => (LEAST_PACKETS, MOST_PACKETS),
@@ -519,7 +523,7 @@ impl Control {
                 pacing_rate: None,
             },
             Self::Rate => {
-                // The window is not to bind before the rate does.
+                // The window must not limit before the rate does.
                 let window = 2.0 * *value * 1e6 / 8.0 * flow.srtt.as_secs_f64();
                 Decision {
                     cwnd: Bytes::new(window.clamp(2.0 * mss, MOST_PACKETS * mss) as u64),
@@ -530,7 +534,7 @@ impl Control {
     }
 }
 
-/// Writes what is observed of a flow over a step.
+/// Writes the observations of a flow over a step.
 fn observe(row: &mut [f32], flow: &Steered, heard: &Heard, seconds: f64) {
     let packets = |bytes: Bytes| bytes.get() as f64 / f64::from(flow.mss);
     let rate = |bytes: Bytes| bytes.get() as f64 * 8.0 / seconds / 1e6;

@@ -1,13 +1,13 @@
-//! What a receiver has of a stream, of which it takes pieces in any order.
+//! A receiver's record of a stream whose pieces it reads in any order.
 
 use std::collections::BTreeMap;
 
-/// Ranges of bytes that have come.
+/// Ranges of bytes that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
-    /// All before this has come.
+    /// Everything before this has arrived.
     delivered: u64,
-    /// What has come beyond it: starts and ends, apart from each other.
+    /// The ranges that have arrived beyond it: disjoint starts and ends.
     ahead: BTreeMap<u64, u64>,
 }
 
@@ -16,7 +16,7 @@ impl Assembly {
         self.delivered
     }
 
-    /// A piece has come, for the first time.
+    /// A piece has arrived, for the first time.
     pub fn put(&mut self, start: u64, length: u64) {
         let end = start + length;
         if length == 0 {

@@ -1,4 +1,4 @@
-//! What an end is made with.
+//! The configuration of an end.
 
 use paceline_congestion::{Recipe, Signals};
 use paceline_units::{Crypto, Duration, Instant};
@@ -8,7 +8,7 @@ use paceline_units::{Crypto, Duration, Instant};
 pub enum Choice {
     /// One of ours, through an adapter.
     Ours(Recipe),
-    /// One of the stack's own, by the name that it has in [`controllers`](crate::controllers).
+    /// One of the stack's own, by its name in [`controllers`](crate::controllers).
     Theirs(&'static str),
 }
 
@@ -22,38 +22,41 @@ impl Choice {
     }
 }
 
-/// What an end is made with.
+/// The configuration of an end.
 #[derive(Clone, Debug)]
 pub struct EndConfig {
     /// Whether it is the end that sends: the client.
     pub sends: bool,
-    /// The seed of its draws and identifiers.
+    /// The seed of its random draws and identifiers.
     pub seed: u64,
     /// The time at which it begins.
     pub now: Instant,
-    /// The most bytes of UDP payload in a datagram: at least 1200 (RFC 9000 section 14).
+    /// The maximum UDP payload of a datagram, in bytes: at least 1200 (RFC 9000 section 14).
     pub max_datagram: u16,
     /// The controller.
     pub controller: Choice,
     /// The initial window in full packets, of a controller of ours.
     pub initial_packets: u64,
-    /// Bytes that the receiver is willing to hold.
+    /// The receiver's buffer in bytes.
     pub receive_window: u64,
-    /// The shortest wait between two steps that its timers ask for.
+    /// The shortest wait between two steps that its timers may ask for.
     pub timer_slack: Duration,
-    /// How packets are protected. The server's certificate follows from the seed, which both ends have.
+    /// How packets are protected. The server's certificate is derived from the seed, which both
+    /// ends have.
     pub crypto: Crypto,
-    /// Whether several datagrams may leave at once, as segmentation offload takes them.
+    /// Whether several datagrams may leave at once, as with segmentation offload.
     pub gso: bool,
 }
 
-/// The initial window of a stack's own controllers: ten datagrams of 1200 bytes, as both stacks have it. Of larger ones it
-/// holds four, where the stacks' own would not let a handshake through.
+/// The initial window of a stack's own controllers: ten datagrams of 1200 bytes, as in both stacks.
+/// If datagrams are larger it holds four, where the stacks' own value would not let a handshake
+/// through.
 pub(crate) fn their_window(max_datagram: u16) -> u64 {
     (4 * u64::from(max_datagram)).max(12_000)
 }
 
-/// What an end tells a controller of ours and does for it, where its adapter's `signals` are these.
+/// The signals an end gives a controller of ours and the services it provides, if these are its
+/// adapter's `signals`.
 pub(crate) const fn paced(signals: Signals) -> Signals {
     Signals {
         pacing: true,

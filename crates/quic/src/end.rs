@@ -1,4 +1,5 @@
-// One end of a connection, of either stack: what their crates name alike is written once, and included by each.
+// One end of a connection, for both stacks: where their crates use the same names, the code is
+// written once and included by each.
 
 /// A datagram that has arrived.
 struct Arrived {
@@ -10,14 +11,14 @@ struct Arrived {
 /// Addresses that nobody looks at.
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
 const SERVER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)), 2);
-/// The most datagrams that leave at once, as quinn itself has it.
+/// The maximum number of datagrams sent at once, as in quinn itself.
 const MAX_BATCH: u64 = 10;
-/// What is written at once.
+/// The size of one write.
 const PIECE: usize = 1 << 17;
-/// What is written: nobody looks at it.
+/// The content: nobody looks at it.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0; PIECE]));
 
-/// The protocol, by which TLS tells it from others.
+/// The ALPN protocol name.
 const ALPN: &[u8] = b"paceline";
 
 /// One end of a connection.
@@ -31,25 +32,26 @@ pub struct End {
     endpoint: proto::Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     stream: Option<StreamId>,
-    /// What the application has to write, and whether there is always more, and whether nothing follows.
+    /// Bytes that the application has still to write, whether there is always more, and whether it
+    /// is the end of the data.
     unwritten: u64,
     unlimited: bool,
     closes: bool,
     assembly: Assembly,
-    /// What the endpoint answers without a connection.
+    /// Datagrams that the endpoint sends outside a connection.
     answers: VecDeque<Batch<Vec<u8>>>,
     room: Vec<u8>,
-    /// The controller's rate and quantum, of one of ours, and what has left against them.
+    /// The pacing rate and quantum of a controller of ours, and the bytes sent against them.
     pace: Option<Pace>,
     pacer: Pacer,
     watch: Watch,
-    /// When it was called last.
+    /// The time of the last call.
     now: Instant,
-    /// Whether the pacer holds back what the stack may have to send.
+    /// Whether the pacer holds back data that the stack may have to send.
     is_paced: bool,
 }
 
-/// A clock by which tokens would be dated.
+/// A clock that would set the date of tokens.
 struct Stopped;
 
 impl TimeSource for Stopped {
@@ -58,7 +60,7 @@ impl TimeSource for Stopped {
     }
 }
 
-/// Connection identifiers one after another.
+/// Sequential connection identifiers.
 struct Counted(u64);
 
 impl ConnectionIdGenerator for Counted {
@@ -89,7 +91,7 @@ impl End {
         let mut seed = [u8::from(config.sends); 32];
         seed[..8].copy_from_slice(&config.seed.to_be_bytes());
         common.rng_seed(Some(seed));
-        // Bounded where the configuration is checked; the default is what Ethernet takes.
+        // The configuration check bounds it; the default is Ethernet's MTU.
         let _ = common.max_udp_payload_size(config.max_datagram);
         let server = (!config.sends).then(|| {
             let mut server = ServerConfig::new(server_crypto(config), Arc::new(Null));
@@ -125,7 +127,8 @@ impl End {
                 ConnectionId::new(&first_id.rotate_left(32).to_be_bytes())
             }));
             let now = end.at(config.now);
-            // It fails for what is not so here: versions, names, identifiers that are all in use.
+            // It fails only for cases that do not occur here: versions, names, all identifiers in
+            // use.
             end.connection = end.endpoint.connect(now, client, SERVER, tls::NAME).ok();
         }
         end
@@ -135,7 +138,8 @@ impl End {
         self.base + time::Duration::from_nanos(now.as_nanos())
     }
 
-    /// All that follows from what has come: events, and what the application reads and writes.
+    /// Handles everything that follows from arrivals: events, and the application's reads and
+    /// writes.
     fn proceed(&mut self) {
         let Some((handle, connection)) = &mut self.connection else {
             return;
@@ -164,7 +168,7 @@ impl End {
         self.write_on();
     }
 
-    /// Writes as much as the stream takes.
+    /// Writes as much as the stream accepts.
     fn write_on(&mut self) {
         let Some(((_, connection), stream)) = self.connection.as_mut().zip(self.stream) else {
             return;
@@ -172,7 +176,8 @@ impl End {
         if !self.sends {
             return;
         }
-        // An application has a buffer in front of the window, no more: what it stops writing stops.
+        // Models an application that keeps its buffer just ahead of the window: when it stops
+        // writing, sending stops.
         let window = controller(connection).map_or(0, |controller| controller.window());
         connection.set_send_window(window.saturating_mul(2).saturating_add(PIECE as u64));
         while self.unlimited || self.unwritten > 0 {
@@ -215,7 +220,7 @@ impl End {
             .push_back(Batch::single(size, bytes, Ecn::NotEct));
     }
 
-    /// The most datagrams that may leave at once.
+    /// The maximum number of datagrams that may leave at once.
     fn most_at_once(&self) -> usize {
         if !self.gso {
             return 1;
@@ -225,7 +230,8 @@ impl End {
     }
 }
 
-/// Reads all that has come, in any order: a stream with many gaps is no error to quinn then.
+/// Reads everything that has arrived, in any order: in that mode quinn does not treat a stream with
+/// many gaps as an error.
 fn read(connection: &mut Connection, stream: Option<StreamId>, assembly: &mut Assembly) {
     let Some(stream) = stream else {
         return;
@@ -237,7 +243,7 @@ fn read(connection: &mut Connection, stream: Option<StreamId>, assembly: &mut As
     while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
         assembly.put(chunk.offset, chunk.bytes.len() as u64);
     }
-    // What it asks to be sent is sent at the end of each step in any case.
+    // Whatever this asks to send is sent at the end of each step in any case.
     let _ = chunks.finalize();
 }
 
@@ -262,7 +268,7 @@ fn client_crypto(config: &EndConfig) -> Arc<dyn proto::crypto::ClientConfig> {
     }
 }
 
-/// The server's, which its client knows too.
+/// The server's certificate, which its client also knows.
 fn identity(config: &EndConfig) -> Identity {
     let mut key = [0; 32];
     key[..8].copy_from_slice(&config.seed.to_be_bytes());
@@ -298,8 +304,8 @@ impl Endpoint for End {
         let event = handle(&mut self.endpoint, at, arrived, &mut self.room);
         match event {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                // A closed connection needs no more input. noq 1.4 panics at a packet that is wrong
-                // while it drains.
+                // A closed connection needs no more input. noq 1.4 panics if it receives an invalid
+                // packet while draining.
                 if let Some((_, connection)) = &mut self.connection
                     && !connection.is_closed()
                 {
@@ -370,7 +376,7 @@ impl Endpoint for End {
         });
         let paced = self.is_paced.then(|| self.pacer.release());
         let next = [due, paced].into_iter().flatten().min()?;
-        // A wait of no length would not end: the stack's pacer asks for some.
+        // Zero waits would loop for ever: the stack's pacer asks for some.
         Some(next.max(self.now + self.slack))
     }
 
@@ -400,7 +406,7 @@ impl Endpoint for End {
     }
 }
 
-/// What a connection's sender says of itself; `watch` is that of a controller of the stack's own.
+/// The state of a connection's sender; `watch` is that of the stack's own controller.
 fn stats(connection: &Connection, watch: &Watch) -> Stats {
     let Some(controller) = controller(connection) else {
         return Stats::default();
@@ -410,7 +416,7 @@ fn stats(connection: &Connection, watch: &Watch) -> Stats {
     };
     let common = Stats {
         cwnd: Some(units::Bytes::new(controller.window())),
-        // Before the handshake ends it is a guess (RFC 9002 6.2.2), which measures nothing.
+        // Before the handshake ends it is a default (RFC 9002 6.2.2), not a measurement.
         srtt: srtt(connection)
             .filter(|_| !connection.is_handshaking())
             .map(known),

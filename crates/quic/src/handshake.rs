@@ -1,18 +1,19 @@
-//! A handshake without cryptography: the messages of TLS 1.3 by their order, and of their content nothing but the
-//! transport parameters.
+//! A handshake without cryptography: the messages of TLS 1.3 in their order, with no content except
+//! the transport parameters.
 //!
-//! Lengths of tags and samples are those of AES-GCM, so that packets have the sizes that they have on the wire.
+//! Tags and samples have the lengths of AES-GCM, so that packets have their real sizes on the wire.
 
 /// Bytes of an authentication tag (RFC 9001 section 5.3).
 pub(crate) const TAG: usize = 16;
 /// Bytes of a header-protection sample (RFC 9001 section 5.4.2).
 pub(crate) const SAMPLE: usize = 16;
-/// Bytes of the server's certificate and its signature, with Ed25519 keys: what a small certificate takes.
+/// Bytes of the server's certificate and its signature, with Ed25519 keys: the size of a small
+/// certificate.
 const CERTIFICATE: usize = 700;
 /// Bytes of a Finished message (RFC 8446 section 4.4.4, SHA-256).
 const FINISHED: usize = 36;
 
-/// What a message says. Each is one byte of this, four of its length, and its content.
+/// The type of a message. Each message is one byte of this, four bytes of length, and its content.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     ClientHello = 1,
@@ -24,7 +25,7 @@ enum Kind {
 
 const HEADER: usize = 5;
 
-/// What the stack is to do next.
+/// The next step of the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// The keys stay.
@@ -36,13 +37,13 @@ pub(crate) enum Keys {
 /// One side of a handshake.
 pub(crate) struct Handshake {
     is_client: bool,
-    /// Our transport parameters, as they are written.
+    /// Our transport parameters, encoded.
     parameters: Vec<u8>,
     /// How much of the current message has been read.
     incoming: Vec<u8>,
     /// The other side's transport parameters.
     peer: Option<Vec<u8>>,
-    /// What is to be said next.
+    /// The next message to write.
     step: Step,
 }
 
@@ -51,9 +52,9 @@ enum Step {
     /// Until the other side's first message.
     Hello,
     Waiting,
-    /// The first message of the server has come, or is answered: on to the handshake's keys.
+    /// The server's first message has arrived, or is answered: switch to the handshake keys.
     Handshake,
-    /// The server's message, or the client's end: on to the last keys.
+    /// The server's message, or the client's Finished: switch to the last keys.
     Finish,
     Done,
 }
@@ -73,17 +74,18 @@ impl Handshake {
         }
     }
 
-    /// Whether the other side's end has not come.
+    /// Whether the other side's Finished is still missing.
     pub fn is_handshaking(&self) -> bool {
         self.step != Step::Done
     }
 
-    /// The other side's transport parameters, once they have come.
+    /// The other side's transport parameters, once they have arrived.
     pub fn peer(&self) -> Option<&[u8]> {
         self.peer.as_deref()
     }
 
-    /// Reads what has come; true when it completes the parameters. None if it is no handshake of ours.
+    /// Reads the data that has arrived; true when it completes the parameters. None if it is not
+    /// this handshake.
     pub fn read(&mut self, bytes: &[u8]) -> Option<bool> {
         self.incoming.extend_from_slice(bytes);
         let before = self.peer.is_some();
@@ -115,7 +117,7 @@ impl Handshake {
         Some((kind, content))
     }
 
-    /// Writes what is to be said now. It is said with the keys that were there before.
+    /// Writes the next message. It is sent with the previous keys.
     pub fn write(&mut self, out: &mut Vec<u8>) -> Keys {
         match (self.is_client, self.step) {
             (true, Step::Hello) => {
@@ -174,7 +176,7 @@ mod tests {
         let mut server = Handshake::new(false, vec![2; 300]);
         let (hello, keys) = said(&mut client);
         assert_eq!(keys, Keys::Stay);
-        // However it is cut.
+        // However the data is cut.
         assert_eq!(server.read(&hello[..10]), Some(false));
         assert_eq!(said(&mut server), (Vec::new(), Keys::Stay));
         assert_eq!(server.read(&hello[10..]), Some(true));

@@ -1,12 +1,13 @@
 //! Ends of real QUIC stacks as [`Endpoint`]s.
 //!
-//! The stacks are whole and unmodified: streams, loss recovery, flow control, timers, packets and all. Without
-//! cryptography, through their own traits, tags and samples have the lengths that the wire has; their identifiers and
-//! their draws come from a seed. So an engine in virtual time gets the same datagrams from the same seed. With TLS, it
-//! gets datagrams of the same sizes at the same times: what TLS draws itself comes from the operating system.
+//! The stacks are complete and unmodified: streams, loss recovery, flow control, timers, packets.
+//! Without cryptography (through the stacks' own traits), tags and samples have their real lengths
+//! on the wire, and identifiers and random draws come from a seed, so an engine in virtual time
+//! gets the same datagrams from the same seed. With TLS, it gets datagrams of the same sizes at the
+//! same times: only TLS's own random draws come from the operating system.
 //!
-//! A controller of ours is paced by the end, which sends a datagram no earlier than the controller's rate allows; of the
-//! stack's own controllers the stack's own pacer takes care.
+//! The end paces a controller of ours: it sends a datagram no earlier than the controller's rate
+//! allows. The stack's own pacer paces the stack's own controllers.
 
 mod assembly;
 mod config;
@@ -24,7 +25,7 @@ pub use config::{Choice, EndConfig};
 /// An end of either stack, in any thread.
 pub type AnyEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;
 
-/// An end that has sent nothing; none of the transport that is no QUIC stack.
+/// An end that has sent nothing; none if the transport is not a QUIC stack.
 pub fn end(stack: StackName, config: &EndConfig) -> Option<AnyEnd> {
     match stack {
         StackName::Paceline | StackName::Guest => None,

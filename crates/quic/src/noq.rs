@@ -41,20 +41,20 @@ pub const CONTROLLERS: &[&str] = &["bbr3", "cubic", "newreno"];
 
 include!("end.rs");
 
-/// The controller of an end: what makes it, and what is known of it.
+/// The controller of an end: its factory and its observed state.
 struct Chosen {
     factory: Arc<dyn ControllerFactory + Send + Sync>,
     pace: Option<Pace>,
     watch: Watch,
 }
 
-/// The controller of an end. noq paces as it asks.
+/// The controller of an end. noq paces at the rate it asks for.
 fn choose(config: &EndConfig) -> Chosen {
     let (pace, watch) = (None, Watch::default());
     if config.sends
         && let Choice::Ours(recipe) = &config.controller
     {
-        // A scenario is checked before it comes to this.
+        // Scenarios are checked before they get here.
         if let Ok(factory) = Factory::new(recipe.clone()) {
             let factory = factory.seed(config.seed);
             let factory = Arc::new(factory.initial_packets(config.initial_packets));
@@ -138,7 +138,7 @@ fn transmit(
     connection.poll_transmit(now, most, room)
 }
 
-/// Writes what the stream takes; how much that is.
+/// Writes as much as the stream accepts; returns how much that is.
 fn write(connection: &mut Connection, stream: StreamId, pieces: &mut [Bytes]) -> usize {
     let mut pieces = pieces;
     let written = connection.send_stream(stream).write_chunks(&mut pieces);
@@ -153,7 +153,7 @@ fn srtt(connection: &Connection) -> Option<time::Duration> {
     connection.rtt(PathId::ZERO)
 }
 
-/// Packets sent and lost, as they are told to the controller: asking noq takes its connection.
+/// Packets sent and lost, as reported to the controller: asking noq needs its connection.
 fn counts(_: &Connection, told: (u64, u64)) -> (u64, u64) {
     told
 }

@@ -42,7 +42,7 @@ pub const CONTROLLERS: &[&str] = &["bbr", "cubic", "newreno"];
 
 include!("end.rs");
 
-/// The controller of a connection that sends: what makes it, and what is known of it.
+/// The controller of a connection that sends: its factory and its observed state.
 pub struct Chosen {
     factory: Arc<dyn ControllerFactory + Send + Sync>,
     pace: Option<Pace>,
@@ -50,11 +50,11 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// A controller for one connection of datagrams of at most this size. Its sender must keep to the
-    /// [`pace`](Self::pace).
+    /// A controller for one connection whose datagrams have at most this size. Its sender must keep
+    /// to the [`pace`](Self::pace).
     ///
     /// # Errors
-    /// If it is one of ours that needs what quinn does not tell.
+    /// If it is one of ours that needs a signal that quinn does not give.
     pub fn new(
         choice: &Choice,
         seed: u64,
@@ -96,17 +96,17 @@ impl Chosen {
         })
     }
 
-    /// What makes it.
+    /// Its factory.
     pub fn factory(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
         self.factory.clone()
     }
 
-    /// The rate and the bursts to keep to; none of quinn's own, which quinn paces.
+    /// The pacing rate and burst size to keep to; none for quinn's own, which quinn paces.
     pub fn pace(&self) -> Option<&Pace> {
         self.pace.as_ref()
     }
 
-    /// What the sender of its connection says of itself.
+    /// The state of its connection's sender.
     pub fn stats(&self, connection: &Connection) -> Stats {
         stats(connection, &self.watch)
     }
@@ -123,7 +123,7 @@ fn choose(config: &EndConfig) -> Chosen {
         let (packets, most) = (config.initial_packets, config.max_datagram);
         Chosen::new(choice, config.seed, packets, most)
     };
-    // A scenario is checked before it comes to this.
+    // Scenarios are checked before they get here.
     let chosen = chosen(choice).or_else(|_| chosen(&cubic));
     chosen.unwrap_or_else(|_| unreachable!("quinn's own needs nothing"))
 }
@@ -173,7 +173,7 @@ fn transmit(
     connection.poll_transmit(now, most, room)
 }
 
-/// Writes what the stream takes; how much that is.
+/// Writes as much as the stream accepts; returns how much that is.
 fn write(connection: &mut Connection, stream: StreamId, pieces: &mut [Bytes]) -> usize {
     let written = connection.send_stream(stream).write_chunks(pieces);
     written.map_or(0, |written| written.bytes)

@@ -1,6 +1,6 @@
-//! TLS 1.3 between ends that know each other by a fingerprint: no authority, no names, no dates.
+//! TLS 1.3 between ends that know each other by a fingerprint: no authority, no names, no expiry.
 //!
-//! Certificates are Ed25519, so that every signature has one length.
+//! Certificates use Ed25519, so that every signature has the same length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,35 +12,35 @@ use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
-/// The name in each certificate. Nobody looks at it: it is the fingerprint that counts.
+/// The name in each certificate. It is never checked: only the fingerprint counts.
 pub const NAME: &str = "paceline";
 
 /// SHA-256 of a certificate.
 pub type Fingerprint = [u8; 32];
 
-/// RFC 8410 section 7: what stands before the 32 octets of an Ed25519 key in PKCS #8.
+/// RFC 8410 section 7: the prefix of the 32 octets of an Ed25519 key in PKCS #8.
 const PKCS8: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 
-/// Random octets of the operating system.
+/// Random octets from the operating system.
 ///
 /// # Errors
-/// It has none to give.
+/// It cannot provide any.
 pub fn random<const N: usize>() -> Result<[u8; N], Error> {
     let drawn = rand::generate(&rand::SystemRandom::new());
     let drawn = drawn.map_err(|_| Error::FailedToGetRandomBytes)?;
     Ok(rand::Random::expose(drawn))
 }
 
-/// A server's key and its certificate, which it has signed itself.
+/// A server's key and its self-signed certificate.
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
 }
 
 impl Identity {
-    /// The identity whose Ed25519 key is this: the same certificate each time.
+    /// The identity with this Ed25519 key: the same certificate each time.
     ///
     /// # Errors
     /// The key cannot be used.
@@ -56,7 +56,7 @@ impl Identity {
         })
     }
 
-    /// By what a client knows its certificate.
+    /// The fingerprint by which a client recognises its certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         fingerprint(&self.certificate)
     }
@@ -89,7 +89,7 @@ fn fingerprint(certificate: &[u8]) -> Fingerprint {
     fingerprint
 }
 
-/// Whether a server has shown another certificate than the one that is expected.
+/// Whether a server has shown a certificate other than the expected one.
 #[derive(Clone, Debug, Default)]
 pub struct Misfit(Arc<AtomicBool>);
 
@@ -100,10 +100,11 @@ impl Misfit {
     }
 }
 
-/// The configuration of a client of the protocol `alpn` that takes the certificate with this fingerprint and no other.
+/// The configuration of a client of the protocol `alpn` that accepts only the certificate with this
+/// fingerprint.
 ///
 /// # Errors
-/// None that is known: the library's builder has a result.
+/// No error is known: the library's builder returns a result.
 pub fn client(
     fingerprint: Fingerprint,
     alpn: &[u8],
@@ -125,7 +126,7 @@ pub fn client(
     Ok(config)
 }
 
-/// Takes one certificate, and checks that the server has its key.
+/// Accepts one certificate, and checks that the server has its key.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Fingerprint,
@@ -142,7 +143,7 @@ impl ServerCertVerifier for Pinned {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        // It is no secret: the time that this takes says nothing.
+        // It is not a secret, so a comparison that is not constant-time is fine.
         if fingerprint(end_entity) == self.fingerprint {
             return Ok(ServerCertVerified::assertion());
         }

@@ -1,9 +1,10 @@
-//! What is seen of a controller of a stack's own: what the stack tells it is all that is known of what is in flight.
+//! Observations of a stack's own controller. The calls that it receives from the stack are the only
+//! source for the data in flight.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What was seen of a controller, for both sides.
+/// The observations of a controller, shared by both sides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watch(Arc<Mutex<Seen>>);
 
@@ -14,7 +15,7 @@ pub(crate) struct Seen {
     pub latest_rtt: Option<Duration>,
     pub min_rtt: Option<Duration>,
     pub app_limited: bool,
-    /// Packets, where they are told one by one.
+    /// Packet counts, if the stack reports packets one by one.
     pub sent: u64,
     pub lost: u64,
 }

@@ -6,7 +6,7 @@ use crate::metric::Metric;
 use crate::run::Run;
 use crate::table::SCHEMA;
 
-/// Resamples of the bootstrap.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 2_000;
 /// The minimum number of values for an interval: with fewer it is little more than their minimum
 /// and maximum.
@@ -14,12 +14,12 @@ const FEWEST: usize = 5;
 /// Seed of the bootstrap, fixed: the same values give the same interval.
 const SEED: u64 = 1;
 
-/// What repeats of one measurement say together.
+/// The summary of repeated measurements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aggregate {
     /// Mean.
     pub mean: f64,
-    /// Median: of an even number of values, the mean of the middle two.
+    /// Median; for an even number of values, the mean of the middle two.
     pub median: f64,
     /// Lower end of the 95 % interval of the mean.
     pub low: f64,
@@ -33,13 +33,13 @@ pub struct Aggregate {
     pub count: usize,
 }
 
-/// Mean, median and the 95 % interval of each; `None` of nothing, or of what is not finite.
+/// Mean, median and the 95 % interval of each; `None` without values, or if one is not finite.
 ///
-/// The intervals are the percentile bootstrap (Efron 1979): 2000 times, as many values are drawn with
-/// replacement as there are, by a generator of a fixed seed; `low` and `high` are, by nearest rank,
-/// the 2.5th and 97.5th percentile of the means of the draws, `median_low` and `median_high` those
-/// of their medians. Of one value they are the value itself; of fewer than some ten they are
-/// narrower than they should be.
+/// The intervals are the percentile bootstrap (Efron 1979): 2000 times, as many values as there are
+/// get drawn with replacement, by a generator with a fixed seed. `low` and `high` are, by nearest
+/// rank, the 2.5th and 97.5th percentile of the draws' means, `median_low` and `median_high` those
+/// of their medians. For one value they are the value itself; for fewer than about ten they are too
+/// narrow.
 pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     if values.iter().any(|value| !value.is_finite()) {
         return None;
@@ -48,7 +48,7 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     let (sorted, ranks) = ranked(values);
     let median_of_all = middle(&sorted, &vec![1; values.len()])?;
     if sorted.first() == sorted.last() {
-        // Every draw is the values themselves.
+        // Every draw consists of the values themselves.
         return Some(Aggregate {
             mean: mean_of_all,
             median: median_of_all,
@@ -88,7 +88,7 @@ pub fn aggregate(values: &[f64]) -> Option<Aggregate> {
     })
 }
 
-/// The values in their order, and the place of each in it.
+/// The values in order, and the position of each.
 fn ranked(values: &[f64]) -> (Vec<f64>, Vec<usize>) {
     let mut order: Vec<(f64, usize)> = values.iter().copied().zip(0..).collect();
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -101,8 +101,8 @@ fn ranked(values: &[f64]) -> (Vec<f64>, Vec<usize>) {
     (order.into_iter().map(|(value, _)| value).collect(), ranks)
 }
 
-/// The median of values of which each is there so often, of an even number the mean of the middle two:
-/// no draw has to be sorted.
+/// The median of values with these counts, for an even number the mean of the middle two: no draw
+/// has to be sorted.
 fn middle(sorted: &[f64], counts: &[u32]) -> Option<f64> {
     let total: u32 = counts.iter().sum();
     let (below, above) = (total.checked_sub(1)? / 2, total / 2);
@@ -126,16 +126,17 @@ fn interval(draws: &mut [f64]) -> Option<(f64, f64)> {
     if draws.len() <= high {
         return None;
     }
-    // Two of them are wanted, and not the order of the others.
+    // Two of them are needed, but not the order of the others.
     let (below, high, _) = draws.select_nth_unstable_by(high, f64::total_cmp);
     let (_, low, _) = below.select_nth_unstable_by(low, f64::total_cmp);
     Some((*low, *high))
 }
 
-/// What `--json` says of repeats of one scenario: as [`Run::summary_json`] of the first, but each
-/// metric of the run and of its flows holds `mean`, `median`, `low`, `high` and `count` of the runs
-/// in which it is defined (`null` when it is in none; `low` and `high` are `null` of fewer than five), flows have no `state_ns`, and `repeats` holds
-/// the single values of the metrics of the run, and of `seed`.
+/// The `--json` output for repeats of one scenario: like [`Run::summary_json`] of the first, but
+/// each metric of the run and of its flows holds `mean`, `median`, `low`, `high` and `count` over
+/// the runs in which it is defined (`null` if there are none; `low` and `high` are `null` with
+/// fewer than five), flows have no `state_ns`, and `repeats` holds the single values of the run's
+/// metrics and of `seed`.
 pub fn repeats_json(runs: &[Run]) -> Value {
     let Some(first) = runs.first() else {
         return json!({ "schema": SCHEMA });
@@ -237,7 +238,7 @@ mod tests {
         let one = aggregate(&[0.25]).unwrap();
         assert_eq!((one.low, one.high), (0.25, 0.25));
         assert_eq!((one.median_low, one.median_high), (0.25, 0.25));
-        // Nor does a draw of the same value vary, though a sum of them may be rounded.
+        // Draws of equal values do not vary either, although their sum may be rounded.
         let same = aggregate(&[0.1; 7]).unwrap();
         assert_eq!((same.low, same.high), (same.mean, same.mean));
         assert_eq!((same.median_low, same.median_high), (0.1, 0.1));
@@ -256,11 +257,11 @@ mod tests {
 
     #[test]
     fn the_median_has_its_own_interval() {
-        // One value far off moves the mean and not the median: a draw's median is 5 only if 5 comes
-        // twice or more, with a chance of 1 - (2/3)^3 - 3 x 1/3 x (2/3)^2 = 7/27.
+        // One outlier moves the mean and not the median: a draw's median is 5 only if 5 is drawn at
+        // least twice, with a probability of 1 - (2/3)^3 - 3 x 1/3 x (2/3)^2 = 7/27.
         let all = aggregate(&[0.0, 0.0, 5.0]).unwrap();
         assert_eq!((all.median_low, all.median_high), (0.0, 5.0));
-        // Of nine, five or more of nine draws must be it: 0.1 %.
+        // With nine values, five or more of nine draws must be it: 0.1 %.
         let nine = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0];
         let all = aggregate(&nine).unwrap();
         assert_eq!((all.median_low, all.median_high), (0.0, 0.0));

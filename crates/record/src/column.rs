@@ -1,4 +1,4 @@
-//! What a cell of a table can be, and how a column of such cells is kept.
+//! The cells of a table, and how a column of them is stored.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -43,14 +43,14 @@ impl Kind {
 }
 
 impl Kind {
-    /// Whether columns may be of a type.
+    /// Whether columns may have a given type.
     #[cfg(feature = "folder")]
     pub(crate) fn is_one(of: &DataType) -> bool {
         let all = [Self::Id, Self::Int, Self::Real, Self::Flag, Self::Text];
         all.iter().any(|kind| kind.data_type() == *of)
     }
 
-    /// What a cell of a column takes in memory, in bits, when its table is read.
+    /// The memory of a cell when its table is read, in bits.
     pub(crate) const fn bits(self, nullable: bool) -> u64 {
         let value = match self {
             Self::Id => 32,
@@ -69,18 +69,18 @@ pub struct Column {
     pub name: &'static str,
     /// Its type.
     pub kind: Kind,
-    /// Whether a row may have none.
+    /// Whether a row may have no value.
     pub nullable: bool,
     /// The version of the schema that introduced it.
     pub since: u32,
-    /// What it says.
+    /// Its description.
     pub doc: &'static str,
-    /// The words that it can hold, and what each says; none if there are others.
+    /// The words that it can hold, with their meanings; none if the set is open.
     pub words: &'static [(&'static str, &'static str)],
 }
 
 impl Column {
-    /// Its unit, if its name says one.
+    /// Its unit, if its name ends in one.
     pub fn unit(&self) -> Option<&'static str> {
         unit_of(self.name)
     }
@@ -90,7 +90,7 @@ impl Column {
     }
 }
 
-/// The unit that the end of a name says, if it does.
+/// The unit at the end of a name, if there is one.
 pub(crate) fn unit_of(name: &str) -> Option<&'static str> {
     Quantity::of_name(name).map(Quantity::unit)
 }
@@ -109,7 +109,7 @@ pub(crate) fn saturate(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// The type of a row's field: it says which column the field is kept in.
+/// The type of a row's field, which determines the type of its column.
 ///
 /// An `Option` makes the column nullable; an infinite quantity in it is null.
 #[diagnostic::on_unimplemented(
@@ -117,30 +117,30 @@ pub(crate) fn saturate(value: u64) -> i64 {
     note = "columns hold u32 (a flow or link), u64, Bytes, Rate, Duration, Instant, f64, bool, Text or an enumeration of `words!`, or an Option of these"
 )]
 pub(crate) trait Cell {
-    /// What keeps the column.
+    /// How the column is stored.
     type Cells: Cells;
     const KIND: Kind;
     const NULLABLE: bool = false;
-    /// How the column's name must end, if the type says it.
+    /// The required end of the column's name, if the type prescribes one.
     const SUFFIX: &'static str = "";
-    /// The words that it can be.
+    /// The words that it can hold.
     const WORDS: &'static [(&'static str, &'static str)] = &[];
 
     fn push(self, column: &mut Self::Cells);
 }
 
-/// In place of a cell: there is none. So is what is infinite in its unit.
+/// Marks an empty cell. A quantity that is infinite in its unit is also stored as empty.
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// A column that grows.
+/// A growing column.
 pub(crate) trait Cells {
-    /// An empty one, in whose rows flows or links take turns of so many.
+    /// An empty one; its rows cycle through this many flows or links.
     fn new(period: usize) -> Self;
 
-    /// Its cells, and the names that they are the numbers of, if it is one of names.
+    /// Its cells, and their names if it is a column of names.
     fn finish(self) -> (Packed, Vec<Text>);
 
-    /// The cells from a row on; none of names.
+    /// The cells from a row on; none for names.
     fn numbers(&self, from: usize) -> Option<Vec<u64>>;
 }
 
@@ -158,7 +158,7 @@ impl Cells for Packed {
     }
 }
 
-/// What the cells of a column stand for.
+/// The meaning of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Coding {
     /// The number of a flow or link.
@@ -171,7 +171,7 @@ pub(crate) enum Coding {
     Real,
     /// 0 or 1.
     Flag,
-    /// The place of a name.
+    /// The index of a name.
     Text,
 }
 
@@ -186,7 +186,7 @@ impl Coding {
         }
     }
 
-    /// A cell as a number that a plot takes, NaN for none.
+    /// A cell as a number for plots, NaN for none.
     pub(crate) fn drawn(self, cell: u64) -> f64 {
         match (self, cell) {
             (_, NONE) => f64::NAN,
@@ -198,7 +198,7 @@ impl Coding {
     }
 }
 
-/// The cells of a growing column from a row on, as a plot takes them; none of names.
+/// The cells of a growing column from a row on, for plots; none for names.
 pub(crate) fn drawn<C: Cell>(cells: &C::Cells, from: usize) -> Option<Vec<f64>> {
     let cells = cells.numbers(from)?.into_iter();
     Some(cells.map(|cell| Coding::of(C::KIND).drawn(cell)).collect())
@@ -208,7 +208,7 @@ fn ratio(millionths: u64) -> f64 {
     millionths as f64 / f64::from(Gain::SCALE)
 }
 
-/// A column that is complete.
+/// A complete column.
 #[derive(Clone, Debug)]
 pub(crate) struct Complete {
     pub(crate) coding: Coding,
@@ -246,7 +246,7 @@ impl Complete {
                 let key = |cell: &u64| (*cell != NONE).then_some(*cell as i32);
                 let keys: Int32Array = cells.iter().map(key).collect();
                 let names = StringArray::from_iter_values(self.names.iter().map(|name| &**name));
-                // Every key is the place of a name.
+                // Every key is the index of a name.
                 let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(names));
                 Arc::new(array.expect("keys are places of names"))
             }
@@ -264,7 +264,7 @@ fn primitive<T: ArrowPrimitiveType>(cells: &[u64], value: impl Fn(u64) -> T::Nat
     }
 }
 
-/// Quantities: the type, how its number is read, and how names of its columns end.
+/// Quantities: the type, how its number is read, and the end of its columns' names.
 macro_rules! quantities {
     ($($type:ty, $get:expr, $suffix:literal;)*) => {$(
         impl Cell for $type {
@@ -273,7 +273,7 @@ macro_rules! quantities {
             const SUFFIX: &'static str = $suffix;
 
             fn push(self, column: &mut Packed) {
-                // What is infinite is there.
+                // An infinite quantity is present.
                 column.push($get(self).min(NONE - 1));
             }
         }
@@ -330,7 +330,7 @@ plain! {
 /// A name in a row: most are literals.
 pub type Text = Cow<'static, str>;
 
-/// Names, each kept once.
+/// Names, each stored once.
 pub(crate) struct Texts {
     keys: Packed,
     names: Vec<Text>,
@@ -340,7 +340,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// Beyond these a search by address is no faster.
+    /// With more than these, a search by address is no faster.
     const LITERALS: usize = 16;
 
     fn key(&mut self, name: Text) -> u64 {
@@ -412,20 +412,20 @@ impl Cell for Option<Text> {
     }
 }
 
-/// An enumeration whose variants a table names by words: see [`words!`].
+/// An enumeration whose variants have names in a table: see [`words!`].
 pub(crate) trait Word: Copy {
-    /// How many there are.
+    /// Number of variants.
     const COUNT: usize;
 
     fn number(self) -> usize;
     fn word(self) -> &'static str;
 }
 
-/// Words of one enumeration, kept in the order in which they come.
+/// Words of one enumeration, stored in the order of their first use.
 pub(crate) struct Words<W> {
     keys: Packed,
     names: Vec<&'static str>,
-    /// The key of each variant that has come.
+    /// The key of each variant used so far.
     places: Vec<Option<u64>>,
     of: PhantomData<W>,
 }
@@ -470,7 +470,7 @@ impl<W: Word> Cells for Words<W> {
     }
 }
 
-/// Declares an enumeration whose variants a table names by words: documentation, variant, word.
+/// Declares an enumeration whose variants have names in a table: documentation, variant, word.
 macro_rules! words {
     ($(#[doc = $about:literal])+ pub enum $name:ident {
         $($(#[doc = $doc:literal])+ $variant:ident = $word:literal,)+
@@ -480,11 +480,11 @@ macro_rules! words {
         pub enum $name { $($(#[doc = $doc])+ $variant),+ }
 
         impl $name {
-            /// Every word, and what it says.
+            /// Every word and its meaning.
             pub const ALL: &'static [(&'static str, &'static str)] =
                 &[$(($word, concat!($($doc),+))),+];
 
-            /// What tables call it.
+            /// Its name in tables.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }

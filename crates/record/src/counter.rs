@@ -39,7 +39,7 @@ pub(crate) struct Counter<'a> {
     pub(crate) rows: &'a [usize],
     /// When it was zero.
     pub(crate) origin: i64,
-    /// When it stopped, and where.
+    /// When it stopped, and at what value.
     pub(crate) end: Option<(i64, i64)>,
 }
 
@@ -81,7 +81,7 @@ impl Counter<'_> {
         i64::try_from(value).unwrap_or(i64::MAX)
     }
 
-    /// What it grew by between two times.
+    /// Its growth between two times.
     pub(crate) fn between(&self, from: i64, to: i64) -> u64 {
         let grown = i128::from(self.at(to)) - i128::from(self.at(from));
         u64::try_from(grown).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! One number for all that a run recorded: two engines agree when it is equal.
+//! One number for everything that a run recorded: two engines agree if it is equal.
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::table::Contents;
 
-/// SHA-256 of names, types and values of tables, in hexadecimal. Bits of floats count, nulls do; how a table is stored
-/// does not.
+/// SHA-256 of names, types and values of tables, in hexadecimal. Bits of floats and nulls count;
+/// the storage format of a table does not.
 pub(crate) fn of(tables: &[(&'static str, Contents)]) -> String {
     let mut hash = Sha256::new();
     for (name, contents) in tables {
@@ -86,7 +86,7 @@ mod tests {
         for other in &others {
             assert_ne!(*other, one);
         }
-        // A slice has the values of its own rows.
+        // A slice contains only its own rows.
         assert_eq!(table("a", ints(vec![None, Some(1), None]).slice(1, 2)), one);
         // The bits of a float: zero has two signs.
         let float = |value: f64| table("a", Arc::new(Float64Array::from(vec![value])));

@@ -17,55 +17,55 @@ pub enum RecordError {
     /// The operating system refused.
     #[error("{}: {source}", path.display())]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// Its reason.
         source: io::Error,
     },
-    /// Writing was stopped, and has left nothing.
+    /// Writing was stopped, and has left nothing behind.
     #[error("writing the run was stopped")]
     Stopped,
-    /// Something other than a run is in its place.
+    /// Something other than a run is at this location.
     #[error("{} is not a run", path.display())]
     NotARun {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
     },
-    /// The run was written by a newer version of the program, with other tables.
+    /// A newer version of the program wrote the run, with other tables.
     #[error("{} has schema {found}, this program reads schemas 1 to {SCHEMA}", path.display())]
     Schema {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version, as written.
         found: String,
     },
-    /// `run.json` is not what it should be.
+    /// `run.json` is damaged.
     #[error("{}: {source}", path.display())]
     Json {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong.
         source: serde_json::Error,
     },
-    /// A table is not what it should be.
+    /// A table is damaged.
     #[cfg(feature = "folder")]
     #[error("{}: {source}", path.display())]
     Parquet {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong.
         source: ParquetError,
     },
-    /// A table would take more memory than it may.
+    /// A table would exceed the memory limit.
     #[error("{} has {rows} rows, which take some {} of memory; at most {} may be read", path.display(), in_words(*bytes), in_words(*limit))]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its rows, as it says.
+        /// The number of rows that it states.
         rows: u64,
-        /// What they take in memory.
+        /// Their memory.
         bytes: u64,
-        /// What they may take.
+        /// The limit.
         limit: u64,
     },
     /// A table is missing.
@@ -74,7 +74,7 @@ pub enum RecordError {
         /// Its name.
         table: &'static str,
     },
-    /// A table has not a column that it should have, or not of the right type.
+    /// A table lacks a required column, or has it with another type.
     #[error("the table `{table}` has no proper column `{column}`")]
     Column {
         /// Name of the table.
@@ -82,7 +82,8 @@ pub enum RecordError {
         /// Name of the column.
         column: &'static str,
     },
-    /// A table has a value that no run has: a negative quantity, or a flow or link that is not there.
+    /// A table has a value that no run has: a negative quantity, or a flow or link that does not
+    /// exist.
     #[error("the table `{table}` has a value in `{column}` that cannot be")]
     Value {
         /// Name of the table.
@@ -92,7 +93,7 @@ pub enum RecordError {
     },
 }
 
-/// What the operating system refused at a place.
+/// An error of the operating system, with the path.
 #[cfg(feature = "folder")]
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> RecordError {
     |source| RecordError::Io {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use crate::metric::{Metric, Unit};
 use crate::metrics;
 
-/// What a metric is expected to be.
+/// An expectation about a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
     /// Name of the metric, with or without its unit.
@@ -15,21 +15,21 @@ pub struct Expectation {
     pub bound: f64,
 }
 
-/// Whether an expectation held.
+/// The result of an expectation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Name of the metric, in full; as expected when there is none of that name.
+    /// Name of the metric, in full; the given name if there is no such metric.
     pub metric: String,
     /// The comparison, as `>= 0.95`.
     pub bound: String,
-    /// What was measured; `None` when the metric is undefined or there is none of that name.
+    /// The measured value; `None` when the metric is undefined or does not exist.
     pub value: Option<f64>,
-    /// Whether it held; what is undefined holds nothing.
+    /// Whether it held; an undefined metric holds no expectation.
     pub held: bool,
 }
 
 impl Outcome {
-    /// `metric`, `bound`, `value` and `held`, as `--json` says them.
+    /// `metric`, `bound`, `value` and `held`, as in `--json`.
     pub fn json(&self) -> Value {
         let unit = metrics::find(&self.metric).map_or(Unit::Ratio, |spec| spec.unit);
         let value = unit.json(self.value);
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// Holds expectations against metrics, in their order.
+/// Checks expectations against metrics, in their order.
 pub fn evaluate(metrics: &[Metric], expectations: &[Expectation]) -> Vec<Outcome> {
     let outcome = |expected: &Expectation| {
         let spec = metrics::find(&expected.metric);

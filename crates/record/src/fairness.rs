@@ -1,16 +1,16 @@
-//! How flows share: Jain's index, convergence, steadiness. Over the flows that are active, never
-//! over those that have not started or have ended.
+//! Fairness of flows: Jain's index, convergence, steadiness. Computed over the flows that are
+//! active, never over those that have not started or have ended.
 
 use crate::counter::Span;
 use crate::series::{FlowSeries, Series};
 
 /// Length of a bin: 1 s.
 const BIN: i64 = 1_000_000_000;
-/// More bins than these (eleven days) are not looked at,
+/// More bins than this (eleven days) are not evaluated,
 const MOST_BINS: u64 = 1_000_000;
-/// nor more than these of all flows together: a second's work.
+/// nor more than this over all flows together: one second of work.
 const MOST_LOOKS: u64 = 20_000_000;
-/// For how many bins flows must share fairly to have converged.
+/// The number of consecutive fair bins that counts as convergence.
 const HOLD: usize = 5;
 
 /// Jain's index of rates, (Σx)² / (n Σx²); `None` without rates or when all of them are zero.
@@ -20,11 +20,11 @@ pub(crate) fn jain(rates: &[f64]) -> Option<f64> {
         sum += rate;
         squares += rate * rate;
     }
-    // Rounding would show flows that are alike as more than fair.
+    // Rounding would give identical flows an index above one.
     (squares > 0.0).then(|| (sum * sum / (rates.len() as f64 * squares)).min(1.0))
 }
 
-/// Jain's index of the flows' mean goodput in a span, each over the time that it is active in it.
+/// Jain's index of the flows' mean goodput in a span, each over its active time within the span.
 pub(crate) fn jain_over(rows: &Series<'_>, span: Span) -> Option<f64> {
     let rate = |flow: &FlowSeries| {
         let active = flow.active?.meet(span)?;
@@ -38,7 +38,7 @@ pub(crate) fn last_half(window: Span) -> Option<Span> {
     Span::new(window.to - (window.to - window.from) / 2, window.to)
 }
 
-/// The whole bins from the start of a span on; none when they are too many to look at.
+/// The whole bins from the start of a span on; none if there are too many.
 fn bins(rows: &Series<'_>, span: Span) -> impl Iterator<Item = Span> + use<> {
     let count = span.length() / BIN.unsigned_abs();
     let looks = count.saturating_mul(rows.flows.len() as u64);
@@ -52,7 +52,7 @@ fn bins(rows: &Series<'_>, span: Span) -> impl Iterator<Item = Span> + use<> {
     })
 }
 
-/// The goodput in a bin of each flow that is active for the whole of it.
+/// The goodput in a bin of each flow that is active for all of it.
 fn shares(rows: &Series<'_>, bin: Span) -> Vec<u64> {
     let active = rows
         .flows
@@ -72,7 +72,7 @@ pub(crate) fn jain_in_bins(rows: &Series<'_>, span: Span) -> Option<f64> {
     mean(&bins(rows, span).filter_map(index).collect::<Vec<_>>())
 }
 
-/// Whether two or more flows each have the mean share, give or take 20 %.
+/// Whether there are two or more flows and each has the mean share, plus or minus 20 %.
 fn is_fair(shares: &[u64]) -> bool {
     let count = shares.len() as u128;
     let sum: u128 = shares.iter().map(|share| u128::from(*share)).sum();
@@ -86,8 +86,8 @@ fn after_last_start(rows: &Series<'_>) -> Option<Span> {
     Span::new(starts.max()?, rows.window?.to)
 }
 
-/// The span from convergence to the end of the window: from the first of five bins in a row, all
-/// of them fair.
+/// The span from convergence to the end of the window: from the first of five consecutive fair
+/// bins.
 pub(crate) fn converged(rows: &Series<'_>) -> Option<Span> {
     let span = after_last_start(rows)?;
     let mut fair = 0;
@@ -127,7 +127,7 @@ pub(crate) fn variation(rows: &Series<'_>, flow: &FlowSeries) -> Option<f64> {
     Some((squares / rates.len() as f64).sqrt() / mean)
 }
 
-/// Arithmetic mean; `None` of nothing.
+/// Arithmetic mean; `None` without values.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     let mut sum = 0.0;
     for value in values {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn flows_that_are_alike_are_fair_and_no_more() {
-        // Without a bound this is 1.0000000000000002.
+        // Without the bound this is 1.0000000000000002.
         assert_eq!(jain(&[14.3; 3]), Some(1.0));
     }
 }

@@ -9,8 +9,8 @@ use crate::column::{Coding, Column, Complete, Kind, NONE, field};
 use crate::info::FlowInfo;
 use crate::packed::Packed;
 
-/// A column of a field. Controllers that call one quantity by one name share it; two quantities of
-/// one name are two columns.
+/// A column of a field. Controllers that use the same name for the same quantity share it; two
+/// quantities with one name are two columns.
 struct FieldColumn {
     of: Field,
     name: String,
@@ -34,7 +34,7 @@ fn kind_of(field: &Field) -> Kind {
     }
 }
 
-/// What the bits of its values stand for.
+/// The meaning of its values' bits.
 fn coding_of(field: &Field) -> Coding {
     match field.quantity {
         Quantity::Gain => Coding::Ratio,
@@ -42,14 +42,14 @@ fn coding_of(field: &Field) -> Coding {
     }
 }
 
-/// What columns of these fields add to a row in memory, in bytes.
+/// The memory that columns of these fields add to a row, in bytes.
 pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
     let bits = fields.into_iter().map(|field| kind_of(field).bits(true));
     bits.sum::<u64>().div_ceil(8)
 }
 
 impl FieldColumn {
-    /// A column beside those that are there. A name that is taken gets `cc_` in front
+    /// A column in addition to the existing ones. A name that is taken is prefixed with `cc_`
     /// (`cc_min_rtt_ns` is the controller's, `min_rtt_ns` the transport's).
     fn new(of: Field, fixed: &[Column], others: &[Self], period: usize) -> Self {
         let mut name = column_name(&of);
@@ -89,34 +89,34 @@ impl FieldColumn {
     }
 }
 
-/// The fields of some flows' controllers, which are of one kind.
+/// The fields of the controllers of some flows that are of one kind.
 #[derive(PartialEq)]
 struct Layout {
     fields: Vec<Field>,
-    /// For each column, where in a row its number stands.
+    /// For each column, the position of its number in a row.
     places: Vec<Option<usize>>,
 }
 
 /// The fields of all flows' controllers, as columns.
 ///
-/// Rows come one by one, each with the fields of one controller, and columns are many: rows wait as plain
-/// numbers until there are enough of them to turn column by column.
+/// Rows arrive one by one, each with the fields of one controller, and there are many columns: rows
+/// wait as plain numbers until there are enough to convert them column by column.
 pub(crate) struct FieldColumns {
     columns: Vec<FieldColumn>,
     /// The first is that of a row without fields.
     layouts: Vec<Layout>,
     /// Each flow's number and layout.
     flows: Vec<(u32, usize)>,
-    /// The layout of each row that waits, and the numbers of all of them.
+    /// The layout of each waiting row, and the numbers of all of them.
     rows: Vec<usize>,
     numbers: Vec<u64>,
 }
 
 impl FieldColumns {
-    /// So many numbers wait at the most; they stay in the processor's cache.
+    /// The maximum number of waiting numbers; they stay in the processor's cache.
     const WAITING: usize = 4096;
 
-    /// What they add to a row in memory, in bytes.
+    /// The memory that they add to a row, in bytes.
     pub(crate) fn row_bytes(&self) -> u64 {
         field_bytes(self.columns.iter().map(|column| &column.of))
     }
@@ -160,10 +160,10 @@ impl FieldColumns {
         }
     }
 
-    /// The next row: the values of a flow's fields in the order of their declaration. What is left out at
-    /// the end is null, and so is what measures something else than declared.
+    /// The next row: the values of a flow's fields in the order of their declaration. Values left
+    /// out at the end are null, and so are values of another quantity than declared.
     pub(crate) fn push(&mut self, flow: u32, show: impl FnOnce(&mut Visitor<'_>)) {
-        // Numbers are positions, unless an engine counts otherwise.
+        // Numbers are positions, unless an engine numbers differently.
         let at = self.flows.get(flow as usize).filter(|(f, _)| *f == flow);
         let found = at.or_else(|| self.flows.iter().find(|(f, _)| *f == flow));
         let number_of = found.map_or(0, |(_, layout)| *layout);
@@ -181,10 +181,10 @@ impl FieldColumns {
         }
     }
 
-    /// Turns the rows that wait into columns.
+    /// Converts the waiting rows into columns.
     fn turn(&mut self) {
         let mut rest = &self.numbers[..];
-        // Rows of one layout after another, which is all of them where the flows' controllers are alike.
+        // Rows of one layout after another; if the flows' controllers are alike there is only one.
         for rows in self.rows.chunk_by(|row, next| row == next) {
             let layout = &self.layouts[rows[0]];
             let width = layout.fields.len();
@@ -238,7 +238,7 @@ mod tests {
             visit.show("min_rtt", Value::Duration(Duration::MAX));
         });
         columns.push(2, |visit| visit.show("unknown", Value::Count(1)));
-        // What it leaves out is null.
+        // Values left out are null.
         columns.push(1, |visit| {
             visit.show("min_rtt", Value::Duration(Duration::from_nanos(9)))
         });

@@ -36,18 +36,18 @@ use place::Beside;
 impl Run {
     /// Writes the run as a folder; `machine` becomes `machine.json`.
     ///
-    /// The folder is written beside its place, brought to the disk and then moved there, so that a
-    /// process killed half-way, or a machine that loses its power, leaves the old run or the new one.
-    /// What is in the old folder and not part of a run stays.
+    /// The folder is written under a temporary name, synced to disk and then renamed, so that a
+    /// process killed half-way or a power failure leaves the old run or the new one. Files in the
+    /// old folder that are not part of a run are kept.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] when there is something else in its place, which is left as it is;
+    /// [`RecordError::NotARun`] when the folder contains something else, which is left unchanged;
     /// [`RecordError::Io`] and [`RecordError::Parquet`] when a file cannot be written.
     pub fn write(&self, dir: &Path, machine: Option<&Value>) -> Result<(), RecordError> {
         self.write_until(dir, machine, &AtomicBool::new(false))
     }
 
-    /// The same, which ends before the next table once `stop` says so: nothing is written then.
+    /// The same, but stops before the next table once `stop` returns true: nothing is written then.
     ///
     /// # Errors
     /// As [`Run::write`], and [`RecordError::Stopped`].
@@ -57,12 +57,12 @@ impl Run {
         machine: Option<&Value>,
         stop: &AtomicBool,
     ) -> Result<(), RecordError> {
-        // The place itself, not a link to it.
+        // The folder itself, not a link to it.
         let dir = fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
         let (Some(name), Some(parent)) = (dir.file_name(), dir.parent()) else {
             return Err(RecordError::NotARun { path: dir });
         };
-        // The folder of a name of one part is this one.
+        // The parent of a name with one component is this one.
         let parent = if parent.as_os_str().is_empty() {
             Path::new(".")
         } else {
@@ -75,7 +75,7 @@ impl Run {
         let written = self.write_files(beside.path(), machine, stop);
         let placed = written.and_then(|()| beside.put(&dir).map_err(at(&dir)));
         if placed.is_err() {
-            // The first error is the one to tell of.
+            // The first error is the one to report.
             let _ = place::settle(beside.path(), &dir);
         }
         placed?;
@@ -107,7 +107,8 @@ impl Run {
             write(MACHINE, format!("{machine:#}\n"))?;
         }
         write(RUN, format!("{:#}\n", self.run_json()))?;
-        // Once all are written: a file system that commits one commits most of what it has.
+        // After all are written: a file system that commits one file commits most of the others
+        // too.
         for entry in fs::read_dir(dir).map_err(at(dir))? {
             sync(&entry.map_err(at(dir))?.path())?;
         }
@@ -141,7 +142,8 @@ impl Run {
     }
 }
 
-/// Whether a run may be written here: there is nothing, an empty folder, or a run of any version.
+/// Whether a run may be written here: the path does not exist, or is an empty folder, or a run of
+/// any version.
 fn check_place(dir: &Path) -> Result<(), RecordError> {
     let mut entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -159,7 +161,7 @@ fn check_place(dir: &Path) -> Result<(), RecordError> {
     Err(RecordError::NotARun { path: dir.into() })
 }
 
-/// Brings a file, or what a folder lists, to the disk.
+/// Syncs a file, or a folder's entries, to disk.
 #[cfg(unix)]
 fn sync(path: &Path) -> Result<(), RecordError> {
     File::open(path)
@@ -167,13 +169,13 @@ fn sync(path: &Path) -> Result<(), RecordError> {
         .map_err(at(path))
 }
 
-/// Only Unix opens folders, and syncs what is open for reading.
+/// Only Unix opens folders, and syncs files that are open for reading.
 #[cfg(not(unix))]
 fn sync(_: &Path) -> Result<(), RecordError> {
     Ok(())
 }
 
-/// Writes a table column by column: no more than one of them is in memory as it is read.
+/// Writes a table column by column: at most one of them is in memory in its readable form.
 fn write_table(file: File, table: &Contents) -> Result<(), ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

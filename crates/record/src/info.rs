@@ -1,10 +1,10 @@
-//! What a run is, known before it starts.
+//! The description of a run, known before it starts.
 
 use serde::{Deserialize, Serialize};
 
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-/// What a run was, known before it starts.
+/// The description of a run, known before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunInfo {
     /// Name of the scenario.
@@ -13,7 +13,7 @@ pub struct RunInfo {
     pub scenario_toml: String,
     /// Seed of all randomness.
     pub seed: u64,
-    /// What ran it: `sim` or `emu`.
+    /// The engine: `sim` or `emu`.
     pub backend: String,
     /// Version of the program.
     pub version: String,
@@ -23,9 +23,9 @@ pub struct RunInfo {
     pub sample_interval: Duration,
     /// Payload over wire bytes of a full packet: the share of a link's capacity that can be goodput.
     pub payload_ratio: f64,
-    /// Why it stopped before its end, if it did; `duration` is then how far it came.
+    /// Why it stopped early, if it did; `duration` is then the time it reached.
     pub incomplete: Option<String>,
-    /// The controllers of its flows that are not of this program.
+    /// The controllers of its flows that come from outside this program.
     pub guests: Vec<GuestInfo>,
     /// The flows, in the order in which results list them.
     pub flows: Vec<FlowInfo>,
@@ -33,12 +33,12 @@ pub struct RunInfo {
     pub links: Vec<LinkInfo>,
 }
 
-/// A controller that is not of this program: what its code was.
+/// A controller from outside this program: where its code came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestInfo {
-    /// The name by which flows name it.
+    /// The name that flows use for it.
     pub name: String,
-    /// What it is written in: `python`, or `c` for whatever was loaded by the C interface.
+    /// Its language: `python`, or `c` for anything loaded through the C interface.
     pub language: String,
     /// The name of its file.
     pub file: String,
@@ -49,7 +49,7 @@ pub struct GuestInfo {
 /// A flow, known before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowInfo {
-    /// Its number, by which rows name it.
+    /// Its number, used in rows.
     pub flow: u32,
     /// Name of its controller.
     pub cc: String,
@@ -59,7 +59,7 @@ pub struct FlowInfo {
     pub start: Instant,
     /// When its application is told to stop, if it is.
     pub stop: Option<Instant>,
-    /// Round trip without queues.
+    /// RTT without queues.
     pub base_rtt: Duration,
     /// Payload of a full packet in bytes.
     pub mss: u32,
@@ -68,11 +68,11 @@ pub struct FlowInfo {
 /// A link, as it is at the start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkInfo {
-    /// What plots call it.
+    /// Its name in plots.
     pub name: String,
     /// Its capacity at the start.
     pub capacity: Rate,
-    /// The most its queue holds at the start; infinite when it is not counted in bytes.
+    /// The maximum of its queue at the start; infinite if it is not limited in bytes.
     pub limit: Bytes,
     /// The flows whose data crosses it; none for a link that carries only acknowledgments.
     pub flows: Vec<u32>,

@@ -1,9 +1,9 @@
-//! What happened: tables, metrics, the run folder.
+//! The results of a run: tables, metrics, the run folder.
 //!
-//! An engine hands rows to a [`Recorder`], which keeps them as Arrow columns; [`Recorder::finish`]
-//! gives a [`Run`]: its tables, its metrics (each defined once, in [`metrics`]), and its folder on
-//! disk. Nothing here knows an engine or a controller, only rows. All of it is deterministic: the
-//! same rows give the same bytes.
+//! An engine passes rows to a [`Recorder`], which stores them as Arrow columns;
+//! [`Recorder::finish`] returns a [`Run`]: its tables, its metrics (each defined once, in
+//! [`metrics`]), and its folder on disk. Nothing here knows an engine or a controller, only rows.
+//! All of it is deterministic: the same rows give the same bytes.
 
 mod aggregate;
 mod column;

@@ -1,9 +1,9 @@
-//! What records take in memory.
+//! Memory of records.
 
 use crate::rows::{EventRow, PacketRow, QueueRow, SampleRow};
 use crate::table::Row;
 
-/// What a record takes, in bytes: its tables, and what its metrics are computed from.
+/// Memory of a record, in bytes: its tables, and the data from which its metrics are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// The table `samples`.
@@ -17,12 +17,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// The place of each row in its flow, its RTT in its flow's and in all flows' order, and what sorting them takes.
+    /// The position of each row in its flow, its RTT sorted within its flow and over all flows, and
+    /// the memory for sorting.
     const METRICS_OF_SAMPLE: u64 = 36;
-    /// The place of each row in its link, and its delay in order.
+    /// The position of each row in its link, and its delay in sorted order.
     const METRICS_OF_QUEUE: u64 = 16;
 
-    /// What so many rows take; each of `samples` has `field_bytes` more than its declared columns.
+    /// Memory of this many rows; each of `samples` has `field_bytes` in addition to its declared
+    /// columns.
     pub const fn rows(
         samples: u64,
         field_bytes: u64,

@@ -19,7 +19,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The end of the name of every metric in this unit.
+    /// The suffix of every metric's name in this unit.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Count => "_count",
@@ -27,7 +27,8 @@ impl Unit {
         }
     }
 
-    /// A value in this unit for JSON: whole in every unit but ratios, `null` where undefined.
+    /// A value in this unit for JSON: a whole number in every unit but ratios, `null` where
+    /// undefined.
     pub fn json(self, value: Option<f64>) -> Value {
         match value {
             Some(value) if self != Self::Ratio => json!(value.round() as u64),
@@ -50,7 +51,7 @@ impl Unit {
     }
 }
 
-/// Which way a metric is better.
+/// The direction in which a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
@@ -59,26 +60,26 @@ pub enum Better {
     Lower,
 }
 
-/// A metric of a run or of a flow: its definition, all of it. `F` computes it.
+/// The complete definition of a metric of a run or of a flow. `F` computes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition<F: 'static> {
     /// Name, which ends in the unit.
     pub name: &'static str,
-    /// What people call it.
+    /// Its label for people.
     pub label: &'static str,
     /// Unit.
     pub unit: Unit,
-    /// Which way it is better.
+    /// The direction in which it is better.
     pub better: Better,
-    /// What is computed.
+    /// The formula.
     pub formula: &'static str,
-    /// Over which rows.
+    /// The window: over which rows.
     pub window: &'static str,
-    /// Computes it.
+    /// The function that computes it.
     pub compute: F,
 }
 
-/// A metric of a run or of a flow: its name, and its value where it is defined.
+/// A metric of a run or of a flow: its name, and its value if it is defined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
     /// Name, which ends in the unit.

@@ -1,7 +1,7 @@
 //! The metrics, each defined once: name, formula, window, and how it is computed.
 //!
-//! A metric is a pure function over the rows of a run's tables. One that is undefined (no flow, no
-//! packet, a division by zero) is absent, never a number.
+//! A metric is a pure function of the rows of a run's tables. An undefined one (no flow, no packet,
+//! a division by zero) is absent, never a number.
 
 use crate::counter::Span;
 use crate::error::RecordError;
@@ -80,7 +80,7 @@ pub const METRICS: &[MetricSpec] = &[
         label: "Time to converge",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "time from the last flow's start to the first of five 1 s bins in a row in which every flow that is active for the whole bin has the mean of their goodput, give or take 20 %",
+        formula: "time from the last flow's start to the first of five consecutive 1 s bins in which the goodput of every flow active for the full bin is within 20 % of their mean",
         window: "whole bins from the last flow's start; at least two flows in each of the five; absent if there are no such bins",
         compute: convergence,
     },
@@ -239,7 +239,7 @@ pub const METRICS: &[MetricSpec] = &[
         label: "Time to regain the rate",
         unit: Unit::Nanoseconds,
         better: Better::Lower,
-        formula: "time from the last change of the path's rate to the first row of `queue` that begins five 1 s bins in a row, each with goodput of at least 90 % of what the bottleneck could have carried x payload / wire size of a full packet",
+        formula: "time from the last change of the path's rate to the first row of `queue` that begins five consecutive 1 s bins, each with a goodput of at least 90 % of the bottleneck's capacity x payload / wire size of a full packet",
         window: "rows from the change on with five bins left in the window; absent without a change or such a row",
         compute: rate_recovery,
     },
@@ -348,7 +348,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
 ];
 
-/// The share of a link's payload rate from which on a flow is said to have found it.
+/// The share of a link's payload rate at which a flow is said to have found it.
 const FULL_RATE: f64 = 0.99;
 
 const WINDOW: &str = "the window";
@@ -454,19 +454,19 @@ const HEAD: &str = "| name | unit | better | formula | over |\n|---|---|---|---|
 const INTRODUCTION: &str = "\
 # Metrics
 
-Generated from `crates/record/src/metrics.rs`; `UPDATE_DOCS=1 cargo test -p paceline-record` writes it anew.
+Generated from `crates/record/src/metrics.rs`; `UPDATE_DOCS=1 cargo test -p paceline-record` regenerates it.
 
 Every metric is a pure function over the tables of a run, defined in one place. An undefined metric is `null`, never a number. Names end in the unit; `_ns`, `_bytes`, `_bps` and `_count` are whole numbers.
 
 - A flow is *active* from its start to its stop, its finish or the end of the run, whichever is first.
 - The *window* runs from the first flow's start to the end of the last active time.
-- *Goodput* is payload that the receiver has handed over in order, each byte once. Between two rows a counter is taken to grow evenly.
-- The *bottleneck* is, of the links that carry data, the one that carried the greatest part of what it could have carried in the window; of two alike, the first.
+- *Goodput* is payload that the receiver has passed to its application in order, each byte once. A counter is assumed to grow linearly between two rows.
+- The *bottleneck* is the link with data that carried the largest part of its capacity in the window; if two are equal, the first.
 - Samples are taken at equal intervals, so that a percentile over them is weighted by time; rows between them, as `record.rounds` asks for, do not count.
 - A flow that is not active in a bin does not count in it: one that starts late or ends early does not look unfair.
 ";
 
-const STATES: &str = "\nBesides, `state_ns` says how many nanoseconds of its active time a flow's controller spent in each of its states, exactly, from the times of the table `events`.\n";
+const STATES: &str = "\nIn addition, `state_ns` gives the nanoseconds of its active time that a flow's controller spent in each of its states, exactly, from the times in the table `events`.\n";
 
 #[cfg(test)]
 mod tests;

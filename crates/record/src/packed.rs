@@ -1,12 +1,13 @@
-//! Cells of a column in few bytes.
+//! Compact storage of a column's cells.
 //!
-//! Most cells of a record differ little from the cell of the same flow one row before: a counter has grown, a state
-//! is the same. A block of cells keeps these differences, each group of them in as many bytes as its greatest takes.
+//! Most cells of a record differ little from the cell of the same flow one row before: a counter
+//! has grown, a state is the same. A block of cells stores these differences, each group of them in
+//! as many bytes as its largest needs.
 
 /// A column of cells of 64 bits that grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
-    /// After how many rows one of the same flow or link comes, if all have a row each time.
+    /// The number of rows between two of the same flow or link, if all have a row each time.
     period: usize,
     /// Blocks of [`Self::BLOCK`] cells.
     blocks: Vec<Box<[u8]>>,
@@ -63,10 +64,11 @@ impl Packed {
         cells
     }
 
-    /// Packs the cells that are open.
+    /// Packs the open cells.
     #[inline(never)]
     fn close(&mut self) {
-        // From the cell a period before, or at the beginning of the block from the one before.
+        // Relative to the cell one period before; at the beginning of the block, to the previous
+        // one.
         let (first, others) = self.open.split_at(self.period.min(Self::BLOCK));
         let mut differences = Vec::with_capacity(Self::BLOCK);
         differences.extend(subtract(&first[..1], &[0]));
@@ -77,7 +79,7 @@ impl Packed {
             let all = group.iter().fold(0, |all, difference| all | difference);
             let width = (u64::BITS - all.leading_zeros()).div_ceil(8);
             bytes.push(width as u8);
-            // All lowest bytes, then all second ones.
+            // All lowest bytes first, then all second ones.
             for byte in 0..width {
                 bytes.extend(group.map(|difference| (difference >> (8 * byte)) as u8));
             }
@@ -115,13 +117,13 @@ impl Packed {
     }
 }
 
-/// How much each of `cells` is more or less than that of `before`, as far as there are both.
+/// The difference of each of `cells` from that of `before`, as far as both exist.
 fn subtract(cells: &[u64], before: &[u64]) -> impl Iterator<Item = u64> {
     let pairs = cells.iter().zip(before);
     pairs.map(|(cell, before)| zigzag(cell.wrapping_sub(*before)))
 }
 
-/// A difference of either sign, small if it is.
+/// A difference of either sign, small if it is small.
 fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ ((difference as i64) >> 63) as u64
 }
@@ -136,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_is_packed_is_read_from_any_cell_on() {
-        // From zero to the greatest number, in steps of all widths, with the ends of the range between.
+        // From zero to the maximum, in steps of all widths, with the ends of the range between.
         let cell = |k: u64| match k % 17 {
             0 => u64::MAX,
             1 => 0,
@@ -165,7 +167,8 @@ mod tests {
         for row in 0..1024 {
             packed.push((row % 4) * 1_000_000_000 + row / 4 * 100);
         }
-        // A byte for each of sixteen groups says its width; the first group has the distances between the flows.
+        // One byte per sixteen groups stores their widths; the first group has the distances
+        // between the flows.
         assert_eq!(packed.blocks[0].len(), 16 + 4 * 64 + 15 * 64);
     }
 }

@@ -1,4 +1,4 @@
-//! Rows become columns as they happen.
+//! Converts rows into columns as they happen.
 
 use std::collections::BTreeMap;
 
@@ -14,27 +14,27 @@ use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
 use crate::table::{Contents, Row, TableBuilder};
 
-/// A flow, known when the run has ended.
+/// The totals of a flow, known when the run has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowTotals {
     /// Its number.
     pub flow: u32,
-    /// Payload that the receiver has handed over in order.
+    /// Payload that the receiver has passed to its application in order.
     pub goodput: Bytes,
-    /// When all of its data was delivered, if that came to pass.
+    /// When all of its data was delivered, if it was.
     pub finished: Option<Instant>,
-    /// Its counters in the order of their declaration; none of one that the engine does not know.
+    /// Its counters in the order of their declaration; none for one that the engine does not know.
     pub counters: Vec<Option<u64>>,
 }
 
-/// Takes the rows of a run as they happen, and keeps them as packed columns: a cell takes a byte or two where
-/// it differs little from that of the same flow one row before.
+/// Takes the rows of a run as they happen, and stores them as packed columns: a cell takes a byte
+/// or two if it differs little from that of the same flow one row before.
 pub struct Recorder {
     info: RunInfo,
     counters: Vec<&'static str>,
     samples: TableBuilder<SampleRow>,
     fields: FieldColumns,
-    /// What they take of a row of `samples`, in bytes.
+    /// Their memory in a row of `samples`, in bytes.
     field_bytes: u64,
     queue: TableBuilder<QueueRow>,
     events: TableBuilder<EventRow>,
@@ -42,8 +42,9 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// An empty record of a run. All of its columns are known: `fields` are those of the controller
-    /// of each flow, `counters` names what the engine counts of every flow; a name ends in its unit.
+    /// An empty record of a run. All of its columns are known: `fields` are those of each flow's
+    /// controller, `counters` names the engine's counters of every flow; each name ends in its
+    /// unit.
     pub fn new(
         info: RunInfo,
         fields: &[Vec<Field>],
@@ -62,8 +63,9 @@ impl Recorder {
         }
     }
 
-    /// A flow at one time. `show` hands over the controller's own fields in the order of their
-    /// declaration (`|visitor| controller.visit_state(visitor)`); what it leaves out at the end is null.
+    /// A flow at one time. `show` passes the controller's own fields in the order of their
+    /// declaration (`|visitor| controller.visit_state(visitor)`); fields left out at the end are
+    /// null.
     pub fn sample(&mut self, row: SampleRow, show: impl FnOnce(&mut Visitor<'_>)) {
         self.fields.push(row.flow, show);
         self.samples.push(row);
@@ -74,7 +76,7 @@ impl Recorder {
         self.queue.push(row);
     }
 
-    /// Something that happened.
+    /// An event.
     pub fn event(&mut self, row: EventRow) {
         self.events.push(row);
     }
@@ -84,7 +86,7 @@ impl Recorder {
         self.packets.push(row);
     }
 
-    /// What its tables so far take in memory when they are read.
+    /// Memory of its tables so far when they are read.
     pub fn held(&self) -> Held {
         Held::rows(
             self.samples.rows() as u64,
@@ -95,8 +97,8 @@ impl Recorder {
         )
     }
 
-    /// The cells so far of a column of numbers, `TABLE.COLUMN`, from a row on: NaN for null. None of text, of a
-    /// controller's own fields and of `flows`, which is written at the end.
+    /// The cells so far of a column of numbers, `TABLE.COLUMN`, from a row on: NaN for null. None
+    /// for text, for a controller's own fields and for `flows`, which is written at the end.
     pub fn numbers(&self, name: &str, from: usize) -> Option<Vec<f64>> {
         let (table, column) = name.split_once('.')?;
         match table {
@@ -108,7 +110,7 @@ impl Recorder {
         }
     }
 
-    /// The run ends now, before its end, for this reason.
+    /// The run ends now, early, for this reason.
     pub fn stop(&mut self, now: Instant, why: &str) {
         self.info.duration = now.since(Instant::ZERO);
         self.info.incomplete = Some(why.to_owned());
@@ -135,7 +137,7 @@ impl Recorder {
     }
 }
 
-/// The table of flows: what each was, and its totals.
+/// The table of flows: the description of each, and its totals.
 fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> Contents {
     let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
     let mut table = TableBuilder::<FlowRow>::new(1);

@@ -1,25 +1,25 @@
-//! Regular files of a bounded size: what others name may be a FIFO that nobody writes into, a device
-//! without an end, or a file that memory does not hold.
+//! Regular files of a bounded size: a path from outside may be a FIFO without a writer, an endless
+//! device, or a file too large for memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The most bytes of a text: a scenario, a trace, what a run says of itself.
+/// The maximum size of a text in bytes: a scenario, a trace, a run's `run.json`.
 pub const TEXT: u64 = 64 << 20;
 
-/// Opens a regular file for reading, without waiting for anybody.
+/// Opens a regular file for reading, without blocking.
 ///
 /// # Errors
-/// Those of the system, and [`io::ErrorKind::InvalidInput`] for what is no regular file.
+/// Those of the system, and [`io::ErrorKind::InvalidInput`] if it is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     regular(nonblocking(path)?)
 }
 
-/// Opens a regular file below a folder as [`open`] does, and follows no link on the way.
+/// Opens a regular file below a folder like [`open`], and follows no link on the way.
 ///
 /// # Errors
-/// As [`open`], and for a path that leaves the folder or leads through a link.
+/// As for [`open`], and for a path that leaves the folder or contains a link.
 #[cfg(unix)]
 pub fn open_beneath(root: &Path, path: &Path) -> io::Result<File> {
     use std::path::Component;
@@ -71,8 +71,8 @@ fn nonblocking(path: &Path) -> io::Result<File> {
 /// Reads a regular file of at most `limit` bytes as text.
 ///
 /// # Errors
-/// As [`open`], [`io::ErrorKind::FileTooLarge`] beyond the limit, and
-/// [`io::ErrorKind::InvalidData`] for what is not UTF-8.
+/// As for [`open`], [`io::ErrorKind::FileTooLarge`] beyond the limit, and
+/// [`io::ErrorKind::InvalidData`] if it is not UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
     text_of(open(path)?, limit)
 }
@@ -80,7 +80,7 @@ pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
 /// Reads an open file of at most `limit` bytes as text.
 ///
 /// # Errors
-/// As [`read_text`].
+/// As for [`read_text`].
 pub fn text_of(file: File, limit: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -137,7 +137,7 @@ mod tests {
             assert!(read(Path::new(path)).is_err(), "{path}");
         }
         assert!(read(&dir.path().join("x")).is_err());
-        // The folder itself may be named by a link.
+        // The folder itself may be a link.
         symlink("root", dir.path().join("link")).unwrap();
         assert!(open_beneath(&dir.path().join("link"), Path::new("a/b/x")).is_ok());
     }

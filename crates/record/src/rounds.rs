@@ -1,17 +1,17 @@
-//! Loss round by round, and the return after a change of the path's rate.
+//! Loss round by round, and recovery after a change of the path's rate.
 
 use crate::counter::Span;
 use crate::series::Series;
 
 /// Length of a bin: 1 s.
 const BIN: i64 = 1_000_000_000;
-/// For how many bins the new rate must be held.
+/// The number of consecutive bins in which the new rate must be reached.
 const HOLD: i64 = 5;
 
-/// Rounds in a row, from the first one after the last change of the rate, in
-/// which the bottleneck drops more than a tenth of what it is offered. A sender
-/// answers a loss a round later, so two rounds without end the row; those in
-/// which nothing is offered do not count.
+/// The number of consecutive rounds, from the first one after the last change of the rate, in which
+/// the bottleneck drops more than a tenth of the packets offered to it. A sender responds to a loss
+/// one round later, so two rounds without drops end the count; rounds in which nothing is offered
+/// do not count.
 pub(crate) fn heavy_loss_rounds(rows: &Series<'_>) -> Option<f64> {
     let changed = rows.last_change("rate")?;
     let mut times = rows.bottleneck_times()?.filter(|time| *time >= changed);

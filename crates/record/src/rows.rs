@@ -15,7 +15,7 @@ pub const TABLES: [Table; 5] = [
 ];
 
 table! {
-    /// A flow over the whole run. After these columns come the counters of the engine.
+    /// A flow over the whole run. These columns are followed by the counters of the engine.
     #[derive(Default)]
     pub struct FlowRow in FlowColumns = "flows" {
         /// Its number, used in all other tables.
@@ -30,26 +30,27 @@ table! {
         stop_ns: Option<Instant>,
         /// When all of its data was delivered.
         finish_ns: Option<Instant>,
-        /// Round trip without queues.
+        /// RTT without queues.
         base_rtt_ns: Duration,
         /// Payload of a full packet.
         mss_bytes: Bytes,
-        /// Payload that the receiver has handed over in order.
+        /// Payload that the receiver has passed to its application in order.
         goodput_bytes: Bytes,
     }
 }
 
 table! {
-    /// A flow at one time. Counters run from the flow's start. Rows of a flow come in order of time,
-    /// one every sample interval, the last one at the end of the run; there may be more between them,
-    /// which metrics do not weigh. After these columns come the fields of the flows' controllers.
+    /// A flow at one time. Counters run from the flow's start. Rows of a flow are in order of time,
+    /// one every sample interval, the last one at the end of the run; there may be more between
+    /// them, which metrics ignore. These columns are followed by the fields of the flows'
+    /// controllers.
     #[derive(Default)]
     pub struct SampleRow in SampleColumns = "samples" {
-        /// When.
+        /// Time of the row.
         t_ns: Instant,
-        /// Which flow.
+        /// The flow.
         flow: u32,
-        /// The congestion window in force.
+        /// The current congestion window.
         cwnd_bytes: Option<Bytes>,
         /// Sent and neither acknowledged nor declared lost.
         in_flight_bytes: Bytes,
@@ -63,11 +64,11 @@ table! {
         srtt_ns: Option<Duration>,
         /// Minimum RTT so far.
         min_rtt_ns: Option<Duration>,
-        /// Payload that the receiver has handed over in order.
+        /// Payload that the receiver has passed to its application in order.
         goodput_bytes: Bytes,
         /// Bytes that the sender knows to be delivered.
         delivered_bytes: Bytes,
-        /// Data packets sent, retransmissions included.
+        /// Data packets sent, including retransmissions.
         sent_packets: u64,
         /// Packets declared lost.
         lost_packets: u64,
@@ -83,13 +84,13 @@ table! {
 }
 
 table! {
-    /// A link at one time. Counters run from the start of the run. Rows of a link come in order of
+    /// A link at one time. Counters run from the start of the run. Rows of a link are in order of
     /// time, one every sample interval, the last one at the end of the run.
     #[derive(Copy, Default)]
     pub struct QueueRow in QueueColumns = "queue" {
-        /// When.
+        /// Time of the row.
         t_ns: Instant,
-        /// Which link: its position in the links of `run.json`.
+        /// The link: its position in the links of `run.json`.
         link: u32,
         /// Bytes waiting.
         backlog_bytes: Bytes,
@@ -97,9 +98,9 @@ table! {
         backlog_packets: u64,
         /// Waiting time of a packet that arrives now; null while the link is stopped.
         delay_ns: Option<Duration>,
-        /// Greatest backlog since the row before.
+        /// Maximum backlog since the previous row.
         peak_bytes: Bytes,
-        /// Rate of the link now.
+        /// Current rate of the link.
         rate_bps: Option<Rate>,
         /// Wire bytes that the link could have carried so far.
         capacity_bytes: Bytes,
@@ -107,7 +108,7 @@ table! {
         delivered_bytes: Bytes,
         /// Packets dropped so far, for whatever cause.
         dropped_packets: u64,
-        /// Packets that came to the link so far.
+        /// Packets offered to the link so far.
         offered_packets: u64,
         /// Packets marked with CE so far.
         #[since(2)]
@@ -116,15 +117,16 @@ table! {
 }
 
 words! {
-    /// What an event is.
+    /// The kind of an event.
     pub enum EventKind {
         /// A flow starts: its connection is opened.
         Start = "start",
         /// Its connection is established.
         Established = "established",
-        /// Its controller enters a state: `from` the old one, `detail` the new one.
+        /// Its controller enters a state: `from` is the old one, `detail` the new one.
         State = "state",
-        /// An episode of loss recovery begins, changes or ends: `from` the old state, `detail` the new one.
+        /// An episode of loss recovery begins, changes or ends: `from` is the old state, `detail`
+        /// the new one.
         Recovery = "recovery",
         /// A retransmission timeout.
         Rto = "rto",
@@ -134,7 +136,8 @@ words! {
         Finish = "finish",
         /// The scenario stops a flow.
         Stop = "stop",
-        /// A change that the scenario asks for: `key` says of what, `value` (in `unit`) or `detail` to what.
+        /// A change requested by the scenario: `key` is the changed key, and `value` (in `unit`) or
+        /// `detail` is its new value.
         Change = "change",
         /// A connection breaks: `detail` is the operating system's reason.
         Error = "error",
@@ -142,28 +145,28 @@ words! {
 }
 
 table! {
-    /// Something that happened at one time.
+    /// An event at one time.
     pub struct EventRow in EventColumns = "events" {
-        /// When.
+        /// Time of the event.
         t_ns: Instant,
-        /// To which flow; null for the path.
+        /// The flow; null for the path.
         flow: Option<u32>,
-        /// What: see below.
+        /// The kind: see below.
         kind: EventKind,
-        /// The state before.
+        /// The previous state.
         from: Option<Text>,
-        /// The state, or another word, that is now.
+        /// The new state, or another word.
         detail: Text,
-        /// Of a change: which link.
+        /// For a change: the link.
         #[since(2)]
         link: Option<u32>,
-        /// Of a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
+        /// For a change: the scenario's key (`rate`, `rtt`, `loss.p`, `app.rate`).
         #[since(2)]
         key: Option<Text>,
         /// For a change: the previous value, if the engine knows it.
         #[since(2)]
         before_value: Option<f64>,
-        /// Of a change: the value from now on.
+        /// For a change: the new value.
         #[since(2)]
         value: Option<f64>,
         /// Unit of the values: `bit/s`, `ns`, `byte`, `packet` or `1`.
@@ -173,7 +176,7 @@ table! {
 }
 
 impl EventRow {
-    /// A change of what a key says.
+    /// A change of a key's value.
     pub fn change(t: Instant, key: impl Into<Text>, to: Setting) -> Self {
         let event = Self {
             key: Some(key.into()),
@@ -192,7 +195,7 @@ impl EventRow {
         }
     }
 
-    /// An event without more to say.
+    /// An event without details.
     pub fn new(t: Instant, flow: Option<u32>, kind: EventKind) -> Self {
         Self {
             t_ns: t,
@@ -208,7 +211,7 @@ impl EventRow {
         }
     }
 
-    /// A change from one state to another; there may be none before.
+    /// A change from one state to another; there may be no previous one.
     pub fn between(self, from: impl Into<Text>, to: impl Into<Text>) -> Self {
         Self {
             from: Some(from.into()).filter(|from| !from.is_empty()),
@@ -219,7 +222,7 @@ impl EventRow {
 }
 
 words! {
-    /// What happens to a packet.
+    /// The fate of a packet.
     pub enum PacketKind {
         /// It leaves its sender for the first time.
         Send = "send",
@@ -239,14 +242,14 @@ words! {
 }
 
 table! {
-    /// A packet at one time. The table is there when the scenario asks for it (`run.record.packets`).
+    /// A packet at one time. The table exists if the scenario asks for it (`run.record.packets`).
     #[derive(Copy)]
     pub struct PacketRow in PacketColumns = "packets" {
-        /// When.
+        /// Time of the row.
         t_ns: Instant,
-        /// Which flow.
+        /// The flow.
         flow: u32,
-        /// What happens to the packet; see below.
+        /// The kind: see below.
         kind: PacketKind,
         /// Its first byte in the stream.
         seq_bytes: Bytes,
@@ -267,7 +270,7 @@ table! {
 }
 
 impl PacketRow {
-    /// A row about so many bytes of the stream.
+    /// A row about this many bytes of the stream.
     pub fn new(t: Instant, flow: u32, kind: PacketKind, seq: u64, len: u64) -> Self {
         Self {
             t_ns: t,

@@ -1,4 +1,4 @@
-//! A run that has ended.
+//! A completed run.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::series::Series;
 use crate::table::{Contents, SCHEMA};
 use crate::view::TableView;
 
-/// A run that has ended: what it was, its tables, its metrics.
+/// A completed run: its description, its tables, its metrics.
 #[derive(Clone, Debug)]
 pub struct Run {
     info: RunInfo,
@@ -29,7 +29,7 @@ impl Run {
         info: RunInfo,
         tables: Vec<(&'static str, Contents)>,
     ) -> Result<Self, RecordError> {
-        // Of the large tables only what metrics read.
+        // Of the large tables, only the columns that metrics read.
         let columns = |table: &'static str| match tables.iter().find(|(name, _)| *name == table) {
             Some((_, contents)) => Ok(match Series::columns(table) {
                 Some(names) => contents.only(names),
@@ -58,7 +58,7 @@ impl Run {
         })
     }
 
-    /// The run with what its emulator measured of itself.
+    /// The run with its emulator's measurements of itself.
     pub fn with_emulation(mut self, emulation: Value) -> Self {
         self.emulation = Some(emulation);
         self
@@ -70,7 +70,7 @@ impl Run {
         self
     }
 
-    /// The run without its tables and its scenario, which take most of it: what was measured.
+    /// The run without its tables and its scenario, which use most of the memory: only the results.
     pub fn measured(&self) -> Self {
         Self {
             info: RunInfo {
@@ -85,36 +85,36 @@ impl Run {
         }
     }
 
-    /// What its emulator measured of itself; none of a simulated run.
+    /// Its emulator's measurements of itself; none for a simulated run.
     pub fn emulation(&self) -> Option<&Value> {
         self.emulation.as_ref()
     }
 
-    /// What it was.
+    /// Its description.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
 
-    /// Its tables with their names, each made when it is asked for.
+    /// Its tables with their names, each built on request.
     pub fn tables(&self) -> impl ExactSizeIterator<Item = (&'static str, RecordBatch)> {
         let tables = self.tables.iter();
         tables.map(|(name, contents)| (*name, contents.batch()))
     }
 
     /// A table by its name, one of [`TABLES`](crate::TABLES); `None` for another name, and for
-    /// `packets` when they were not recorded. It is made for each who asks.
+    /// `packets` when they were not recorded. It is built for each call.
     pub fn table(&self, name: &str) -> Option<RecordBatch> {
         let (_, contents) = self.tables.iter().find(|(table, _)| *table == name)?;
         Some(contents.batch())
     }
 
-    /// A column of a table; `None` when there is none of that name.
+    /// A column of a table; `None` if there is none of that name.
     pub fn column(&self, table: &str, name: &str) -> Option<ArrayRef> {
         let (_, contents) = self.tables.iter().find(|(named, _)| *named == table)?;
         contents.column(name)
     }
 
-    /// Its tables as they are kept.
+    /// Its tables as stored.
     #[cfg(feature = "folder")]
     pub(crate) fn contents(&self) -> &[(&'static str, Contents)] {
         &self.tables
@@ -130,7 +130,7 @@ impl Run {
         &self.metrics
     }
 
-    /// A metric of the run by its name; `None` when there is none of that name or it is undefined.
+    /// A metric of the run by its name; `None` if it does not exist or is undefined.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|m| m.name == name)?.value
     }
@@ -140,7 +140,7 @@ impl Run {
         &self.flows
     }
 
-    /// `schema`, `scenario`, `seed`, `backend`, `metrics` and `flows` of what `--json` says.
+    /// `schema`, `scenario`, `seed`, `backend`, `metrics` and `flows` of the `--json` output.
     pub fn summary_json(&self) -> Value {
         let flows: Vec<Value> = self
             .info

@@ -1,4 +1,4 @@
-//! The rows of a run, as metrics see them.
+//! The rows of a run in the form that metrics use.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::view::TableView;
 
 const CHANGE: &str = EventKind::Change.word();
 
-/// A flow's rows, as metrics see them.
+/// A flow's rows in the form that metrics use.
 #[derive(Debug)]
 pub struct FlowSeries {
     pub(crate) flow: u32,
@@ -26,7 +26,7 @@ pub struct FlowSeries {
     goodput: i64,
     /// When its counters stopped.
     end: i64,
-    /// Counters, where the engine knows them.
+    /// Counters, if the engine knows them.
     pub(crate) sent: Option<u64>,
     pub(crate) retransmitted: Option<u64>,
     pub(crate) rto_count: Option<u64>,
@@ -43,7 +43,7 @@ struct LinkSeries {
     flows: Vec<usize>,
 }
 
-/// The rows of a run, as metrics see them.
+/// The rows of a run in the form that metrics use.
 #[derive(Debug)]
 pub struct Series<'a> {
     payload_ratio: f64,
@@ -51,7 +51,7 @@ pub struct Series<'a> {
     interval: i64,
     pub(crate) flows: Vec<FlowSeries>,
     links: Vec<LinkSeries>,
-    /// From the first flow's start to the last flow's end, and what was handed over in it.
+    /// From the first flow's start to the last flow's end, and the payload delivered in that time.
     pub(crate) window: Option<Span>,
     goodput: OnceCell<u64>,
     times: &'a [i64],
@@ -73,7 +73,7 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// The columns of a table that metrics read; none if it is read whole.
+    /// The columns of a table that metrics read; none if all of it is read.
     pub(crate) fn columns(table: &str) -> Option<&'static [&'static str]> {
         match table {
             "samples" => Some(&[
@@ -103,7 +103,7 @@ impl<'a> Series<'a> {
     /// The series of a run's tables.
     ///
     /// # Errors
-    /// [`RecordError::Column`] when a table has not the columns it should have.
+    /// [`RecordError::Column`] when a table lacks a required column.
     pub(crate) fn new(
         info: &RunInfo,
         flows: TableView<'a>,
@@ -117,7 +117,7 @@ impl<'a> Series<'a> {
         let place = |flow: u32| places.get(&flow).copied();
         let grouped = group(samples.ids("flow")?, of_flows.len(), place);
         for (flow, rows) in of_flows.iter_mut().zip(grouped) {
-            // Totals that say less than the rows are not totals.
+            // Totals below the last row are not totals.
             let last = rows.last().and_then(|row| goodputs.get(*row));
             flow.goodput = flow.goodput.max(last.copied().unwrap_or(0));
             flow.rows = rows;
@@ -152,7 +152,7 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Payload that a flow's receiver handed over in a span.
+    /// Payload that a flow's receiver delivered in a span.
     pub(crate) fn goodput(&self, flow: &FlowSeries, span: Span) -> u64 {
         let counter = Counter {
             times: self.times,
@@ -164,14 +164,14 @@ impl<'a> Series<'a> {
         counter.between(span.from, span.to)
     }
 
-    /// Payload that all receivers handed over in a span.
+    /// Payload that all receivers delivered in a span.
     pub(crate) fn total_goodput(&self, span: Span) -> u64 {
         self.flows
             .iter()
             .fold(0, |sum, flow| self.goodput(flow, span).saturating_add(sum))
     }
 
-    /// The same in the window, of which the share of every flow is a part.
+    /// The same over the window, of which every flow's share is a part.
     pub(crate) fn window_goodput(&self) -> Option<u64> {
         let window = self.window?;
         Some(*self.goodput.get_or_init(|| self.total_goodput(window)))
@@ -204,7 +204,7 @@ impl<'a> Series<'a> {
             for flow in &self.flows {
                 all.extend(self.rtts(flow));
             }
-            // Stable, because it makes use of what is sorted already.
+            // A stable sort, because it exploits existing order.
             all.sort();
             all
         })
@@ -231,7 +231,7 @@ impl<'a> Series<'a> {
         picked
     }
 
-    /// The greatest backlog of the bottleneck in the window.
+    /// The maximum backlog of the bottleneck in the window.
     pub(crate) fn greatest_backlog(&self) -> Option<i64> {
         let window = self.window?;
         let rows = self.bottleneck()?.rows.iter();
@@ -245,8 +245,8 @@ impl<'a> Series<'a> {
             .max()
     }
 
-    /// From the row in which a flow first has data acknowledged to the first whose rate sample is
-    /// `share` of the payload rate of the slowest link that the flow crosses.
+    /// The time from the row in which a flow first has data acknowledged to the first row whose
+    /// rate sample is `share` of the payload rate of the slowest link that the flow crosses.
     pub(crate) fn time_to_rate(&self, flow: &FlowSeries, share: f64) -> Option<i64> {
         let rate = flow.capacity?.bps() as f64 * self.payload_ratio * share;
         let acknowledged = |row: &&usize| self.acknowledged.get(**row).is_some_and(|b| *b > 0);
@@ -259,7 +259,8 @@ impl<'a> Series<'a> {
         self.times.get(*reached)?.checked_sub(*from)
     }
 
-    /// Of the links that carry data, the busiest in the window; of two as busy, the first.
+    /// Among the links that carry data, the busiest in the window; among equally busy ones, the
+    /// first.
     fn bottleneck(&self) -> Option<&LinkSeries> {
         let mut busiest: Option<(&LinkSeries, u128, u128)> = None;
         for link in self
@@ -277,7 +278,7 @@ impl<'a> Series<'a> {
         busiest.map(|(link, ..)| link)
     }
 
-    /// What a link's counter grew by in the window.
+    /// The growth of a link's counter in the window.
     fn on_link(&self, link: &LinkSeries, values: &[i64]) -> u64 {
         let counter = Counter {
             times: self.link_times,
@@ -290,7 +291,7 @@ impl<'a> Series<'a> {
             .map_or(0, |window| counter.between(window.from, window.to))
     }
 
-    /// Goodput over the most that the bottleneck's capacity and the headers allow.
+    /// Goodput divided by the maximum that the bottleneck's capacity and the headers allow.
     pub(crate) fn utilisation(&self) -> Option<f64> {
         let window = self.window?;
         let link = self.bottleneck()?;
@@ -302,7 +303,7 @@ impl<'a> Series<'a> {
         (most > 0.0).then(|| goodput as f64 / most)
     }
 
-    /// Probability that a packet that crosses every link that carries data is dropped.
+    /// Probability that a packet is dropped if it crosses every link that carries data.
     pub(crate) fn loss(&self) -> Option<f64> {
         let mut survived = None;
         for link in self.links.iter().filter(|l| !l.flows.is_empty()) {
@@ -324,8 +325,8 @@ impl<'a> Series<'a> {
         Some(times.copied().filter(move |t| window.contains(*t)))
     }
 
-    /// Packets that the bottleneck was offered and dropped in a span, and the bytes
-    /// that it could have carried.
+    /// Packets offered to and dropped by the bottleneck in a span, and the bytes that it could have
+    /// carried.
     pub(crate) fn bottleneck_in(&self, span: Span) -> Option<(u64, u64, u64)> {
         let link = self.bottleneck()?;
         let grown = |values| {
@@ -342,12 +343,12 @@ impl<'a> Series<'a> {
         Some((offered, dropped, grown(self.capacities)))
     }
 
-    /// Payload bytes in so many bytes on the wire.
+    /// Payload bytes in this many bytes on the wire.
     pub(crate) fn payload_of(&self, bytes: u64) -> f64 {
         bytes as f64 * self.payload_ratio
     }
 
-    /// The shortest of the flows' latest RTTs at a time.
+    /// The minimum of the flows' latest RTTs at a time.
     pub(crate) fn shortest_rtt(&self, time: i64) -> Option<i64> {
         let latest = |flow: &FlowSeries| {
             let after = flow
@@ -360,7 +361,7 @@ impl<'a> Series<'a> {
         self.flows.iter().filter(active).filter_map(latest).min()
     }
 
-    /// When the scenario last changed what a key says.
+    /// When the scenario last changed a key.
     pub(crate) fn last_change(&self, key: &str) -> Option<i64> {
         let times = self.events.values("t_ns").ok()?;
         let kinds = self.events.texts("kind").ok()?;
@@ -402,7 +403,7 @@ fn flow_series(table: TableView<'_>, duration: i64) -> Result<Vec<FlowSeries>, R
     Ok(flows.map(of_row).collect())
 }
 
-/// The links, each with its rows; tells each flow the least capacity on its way.
+/// The links, each with its rows; sets each flow's minimum capacity on its way.
 fn link_series(
     info: &RunInfo,
     ids: &UInt32Array,
@@ -427,7 +428,7 @@ fn link_series(
     rows.into_iter().zip(&info.links).map(of_link).collect()
 }
 
-/// The rows of each of `count` things, which `position` finds by number.
+/// The rows of each of `count` items; `position` returns the index of a number.
 fn group(
     ids: &UInt32Array,
     count: usize,

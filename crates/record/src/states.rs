@@ -10,8 +10,8 @@ use crate::series::{FlowSeries, Series};
 const STATE: &str = EventKind::State.word();
 
 impl Series<'_> {
-    /// Nanoseconds of each flow in each state of its controller while it is active, in the order
-    /// in which the states were first entered: exact, from the events.
+    /// Nanoseconds of each flow in each state of its controller while it is active, in the order in
+    /// which the states were first entered: exact, from the events.
     pub(crate) fn states(&self) -> Result<Vec<Vec<(String, u64)>>, RecordError> {
         let times = self.events.values("t_ns")?;
         let flows = self.events.ids("flow")?;

@@ -7,8 +7,8 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use crate::column::{Column, Complete};
 
-/// Version of the tables and of `run.json`. A change that a reader must know about raises it; what a
-/// later version added to a table is filled in when an earlier record is read.
+/// Version of the tables and of `run.json`. A change that a reader must know about increments it;
+/// columns added to a table by a later version are filled in when an earlier record is read.
 pub const SCHEMA: u32 = 2;
 
 /// Key of the schema version in a table's Arrow metadata.
@@ -17,16 +17,16 @@ pub(crate) const SCHEMA_KEY: &str = "paceline.schema";
 /// A table of the record, as declared.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Its name, that of its file.
+    /// Its name, which is also its file's.
     pub name: &'static str,
-    /// What a row is.
+    /// The meaning of a row.
     pub doc: &'static str,
     /// The columns that it always has, in order.
     pub columns: &'static [Column],
 }
 
 impl Table {
-    /// What a row takes in memory, in bytes, without columns after those that are declared.
+    /// Memory of a row, in bytes, without the columns after the declared ones.
     pub const fn row_bytes(&self) -> u64 {
         let (mut bits, mut n) = (0, 0);
         while n < self.columns.len() {
@@ -40,10 +40,10 @@ impl Table {
 /// A row of a table: see [`table!`].
 pub(crate) trait Row: Sized {
     const TABLE: Table;
-    /// The columns, as they grow.
+    /// The growing columns.
     type Columns;
 
-    /// No rows, in which flows or links will take turns of so many.
+    /// No rows; rows will cycle through this many flows or links.
     fn columns(period: usize) -> Self::Columns;
 
     /// Adds the row to the columns.
@@ -52,7 +52,8 @@ pub(crate) trait Row: Sized {
     /// The columns in their order.
     fn finish(columns: Self::Columns) -> Vec<Complete>;
 
-    /// The cells of a column from a row on, NaN for null; none of text, or if there is no such column.
+    /// The cells of a column from a row on, NaN for null; none for text, or if there is no such
+    /// column.
     fn numbers(columns: &Self::Columns, name: &str, from: usize) -> Option<Vec<f64>>;
 }
 
@@ -74,9 +75,9 @@ pub(crate) trait Row: Sized {
 /// ```
 ///
 /// A column is one line: its name, which ends in its unit, and the type of its cells (see
-/// [`Cell`](crate::column::Cell)); the row's field has the same name and type. An `Option` makes the
-/// column nullable. `#[since(N)]` says which version of the schema introduced it: in earlier records
-/// it is null, or zero where it cannot be null.
+/// [`Cell`](crate::column::Cell)); the row's field has the same name and type. An `Option` makes
+/// the column nullable. `#[since(N)]` gives the version of the schema that introduced it: in
+/// earlier records it is null, or zero if it cannot be null.
 macro_rules! table {
     ($(#[doc = $about:literal])+
      $(#[derive($($derive:ident),+)])?
@@ -148,7 +149,7 @@ macro_rules! since {
 }
 pub(crate) use since;
 
-/// Whether a name ends so.
+/// Whether a name has this suffix.
 pub(crate) const fn ends_in(name: &str, suffix: &str) -> bool {
     let (name, suffix) = (name.as_bytes(), suffix.as_bytes());
     let mut n = 0;
@@ -168,7 +169,7 @@ pub(crate) struct TableBuilder<R: Row> {
 }
 
 impl<R: Row> TableBuilder<R> {
-    /// An empty table, in whose rows flows or links take turns of so many.
+    /// An empty table; its rows cycle through this many flows or links.
     pub(crate) fn new(period: usize) -> Self {
         Self {
             rows: 0,
@@ -206,7 +207,7 @@ impl<R: Row> TableBuilder<R> {
     }
 }
 
-/// What a table holds. One that was recorded becomes arrays only when these are asked for.
+/// The content of a table. A recorded one is converted to arrays only on request.
 #[derive(Clone, Debug)]
 pub(crate) struct Contents {
     schema: SchemaRef,
@@ -241,13 +242,13 @@ impl Contents {
         self.rows
     }
 
-    /// Its columns, each made when it is asked for.
+    /// Its columns, each built on request.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = (&Field, ArrayRef)> {
         let fields = self.schema.fields().iter().enumerate();
         fields.map(|(number, field)| (field.as_ref(), self.array(number)))
     }
 
-    /// The column of a name.
+    /// The column of this name.
     pub(crate) fn column(&self, name: &str) -> Option<ArrayRef> {
         Some(self.array(self.schema.index_of(name).ok()?))
     }

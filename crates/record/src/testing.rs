@@ -7,10 +7,10 @@ use crate::recorder::{FlowTotals, Recorder};
 use crate::rows::{EventKind, EventRow, PacketKind, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
 
-/// What the flows of tests count.
+/// The counters of flows in tests.
 pub(crate) const COUNTERS: [&str; 3] = ["sent_packets", "retransmitted_packets", "rto_count"];
 
-/// A recorder of flows whose controllers show nothing.
+/// A recorder of flows whose controllers show no fields.
 pub(crate) fn recorder(info: RunInfo) -> Recorder {
     Recorder::new(info, &[], COUNTERS)
 }
@@ -102,7 +102,7 @@ pub(crate) fn queue(link: u32, second: u64, share: u64) -> QueueRow {
     }
 }
 
-/// Rows of a flow, one a second from its start, with the goodput in kB of each second.
+/// Rows of a flow, one per second from its start, with the goodput in kB of each second.
 pub(crate) fn push_flow(recorder: &mut Recorder, flow: u32, start: u64, kilobytes: &[u64]) {
     let mut goodput = 0;
     recorder.sample(sample(flow, at_ms(start * 1_000), 0, None), |_| {});
@@ -112,8 +112,8 @@ pub(crate) fn push_flow(recorder: &mut Recorder, flow: u32, start: u64, kilobyte
     }
 }
 
-/// The run that the metrics are worked out for by hand: one flow from 0 s, one from 2 s. In kB/s,
-/// the first gets 900 until 2 s, 600 until 4 s, then 400; the second 200 until 4 s, then 400.
+/// The run whose metrics are computed by hand: one flow from 0 s, one from 2 s. In kB/s, the first
+/// gets 900 until 2 s, 600 until 4 s, then 400; the second 200 until 4 s, then 400.
 pub(crate) fn two_flows() -> Run {
     let field = |name, quantity| Field { name, quantity };
     let first = vec![

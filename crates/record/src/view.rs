@@ -28,7 +28,7 @@ impl<'a> TableView<'a> {
             })
     }
 
-    /// Quantities of which some may be absent.
+    /// Quantities, some of which may be absent.
     pub(crate) fn ints(self, name: &'static str) -> Result<&'a Int64Array, RecordError> {
         self.column(name, |c| c.as_primitive_opt::<Int64Type>())
     }
@@ -40,7 +40,7 @@ impl<'a> TableView<'a> {
             .as_primitive_opt::<Int64Type>()
     }
 
-    /// Quantities of which none is absent.
+    /// Quantities, none of which is absent.
     pub(crate) fn values(self, name: &'static str) -> Result<&'a [i64], RecordError> {
         self.column(name, |c| {
             let ints = c.as_primitive_opt::<Int64Type>()?;

@@ -1,6 +1,5 @@
-//! Nanoseconds per data packet of sender and receiver together, without loss:
-//! 1000 segments in flight, every second one acknowledged, fixed window, no
-//! controller to speak of.
+//! Nanoseconds per data packet of sender and receiver together, without loss: 1000 segments in
+//! flight, every second one acknowledged, fixed window, a trivial controller.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -41,13 +40,13 @@ impl Controller for Fixed {
     }
 }
 
-/// A path that delivers one segment a microsecond, a window of them on the way.
+/// A path that delivers one segment per microsecond, with a window of them on the way.
 struct Path {
     sender: Sender<Fixed>,
     receiver: Receiver,
     wire: VecDeque<Segment>,
     now: Instant,
-    /// One segment in so many is lost; 0: none.
+    /// One segment in this many is lost; 0: none.
     loss: u64,
     count: u64,
 }
@@ -96,7 +95,7 @@ impl Path {
 fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sender and receiver");
     group.throughput(Throughput::Elements(PACKETS));
-    // Twice what the path delivers: the window limits, the pacer computes.
+    // Twice the path's rate: the window limits, the pacer computes.
     let paced = Some(Rate::from_bps(2 * 8 * MSS * 1_000_000));
     for (name, rate, loss) in [
         ("unpaced", None, 0),

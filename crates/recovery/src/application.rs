@@ -11,7 +11,7 @@ use paceline_units::{App, Bytes, Duration, Instant, Rate};
 #[derive(Clone, Debug)]
 pub struct Application {
     app: App,
-    /// Payload of a full packet: the least that is written at once at a rate.
+    /// Payload of a full packet: the minimum written at once at a fixed rate.
     mss: u32,
     /// When the workload, or the phase of an [`App::OnOff`] one, began.
     since: Instant,
@@ -22,12 +22,12 @@ pub struct Application {
     /// Whether the sender has been told that there is always more.
     unlimited: bool,
     paused: bool,
-    /// When there is something to do; none if there never will be.
+    /// When it next acts; none if never.
     wakeup: Option<Instant>,
 }
 
 impl Application {
-    /// What a paced on/off workload writes at once.
+    /// The amount that a paced on/off workload writes at once.
     const CHUNK: u64 = 14_480;
 
     /// Starts `app` at `start`, with full packets of `mss` bytes.
@@ -44,7 +44,7 @@ impl Application {
         }
     }
 
-    /// What to write now. Hand it to the sender, and poll again at [`Self::next_wakeup`].
+    /// The amount to write now. Pass it to the sender, and poll again at [`Self::next_wakeup`].
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Write {
         match self.wakeup {
@@ -65,7 +65,7 @@ impl Application {
                 ..self.write(false, size.get())
             },
             App::Limited { rate } => {
-                // Packet by packet, but no more often than every millisecond.
+                // Packet by packet, but at most once per millisecond.
                 let packet = Bytes::new(u64::from(self.mss));
                 let chunk = rate.volume_in(Duration::from_millis(1)).max(packet);
                 let bytes = self.due(now, rate, chunk.get());
@@ -76,7 +76,7 @@ impl Application {
     }
 
     fn on_off(&mut self, now: Instant, on: Duration, off: Duration, rate: Option<Rate>) -> Write {
-        // A cycle without length would never move on.
+        // A cycle of zero length would never advance.
         let silence = if on + off == Duration::ZERO {
             Duration::MAX
         } else {
@@ -134,12 +134,12 @@ impl Application {
         }
     }
 
-    /// When to poll again; none if nothing will happen by itself.
+    /// When to poll again; none if nothing will happen on its own.
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.wakeup
     }
 
-    /// Goes over to `app` at `now`, from its beginning.
+    /// Switches to `app` at `now`, from its beginning.
     pub fn set_app(&mut self, now: Instant, app: App) {
         let (unlimited, paused) = (self.unlimited, self.paused);
         *self = Self {
@@ -149,13 +149,13 @@ impl Application {
         };
     }
 
-    /// Stops writing at `now`. What was written still goes.
+    /// Stops writing at `now`. Data already written is still sent.
     pub fn pause(&mut self, now: Instant) {
         self.paused = true;
         self.wakeup = Some(now);
     }
 
-    /// Writes again from `now` on: the workload restarts.
+    /// Resumes writing at `now`: the workload restarts.
     pub fn resume(&mut self, now: Instant) {
         self.paused = false;
         self.set_app(now, self.app);
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(limited.next_wakeup(), Some(at(12)));
         assert_eq!(amount(&mut limited, 11), Amount::None);
         assert_eq!(amount(&mut limited, 12), Amount::Bytes(2000));
-        // Polled late, it makes up.
+        // A late poll catches up.
         assert_eq!(amount(&mut limited, 17), Amount::Bytes(4000));
         assert_eq!(limited.next_wakeup(), Some(at(18)));
         // Unlimited from now on, then limited again.
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(limited.next_wakeup(), None);
     }
 
-    /// Polled again after 30 days of cycles of 2 ns, as one whose connection took so long to open.
+    /// Polled again after 30 days of cycles of 2 ns, as when a connection takes that long to open.
     #[test]
     fn cycles_that_nobody_saw_are_skipped() {
         let of = |on, off| App::OnOff {

@@ -1,17 +1,18 @@
 //! Captures: packets as they pass their sender, in pcapng, with headers of IPv4 and TCP.
 //!
-//! A packet's captured part ends with its headers: its original length counts the payload too, and its
-//! checksum is that of a payload of zeros. Timestamps are RFC 7323's in milliseconds, or [`Ets`].
+//! A packet is captured up to the end of its headers: its original length includes the payload, and
+//! its checksum is that of a payload of zeros. Timestamps are RFC 7323's in milliseconds, or
+//! [`Ets`].
 //!
-//! The crate pcap-file would save the 30 lines that write blocks: its version 2 brings second versions
-//! of syn and thiserror, its version 3 needs a newer Rust.
+//! The crate pcap-file would save the 30 lines that write blocks, but its version 2 pulls in second
+//! versions of syn and thiserror, and its version 3 needs a newer Rust.
 
 use paceline_units::{Duration, Instant};
 
 use crate::SackBlocks;
 use crate::ets::{EchoDelay, Ets, OPTION_SPACE, Timestamp};
 
-/// Addresses for documentation (RFC 5737), the sender's first. Each flow has a port of its own.
+/// Addresses for documentation (RFC 5737), the sender's first. Each flow has its own port.
 const ADDRESSES: [[u8; 4]; 2] = [[192, 0, 2, 1], [198, 51, 100, 1]];
 const PORT: u16 = 10_000;
 const PORTS: u32 = 50_000;
@@ -27,14 +28,14 @@ const SHIFT: u8 = 14;
 /// The code of a comment in every block.
 const COMMENT: u16 = 1;
 
-/// A packet at its sender. Places count from the stream's first byte.
+/// A packet at its sender. Sequence numbers count from the stream's first byte.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
-    /// When it left, or came.
+    /// When it left, or arrived.
     pub t: Instant,
-    /// Its flow, of those that the capture was given.
+    /// Its flow, by index in the capture.
     pub flow: u32,
-    /// Whether the sender sent it; else the receiver.
+    /// Whether the sender sent it; otherwise the receiver.
     pub sent: bool,
     /// Whether it opens the connection.
     pub syn: bool,
@@ -46,29 +47,29 @@ pub struct Packet {
     pub len: u32,
     /// The receiver's window in bytes.
     pub window: u64,
-    /// What the receiver has beyond `ack`.
+    /// The receiver's data beyond `ack`.
     pub blocks: SackBlocks,
-    /// What the receiver's timestamps say; those of the sender follow from what came before.
+    /// The timestamps of the receiver; those of the sender follow from earlier packets.
     pub times: Option<Times>,
-    /// A note on it, or nothing.
+    /// A comment on it, or nothing.
     pub comment: String,
 }
 
-/// What a segment's timestamps say.
+/// The timestamps of a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     /// When it left.
     pub departed: Instant,
-    /// Departure of the segment that it echoes.
+    /// Departure time of the segment that it echoes.
     pub echoed: Instant,
-    /// How long that was held, if it says so.
+    /// How long that segment was held, if it is reported.
     pub held: Option<Duration>,
 }
 
 /// A flow of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
-    /// Bytes of the headers of data; what options leave of them is filled with NOPs.
+    /// Header bytes of data packets; NOPs fill the space that options leave.
     pub header: usize,
     /// The segment size that SYNs offer.
     pub mss: u16,
@@ -79,11 +80,11 @@ pub struct Flow {
 /// The timestamps of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// ETS rather than RFC 7323's.
+    /// ETS instead of RFC 7323's.
     pub ets: bool,
-    /// The longest that ACKs are held.
+    /// The maximum ACK delay.
     pub max_ack_delay: Duration,
-    /// When the latest segment from the receiver left, and when it came: data echoes it.
+    /// When the latest segment from the receiver left, and when it arrived: data echoes it.
     pub latest: (Instant, Instant),
 }
 
@@ -152,7 +153,7 @@ impl Packet {
             .collect();
         let header = [NOP, NOP, 5, (2 + blocks.len()) as u8];
         let sack = if blocks.is_empty() { &[][..] } else { &header };
-        // Four blocks leave no room; the simulation has them none the less.
+        // Four blocks leave no room, but the simulation has them nevertheless.
         if times.len() + sack.len() + blocks.len() > OPTION_SPACE {
             times.clear();
         }
@@ -201,7 +202,7 @@ fn number(offset: u64) -> [u8; 4] {
     (offset.wrapping_add(1) as u32).to_be_bytes()
 }
 
-/// Fills in the checksum (RFC 1071) of what is before the octets and of these, all of even length.
+/// Fills in the checksum (RFC 1071) of the preceding data and of these octets, all of even length.
 fn put_checksum(octets: &mut [u8], at: usize, before: &[u8]) {
     let words = before.chunks_exact(2).chain(octets.chunks_exact(2));
     let mut sum: u32 = words
@@ -224,7 +225,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// A capture of these flows; `about` says what it shows, `application` what wrote it.
+    /// A capture of these flows; `about` describes it, `application` names its author.
     pub fn new(flows: Vec<Flow>, about: &str, application: &str) -> Self {
         const SECTION: u32 = 0x0a0d_0d0a;
         const INTERFACE: u32 = 1;
@@ -235,7 +236,7 @@ impl Capture {
         const RAW: u8 = 101;
         let octets = Vec::new();
         let mut capture = Self { flows, octets };
-        // Byte order, version 1.0, and a length that is not given.
+        // Byte order, version 1.0, and an unspecified length.
         let mut section = vec![0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
         section.extend([0xff; 8]);
         let options = [(COMMENT, about), (APPLICATION, application)];
@@ -250,7 +251,7 @@ impl Capture {
         capture
     }
 
-    /// Writes a packet; one of a flow that is not known is left out.
+    /// Writes a packet; a packet of an unknown flow is skipped.
     pub fn push(&mut self, packet: &Packet) {
         const ENHANCED: u32 = 6;
         let Some(flow) = self.flows.get_mut(packet.flow as usize) else {

@@ -1,7 +1,7 @@
-//! What travels, as bytes: for engines that carry datagrams, not values.
+//! Messages as bytes, for engines that carry datagrams instead of values.
 //!
-//! Numbers are big-endian, times in nanoseconds of the clock that both ends share. A segment is a header of 24 bytes and
-//! its payload, of which nothing is said: it is zeros.
+//! Numbers are big-endian; times are in nanoseconds of the clock that both ends share. A segment is
+//! a header of 24 bytes and its payload of zeros, which is not described.
 //!
 //! | at | segment | acknowledgment |
 //! |---|---|---|
@@ -32,7 +32,7 @@ const RANGE: usize = 16;
 impl Message {
     /// Bytes of a segment before its payload.
     pub const HEADER: usize = 24;
-    /// The most bytes of an acknowledgment.
+    /// The maximum size of an acknowledgment in bytes.
     pub const MAX_ACKNOWLEDGMENT: usize = BARE + SackBlocks::CAPACITY * RANGE;
 
     /// Its bytes.
@@ -43,7 +43,7 @@ impl Message {
         }
     }
 
-    /// Writes it at the beginning of `room`; how many bytes it has, none if there is no room for them.
+    /// Writes it at the beginning of `room`; returns its size, none if there is not enough room.
     pub fn write(&self, room: &mut [u8]) -> Option<usize> {
         let size = self.size();
         let mut to = Writer(room.get_mut(..size)?);
@@ -124,13 +124,13 @@ impl Message {
     }
 }
 
-/// A bit each, the first the lowest.
+/// One bit each, the first in the lowest position.
 fn flags(flags: [bool; 3]) -> u8 {
     let bits = flags.iter().zip(0..);
     bits.fold(0, |all, (flag, bit)| all | u8::from(*flag) << bit)
 }
 
-/// The room that is left.
+/// The remaining room.
 struct Writer<'a>(&'a mut [u8]);
 
 impl Writer<'_> {
@@ -148,7 +148,7 @@ impl Writer<'_> {
     }
 }
 
-/// The bytes that are left.
+/// The remaining bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

@@ -1,11 +1,11 @@
-//! What is set once for a sender.
+//! The configuration of a sender.
 
 use paceline_congestion::Signals;
 use paceline_units::{Bytes, Duration};
 
 use crate::{EcnFeedback, Recovery};
 
-/// How a sender sends.
+/// The behaviour of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
     /// Payload bytes in a full segment.
@@ -18,25 +18,25 @@ pub struct SenderConfig {
     pub initial_rto: Duration,
     /// Ceiling of the retransmission timeout.
     pub max_rto: Duration,
-    /// How losses are found, and how the window falls.
+    /// How losses are detected, and how the window is reduced.
     pub recovery: Recovery,
-    /// Whether tail loss probes are sent, where there is RACK (RFC 8985 section 7).
+    /// Whether tail loss probes are sent, if RACK is used (RFC 8985 section 7).
     pub tlp: bool,
-    /// Whether a timeout is judged by what arrives after it (F-RTO, RFC 5682).
+    /// Whether F-RTO judges a timeout by the acknowledgments after it (RFC 5682).
     pub f_rto: bool,
     /// Whether the first duplicate ACKs send new data (RFC 3042).
     pub limited_transmit: bool,
     /// Whether timestamps (RFC 3522) and DSACKs (RFC 3708) may show an episode to be spurious.
     pub undo: bool,
-    /// What the probe timeout allows for the receiver's delayed ACK when one segment is in flight.
+    /// The probe timeout's allowance for the receiver's delayed ACK when one segment is in flight.
     pub max_ack_delay: Duration,
-    /// The most that one burst may hold, instead of the controller's quantum.
+    /// The maximum burst, instead of the controller's quantum.
     pub max_burst: Option<Bytes>,
-    /// Whether segments carry PSH: that behind which nothing is written and, as in Linux, the last of each burst of
-    /// two or more that its segmentation offload would take at once.
+    /// Whether segments carry PSH: the last one written and, as in Linux, the last of each burst of
+    /// two or more that segmentation offload would send at once.
     pub push: bool,
-    /// Whether round trips and the receiver's delay come by the [ETS option](crate::ets). Without
-    /// it the receiver's delay is not known.
+    /// Whether RTT and the receiver's delay are taken from the [ETS option](crate::ets). Without it
+    /// the receiver's delay is not known.
     pub ets: bool,
     /// How the receiver reports congestion marks.
     pub ecn: EcnFeedback,

@@ -1,5 +1,4 @@
-//! ECN feedback: how a receiver tells the sender which packets arrived with CE,
-//! and what the sender does with that.
+//! ECN feedback: how a receiver reports CE-marked packets, and how the sender uses the report.
 
 use paceline_congestion::Ecn;
 use paceline_units::{Bytes, EcnFeedback};
@@ -9,13 +8,13 @@ use crate::{Acknowledgment, Segment};
 /// `DIVACE` (RFC 9768 appendix A.2).
 const ACE_MODULUS: u64 = 8;
 
-/// The receiver's part.
+/// The receiver's side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echo {
     feedback: EcnFeedback,
     packets: u64,
     bytes: u64,
-    /// What ECE says next: latched, `DCTCP.CE`, or a mark since the last acknowledgment.
+    /// The next value of ECE: latched, `DCTCP.CE`, or a mark since the last acknowledgment.
     ece: bool,
 }
 
@@ -29,8 +28,8 @@ impl Echo {
         }
     }
 
-    /// Whether `segment` changes `DCTCP.CE`: what came before is acknowledged
-    /// apart from it, so that the sender attributes the marks rightly.
+    /// Whether `segment` changes `DCTCP.CE`: earlier segments are acknowledged separately, so that
+    /// the sender attributes the marks correctly.
     pub(crate) fn turns(&self, segment: &Segment) -> bool {
         self.feedback == EcnFeedback::Dctcp && (segment.ecn == Ecn::Ce) != self.ece
     }
@@ -68,16 +67,16 @@ impl Echo {
     }
 }
 
-/// The sender's part.
+/// The sender's side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marks {
     feedback: EcnFeedback,
-    /// The counters as far as they are known.
+    /// The last known counters.
     packets: u64,
     bytes: u64,
     /// Data up to here was sent before the latest reaction to ECE.
     reacted: u64,
-    /// The next new segment says that the window was reduced.
+    /// The next new segment signals that the window was reduced.
     cwr: bool,
 }
 
@@ -110,7 +109,7 @@ impl Marks {
                 }
                 0
             }
-            // RFC 8257 3.3: all that this acknowledgment covers.
+            // RFC 8257 3.3: all data that this acknowledgment covers.
             EcnFeedback::Dctcp if ack.ece => u64::MAX,
             EcnFeedback::Dctcp => 0,
             EcnFeedback::Accurate => {
@@ -119,8 +118,8 @@ impl Marks {
                 marked
             }
             EcnFeedback::Ace => {
-                // RFC 9768 A.2: the counter may have gone round while so many
-                // packets were acknowledged; the safe reading is that it did.
+                // RFC 9768 A.2: the counter may have wrapped while this many packets were
+                // acknowledged; the safe reading is that it did.
                 let seen = self.packets % ACE_MODULUS;
                 let least = (ack.ce_packets + ACE_MODULUS - seen) % ACE_MODULUS;
                 let most = match newly_acked.checked_sub(least) {
@@ -133,7 +132,7 @@ impl Marks {
         }
     }
 
-    /// Whether [`Self::on_ack`] would find no mark, and change nothing.
+    /// Whether [`Self::on_ack`] would find no mark and change nothing.
     pub(crate) fn tells_none(&self, ack: &Acknowledgment) -> bool {
         match self.feedback {
             EcnFeedback::Classic | EcnFeedback::Dctcp => !ack.ece,
@@ -142,7 +141,7 @@ impl Marks {
         }
     }
 
-    /// The number of marked bytes that the controller sees: none where marks are not counted.
+    /// The marked bytes reported to the controller: none where marks are not counted.
     pub(crate) fn counted(&self, bytes: u64) -> Option<Bytes> {
         (self.feedback != EcnFeedback::Classic).then_some(Bytes::new(bytes))
     }
@@ -152,8 +151,8 @@ impl Marks {
         std::mem::take(&mut self.cwr)
     }
 
-    /// The codepoint of a segment, given the one that the controller wants:
-    /// RFC 3168 6.1.5 keeps retransmissions out of classic ECN.
+    /// The codepoint of a segment, given the one that the controller asks for: RFC 3168 6.1.5
+    /// excludes retransmissions from classic ECN.
     pub(crate) fn codepoint(&self, wanted: Ecn, retransmission: bool) -> Ecn {
         if retransmission && self.feedback == EcnFeedback::Classic {
             Ecn::NotEct
@@ -194,7 +193,7 @@ mod tests {
         })
     }
 
-    /// The acknowledgments of a run of segments: what each covers, and its ECE.
+    /// The acknowledgments of a series of segments: the data each covers, and its ECE.
     fn acks(receiver: &mut Receiver, marks: &[(bool, bool)]) -> Vec<(u64, bool)> {
         let mut told = Vec::new();
         for (number, (marked, cwr)) in (0..).zip(marks) {
@@ -277,8 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// With fewer than eight packets an acknowledgment ACE is exact; with more it
-        /// never says fewer than there were, nor more than were acknowledged.
+        /// If an acknowledgment covers fewer than eight packets, ACE is exact; otherwise it never
+        /// reports fewer marks than there were, nor more than packets acknowledged.
         #[test]
         fn ace_is_exact_or_safe(rounds in prop::collection::vec((1u64..40, 0u64..=100), 1..50)) {
             let mut marks = Marks::new(EcnFeedback::Ace);
@@ -290,7 +289,7 @@ mod tests {
                     ce_packets: truth % ACE_MODULUS,
                     ..Acknowledgment::default()
                 };
-                // What was told too much before is part of the sender's count.
+                // An earlier overcount is part of the sender's count.
                 marks.packets = truth - marked;
                 let bytes = marks.on_ack(&ack, 0, acked, 100);
                 prop_assert!(bytes >= marked * 100 && bytes <= acked * 100);

@@ -1,6 +1,7 @@
-//! Our two ends as [`Endpoint`]s: what travels are values, which an engine may write as bytes ([`Message::write`]).
+//! Our two ends as [`Endpoint`]s. Their messages are values, which an engine may encode as bytes
+//! ([`Message::write`]).
 //!
-//! There is no handshake: a sender begins with the RTT that it is given, if any.
+//! There is no handshake: a sender starts with the RTT that it is given, if any.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use paceline_units::{Bytes, Ecn, Instant};
 
 use crate::{Acknowledgment, Receiver, ReceiverConfig, Segment, Sender};
 
-/// What travels between our ends.
+/// A message between our ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// From the sender.
@@ -58,7 +59,7 @@ impl<C: Controller> Endpoint for Sender<C> {
         }
     }
 
-    /// Nothing: data goes one way.
+    /// Nothing: data flows one way.
     fn delivered(&self) -> u64 {
         0
     }
@@ -83,7 +84,7 @@ impl<C: Controller> Endpoint for Sender<C> {
     }
 }
 
-/// A [`Receiver`] with the acknowledgments that it has still to send.
+/// A [`Receiver`] with the acknowledgments that it still has to send.
 #[derive(Clone, Debug)]
 pub struct ReceiverEnd {
     receiver: Receiver,
@@ -126,7 +127,7 @@ impl Endpoint for ReceiverEnd {
         self.receiver.next_timer()
     }
 
-    /// Data goes one way: what is written here goes nowhere.
+    /// Data flows one way: data written here is discarded.
     fn write(&mut self, _now: Instant, _write: Write) {}
 
     fn delivered(&self) -> u64 {

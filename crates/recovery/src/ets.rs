@@ -1,5 +1,5 @@
-//! The Extensible Timestamp option (draft-yang-tcpm-ets-00): microsecond
-//! timestamps, and how long the receiver held what it acknowledges.
+//! The Extensible Timestamp option (draft-yang-tcpm-ets-00): microsecond timestamps, and how long
+//! the receiver held the data it acknowledges.
 //!
 //! ```text
 //! octet  0     1       2..4   4..8   8..12  12..14                  14..16 (SYN)
@@ -7,12 +7,11 @@
 //!        254   14, 16  0x4554
 //! ```
 //!
-//! Multi-octet fields are in network byte order and bit fields are taken from
-//! the most significant bit on; the draft's figure could not be read, and this
-//! is how such figures are meant. Version -01 no longer speaks of the maximum
-//! ACK delay, so that its length need not depend on SYN: both lengths are read
-//! anywhere, and of a longer option, which -00 announces for later versions,
-//! what is known.
+//! Multi-octet fields are in network byte order and bit fields start at the most significant bit;
+//! the draft's figure was not readable, and this is the usual meaning of such figures. Version -01
+//! no longer mentions the maximum ACK delay, so the length need not depend on SYN: both lengths are
+//! accepted anywhere. Of a longer option, which -00 announces for later versions, the known part is
+//! read.
 
 use paceline_units::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use crate::Acknowledgment;
 const KIND: u8 = 254;
 /// The experiment: "ET".
 const EX_ID: [u8; 2] = [0x45, 0x54];
-/// The greatest value of the 13 bits of `EcrDel`.
+/// The maximum value of the 13 bits of `EcrDel`.
 const MAX_DELAY: u16 = (1 << 13) - 1;
 
 /// Octets of options in a TCP header (RFC 9293 section 3.1).
@@ -33,7 +32,7 @@ const PADDED_LEN: usize = Ets::LEN.next_multiple_of(4);
 const SACK_HEADER: usize = 4;
 const SACK_BLOCK: usize = 8;
 
-/// SACK ranges that fit beside the option: two, where RFC 7323's timestamps leave three.
+/// SACK ranges that fit next to the option: two, where RFC 7323's timestamps leave three.
 pub const SACK_BLOCKS: usize = (OPTION_SPACE - PADDED_LEN - SACK_HEADER) / SACK_BLOCK;
 
 /// A 32-bit clock of microseconds, which wraps every 71.6 minutes.
@@ -41,7 +40,7 @@ pub const SACK_BLOCKS: usize = (OPTION_SPACE - PADDED_LEN - SACK_HEADER) / SACK_
 pub struct Timestamp(pub u32);
 
 impl Timestamp {
-    /// Half of the clock's range: beyond it, earlier and later cannot be told.
+    /// Half of the clock's range: beyond it, earlier and later are ambiguous.
     pub const HALF_RANGE: Duration = Duration::from_micros(1 << 31);
 
     /// The clock at `now`.
@@ -55,10 +54,9 @@ impl Timestamp {
         (micros < 1 << 31).then(|| Duration::from_micros(u64::from(micros)))
     }
 
-    /// PAWS (RFC 7323 section 5.3): whether a segment with this `TSval` is an
-    /// old duplicate, given `TS.Recent` and how long ago that was taken. RFC
-    /// 7323 trusts `TS.Recent` for 24 days, half the range of a millisecond
-    /// clock; here that is 35.8 minutes.
+    /// PAWS (RFC 7323 section 5.3): whether a segment with this `TSval` is an old duplicate, given
+    /// `TS.Recent` and its age. RFC 7323 trusts `TS.Recent` for 24 days, half the range of a
+    /// millisecond clock; here that is 35.8 minutes.
     pub fn is_outdated(self, recent: Self, idle: Duration) -> bool {
         idle < Self::HALF_RANGE && self.since(recent).is_none()
     }
@@ -78,9 +76,8 @@ pub enum EchoDelay {
 }
 
 impl EchoDelay {
-    /// The finest unit that holds `delay`: microseconds as its clock shows
-    /// them, milliseconds rounded up so that the network's part is not
-    /// overstated, and beyond 8.191 s none.
+    /// The finest unit that holds `delay`: microseconds as the clock shows them; milliseconds
+    /// rounded up so that the network's part is not overstated; beyond 8.191 s none.
     pub fn new(delay: Duration) -> Self {
         let micros = delay.as_micros();
         if let Some(value) = field(micros) {
@@ -89,7 +86,7 @@ impl EchoDelay {
         field(micros.div_ceil(1_000)).map_or(Self::Invalid, Self::Millis)
     }
 
-    /// The delay, where there is one.
+    /// The delay, if there is one.
     pub fn get(self) -> Option<Duration> {
         match self {
             Self::Micros(value) => Some(Duration::from_micros(u64::from(value))),
@@ -135,18 +132,18 @@ pub struct Ets {
     pub tsecr: Timestamp,
     /// How long that segment was held.
     pub delay: EchoDelay,
-    /// The longest that ACKs are held, in microseconds; on SYNs.
+    /// The maximum ACK delay, in microseconds; on SYNs.
     pub max_ack_delay: Option<u16>,
 }
 
-/// Why octets are no ETS option.
+/// Why octets are not an ETS option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtsError {
     /// They end before the option does.
     Truncated,
     /// Another option's kind.
     Kind(u8),
-    /// A length that no version has.
+    /// A length that no version uses.
     Length(u8),
     /// Another experiment's identifier.
     ExId(u16),
@@ -158,7 +155,7 @@ impl Ets {
     /// Octets with the maximum ACK delay.
     pub const SYN_LEN: usize = 16;
 
-    /// What a segment without SYN carries.
+    /// The option of a segment without SYN.
     pub fn new(now: Instant, tsecr: Timestamp, held: Duration) -> Self {
         Self {
             tsval: Timestamp::at(now),
@@ -168,7 +165,7 @@ impl Ets {
         }
     }
 
-    /// The offer in a SYN. There is nothing to echo, hence no delay.
+    /// The offer in a SYN. There is nothing to echo, so there is no delay.
     pub fn syn(now: Instant, max_ack_delay: Duration) -> Self {
         let micros = max_ack_delay.as_micros();
         Self {
@@ -179,8 +176,8 @@ impl Ets {
         }
     }
 
-    /// The answer in a SYN-ACK, given what the SYN held: the option is in use
-    /// if both have it, and a SYN-ACK never offers what the SYN did not.
+    /// The answer in a SYN-ACK to the option of the SYN: the option is in use if both carry it, and
+    /// a SYN-ACK never offers it if the SYN did not.
     pub fn syn_ack(
         offered: Option<&Self>,
         now: Instant,
@@ -194,7 +191,7 @@ impl Ets {
         })
     }
 
-    /// Octets that it takes.
+    /// Its length in octets.
     pub const fn wire_len(&self) -> usize {
         match self.max_ack_delay {
             Some(_) => Self::SYN_LEN,
@@ -202,8 +199,7 @@ impl Ets {
         }
     }
 
-    /// Writes it to the start of `out`; how many octets that took, or none if
-    /// there is no room.
+    /// Writes it to the start of `out`; returns its length, or none if there is no room.
     pub fn encode(&self, out: &mut [u8]) -> Option<usize> {
         let len = self.wire_len();
         let mut octets = [0; Self::SYN_LEN];
@@ -253,8 +249,8 @@ impl Ets {
         })
     }
 
-    /// What it tells the sender to which it comes at `now`: the time since the
-    /// echoed segment left, and how much of it the receiver took.
+    /// The measurement of a sender that receives it at `now`: the time since the echoed segment
+    /// left, and the receiver's share of it.
     pub fn sample(&self, now: Instant) -> Option<EtsSample> {
         Some(EtsSample {
             total_rtt: Timestamp::at(now).since(self.tsecr)?,
@@ -269,12 +265,12 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], EtsError> {
     Ok(*head)
 }
 
-/// A round trip as the option shows it, in whole microseconds.
+/// A round trip as measured by the option, in whole microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtsSample {
     /// From the echoed segment's departure to the acknowledgment's arrival.
     pub total_rtt: Duration,
-    /// The receiver's part, if it said so.
+    /// The receiver's part, if it is reported.
     pub receiver_delay: Option<Duration>,
 }
 
@@ -286,8 +282,8 @@ impl EtsSample {
     }
 }
 
-/// What a sender sees at `now` of an acknowledgment whose times went over the
-/// wire in this option: what did not fit into its fields is lost.
+/// The sender's view at `now` of an acknowledgment whose times were carried in this option:
+/// precision that its fields cannot hold is lost.
 pub fn over_the_wire(now: Instant, ack: &Acknowledgment) -> Option<EtsSample> {
     let mut octets = [0; Ets::LEN];
     Ets::new(ack.sent, Timestamp::at(ack.ts_echo), ack.delay).encode(&mut octets)?;

@@ -2,23 +2,23 @@
 //! the SACK-enhanced algorithm, with the conditions of Linux's
 //! `tcp_process_loss`).
 //!
-//! After a timeout only the first segment goes again. If then data arrives at
-//! the receiver that was sent before the timeout and never since, not
-//! everything was lost, and the timeout came too early. Linux takes the first
-//! such sign, where the RFC waits for the acknowledgment after the next.
+//! After a timeout only the first segment is retransmitted. If an acknowledgment then covers data
+//! that was sent before the timeout and not retransmitted, not everything was lost, and the timeout
+//! was premature. Linux decides at the first such sign, the RFC one acknowledgment later.
 
 /// The detection after one timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FRto {
     armed: bool,
-    /// Step 2b: so many new segments go, and nothing is sent again until the next acknowledgment.
+    /// Step 2b: this many new segments are sent, and nothing is retransmitted until the next
+    /// acknowledgment.
     new_segments: Option<u8>,
 }
 
-/// What an acknowledgment that arrives after the timeout says.
+/// The content of an acknowledgment that arrives after the timeout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Evidence {
-    /// It acknowledges data sent before the timeout and never since.
+    /// It acknowledges data sent before the timeout and not retransmitted.
     pub original: bool,
     /// The cumulative point advanced.
     pub advanced: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Evidence {
     pub recovered: bool,
     /// New data was sent after the timeout.
     pub new_sent: bool,
-    /// There is new data that the receiver would take.
+    /// There is new data that the receiver's window allows.
     pub new_available: bool,
 }
 
@@ -60,7 +60,7 @@ impl FRto {
             return true;
         }
         if ack.new_sent {
-            // 3a: new data passed what is missing, so that is lost.
+            // 3a: new data overtook the missing data, so that is lost.
             self.armed = !ack.duplicate;
         } else if ack.advanced && !ack.recovered {
             // 2b, or the conventional recovery if there is nothing new to send.
@@ -70,7 +70,7 @@ impl FRto {
         false
     }
 
-    /// How many new segments go before anything is sent again; none outside step 2b.
+    /// The number of new segments to send before any retransmission; none outside step 2b.
     pub(crate) fn new_segments(&self) -> Option<u8> {
         self.new_segments
     }
@@ -99,8 +99,8 @@ mod tests {
         frto
     }
 
-    /// RFC 5682, a delay spike: the first acknowledgment lets two new segments
-    /// go, the second is of data never sent again.
+    /// RFC 5682, a delay spike: the first acknowledgment allows two new segments, the second covers
+    /// data that was not retransmitted.
     #[test]
     fn spurious_when_original_data_arrives_after_the_new() {
         let mut frto = armed();
@@ -130,7 +130,7 @@ mod tests {
             ..FIRST_REPAIRED
         };
         assert!(!frto.on_ack(second));
-        // Nothing that comes later changes that.
+        // Later acknowledgments do not change that.
         assert!(!frto.on_ack(Evidence {
             original: true,
             ..second

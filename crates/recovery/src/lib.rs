@@ -1,20 +1,19 @@
 //! Sans-IO loss recovery: what was delivered, what was lost.
 //!
-//! A TCP-like [`Sender`] and [`Receiver`] without sockets and without a clock:
-//! segments, acknowledgments and times go in and out as values. Unless another
-//! [`Recovery`] is chosen, the sender detects losses by RACK-TLP (RFC 8985) and
-//! reduces its window by PRR (RFC 9937) where the controller leaves that to it.
-//! It times out by RFC 6298, and undoes episodes that DSACK (RFC 2883), timestamps (RFC 3522) or F-RTO (RFC 5682)
-//! show to be spurious. An [`Application`] decides what there is to send.
+//! A TCP-like [`Sender`] and [`Receiver`] without sockets and without a clock: segments,
+//! acknowledgments and times go in and out as values. Unless another [`Recovery`] is chosen, the
+//! sender detects losses by RACK-TLP (RFC 8985) and reduces its window by PRR (RFC 9937) where the
+//! controller leaves that to it. Its timeouts follow RFC 6298. It undoes episodes that DSACK (RFC
+//! 2883), timestamps (RFC 3522) or F-RTO (RFC 5682) show to be spurious. An [`Application`] decides
+//! how much data to send.
 //!
 //! After every event (a write, an acknowledgment, a timer) call
 //! [`Sender::poll_transmit`] until it returns none, then look at
 //! [`Sender::next_timer`].
 //!
-//! What differs from a kernel's TCP: sequence numbers have 64 bits, there is no
-//! handshake and no reset, segments are never split or merged, and there is no
-//! persist timer: a receiver whose window closes has a window update to send
-//! when it opens, and whoever carries it must not lose it.
+//! Differences from a kernel's TCP: sequence numbers have 64 bits, there is no handshake and no
+//! reset, segments are never split or merged, and there is no persist timer: a receiver whose
+//! window closes must send a window update when it opens, and the transport must not lose it.
 
 mod application;
 pub mod capture;

@@ -1,17 +1,18 @@
 //! NewReno: fast recovery without SACK (RFC 6582), in the impatient variant
 //! (section 4), with limited transmit (RFC 3042).
 //!
-//! A duplicate acknowledgment says that a segment has arrived. The RFC lets the window grow by one
-//! for it, and shrink again by what a partial acknowledgment covers, but for one; here, as in Linux,
-//! the segment leaves what is in flight ([`Scoreboard`](crate::scoreboard::Scoreboard)): the same
-//! may be sent, and the controller hears of what was delivered when it was.
+//! A duplicate acknowledgment says that a segment has arrived. The RFC inflates the window by one
+//! segment for each, and deflates it by the data that a partial acknowledgment covers, less one
+//! segment. Here, as in Linux, the segment leaves the data in flight instead
+//! ([`Scoreboard`](crate::scoreboard::Scoreboard)): the same amount may be sent, and the controller
+//! learns of the delivery when it happens.
 
-/// What the sender keeps across acknowledgments. Volumes in bytes.
+/// The sender's state across acknowledgments. Volumes in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewReno {
     dup_acks: u64,
-    /// `recover`: duplicates start no fast retransmit until more than this is
-    /// acknowledged. None before the first episode.
+    /// `recover`: duplicates start no fast retransmit until more than this is acknowledged. None
+    /// before the first episode.
     recover: Option<u64>,
     /// A partial acknowledgment has restarted the timer of this episode.
     restarted: bool,
@@ -32,13 +33,13 @@ impl NewReno {
         self.restarted = false;
     }
 
-    /// Step 5, a partial acknowledgment. Returns whether it restarts the timer, as the first one
-    /// of an episode does.
+    /// Step 5, a partial acknowledgment. Returns whether it restarts the timer; the first one of an
+    /// episode does.
     pub(crate) fn on_partial(&mut self) -> bool {
         !std::mem::replace(&mut self.restarted, true)
     }
 
-    /// New data is acknowledged outside recovery, or an episode is over.
+    /// New data is acknowledged outside recovery, or an episode ends.
     pub(crate) fn reset(&mut self) {
         self.dup_acks = 0;
     }
@@ -49,7 +50,7 @@ impl NewReno {
         self.reset();
     }
 
-    /// Whether duplicates have come that started nothing.
+    /// Whether there were duplicates that started nothing.
     pub(crate) fn is_disordered(&self) -> bool {
         self.dup_acks > 0
     }
@@ -82,7 +83,7 @@ mod tests {
         assert!(third(&mut newreno, 6000));
     }
 
-    /// Impatient: the timer is restarted once an episode.
+    /// Impatient: the timer restarts once per episode.
     #[test]
     fn the_first_partial_acknowledgment_restarts_the_timer() {
         let mut newreno = NewReno::default();

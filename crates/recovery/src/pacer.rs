@@ -4,9 +4,9 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 
 /// Releases bursts of up to a send quantum.
 ///
-/// A burst may begin when the last one has been paid for at the pacing rate; it lasts while time
-/// stands still and the quantum holds. A burst cut short by the window costs what it sent, not a
-/// whole quantum. A late release earns no credit.
+/// A burst may begin when the previous one has been paid for at the pacing rate; it continues while
+/// the time is the same and the quantum is not used up. A burst cut short by the window costs only
+/// what it sent, not a whole quantum. A late release earns no credit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     burst_start: Instant,
@@ -16,17 +16,17 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// The slowest that a controller can ask for: a rate of zero would never end.
+    /// The lowest rate: with a rate of zero, sending would never end.
     const SLOWEST: Rate = Rate::from_bps(8_000);
 
-    /// Whether `len` bytes may go now, in bursts of `quantum`.
+    /// Whether `len` bytes may be sent now, in bursts of `quantum`.
     pub fn allows(&self, now: Instant, len: u32, quantum: Bytes) -> bool {
         now >= self.release
             || (now == self.burst_start
                 && self.burst_bytes.saturating_add(u64::from(len)) <= quantum.get())
     }
 
-    /// `len` bytes go now.
+    /// `len` bytes are sent now.
     pub fn on_send(&mut self, now: Instant, len: u32, rate: Option<Rate>) {
         let Some(rate) = rate.filter(|rate| !rate.is_infinite()) else {
             self.release = now;

@@ -2,7 +2,7 @@
 
 use paceline_units::Recovery;
 
-/// What may be sent once less is in flight than the reduced window.
+/// The bound on sending once less is in flight than the reduced window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// RFC 9937: packet conservation, and slow start on a safe acknowledgment.
@@ -14,7 +14,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// The one of a recovery; none without proportional rate reduction.
+    /// The bound of a recovery algorithm; none without proportional rate reduction.
     pub(crate) const fn of(recovery: Recovery) -> Option<Self> {
         match recovery {
             Recovery::RackPrr | Recovery::NewRenoPrr => Some(Self::SafeAck),
@@ -30,28 +30,28 @@ impl Bound {
 pub(crate) struct Prr {
     /// The window that the controller reduced to.
     ssthresh: u64,
-    /// `RecoverFS`: what may be delivered over the episode.
+    /// `RecoverFS`: the data that may be delivered over the episode.
     recover_fs: u64,
     /// `prr_delivered`.
     delivered: u64,
     /// `prr_out`.
     out: u64,
-    /// `sndcnt`, less what was sent since it was computed.
+    /// `sndcnt`, less the data sent since it was computed.
     allowance: u64,
     mss: u64,
     bound: Bound,
 }
 
 impl Prr {
-    /// Enters recovery. `recover_fs` is `SND.NXT - SND.UNA` less what had been
-    /// SACKed before the acknowledgment that enters, plus what that one acknowledged.
+    /// Enters recovery. `recover_fs` is `SND.NXT - SND.UNA`, less the data SACKed before the
+    /// acknowledgment that starts recovery, plus the data that this one acknowledged.
     pub(crate) fn new(bound: Bound, ssthresh: u64, recover_fs: u64, mss: u32) -> Self {
         Self {
             ssthresh,
             recover_fs: recover_fs.max(1),
             delivered: 0,
             out: 0,
-            // The first fast retransmit goes at once, also when a timer found the loss.
+            // The first fast retransmit is sent at once, also when a timer found the loss.
             allowance: u64::from(mss),
             mss: u64::from(mss.max(1)),
             bound,
@@ -67,7 +67,7 @@ impl Prr {
         self.delivered = self.delivered.saturating_add(delivered);
         let sndcnt = if in_flight > self.ssthresh {
             // Proportional rate reduction, rounded up to whole segments: segments are never split,
-            // and the RFC's ceiling is that of an implementation that counts them.
+            // and the RFC's ceiling is meant for implementations that count segments.
             let share = (u128::from(self.delivered) * u128::from(self.ssthresh))
                 .div_ceil(u128::from(self.recover_fs) * u128::from(self.mss));
             let share = u64::try_from(share)
@@ -110,8 +110,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// Answers each of `acks` SACKs with what the window allows, in segments:
-    /// what was sent on each, and the pipe after it.
+    /// Answers each of `acks` SACKs with as many segments as the window allows: the number sent on
+    /// each, and the pipe after it.
     fn replay(prr: &mut Prr, mut pipe: u64, acks: u64, safe: bool) -> (Vec<u64>, u64) {
         let mut sent = Vec::new();
         for _ in 0..acks {
@@ -134,7 +134,8 @@ mod tests {
         let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
         // 19 segments are delivered; the loss leaves 19 in the pipe.
         let (sent, pipe) = replay(&mut prr, 19, 19, false);
-        // At the 17th ACK the pipe is at its target of ten: from there one goes for each that leaves.
+        // At the 17th ACK the pipe reaches its target of ten: from there one is sent for each that
+        // leaves.
         let mut expected: Vec<u64> = (1..=16).map(|ack| ack % 2).collect();
         expected.extend([0, 1, 1]);
         assert_eq!(sent, expected);
@@ -150,8 +151,8 @@ mod tests {
         assert_eq!(pipe, 5);
     }
 
-    /// The same, with acknowledgments that show the retransmissions to get through:
-    /// two segments an ACK, up to the reduced window.
+    /// The same, with acknowledgments which show that the retransmissions get through: two segments
+    /// per ACK, up to the reduced window.
     #[test]
     fn fifteen_losses_of_twenty_slow_start_when_it_is_safe() {
         let mut prr = Prr::new(Bound::SafeAck, 10 * MSS, 20 * MSS, 1000);
@@ -160,8 +161,8 @@ mod tests {
         assert_eq!(pipe, 10);
     }
 
-    /// RFC 6937 section 3.1, the same burst: the conservative bound sends one
-    /// for each that was delivered, the slow-start bound two, safe or not.
+    /// RFC 6937 section 3.1, the same burst: the conservative bound sends one for each delivered,
+    /// the slow-start bound two, safe or not.
     #[test]
     fn the_bounds_of_rfc_6937_after_fifteen_losses_of_twenty() {
         for (bound, expected) in [(Bound::Conservative, 1), (Bound::SlowStart, 2)] {
@@ -172,8 +173,8 @@ mod tests {
         }
     }
 
-    /// RFC 6937 section 3.1 with one loss is the same for every bound: they hold
-    /// only where less is in flight than the reduced window.
+    /// RFC 6937 section 3.1 with one loss is the same for every bound: bounds apply only while less
+    /// is in flight than the reduced window.
     #[test]
     fn the_bounds_do_not_matter_above_the_reduced_window() {
         let sent = |bound| {

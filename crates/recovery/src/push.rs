@@ -1,12 +1,12 @@
-//! The PSH flag as Linux sets it on the last packet of each burst that segmentation offload takes
+//! The PSH flag as Linux sets it: on the last packet of each segmentation-offload burst
 //! (`__tcp_transmit_skb`, `tcp_tso_autosize`).
 
 use paceline_units::{Bytes, Duration, Instant};
 
-/// What goes at once, at the least.
+/// The minimum burst.
 const LEAST: u32 = 2;
 
-/// The time whose worth goes at once without a pacer: 1/1024 s (`sk_pacing_shift`).
+/// Without a pacer, the data of this much time is sent at once: 1/1024 s (`sk_pacing_shift`).
 pub(crate) const BURST: Duration = Duration::from_nanos(976_562);
 
 /// Counts the packets of a burst.
@@ -17,8 +17,8 @@ pub(crate) struct Bursts {
 }
 
 impl Bursts {
-    /// A new segment of `mss` bytes goes, of a burst of `size` at the most, and perhaps `more` with it; whether it ends
-    /// a burst of two or more.
+    /// A new segment of `mss` bytes is sent, as part of a burst of at most `size`; `more` may
+    /// follow it. Returns whether it ends a burst of two or more.
     pub(crate) fn on_send(&mut self, now: Instant, size: Bytes, mss: u32, more: bool) -> bool {
         let limit = u32::try_from(size.get() / u64::from(mss.max(1))).unwrap_or(u32::MAX);
         if self.at != now {
@@ -44,7 +44,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(millis)
     }
 
-    /// Of so many that go at one time, those with the flag.
+    /// Of this many sent at the same time, those with the flag.
     fn pushed(bursts: &mut Bursts, now: Instant, count: u32, size: u64) -> Vec<u32> {
         let mut last = |n| bursts.on_send(now, Bytes::new(size), MSS, n < count);
         (1..=count).filter(|n| last(*n)).collect()
@@ -55,7 +55,7 @@ mod tests {
         let mut bursts = Bursts::default();
         assert!(pushed(&mut bursts, at(1), 1, 0).is_empty());
         assert_eq!(pushed(&mut bursts, at(2), 2, 0), [2]);
-        // The third goes alone.
+        // The third is sent alone.
         assert_eq!(pushed(&mut bursts, at(3), 3, 2999), [2]);
         assert_eq!(pushed(&mut bursts, at(4), 5, 2999), [2, 4]);
         assert_eq!(pushed(&mut bursts, at(5), 5, 3000), [3, 5]);

@@ -1,7 +1,7 @@
 //! RACK: loss detection by time (RFC 8985 section 6).
 //!
-//! What the sender keeps across acknowledgments. Order among transmissions is
-//! that of their numbers, finer than the RFC's pair of time and sequence.
+//! The sender's state across acknowledgments. Transmissions are ordered by their numbers, which is
+//! finer than the RFC's pair of time and sequence.
 
 use paceline_units::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::scoreboard::Outstanding;
 pub(crate) struct Rack {
     /// Number of the newest transmission known to be delivered (`RACK.segment`).
     newest: Option<u64>,
-    /// RTT of the one that was delivered last, whichever was sent last (`RACK.rtt`).
+    /// RTT of the most recently delivered transmission, whichever was sent last (`RACK.rtt`).
     rtt: Duration,
     /// Highest sequence delivered (`RACK.fack`).
     fack: u64,
@@ -66,9 +66,8 @@ impl Rack {
     /// `DupThresh`.
     const DUP_THRESH: u64 = 3;
 
-    /// Steps 2 and 3. `fack` is [`Self::fack`] as it was before the
-    /// acknowledgment; `echo` its timestamp echo, where it tells which
-    /// transmission is meant.
+    /// Steps 2 and 3. `fack` is [`Self::fack`] as it was before the acknowledgment; `echo` is its
+    /// timestamp echo, if that identifies the transmission.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -84,8 +83,8 @@ impl Rack {
         if packet.end < fack && !packet.retransmitted {
             self.reordering_seen = true;
         }
-        // Step 2: the most recently sent one. An acknowledgment of data sent twice may be
-        // that of the first transmission.
+        // Step 2: the most recently sent one. An acknowledgment of data sent twice may be for the
+        // first transmission.
         let rtt = now.since(packet.sent);
         if packet.retransmitted
             && (echo.is_some_and(|echo| echo < packet.sent) || min_rtt.is_some_and(|min| rtt < min))
@@ -96,9 +95,9 @@ impl Rack {
         self.newest = self.newest.max(Some(packet.number));
     }
 
-    /// The segment at `seq`, sent again, arrived by its first transmission: reordering, if anything
-    /// above it had been delivered (Linux's `tcp_check_sack_reordering`; the RFC looks only at what was
-    /// not sent again).
+    /// The retransmitted segment at `seq` arrived by its first transmission: reordering, if
+    /// anything above it had been delivered (Linux's `tcp_check_sack_reordering`; the RFC considers
+    /// only segments that were not retransmitted).
     pub(crate) fn on_reordering(&mut self, seq: u64) {
         self.reordering_seen |= seq < self.fack;
     }
@@ -135,8 +134,8 @@ impl Rack {
         window.min(srtt.unwrap_or_default())
     }
 
-    /// Step 5: when the transmission `number`, sent at `sent`, is lost; none
-    /// while nothing sent after it is known to be delivered.
+    /// Step 5: when the transmission `number`, sent at `sent`, is lost; none while nothing sent
+    /// after it is known to be delivered.
     pub(crate) fn deadline(
         &self,
         number: u64,
@@ -147,7 +146,7 @@ impl Rack {
         later.then(|| self.expiry(sent, reo_wnd))
     }
 
-    /// The same whatever was delivered since (6.3: on a retransmission timeout).
+    /// The same regardless of later deliveries (6.3: on a retransmission timeout).
     pub(crate) fn expiry(&self, sent: Instant, reo_wnd: Duration) -> Instant {
         sent + self.rtt + reo_wnd
     }
@@ -190,7 +189,7 @@ mod tests {
         let window = rack.reo_wnd(false, 1, Some(ms(40)), Some(ms(40)));
         assert_eq!(window, ms(10));
         assert_eq!(rack.deadline(0, at(0), window), Some(at(50)));
-        // Sent later than anything delivered: says nothing yet.
+        // Sent later than anything delivered: no conclusion yet.
         assert_eq!(rack.deadline(2, at(2), window), None);
     }
 
@@ -204,14 +203,15 @@ mod tests {
         assert_eq!(rack.reo_wnd(true, 3, Some(ms(40)), Some(ms(40))), ms(10));
     }
 
-    /// RFC 8985 6.2 step 2: the RTT is that of what was delivered last, the segment that of what was sent last.
+    /// RFC 8985 6.2 step 2: the RTT is that of the latest delivery, the segment that of the latest
+    /// transmission.
     #[test]
     fn the_round_trip_is_that_of_the_last_delivery() {
         let mut rack = Rack::default();
         deliver(&mut rack, 815, 9, 715, true);
         deliver(&mut rack, 900, 5, 200, false);
         assert_eq!((rack.newest, rack.rtt), (Some(9), ms(700)));
-        // As old as what has just arrived, it has the reordering window.
+        // As old as the segment that has just arrived: it still has the reordering window.
         assert_eq!(rack.deadline(4, at(200), ms(25)), Some(at(925)));
     }
 

@@ -6,8 +6,8 @@ use crate::Block;
 
 /// Half-open ranges, sorted, none touching another.
 ///
-/// Steady growth of one range costs a binary search; a gap that closes in the
-/// middle moves the ranges on one side of it.
+/// Steady growth of one range costs a binary search; closing a gap in the middle moves the ranges
+/// on one side of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges {
     ranges: VecDeque<Block>,
@@ -69,7 +69,7 @@ impl Ranges {
         }
     }
 
-    /// Takes the lowest range out.
+    /// Removes and returns the lowest range.
     pub(crate) fn pop_first(&mut self) -> Option<Block> {
         self.ranges.pop_front()
     }

@@ -6,26 +6,27 @@ use crate::ecn::Echo;
 use crate::ranges::Ranges;
 use crate::{Acknowledgment, Block, EcnFeedback, SackBlocks, Segment};
 
-/// How a receiver acknowledges.
+/// The acknowledgment policy of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// In-order segments per acknowledgment (RFC 5681 section 4.2: at most 2).
     pub ack_every: u32,
-    /// The longest that an acknowledgment is held back.
+    /// The maximum delay of an acknowledgment.
     pub max_ack_delay: Duration,
     /// Receive buffer in bytes. The application reads in-order data at once.
     pub window: u64,
-    /// Segments at the start of the connection that are acknowledged one by
-    /// one, so that delayed ACKs do not slow the first rounds (as Linux does).
+    /// The segments at the start of a connection that are acknowledged one by one, so that delayed
+    /// ACKs do not slow the first rounds (as in Linux).
     pub quick_acks: u32,
-    /// How long acknowledgments of what is out of order are held back, once three have told of the
-    /// same gap and up to 44 of them (Linux's `tcp_comp_sack_delay_ns`, `tcp_comp_sack_nr`); zero:
-    /// not at all.
+    /// How long acknowledgments of out-of-order data are delayed, once three have reported the same
+    /// gap, for up to 44 of them (Linux's `tcp_comp_sack_delay_ns`, `tcp_comp_sack_nr`); zero: not
+    /// at all.
     pub sack_delay: Duration,
-    /// Whether a segment with PSH is acknowledged at once, as Linux does when all has been read.
+    /// Whether a segment with PSH is acknowledged at once, as in Linux when everything has been
+    /// read.
     pub pushed: bool,
-    /// The most SACK ranges in one acknowledgment: what the other options leave
-    /// room for ([`crate::ets::SACK_BLOCKS`] with that option).
+    /// The maximum number of SACK ranges in one acknowledgment: the other options leave this much
+    /// room ([`crate::ets::SACK_BLOCKS`] with that option).
     pub sack_blocks: usize,
     /// How it reports congestion marks.
     pub ecn: EcnFeedback,
@@ -46,23 +47,23 @@ impl Default for ReceiverConfig {
     }
 }
 
-/// Acknowledgments of the same gap that wait for each other.
+/// Acknowledgments of the same gap that are compressed into one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compression {
-    /// The gap's first byte, and how many immediate ACKs have reported it.
+    /// The gap's first byte, and the number of immediate ACKs that have reported it.
     gap: u64,
     told: u32,
-    /// How many wait, and until when.
+    /// The number waiting, and their deadline.
     waiting: u32,
     until: Option<Instant>,
 }
 
 impl Compression {
-    /// A sender retransmits on so many (RFC 5681 section 3.2).
+    /// A sender retransmits after this many (RFC 5681 section 3.2).
     const AT_ONCE: u32 = 3;
     const MOST: u32 = 44;
 
-    /// Whether one more of the gap at `gap` waits.
+    /// Whether one more for the gap at `gap` waits.
     fn holds(&mut self, now: Instant, gap: u64, delay: Duration) -> bool {
         if delay == Duration::ZERO || self.waiting >= Self::MOST {
             return false;
@@ -79,7 +80,7 @@ impl Compression {
         true
     }
 
-    /// One goes, for all that waited.
+    /// One is sent for all that waited.
     fn end(&mut self) {
         (self.waiting, self.until) = (0, None);
     }
@@ -87,9 +88,9 @@ impl Compression {
 
 /// The receiving side of a connection.
 ///
-/// Acknowledges at once what is out of order (but for [`ReceiverConfig::sack_delay`]), fills a gap or
-/// repeats data (with a DSACK, RFC 2883); otherwise every [`ReceiverConfig::ack_every`] segments
-/// or when the timer expires.
+/// Acknowledges at once if data is out of order (but see [`ReceiverConfig::sack_delay`]), fills a
+/// gap or repeats data (with a DSACK, RFC 2883); otherwise every [`ReceiverConfig::ack_every`]
+/// segments or when the timer expires.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     config: ReceiverConfig,
@@ -108,7 +109,7 @@ pub struct Receiver {
     pending_since: Instant,
     quick_acks: u32,
     compression: Compression,
-    /// The highest byte that may be sent; it never moves back.
+    /// The highest byte that the sender may send; it never moves back.
     edge: u64,
     marks: Echo,
     duplicate_bytes: u64,
@@ -135,9 +136,9 @@ impl Receiver {
         }
     }
 
-    /// The acknowledgment to send before a segment that arrives is taken: where it ends a
-    /// run of marked or unmarked ones, those are acknowledged apart (RFC 8257 section 3.2); and one
-    /// that waits goes before the segment would push a range out of it.
+    /// The acknowledgment to send before an arriving segment is processed. Where the segment ends a
+    /// series of marked or unmarked ones, that series is acknowledged separately (RFC 8257 section
+    /// 3.2); and a waiting acknowledgment is sent before the segment would push a range out of it.
     #[inline]
     pub fn before_segment(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
         let turns = self.pending > 0 && self.marks.turns(segment);
@@ -145,7 +146,7 @@ impl Receiver {
         (segment.len > 0 && (turns || pushes)).then(|| self.acknowledge(now, None))
     }
 
-    /// Whether a segment out of order belongs to none of the two ranges that changed last, where
+    /// Whether an out-of-order segment belongs to neither of the two ranges that changed last, if
     /// there are two (Linux's `TCP_SACK_BLOCKS_EXPECTED`).
     fn pushes(&self, segment: &Segment) -> bool {
         let ranges = self.recent.iter().filter(|block| block.start > self.next);
@@ -174,8 +175,8 @@ impl Receiver {
         self.take_other(now, segment, told_at_once || quick)
     }
 
-    /// The segment continues what is there, after bytes that are there already if `overlap` says so, and nothing
-    /// is out of order. It is acknowledged `at_once`, or with others.
+    /// The segment continues the in-order data, possibly after bytes that have arrived before
+    /// (`overlap`), and nothing is out of order. It is acknowledged `at_once`, or with others.
     #[inline]
     fn take_next(
         &mut self,
@@ -195,7 +196,7 @@ impl Receiver {
         due.then(|| self.acknowledge(now, overlap))
     }
 
-    /// Any segment, wherever it belongs.
+    /// Any segment, anywhere in the sequence space.
     fn take_other(
         &mut self,
         now: Instant,
@@ -210,7 +211,7 @@ impl Receiver {
         if end > self.edge {
             return Some(self.acknowledge(now, None));
         }
-        // What lies below `next` was delivered before.
+        // Data below `next` was delivered before.
         let overlap = (segment.seq < self.next).then_some((segment.seq, self.next));
         self.duplicate_bytes += overlap.map_or(0, |(start, end)| end - start);
         let start = segment.seq.max(self.next);
@@ -224,7 +225,7 @@ impl Receiver {
         self.held_bytes += fresh;
         let again = end - start - fresh;
         self.duplicate_bytes += again;
-        // Whole segments repeat whole segments: a partial repetition is reported in full.
+        // Only whole segments repeat each other: a partial repetition is reported in full.
         let duplicate = overlap.or((again > 0).then_some((start, end)));
         if merged.start == self.next {
             // It fills the first gap.
@@ -245,7 +246,8 @@ impl Receiver {
     /// RFC 2018 section 4: the range that contains the latest segment is reported first.
     fn report_first(&mut self, merged: Block) {
         let inside = |block: &Block| merged.start <= block.start && block.end <= merged.end;
-        // Slots hold distinct ranges; the first that the new one absorbs, or the last, makes room.
+        // Slots hold distinct ranges; the first one absorbed by the new range, or else the last,
+        // makes room.
         let slot = self
             .recent
             .iter()
@@ -297,9 +299,9 @@ impl Receiver {
         ack
     }
 
-    /// When an acknowledgment is due that was held back.
+    /// When a delayed acknowledgment is due.
     pub fn next_timer(&self) -> Option<Instant> {
-        // What is in order is acknowledged at once while anything is out of order.
+        // While anything is out of order, in-order data is acknowledged at once.
         self.compression.until.or_else(|| self.delayed())
     }
 

@@ -2,10 +2,9 @@
 
 use paceline_units::{Duration, Instant};
 
-/// The estimator of RFC 6298, with the floor where Linux has it: below the
-/// variance term, so that the timeout is never closer than the floor to the
-/// smoothed RTT. (A floor under the whole timeout, as in the RFC's 2.4, lets a
-/// steady RTT just below the floor time out at the first queue.)
+/// The estimator of RFC 6298, with the floor where Linux has it: under the variance term, so that
+/// the timeout is never closer than the floor to the smoothed RTT. (With a floor under the whole
+/// timeout, as in the RFC's 2.4, a steady RTT just below the floor times out at the first queue.)
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     srtt: Option<Duration>,
@@ -33,9 +32,9 @@ impl RttEstimator {
         }
     }
 
-    /// Samples from one acknowledgment, of transmissions that were not ambiguous (Karn's
-    /// algorithm, section 3): `rtt` of the earliest, `latest` of the most recently sent. The
-    /// timeout waits for the former; the latter is nearer to the path's.
+    /// Samples from one acknowledgment, of transmissions that were not ambiguous (Karn's algorithm,
+    /// section 3): `rtt` of the earliest, `latest` of the most recently sent. The timeout has to
+    /// cover the former; the latter is nearer to the path's RTT.
     pub(crate) fn on_sample(&mut self, rtt: Duration, latest: Duration) {
         self.latest = Some(latest);
         self.min = Some(self.min.map_or(latest, |min| min.min(latest)));
@@ -62,9 +61,9 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
-    /// The timeout, backed off as it is.
+    /// The timeout, including back-off.
     pub(crate) fn rto(&self) -> Duration {
-        // A shift of 32 reaches any ceiling that is not absurd.
+        // A shift of 32 reaches any reasonable ceiling.
         (self.base * (1_u64 << self.backoff.min(32))).min(self.ceiling)
     }
 

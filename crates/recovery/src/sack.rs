@@ -1,16 +1,15 @@
 //! Loss recovery by selective acknowledgments alone (RFC 6675).
 //!
-//! The scoreboard holds what was SACKed; here is the rest of the RFC's state.
-//! A retransmission is taken for delivered to the end of its episode, so `HighRxt`
-//! decides only what rules 1 and 3 of `NextSeg` may still send. One that
-//! repeats a segment not taken for lost (rules 3 and 4) counts once in the
-//! pipe, where the RFC counts both.
+//! The scoreboard holds the SACK information; this is the rest of the RFC's state. A retransmission
+//! is assumed to be delivered until the end of its episode, so `HighRxt` only decides what rules 1
+//! and 3 of `NextSeg` may still send. A retransmission of a segment that is not assumed lost (rules
+//! 3 and 4) counts once in the pipe, where the RFC counts both copies.
 
-/// The RFC's variables. Segments are named by their index.
+/// The RFC's variables. Segments are identified by index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sack {
     dup_acks: u64,
-    /// `IsLost` was asked of everything below.
+    /// `IsLost` has been evaluated for everything below.
     examined: u64,
     /// The segment after `HighRxt`.
     high_rxt: u64,
@@ -21,8 +20,8 @@ pub(crate) struct Sack {
 impl Sack {
     pub(crate) const DUP_THRESH: usize = 3;
 
-    /// Step 1 to 3 of section 5: an acknowledgment that `sacks` something new
-    /// is a duplicate, one that advances the cumulative point ends their count.
+    /// Steps 1 to 3 of section 5: an acknowledgment that newly SACKs something (`sacks`) is a
+    /// duplicate; one that advances the cumulative point resets the count.
     pub(crate) fn on_ack(&mut self, advanced: bool, sacks: bool) {
         if advanced {
             self.dup_acks = 0;
@@ -31,19 +30,19 @@ impl Sack {
         }
     }
 
-    /// Whether the first segment is lost for the number of duplicates alone.
+    /// Whether the first segment is lost because of the number of duplicates alone.
     pub(crate) fn is_first_lost(&self) -> bool {
         self.dup_acks >= Self::DUP_THRESH as u64
     }
 
-    /// The indices of which `IsLost` has become true, where it holds below `bound`.
+    /// The indices for which `IsLost` has become true, given that it holds below `bound`.
     pub(crate) fn examine(&mut self, first: u64, bound: u64) -> std::ops::Range<u64> {
         let start = self.examined.max(first);
         self.examined = self.examined.max(bound);
         start..bound.max(start)
     }
 
-    /// Nothing is taken for lost any more: all is to be asked again.
+    /// Nothing is assumed lost any more: evaluate everything again.
     pub(crate) fn forget(&mut self) {
         self.examined = 0;
     }
@@ -63,7 +62,7 @@ impl Sack {
         self.high_rxt
     }
 
-    /// Rule 4: whether the episode's one rescue retransmission is left.
+    /// Rule 4: whether the episode's one rescue retransmission is still available.
     pub(crate) fn may_rescue(&self) -> bool {
         !self.rescued
     }

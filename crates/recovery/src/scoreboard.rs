@@ -1,11 +1,11 @@
 //! The scoreboard: every segment sent and not yet acknowledged cumulatively.
 //!
-//! Segments sit in a ring in sequence order and are named by an index that
-//! never repeats. First transmissions are in time order as they are in sequence order, so a cursor
-//! finds the oldest in flight. Retransmissions sit in a queue in time order; an entry whose
-//! segment has since been delivered, lost or sent again is stale and is dropped
-//! when it comes to the front. Every segment and every transmission is thus
-//! visited a constant number of times, however many are in flight.
+//! Segments are in a ring in sequence order, identified by an index that never repeats. First
+//! transmissions are in time order as well as in sequence order, so a cursor finds the oldest in
+//! flight. Retransmissions are in a queue in time order; an entry whose segment has since been
+//! delivered, lost or retransmitted is stale and is dropped when it reaches the front. Every
+//! segment and every transmission is thus visited a constant number of times, however many are in
+//! flight.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -41,7 +41,7 @@ impl Outstanding {
         self.seq.saturating_add(self.len())
     }
 
-    /// Lost, and not sent again yet.
+    /// Lost, and not retransmitted yet.
     pub(crate) fn waits(&self) -> bool {
         self.lost && !self.out && !self.sacked
     }
@@ -57,7 +57,7 @@ pub(crate) struct LostTransmission {
     pub number: u64,
 }
 
-/// Segments acknowledged in order that were sent once each.
+/// Segments acknowledged in order that were sent only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// When the first was sent.
@@ -80,7 +80,7 @@ pub(crate) struct Scoreboard {
     again: VecDeque<(u64, u64)>,
     /// Indices of the segments that are SACKed.
     sacked: Ranges,
-    /// Indices of the segments that wait to be sent again, with stale ones among them.
+    /// Indices of the segments waiting for retransmission, including stale ones.
     waiting: BinaryHeap<Reverse<u64>>,
     in_flight: u64,
     /// Segments sent more than once.
@@ -89,8 +89,8 @@ pub(crate) struct Scoreboard {
     sacked_bytes: u64,
     lost_count: u64,
     lost_bytes: u64,
-    /// Without SACK: bytes of which duplicate acknowledgments tell that they have arrived, nobody
-    /// knows which (Linux's `sacked_out`).
+    /// Without SACK: bytes that duplicate acknowledgments report as delivered, in unknown segments
+    /// (Linux's `sacked_out`).
     duplicates: u64,
 }
 
@@ -103,8 +103,8 @@ impl Scoreboard {
         self.nxt
     }
 
-    /// `pipe`: bytes of transmissions neither delivered nor lost. A segment
-    /// counts once, even while a probe repeats it.
+    /// `pipe`: bytes of transmissions neither delivered nor lost. A segment counts once, even while
+    /// a probe repeats it.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight - self.duplicates
     }
@@ -122,12 +122,12 @@ impl Scoreboard {
         self.sacked_bytes
     }
 
-    /// Segments marked lost, sent again or not (Linux's `lost_out`).
+    /// Segments marked lost, retransmitted or not (Linux's `lost_out`).
     pub(crate) fn lost_count(&self) -> u64 {
         self.lost_count
     }
 
-    /// What it takes in memory, in bytes.
+    /// Its memory, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.segments.capacity() * size_of::<Outstanding>()
             + self.again.capacity() * size_of::<(u64, u64)>()
@@ -160,7 +160,7 @@ impl Scoreboard {
         self.first
     }
 
-    /// The segment of the highest sequence.
+    /// The segment with the highest sequence number.
     pub(crate) fn last_index(&self) -> Option<u64> {
         (self.first + self.segments.len() as u64).checked_sub(1)
     }
@@ -183,7 +183,7 @@ impl Scoreboard {
         seq
     }
 
-    /// A segment was sent again; returns its sequence number.
+    /// A segment was retransmitted; returns its sequence number.
     pub(crate) fn send_again(&mut self, index: u64, packet: PacketState) -> Option<u64> {
         let number = self.number();
         self.again.push_back((index, number));
@@ -207,7 +207,8 @@ impl Scoreboard {
         number
     }
 
-    /// Takes out the first segment if `ack` covers it. One that was SACKed counts no more.
+    /// Removes and returns the first segment if `ack` covers it. If it had been SACKed, it no
+    /// longer counts as such.
     pub(crate) fn pop_acked(&mut self, ack: u64) -> Option<(u64, Outstanding)> {
         if self
             .segments
@@ -235,8 +236,8 @@ impl Scoreboard {
         self.sacked_count == 0 && self.lost_count == 0 && self.resent_count == 0
     }
 
-    /// Takes out the segments that `ack` covers, if it covers one, while all are [undisturbed
-    /// ](Self::is_undisturbed).
+    /// Removes the segments that `ack` covers, if it covers at least one, while all are
+    /// [undisturbed ](Self::is_undisturbed).
     pub(crate) fn pop_run(&mut self, ack: u64) -> Option<Run> {
         let earliest = self.segments.front()?.packet.send_time;
         let prior_una = self.una;
@@ -252,7 +253,7 @@ impl Scoreboard {
         self.una = last.end();
         let bytes = self.una - prior_una;
         self.in_flight -= bytes;
-        // All that is left is in flight, and nothing of it was sent again.
+        // All remaining segments are in flight, and none was retransmitted.
         self.original = self.first;
         self.again.clear();
         Some(Run {
@@ -273,8 +274,8 @@ impl Scoreboard {
         }
     }
 
-    /// A duplicate acknowledgment: a segment of `len` bytes has arrived. Returns how many bytes
-    /// that adds to what is known to have: at least one segment is missing, and those lost are
+    /// A duplicate acknowledgment: a segment of `len` bytes has arrived. Returns by how many bytes
+    /// the known deliveries grow: at least one segment is missing, and so are those marked lost
     /// (Linux's `tcp_add_reno_sack`).
     pub(crate) fn add_duplicate(&mut self, len: u64) -> u64 {
         let before = self.duplicates;
@@ -284,7 +285,8 @@ impl Scoreboard {
     }
 
     /// `acked` bytes have been acknowledged in order, the first `hole` of which were missing.
-    /// Returns how many of the others duplicates had told of (Linux's `tcp_remove_reno_sacks`).
+    /// Returns how many of the others duplicates had already reported (Linux's
+    /// `tcp_remove_reno_sacks`).
     pub(crate) fn take_duplicates(&mut self, acked: u64, hole: u64) -> u64 {
         let told = self.duplicates.min(acked.saturating_sub(hole));
         self.duplicates -= told;
@@ -306,14 +308,14 @@ impl Scoreboard {
         }
     }
 
-    /// Drops what lies below the cumulative point, after [`Self::pop_acked`] took its segments.
+    /// Drops state below the cumulative point, after [`Self::pop_acked`] removed its segments.
     pub(crate) fn trim(&mut self) {
         self.sacked.remove_below(self.first);
         self.drop_stale_waiting();
     }
 
-    /// Adds to `fresh` the index ranges of whole segments that `block` newly covers.
-    /// A block that reaches beyond what was sent is ignored.
+    /// Adds to `fresh` the index ranges of whole segments that `block` newly covers. A block that
+    /// extends beyond the data sent is ignored.
     pub(crate) fn sack(&mut self, block: Block, fresh: &mut Vec<Block>) {
         if block.start >= block.end || block.end > self.nxt || block.end <= self.una {
             return;
@@ -334,7 +336,7 @@ impl Scoreboard {
 
     /// The index of the first segment that begins at `seq` or later.
     fn index_from(&self, seq: u64) -> u64 {
-        // Segments are all of one size unless the application ran dry: guess, then search.
+        // Segments all have one size unless the application ran out of data: guess, then search.
         let size = self
             .segments
             .front()
@@ -382,7 +384,7 @@ impl Scoreboard {
         None
     }
 
-    /// The same of the retransmissions.
+    /// The same for retransmissions.
     fn oldest_again(&mut self) -> Option<(u64, u64)> {
         while let Some(&(index, number)) = self.again.front() {
             let segment = self.get(index);
@@ -419,15 +421,14 @@ impl Scoreboard {
         Some(lost)
     }
 
-    /// The lowest segment that waits to be sent again.
+    /// The lowest segment waiting for retransmission.
     pub(crate) fn first_waiting(&self) -> Option<u64> {
         // The top is never stale: see drop_stale_waiting.
         self.waiting.peek().map(|Reverse(index)| *index)
     }
 
-    /// `IsLost` (RFC 6675 section 4): the index below which everything not
-    /// SACKed is lost, as `ranges` SACKed ranges or more than `bytes` SACKed
-    /// bytes lie above it.
+    /// `IsLost` (RFC 6675 section 4): the index below which every segment that is not SACKed is
+    /// lost, because `ranges` SACKed ranges or more than `bytes` SACKed bytes are above it.
     pub(crate) fn lost_below(&self, ranges: usize, bytes: u64) -> u64 {
         let mut above = 0_u64;
         for (count, range) in (1..).zip(self.sacked.descending()) {
@@ -457,7 +458,7 @@ impl Scoreboard {
         .filter(|index| *index >= self.first)
     }
 
-    /// The number that the next transmission gets.
+    /// The number of the next transmission.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_number
     }
@@ -479,8 +480,8 @@ impl Scoreboard {
         segments.any(|segment| segment.retransmitted && segment.out)
     }
 
-    /// Whether a duplicate of the segment at `seq` can be a retransmission's:
-    /// it was sent more than once, or is acknowledged and no longer known.
+    /// Whether a duplicate of the segment at `seq` can come from a retransmission: it was sent more
+    /// than once, or is acknowledged and no longer known.
     pub(crate) fn may_be_duplicate(&self, seq: u64) -> bool {
         seq < self.una
             || self
@@ -497,8 +498,8 @@ impl Scoreboard {
         }
     }
 
-    /// Takes back every loss mark, and returns how many segments had not been sent again. They are
-    /// in flight once more, and may be declared lost once more.
+    /// Removes every loss mark, and returns how many of those segments had not been retransmitted.
+    /// They are in flight again, and may be declared lost again.
     pub(crate) fn exonerate(&mut self) -> u64 {
         let mut waiting = 0;
         for segment in &mut self.segments {
@@ -523,8 +524,8 @@ impl Scoreboard {
         waiting
     }
 
-    /// The receiver has dropped what it had SACKed (RFC 2018 section 8): nothing is SACKed
-    /// any more, and all that was waits to be sent again.
+    /// The receiver has discarded SACKed data (RFC 2018 section 8): nothing is SACKed any more, and
+    /// everything that was waits for retransmission.
     pub(crate) fn renege(&mut self) {
         for (index, segment) in (self.first..).zip(&mut self.segments) {
             if segment.sacked {
@@ -540,7 +541,7 @@ impl Scoreboard {
         self.sacked_bytes = 0;
     }
 
-    /// Every counter the slow way; the name of one that does not agree.
+    /// Recounts every counter; returns the name of one that does not agree.
     #[cfg(test)]
     pub(crate) fn audit(&self) -> Result<(), &'static str> {
         let sum = |pick: fn(&Outstanding) -> bool, of: fn(&Outstanding) -> u64| -> u64 {

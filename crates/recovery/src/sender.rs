@@ -1,5 +1,5 @@
-//! The sender: puts the mechanisms together. This file sends; its two parts
-//! process acknowledgments, and losses and timers.
+//! The sender: combines the mechanisms. This file sends; its submodules process acknowledgments,
+//! losses and timers.
 
 mod acknowledge;
 mod detect;
@@ -29,7 +29,7 @@ pub struct Sender<C> {
     config: SenderConfig,
     controller: C,
     hears_each_send: bool,
-    /// What the controller decided last.
+    /// The controller's latest decision.
     outputs: Outputs,
     delivery: Delivery,
     sample: RateSample,
@@ -50,21 +50,21 @@ pub struct Sender<C> {
     state: CaState,
     /// Recovery ends when this is acknowledged.
     recovery_point: u64,
-    /// The number of the first transmission after the last reduction, and
-    /// whether a retransmission since then is declared lost.
+    /// The number of the first transmission after the last reduction, and whether a retransmission
+    /// since then is declared lost.
     reduced_at: u64,
     is_again: bool,
-    /// When the last segment went.
+    /// When the last segment was sent.
     sent_at: Option<Instant>,
     /// Segments reported as received twice.
     repeated: u64,
-    /// What is sent next regardless of window and pacer.
+    /// Data to send next regardless of window and pacer.
     urgent: Urgent,
-    /// What the last poll found to wait for, if it let nothing go and nothing has happened since.
+    /// The reason found by the last poll, if it sent nothing and nothing has happened since.
     idle: Option<Idle>,
     /// See [`Self::take_news`].
     news: bool,
-    /// Bytes that the application has written, the end of the stream so far.
+    /// Bytes written by the application: the current end of the stream.
     written: u64,
     unlimited: bool,
     closed: bool,
@@ -88,16 +88,16 @@ enum Urgent {
     FirstLost,
 }
 
-/// Why nothing goes.
+/// Why nothing is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Idle {
-    /// The pacer lets the next segment go then.
+    /// The pacer releases the next segment at this time.
     Paced(Instant),
-    /// There is none, or the window has no room.
+    /// There is no data, or the window has no room.
     Blocked,
 }
 
-/// What would be sent next.
+/// The next transmission.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Again(u64, u32),
@@ -115,8 +115,8 @@ impl Next {
 }
 
 impl<C: Controller> Sender<C> {
-    /// A sender at sequence 0. `handshake_rtt` is a first RTT sample, if the
-    /// connection's set-up gave one; `now` is only the time of construction.
+    /// A sender at sequence 0. `handshake_rtt` is a first RTT sample, if the connection's set-up
+    /// gave one; `now` is only the time of construction.
     pub fn new(
         config: SenderConfig,
         controller: C,
@@ -191,7 +191,7 @@ impl<C: Controller> Sender<C> {
 
     // ---- the application's side
 
-    /// The application hands over `bytes` more. Ignored after [`Self::close`].
+    /// The application writes `bytes` more. Ignored after [`Self::close`].
     pub fn write(&mut self, _now: Instant, bytes: u64) {
         self.check_app_limited();
         self.idle = None;
@@ -210,7 +210,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Ends [`Self::write_unlimited`]: what was sent was all there is for now.
+    /// Ends [`Self::write_unlimited`]: the data sent so far is all there is for now.
     pub fn stop_unlimited(&mut self, _now: Instant) {
         self.idle = None;
         if std::mem::take(&mut self.unlimited) {
@@ -218,7 +218,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Nothing more will be written. Unlimited data ends here as well.
+    /// Nothing more will be written. This also ends unlimited data.
     pub fn close(&mut self) {
         self.idle = None;
         if std::mem::take(&mut self.unlimited) {
@@ -229,9 +229,9 @@ impl<C: Controller> Sender<C> {
 
     // ---- the path's side
 
-    /// Segments carry at most `mss` bytes from now on, as the path's MTU has changed. What is
-    /// outstanding keeps its size, also when it is sent again: on a path that has become narrower
-    /// the network layer fragments it.
+    /// The path's MTU has changed: segments carry at most `mss` bytes from now on. Outstanding
+    /// segments keep their size, also when they are retransmitted: on a path with a smaller MTU the
+    /// network layer fragments them.
     pub fn set_mss(&mut self, mss: u32) {
         let mss = mss.max(1);
         self.config.mss = mss;
@@ -241,8 +241,8 @@ impl<C: Controller> Sender<C> {
 
     // ---- sending
 
-    /// The next segment, if the congestion window, the receive window and the
-    /// pacer let one go now. Call it until it returns none.
+    /// The next segment, if the congestion window, the receive window and the pacer allow one now.
+    /// Call it until it returns none.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         let urgent = match self.urgent {
             Urgent::Nothing => None,
@@ -255,7 +255,7 @@ impl<C: Controller> Sender<C> {
         self.transmit(now, next, probe)
     }
 
-    /// What is sent regardless of window and pacer, and whether it is a probe.
+    /// The segment sent regardless of window and pacer, and whether it is a probe.
     #[cold]
     fn take_urgent(&mut self) -> Option<(Next, bool)> {
         match std::mem::replace(&mut self.urgent, Urgent::Nothing) {
@@ -265,7 +265,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// What window and pacer let go now.
+    /// The segment that window and pacer allow now.
     #[inline]
     fn released(&mut self, now: Instant) -> Option<Next> {
         let Some(next) = self.ready() else {
@@ -282,15 +282,15 @@ impl<C: Controller> Sender<C> {
         Some(next)
     }
 
-    /// What would be sent next, if the window has room for it.
+    /// The next transmission, if the window has room for it.
     #[inline]
     fn ready(&self) -> Option<Next> {
         self.next().filter(|next| self.window_allows(*next))
     }
 
-    /// Retransmissions first, lowest sequence first; then new data. In step 2b
-    /// of F-RTO new data alone, if there still is any.
-    // Always: a call costs more than most of what it does.
+    /// Retransmissions first, lowest sequence first; then new data. In step 2b of F-RTO new data
+    /// only, if there is any.
+    // Always inlined: a call costs more than most of its work.
     #[inline(always)]
     fn next(&self) -> Option<Next> {
         match self.frto.new_segments() {
@@ -303,7 +303,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// Rules 3 and 4 of RFC 6675's `NextSeg`: what may be lost, then the last segment, once.
+    /// Rules 3 and 4 of RFC 6675's `NextSeg`: segments that may be lost, then the last segment,
+    /// once.
     #[cold]
     fn speculative(&self) -> Option<Next> {
         if self.config.recovery != Recovery::Sack || self.state != CaState::Recovery {
@@ -330,8 +331,8 @@ impl<C: Controller> Sender<C> {
             .map(|segment| Next::Again(index, segment.packet.size))
     }
 
-    /// A full segment, or what the application left. The receive window cuts a
-    /// segment short only when nothing is outstanding (RFC 9293 3.8.6.2.1).
+    /// A full segment, or the rest of the application's data. The receive window cuts a segment
+    /// short only when nothing is outstanding (RFC 9293 3.8.6.2.1).
     fn new_data(&self) -> Option<Next> {
         let unsent = self.written.saturating_sub(self.board.nxt());
         let room = self.window_end.saturating_sub(self.board.nxt());
@@ -376,10 +377,10 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// One segment always fits into an empty pipe: a window below a segment is the pacer's
-    /// business. Without limited transmit (RFC 3042), what is SACKed leaves the pipe only when
-    /// something is declared lost; with it, without SACK, the first two duplicates let a segment
-    /// go each.
+    /// One segment always fits into an empty pipe: below a window of one segment, the pacer limits
+    /// sending. Without limited transmit (RFC 3042), SACKed data leaves the pipe only when
+    /// something is declared lost; with it and without SACK, each of the first two duplicates
+    /// allows one segment.
     fn window_allows(&self, next: Next) -> bool {
         let in_flight = self.board.in_flight();
         let held = match self.state {
@@ -400,7 +401,8 @@ impl<C: Controller> Sender<C> {
         self.config.max_burst.unwrap_or(self.outputs.send_quantum)
     }
 
-    /// Whether the new segment that has just gone carries PSH: nothing is written behind it, or it ends a burst.
+    /// Whether the new segment just sent carries PSH: no data is written behind it, or it ends a
+    /// burst.
     fn pushes(&mut self, now: Instant) -> bool {
         let burst = match (self.outputs.pacing_rate, self.rtt.srtt()) {
             (None, Some(srtt)) => {
@@ -427,7 +429,8 @@ impl<C: Controller> Sender<C> {
             self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
-        // The controller learns of it before it counts, unless it makes no difference.
+        // The controller is told before the segment counts as in flight, unless that makes no
+        // difference.
         if self.hears_each_send || in_flight == Bytes::ZERO {
             self.controller.on_send(&Sent {
                 now,
@@ -436,7 +439,7 @@ impl<C: Controller> Sender<C> {
                 app_limited: self.delivery.is_app_limited(),
             });
         }
-        // What it decides changes by a send only if nothing was in flight.
+        // A send changes the controller's decision only if nothing was in flight.
         if in_flight == Bytes::ZERO {
             self.news = true;
             self.outputs = self.controller.outputs();
@@ -448,7 +451,8 @@ impl<C: Controller> Sender<C> {
         let mut retransmission = true;
         let seq = match next {
             Next::Again(index, _) => {
-                // RFC 6582 section 4, impatient: the timer runs on from the first partial ACK.
+                // RFC 6582 section 4, impatient: the timer keeps running from the first partial
+                // ACK.
                 first = index == self.board.first_index()
                     && (self.config.recovery != Recovery::NewReno
                         || self.state != CaState::Recovery);
@@ -484,7 +488,7 @@ impl<C: Controller> Sender<C> {
             self.config.mss,
         );
 
-        // RFC 6298 5.1; as in Linux, sending the first segment again restarts the timer.
+        // RFC 6298 5.1; as in Linux, retransmitting the first segment restarts the timer.
         if self.rto.is_none() || first || probe {
             self.rto = Some(self.rtt.expiry(now));
         }
@@ -508,12 +512,12 @@ impl<C: Controller> Sender<C> {
 
     // ---- looks
 
-    /// Data in flight: sent, and neither delivered nor lost as far as is known.
+    /// Data in flight: sent, and as far as known neither delivered nor lost.
     pub fn in_flight(&self) -> Bytes {
         Bytes::new(self.board.in_flight())
     }
 
-    /// The window in force: the controller's, or that of PRR in fast recovery.
+    /// The current window: the controller's, or PRR's in fast recovery.
     pub fn cwnd(&self) -> Bytes {
         Bytes::new(self.window())
     }
@@ -533,7 +537,7 @@ impl<C: Controller> Sender<C> {
         self.rtt.min()
     }
 
-    /// The retransmission timeout, backed off as it is.
+    /// The retransmission timeout, including back-off.
     pub fn rto(&self) -> Duration {
         self.rtt.rto()
     }
@@ -553,7 +557,7 @@ impl<C: Controller> Sender<C> {
         self.board.nxt()
     }
 
-    /// What it keeps of segments in flight, in bytes of memory.
+    /// The memory of segments in flight, in bytes.
     pub fn memory(&self) -> usize {
         self.board.memory()
     }
@@ -573,13 +577,14 @@ impl<C: Controller> Sender<C> {
         &self.controller
     }
 
-    /// Whether anything has happened since the last call: an acknowledgment, a timeout, a send into an empty pipe. If
-    /// not, the controller's phase and outputs, the state of loss recovery, and timeouts and undos so far are the same.
+    /// Whether anything has happened since the last call: an acknowledgment, a timeout, a send into
+    /// an empty pipe. If not, the controller's phase and outputs, the state of loss recovery, and
+    /// the numbers of timeouts and undos are unchanged.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// What the controller decided last.
+    /// The controller's latest decision.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
     }
@@ -599,7 +604,7 @@ impl<C: Controller> Sender<C> {
         self.delivery.is_app_limited()
     }
 
-    /// All but the controller, as text.
+    /// Everything except the controller, as text.
     #[cfg(test)]
     pub(crate) fn state(&self) -> String {
         let Self {

@@ -8,7 +8,7 @@ macro_rules! counters {
         pub struct SenderStats { $($(#[doc = $doc])+ pub $name: u64),* }
 
         impl SenderStats {
-            /// Each counter's name and what it counts, in the order of [`Self::values`].
+            /// Each counter's name and meaning, in the order of [`Self::values`].
             pub const COUNTERS: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($name), concat!($($doc),+))),*];
 

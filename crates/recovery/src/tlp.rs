@@ -35,8 +35,8 @@ impl Default for Tlp {
 }
 
 impl Tlp {
-    /// 7.2: arms the timer, no later than the retransmission timer at `rto`.
-    /// `single` holds the receiver's longest delay if one segment is in flight.
+    /// 7.2: arms the timer, no later than the retransmission timer at `rto`. `single` holds the
+    /// receiver's maximum delay if one segment is in flight.
     pub(crate) fn arm(
         &mut self,
         now: Instant,
@@ -64,7 +64,8 @@ impl Tlp {
         self.deadline
     }
 
-    /// 7.3: a probe went, with `end` the end of everything sent; `probed` if it was no new data.
+    /// 7.3: a probe was sent, with `end` the end of everything sent; `probed` if it was not new
+    /// data.
     pub(crate) fn on_probe(&mut self, end: u64, probed: Option<Probed>) {
         self.probe = Some((end, probed));
         self.measured = false;
@@ -92,8 +93,8 @@ impl Tlp {
             .is_some_and(|(end, probed)| probed.is_some() && duplicate.end == end)
     }
 
-    /// 7.4.2: what the probe has repaired, if the acknowledgment shows that it was lost.
-    /// `plain` says that it repeats the last one without selective ranges.
+    /// 7.4.2: the segment that the probe has repaired, if the acknowledgment shows that it was
+    /// lost. `plain` says that it repeats the previous one without selective ranges.
     pub(crate) fn repaired(
         &mut self,
         ack: u64,

@@ -5,8 +5,8 @@ use paceline_units::Instant;
 
 use crate::Block;
 
-/// What is known of the latest episode. It outlives recovery: duplicates may
-/// be reported after it has ended.
+/// The state of the latest episode. It outlives recovery: duplicates may be reported after it has
+/// ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undo {
     active: bool,
@@ -18,11 +18,10 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
-    /// An episode begins with `una` the first unacknowledged byte. A duplicate
-    /// may also be that of one of the `retransmitted` segments (a probe's, or
-    /// an earlier episode's) that are outstanding already, and an answer to one
-    /// of them proves nothing: its time still counts, as in Linux. A timeout
-    /// within an episode belongs to it.
+    /// An episode begins with `una` the first unacknowledged byte. A duplicate may also belong to
+    /// one of the `retransmitted` segments (of a probe, or an earlier episode) that are already
+    /// outstanding, and an answer to one of them proves nothing; its time still counts, as in
+    /// Linux. A timeout within an episode belongs to it.
     pub(crate) fn begin(&mut self, una: u64, retransmitted: u64) {
         *self = Self {
             active: true,
@@ -41,8 +40,8 @@ impl Undo {
         self.first_retransmission.get_or_insert(now);
     }
 
-    /// A duplicate was reported. Returns whether it is one of the episode's, and
-    /// how many segments it stands for.
+    /// A duplicate was reported. Returns whether it is one of the episode's, and how many segments
+    /// it represents.
     pub(crate) fn on_duplicate(&mut self, duplicate: Block, mss: u32) -> u64 {
         if !self.active || duplicate.start < self.marker || self.unreported == 0 {
             return 0;
@@ -53,13 +52,13 @@ impl Undo {
         segments
     }
 
-    /// Every retransmission was needless.
+    /// Every retransmission was unnecessary.
     pub(crate) fn all_duplicate(&self) -> bool {
         self.active && self.unreported == 0 && self.first_retransmission.is_some()
     }
 
-    /// RFC 3522: an acknowledgment that covers a segment taken for lost answers
-    /// something sent before the first retransmission, or nothing was sent again yet.
+    /// RFC 3522: an acknowledgment that covers a segment declared lost answers a segment sent
+    /// before the first retransmission, or nothing was retransmitted yet.
     pub(crate) fn is_eifel(&self, echo: Instant) -> bool {
         self.active && self.first_retransmission.is_none_or(|first| echo < first)
     }
@@ -140,7 +139,8 @@ mod tests {
         assert!(undo.is_eifel(Instant::from_nanos(20)));
     }
 
-    /// A probe was out when the episode began: its duplicate says nothing of the episode's own.
+    /// A probe was outstanding when the episode began: its duplicate says nothing about the
+    /// episode's own.
     #[test]
     fn retransmissions_from_before_the_episode_are_to_be_reported_too() {
         let mut undo = Undo::default();

@@ -2,10 +2,9 @@
 
 /// How much of the window was used over the last round.
 ///
-/// A round lasts until what had been sent at its beginning is acknowledged. It
-/// counts as limited if at any time in it no further full segment fitted. It
-/// is judged when segments are sent, so the acknowledgment that makes room
-/// does not change the answer.
+/// A round lasts until the data sent before its start is acknowledged. It counts as limited if at
+/// any time in it no further full segment fitted. It is judged when segments are sent, so the
+/// acknowledgment that makes room does not change the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowUsage {
     limited: bool,

@@ -1,4 +1,4 @@
-//! What travels: data segments one way, acknowledgments the other.
+//! The messages: data segments one way, acknowledgments the other.
 
 use paceline_congestion::Ecn;
 use paceline_units::{Duration, Instant};
@@ -18,7 +18,7 @@ pub struct Segment {
     pub push: bool,
     /// Departure time, the value of its timestamp option (RFC 7323 `TSval`).
     pub sent: Instant,
-    /// Whether it repeats data sent before. For the record only: receivers do not look at it.
+    /// Whether it is a retransmission. For the record only: receivers do not look at it.
     pub retransmission: bool,
 }
 
@@ -51,7 +51,7 @@ impl SackBlocks {
     /// The most ranges that an option holds.
     pub const CAPACITY: usize = 4;
 
-    /// Appends a range; one too many is left out.
+    /// Appends a range; ignored if the option is full.
     pub fn push(&mut self, block: Block) {
         if let Some(slot) = self.blocks.get_mut(usize::from(self.len)) {
             *slot = block;
@@ -116,13 +116,13 @@ pub struct Acknowledgment {
     pub ts_echo: Instant,
     /// Departure time, the value of its own timestamp option. Both ends share one clock.
     pub sent: Instant,
-    /// ECN echo; what it means depends on the [`EcnFeedback`](crate::EcnFeedback). With accurate
+    /// ECN echo; its meaning depends on the [`EcnFeedback`](crate::EcnFeedback). With accurate
     /// feedback: a segment since the last acknowledgment carried CE.
     pub ece: bool,
-    /// Packets that arrived with CE since the beginning (accurate ECN), or the last three bits of
-    /// their number (ACE).
+    /// Packets that arrived with CE since the start (accurate ECN), or the last three bits of their
+    /// number (ACE).
     pub ce_packets: u64,
-    /// Payload bytes that arrived with CE since the beginning (accurate ECN).
+    /// Payload bytes that arrived with CE since the start (accurate ECN).
     pub ce_bytes: u64,
     /// Receive window in bytes, counted from `ack`.
     pub window: u64,
@@ -130,8 +130,8 @@ pub struct Acknowledgment {
     pub delay: Duration,
     /// Whether the delayed-ACK timer sent it.
     pub delayed: bool,
-    /// Not on the wire: how long the sender's host has had it, where its NIC's clock says so.
-    /// Round trips end before that.
+    /// Not on the wire: how long it has been in the sender's host, if its NIC's clock tells. RTT
+    /// samples end before that.
     pub stack: Duration,
 }
 

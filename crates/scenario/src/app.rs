@@ -1,4 +1,4 @@
-//! `app`: what an application sends, and what becomes of it on the way.
+//! `app`: an application's traffic, and its changes during the run.
 
 use paceline_units::{App, Bytes, Duration, Rate, Setting, Settings};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -37,7 +37,7 @@ impl Read for App {
                 off: off?,
                 rate: if with_rate { Some(rate?) } else { None },
             }),
-            // An unknown key says enough about a table that has no other.
+            // For a table with no other key, the error about the unknown key is enough.
             _ if reader.problems.len() > before => None,
             _ => {
                 let message = format!("`{key}` takes {wanted}, found {}", describe(node));
@@ -55,9 +55,9 @@ impl Read for App {
 pub enum AppChange {
     /// Write nothing: "pause".
     Pause,
-    /// Go on as before the pause: "resume".
+    /// Resume after a pause: "resume".
     Resume,
-    /// Another kind of traffic, written as the `app` of a flow.
+    /// Another kind of traffic, written like the `app` of a flow.
     Set(App),
 }
 

@@ -1,17 +1,17 @@
-//! Axes, and the numbers with units that their points are made of.
+//! Axes, and the numbers with units that their points consist of.
 
 use crate::diagnostic::Kind;
 use crate::document::{Node, Origin, Value};
 use crate::reader::{Read, Reader, describe};
 
-/// One axis: the keys that are set along it, and its points.
+/// One axis: the keys that vary along it, and its points.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// Keys, as overrides name them.
     pub keys: Vec<String>,
     /// Points, in order.
     pub points: Vec<Point>,
-    /// Whether its points are drawn: a population, of which each is one of many and none is special.
+    /// Whether its points are drawn: a population, whose points are all equal in rank.
     pub drawn: bool,
     pub(crate) origin: Origin,
 }
@@ -19,14 +19,14 @@ pub struct Axis {
 /// One point of an axis.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its name: what is set, for people.
+    /// Its name: the values that it sets, for people.
     pub name: String,
-    /// What is set: the value of each key, as an override takes it.
+    /// The values that it sets: one for each key, in the form of an override.
     pub values: Vec<String>,
     pub(crate) nodes: Vec<Node>,
 }
 
-/// An end of a range: a number, with the unit that is written behind it.
+/// An end of a range: a number, with the unit that follows it.
 pub(crate) struct End {
     pub(crate) number: f64,
     pub(crate) unit: String,
@@ -71,7 +71,8 @@ impl Read for End {
     }
 }
 
-/// A number of a range: what is run is what is shown, so it has four digits, or all of a whole one.
+/// A number of a range: the value that runs is the value that is shown, so it has four digits, or
+/// all digits of a whole number.
 pub(crate) fn written(number: f64, unit: &str, whole: bool) -> Value {
     if whole {
         return Value::Integer(number.round() as i128);

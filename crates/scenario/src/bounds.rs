@@ -1,4 +1,4 @@
-//! What single values may be, and what was found to be beyond it.
+//! Bounds of single values, and reports of values beyond them.
 
 use std::fmt::Display;
 
@@ -7,7 +7,7 @@ use paceline_units::{Bytes, Duration, Gain, Rate};
 use crate::diagnostic::Kind;
 use crate::limits;
 
-/// One thing that is wrong with a value that could be read.
+/// An error in a value that could be read.
 pub(crate) struct Finding {
     pub(crate) kind: Kind,
     pub(crate) key: String,
@@ -97,7 +97,7 @@ impl Findings {
     }
 }
 
-// What follows the word `in` of a declaration.
+// The bounds that follow the word `in` of a declaration.
 
 /// From `least` to `most`.
 pub(crate) fn within<T: PartialOrd + Display>(

@@ -1,4 +1,4 @@
-//! What no single value shows: whether the values together make an experiment, and one that ends.
+//! Checks across values: whether they form an experiment, and one that ends.
 
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Gain, Rate};
 
@@ -16,7 +16,7 @@ use crate::sweep::Seeds;
 
 mod link;
 
-/// Collects what is wrong with a scenario whose single values are well formed.
+/// Collects errors in a scenario whose single values are well formed.
 struct Check<'s> {
     scenario: &'s Scenario,
     found: Findings,
@@ -227,7 +227,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is set fits the transport.
+    /// The settings fit the transport.
     fn stack(&mut self, at: &str, group: &FlowGroup, payload: Bytes) {
         let key = |name: &str| format!("{at}.{name}");
         if !group.is_quic() {
@@ -419,8 +419,8 @@ impl Check<'_> {
         }
     }
 
-    /// Whether the fastest link, at the highest rate that it may have, passes more packets than a
-    /// run may take. The capacity of a trace is not known here.
+    /// Whether the fastest link, at its highest rate during the run, passes more packets than a run
+    /// may take. The capacity of a trace is not known here.
     fn work(&mut self) {
         let scenario = self.scenario;
         let mut peak = match scenario.path.rate {
@@ -472,7 +472,7 @@ impl Check<'_> {
     }
 }
 
-/// How many periods `flows` flows go through.
+/// The number of periods that `flows` flows go through.
 fn cycles(duration: Duration, period: Duration, flows: u64) -> u128 {
     let each = u128::from(duration.as_nanos()) / u128::from(period.as_nanos().max(1));
     each * u128::from(flows)

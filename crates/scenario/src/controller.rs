@@ -12,7 +12,7 @@ use crate::section::plain_keys;
 
 plain_keys!(ControllerChoice);
 
-/// A controller and its options. Which names and options exist is not known here.
+/// A controller and its options. The existing names and options are not known here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ControllerChoice {
     /// The controller's name.
@@ -21,10 +21,10 @@ pub struct ControllerChoice {
     pub options: BTreeMap<String, OptionInput>,
 }
 
-/// The value of a controller's option, before the controller has judged it.
+/// The value of a controller's option, before the controller has checked it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OptionInput {
-    /// A yes or no.
+    /// A boolean.
     Flag(bool),
     /// A whole number.
     Integer(i64),
@@ -106,7 +106,7 @@ impl Read for ControllerChoice {
 
 impl Read for OptionInput {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
-        // Beyond this a double does not hold every millionth.
+        // Beyond this a double does not represent every millionth.
         const MOST: f64 = 1e9;
         match &node.value {
             Value::Flag(flag) => Some(Self::Flag(*flag)),

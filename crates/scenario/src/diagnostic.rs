@@ -1,22 +1,22 @@
-//! What is wrong with a scenario, and where.
+//! Errors in a scenario, with their location.
 
 use std::fmt;
 
-/// What sort of problem it is. The names that `--json` shows are those of [`Kind::as_str`].
+/// The kind of an error. `--json` shows the names of [`Kind::as_str`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
     /// The text is not TOML.
     Syntax,
-    /// A key that has no meaning here.
+    /// A key without meaning here.
     UnknownKey,
-    /// A key that must be there is not.
+    /// A required key is missing.
     MissingKey,
-    /// A value of another type than the key takes.
+    /// A value of a type that the key does not accept.
     WrongType,
-    /// A value that the key does not take.
+    /// A value that the key does not accept.
     BadValue,
-    /// A value, or what follows from several, beyond what a run may ask for.
+    /// A value, or a consequence of several, beyond the limits of a run.
     Limit,
     /// An override (`--set KEY=VALUE`) that cannot be applied.
     Override,
@@ -37,12 +37,13 @@ impl Kind {
     }
 }
 
-/// One problem. Its `Display` shows the source line with the place marked, without a final newline.
+/// One error. Its `Display` shows the source line with the position marked, without a final
+/// newline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Diagnostic {
-    /// What sort of problem it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What is wrong, with the value that was found.
+    /// What is wrong, including the value found.
     pub message: String,
     /// The file as it was named, or the override as it was given.
     pub file: String,
@@ -50,11 +51,11 @@ pub struct Diagnostic {
     pub line: Option<usize>,
     /// Column in characters, from 1; `None` in an override.
     pub column: Option<usize>,
-    /// The key's path, such as `flows[1].cc`; empty when it is about the whole file.
+    /// The key's path, such as `flows[1].cc`; empty if the error concerns the whole file.
     pub key: String,
-    /// What would be right.
+    /// What would be correct.
     pub hint: Option<String>,
-    /// The source line, and how many characters of it are meant.
+    /// The source line, and the number of characters to mark.
     pub(crate) excerpt: Option<(String, usize)>,
 }
 
@@ -67,7 +68,7 @@ impl fmt::Display for Diagnostic {
             margin = " ".repeat(number.len());
             write!(f, "\n{margin}--> {}:{line}:{column}", self.file)?;
             if let Some((text, length)) = &self.excerpt {
-                // Tabs are kept, so that the caret stands under its text however wide they are.
+                // Tabs are kept, so that the caret is under its text whatever their width.
                 let indent: String = text
                     .chars()
                     .take(column - 1)

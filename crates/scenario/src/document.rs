@@ -1,4 +1,4 @@
-//! The text as a tree in which every value knows where it came from, and overrides of it.
+//! The text as a tree in which every value knows its origin, and overrides of it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
-    /// Saturates far beyond anything that is allowed anywhere.
+    /// Saturates far beyond any allowed value.
     Integer(i128),
     Float(f64),
     Flag(bool),
@@ -45,7 +45,7 @@ pub(crate) struct Entry {
     pub(crate) node: Node,
 }
 
-/// The longest source line that a diagnostic quotes, in characters.
+/// The maximum length of a source line quoted in a diagnostic, in characters.
 const LONGEST_EXCERPT: usize = 400;
 
 /// A scenario's text, its overrides and the tree of both.
@@ -58,7 +58,7 @@ pub(crate) struct Document {
     pub(crate) root: Node,
 }
 
-/// No names at all.
+/// An empty vocabulary.
 pub(crate) static NOTHING: Vocabulary = Vocabulary {
     queues: &[],
     early_signals: &[],
@@ -142,7 +142,7 @@ impl Document {
         }
     }
 
-    /// The document with values set at keys, each written where its value and its key say, and
+    /// The document with the given values set at the given keys, each with its own origin, and
     /// without its sweep: one experiment of the sweep.
     pub(crate) fn with<'v>(
         &self,
@@ -202,10 +202,10 @@ impl Document {
         diagnostic
     }
 
-    /// Where `key` stands, or the nearest table above it that is there.
+    /// The location of `key`, or of the nearest existing table above it.
     pub(crate) fn locate(&self, key: &str) -> &Origin {
         let mut node = &self.root;
-        // The start of the file says more than all of it.
+        // The start of the file is more useful than all of it.
         let mut origin = &self.root.origin;
         for segment in split(key).unwrap_or_default() {
             match &node.value {
@@ -234,7 +234,7 @@ impl Document {
     }
 }
 
-/// The plain form of a table, whose parts were written where they say, or all `at` one place.
+/// The plain form of a table, whose parts have the stated origins, or all the same one, `at`.
 fn entries(table: DeTable<'_>, at: Option<&Origin>) -> Entries {
     table
         .into_iter()
@@ -272,7 +272,7 @@ fn plain(value: DeValue<'_>, at: Option<&Origin>) -> Value {
     }
 }
 
-/// TOML if it is TOML, otherwise text: `--set run.seed=7` needs no quotes, nor does `5 s`.
+/// TOML if it parses as TOML, otherwise text: `--set run.seed=7` needs no quotes, nor does `5 s`.
 fn override_value(text: &str, origin: &Origin) -> Value {
     match DeValue::parse(text.trim()) {
         Ok(value) if !value.get_ref().is_datetime() => plain(value.into_inner(), Some(origin)),
@@ -280,7 +280,7 @@ fn override_value(text: &str, origin: &Origin) -> Value {
     }
 }
 
-/// What an override has to say for this value to be read from it.
+/// The text of an override from which this value would be read.
 pub(crate) fn override_text(value: &Value) -> String {
     match value {
         Value::Text(text) if DeValue::parse(text.trim()).is_ok() => quoted(text),
@@ -293,7 +293,7 @@ fn toml_text(value: &Value) -> String {
     match value {
         Value::Text(text) => quoted(text),
         Value::Integer(number) => number.to_string(),
-        // `{:?}` keeps the point of a whole number.
+        // `{:?}` keeps the decimal point of a whole number.
         Value::Float(number) => format!("{number:?}"),
         Value::Flag(flag) => flag.to_string(),
         Value::Datetime(text) => text.clone(),
@@ -315,7 +315,7 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// `flows[1].cc` and `flows.1.cc` as `flows`, `1`, `cc`; `None` when it is neither.
+/// `flows[1].cc` and `flows.1.cc` as `flows`, `1`, `cc`; `None` if it is neither.
 pub(crate) fn split(key: &str) -> Option<Vec<String>> {
     let mut segments = Vec::new();
     for part in key.split('.') {
@@ -335,8 +335,8 @@ pub(crate) fn split(key: &str) -> Option<Vec<String>> {
     Some(segments)
 }
 
-/// Puts `new` at the end of `segments`, which stand at `origin`, making tables on the way. An error
-/// is a message and a hint.
+/// Sets `new` at the path `segments`, which have the given `origin`, creating tables on the way. An
+/// error is a message and a hint.
 fn place(
     root: &mut Node,
     segments: &[String],
@@ -386,7 +386,7 @@ fn place(
     Ok(())
 }
 
-/// The key of `name` in the table `above`, quoted where TOML asks for it.
+/// The key of `name` in the table `above`, quoted if TOML requires it.
 pub(crate) fn join(above: &str, name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let name = if !name.is_empty() && name.chars().all(bare) {
@@ -401,7 +401,7 @@ pub(crate) fn join(above: &str, name: &str) -> String {
 }
 
 /// The table that a plain value becomes when something is set inside it. A controller keeps its
-/// name, so that `flows[0].cc.OPTION` can be set where the file says `cc = "bbr3"`.
+/// name, so that `flows[0].cc.OPTION` can be set where the file has `cc = "bbr3"`.
 fn open(node: &Node, key: Option<&String>, origin: &Origin) -> Node {
     let mut entries = BTreeMap::new();
     if key.is_some_and(|key| key == "cc") && matches!(node.value, Value::Text(_)) {

@@ -1,7 +1,7 @@
-//! Draws: a population of experiments, in each of which the keys that are drawn have a value.
+//! Populations: experiments in each of which the drawn keys have random values.
 //!
-//! Each key has a stream of its own, from the seed of the draws and its name: what is drawn for one
-//! key does not depend on which others are drawn, so two populations can be compared draw by draw.
+//! Each key has its own stream, from the seed of the draws and its name: the values drawn for one
+//! key do not depend on which others are drawn, so two populations can be compared draw by draw.
 //! Rows of a file are kept together.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::document::{Node, Origin, Value, override_text};
 use crate::limits;
 use crate::reader::{Read, Reader};
 
-/// Keys that are drawn together, and what they are drawn from.
+/// Keys that are drawn together, and the source of their values.
 #[derive(Clone, Debug)]
 pub(crate) struct Drawn {
     pub(crate) keys: Vec<String>,
@@ -58,7 +58,7 @@ impl Read for Word {
     }
 }
 
-/// Values as they are written.
+/// Values in their text form.
 struct Values(Vec<Node>);
 
 impl Read for Values {
@@ -71,7 +71,7 @@ impl Read for Values {
 }
 
 impl Drawn {
-    /// What `{ draw = ... }` says of some keys.
+    /// The content of `{ draw = ... }` for some keys.
     pub(crate) fn read(
         keys: Vec<String>,
         origin: &Origin,
@@ -174,7 +174,7 @@ impl Drawn {
         })
     }
 
-    /// The file that it takes its values from.
+    /// The file with its values.
     pub(crate) fn file(&self) -> Option<&Path> {
         match &self.law {
             Law::Column { file, .. } => Some(file),
@@ -214,7 +214,7 @@ impl Drawn {
 }
 
 impl Law {
-    /// What is wrong with its parameters, and what would be right.
+    /// What is wrong with its parameters, and what would be correct.
     fn wrong(&self, place: &str) -> Option<(String, &'static str)> {
         let wrong = match self {
             Self::Lognormal { median, sigma } => (*median <= 0.0 || *sigma < 0.0)
@@ -249,7 +249,7 @@ impl Law {
     }
 }
 
-/// Which of some values, by their weights; all alike without.
+/// An index chosen among values by their weights; uniform without weights.
 fn chosen(rng: &mut Rng, count: usize, weights: &[f64]) -> usize {
     if weights.is_empty() {
         return rng.below(count as u64) as usize;
@@ -272,10 +272,10 @@ fn stream(seed: u64, name: &str) -> Rng {
     Rng::new(Rng::new(seed).next_u64() ^ hash)
 }
 
-/// A file of rows: what each column has.
+/// A file of rows: the values of each column.
 type Rows = Vec<BTreeMap<String, String>>;
 
-/// What is read of a file of values with commas between them; the first line names the columns.
+/// The content of a file of comma-separated values; the first line names the columns.
 fn rows(text: &str) -> Result<Rows, String> {
     let mut lines = text.lines().enumerate().filter_map(|(number, line)| {
         let line = line.trim_start_matches('\u{feff}').trim();
@@ -297,7 +297,7 @@ fn rows(text: &str) -> Result<Rows, String> {
         .collect()
 }
 
-/// The cells of a line; one in quotes may have commas.
+/// The cells of a line; a quoted cell may contain commas.
 fn cells(line: &str) -> Vec<String> {
     let (mut cells, mut quoted) = (vec![String::new()], false);
     for character in line.chars() {
@@ -314,8 +314,8 @@ fn cells(line: &str) -> Vec<String> {
     cells.iter().map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// The axis of a population; `read` gives the text of a file. A problem has its place, what is wrong
-/// and what would be right.
+/// The axis of a population; `read` returns the text of a file. An error has its location, what is
+/// wrong and what would be correct.
 pub(crate) fn population(
     drawn: &[Drawn],
     draws: Option<u32>,

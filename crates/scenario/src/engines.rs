@@ -1,51 +1,52 @@
-//! Which engines honour a key, and what is refused by those that do not.
+//! Which engines support a key, and what the others refuse.
 
-/// What runs a scenario.
+/// An engine that runs a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// In virtual time, with the controllers of this library.
     Simulator,
     /// In real time, with a kernel's TCP and with QUIC stacks over its sockets.
     Emulator,
-    /// In virtual time, with the TCP and the queues of a kernel that runs in a machine of its own.
+    /// In virtual time, with the TCP and the queues of a kernel in a virtual machine.
     Vm,
 }
 
-/// Which engines honour a key.
+/// Which engines support a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Honoured {
     /// All of them.
     Everywhere,
-    /// The simulator alone; why an engine with a kernel's TCP cannot.
+    /// Only the simulator; why an engine with a kernel's TCP cannot.
     Simulated(&'static str),
-    /// The engines that run more transports than a kernel's TCP; why the machine cannot.
+    /// The engines that run more transports than a kernel's TCP; why the virtual machine cannot.
     Hosted(&'static str),
 }
 
-/// A key that is set and that the engine does not honour.
+/// A key that is set and that the engine does not support.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The key.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
 /// Every engine.
 pub(crate) const ALL: Honoured = Honoured::Everywhere;
 
-/// The simulator alone, and why.
+/// Only the simulator, with the reason.
 pub(crate) const fn simulated(why: &'static str) -> Honoured {
     Honoured::Simulated(why)
 }
 
-/// The engines that run more transports than a kernel's TCP, and why the machine cannot.
+/// The engines that run more transports than a kernel's TCP, with the reason why the virtual
+/// machine cannot.
 pub(crate) const fn hosted(why: &'static str) -> Honoured {
     Honoured::Hosted(why)
 }
 
-/// Refuses a key that is not at its default, if `engine` does not honour it. A key of which nothing is said is one that
-/// only the simulator knows: it must not be ignored.
+/// Refuses a key that is not at its default, if `engine` does not support it. A key without a
+/// declaration is one that only the simulator knows: it must not be ignored.
 pub(crate) fn judge(
     honoured: Option<Honoured>,
     engine: Engine,
@@ -62,7 +63,7 @@ pub(crate) fn judge(
 }
 
 impl Honoured {
-    /// Why `engine` does not honour it, if it does not.
+    /// Why `engine` does not support it, if it does not.
     pub(crate) fn refusal(self, engine: Engine) -> Option<&'static str> {
         match (self, engine) {
             (Self::Everywhere, _)

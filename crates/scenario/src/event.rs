@@ -1,4 +1,4 @@
-//! `[[events]]`: what changes on the way.
+//! `[[events]]`: changes during the run.
 
 use paceline_units::{Duration, Gain, Rate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -21,8 +21,8 @@ section! {
     pub struct Event, "a table" {
         /// The moment.
         when: When, needs "say when: when = \"10 s\" or when = { flow = 0, enters = \"Drain\" }";
-        /// How long it holds: what it changes then returns to what it was before. Unset: until the run ends, or
-        /// another event changes it.
+        /// How long the change lasts; then the previous value is restored. Unset: until the run
+        /// ends, or another event changes it.
         r#for: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
         /// Changes of the path.
         path: Option<PathChange>, on ALL;
@@ -32,7 +32,7 @@ section! {
 }
 
 section! {
-    /// What changes on the path.
+    /// The changes of the path.
     pub struct PathChange = default, "a table" {
         /// The link that changes, by name. Unset: that of the path.
         link: Option<String>, on ALL;
@@ -40,7 +40,7 @@ section! {
         rate: Option<RateChange>, on ALL;
         /// The round-trip propagation delay of all flows without their own `rtt`.
         rtt: Option<Duration>, in time(limits::MAX_RTT), on ALL;
-        /// What changes on the link.
+        /// Changes of the link.
         keys: LinkKeyChanges = LinkKeyChanges::default(), on ALL;
         /// The time between arrivals of ACKs; "0 ms" ends bundling.
         ack_aggregation: Option<Duration>, in below(limits::MAX_RTT), on ALL;
@@ -48,7 +48,7 @@ section! {
 }
 
 section! {
-    /// What changes in a flow.
+    /// The changes of a flow.
     pub struct FlowChange, "a table such as { flow = 0, app = \"pause\" }" {
         /// The flow, numbered from 0 in the order of the groups.
         flow: u32, needs "say which flow: { flow = 0, app = \"pause\" }";
@@ -68,9 +68,9 @@ pub enum When {
         flow: u32,
         /// The state, by the name that the controller gives it.
         state: String,
-        /// At which entry, counted from 1.
+        /// The entry, counted from 1.
         nth: u32,
-        /// How long after it.
+        /// Delay after it.
         delay: Duration,
     },
 }
@@ -78,14 +78,14 @@ pub enum When {
 /// A new capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateChange {
-    /// So much from now on: "5 Mbit/s", and "0 bit/s" for an outage.
+    /// The new rate: "5 Mbit/s", or "0 bit/s" for an outage.
     Absolute(Rate),
-    /// The capacity in force times this: "-10 %" is 0.9.
+    /// The current capacity times this factor: "-10 %" is 0.9.
     Factor(Gain),
 }
 
 impl RateChange {
-    /// The capacity after the change, `now` being the one in force.
+    /// The capacity after the change; `now` is the current one.
     pub fn apply(self, now: Rate) -> Rate {
         match self {
             Self::Absolute(rate) => rate,

@@ -1,4 +1,4 @@
-//! `[expect]`: what good looks like.
+//! `[expect]`: the expected results.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::reader::{Read, Reader};
 pub struct Bound {
     /// How the metric compares.
     pub op: Comparison,
-    /// With what: a ratio for "%", nanoseconds, bits per second, bytes, or a bare number.
+    /// The value: a ratio for "%", nanoseconds, bits per second, bytes, or a bare number.
     pub value: f64,
     /// The unit that it was written with.
     pub unit: BoundUnit,
@@ -23,7 +23,7 @@ pub struct Bound {
     pub text: String,
 }
 
-/// The kind of quantity that a bound is written as.
+/// The kind of quantity in which a bound is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundUnit {
     /// A bare number.
@@ -60,7 +60,7 @@ impl JsonSchema for Bound {
 }
 
 impl Bound {
-    /// Reads a bound; the error says what would be right.
+    /// Reads a bound; the error says what would be correct.
     fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let Some((op, rest)) = Comparison::ALL

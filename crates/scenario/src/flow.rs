@@ -1,4 +1,4 @@
-//! `[[flows]]`: who sends.
+//! `[[flows]]`: the senders.
 
 use paceline_units::options::Choice as _;
 use paceline_units::{App, Bytes, Crypto, Duration, EcnFeedback, Recovery, StackName};
@@ -60,7 +60,7 @@ section! {
         /// How the receiver reports congestion marks. Whether packets can be marked is the
         /// controller's choice.
         ecn: EcnFeedback = EcnFeedback::Accurate, on ALL;
-        /// How much the receiver is willing to hold.
+        /// The receiver's buffer.
         receive_window: Bytes = Bytes::new(1 << 30), on ALL;
         /// IP and TCP or UDP headers of a packet: its payload is the path's `mtu` less this. Unset: 52 bytes, with a QUIC
         /// stack 28.
@@ -69,7 +69,7 @@ section! {
         /// in its units. An ACK then holds at most two SACK ranges, and the header has 56 bytes
         /// instead of the 52 with plain timestamps.
         ets: bool => false, on simulated("the kernel has no ETS option");
-        /// The most that is sent at once. Unset: what the controller asks for.
+        /// The maximum sent at once. Unset: the controller's quantum.
         max_burst: Option<Bytes>, on simulated("how much the kernel sends at once cannot be chosen");
         /// A name for plots and tables.
         label: Option<String>, on ALL;
@@ -80,7 +80,7 @@ section! {
 const HEADER: Bytes = Bytes::new(52);
 /// 20 bytes of IPv4, 8 of UDP.
 const UDP_HEADER: Bytes = Bytes::new(28);
-/// What timers wait at least.
+/// The minimum wait of timers.
 const SLACK: Duration = Duration::from_micros(50);
 const MIN_SLACK: Duration = Duration::from_micros(1);
 const MAX_SLACK: Duration = Duration::from_millis(100);
@@ -129,19 +129,20 @@ const ACKS: Honoured = simulated("when a kernel's receiver acknowledges cannot b
 section! {
     /// When the receiver acknowledges.
     pub struct AckPolicy = default, "a table" {
-        /// One ACK for so many packets.
+        /// Number of packets per ACK.
         every: Packets = Packets(2), in packets(u64::from(u32::MAX)), on ACKS;
-        /// The longest that an ACK is held back.
+        /// The maximum delay of an ACK.
         delay: Duration = Duration::from_millis(40), in within(Duration::ZERO, limits::MAX_RTT), on ACKS;
-        /// So many packets at the start are acknowledged at once, one by one.
+        /// Number of packets at the start that are acknowledged one by one, at once.
         quick: Packets = Packets(16), on ACKS;
         /// How long SACKs are delayed once three have reported the same gap: Linux's
         /// `tcp_comp_sack_delay_ns`, which is 1 ms, at most a twentieth of the flow's base RTT,
         /// plus 100 us of timer slack. Unset: not at all.
         comp_sack_delay: Option<Duration>, on ALL;
-        /// Whether packets with PSH are acknowledged at once, as Linux does since 6.6, and are sent as Linux sends them: the last
-        /// of what the application has written, and the last of each burst of two or more that segmentation offload takes (1/1024
-        /// s at the pacing rate, at least two packets).
+        /// Whether packets with PSH are acknowledged at once, as Linux does since 6.6, and are sent
+        /// as Linux sends them: the last of the application's data, and the last of each burst of
+        /// two or more that segmentation offload forms (1/1024 s at the pacing rate, at least two
+        /// packets).
         pushed: bool => false, on ALL;
     }
 }
@@ -151,13 +152,13 @@ const RECOVERY: Honoured = simulated("how a kernel recovers from loss cannot be 
 section! {
     /// How the sender recovers from loss. Also written as the `kind` alone.
     pub struct RecoverySection = default, "\"rack-prr\" or another kind, or a table" {
-        /// How losses are found, and how the window falls.
+        /// How losses are detected, and how the window is reduced.
         kind: Recovery = Recovery::RackPrr, on RECOVERY;
         /// The shortest retransmission timeout.
         min_rto: Duration = Duration::from_millis(200), in within(limits::MIN_RTO, limits::MAX_RTO), on ALL;
         /// Whether a tail loss probe is sent (RFC 8985 section 7).
         tlp: bool = true, on RECOVERY;
-        /// Whether what arrives after a timeout may show it to be spurious (F-RTO, RFC 5682).
+        /// Whether acknowledgments after a timeout may show it to be spurious (F-RTO, RFC 5682).
         f_rto: bool = true, on RECOVERY;
         /// Whether timestamps (RFC 3522) and DSACKs may show losses to be spurious.
         undo: bool = true, on RECOVERY;

@@ -1,4 +1,4 @@
-//! What the ends of a flow add to its round trip.
+//! The delays that the ends of a flow add to its RTT.
 
 use paceline_units::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -34,16 +34,16 @@ section! {
 }
 
 section! {
-    /// Generic receive offload: a batch is handed up when it is full or its time is over.
+    /// Generic receive offload: a batch is passed up when it is full or its time is over.
     pub struct Gro, "a table such as { time = \"20 us\" }" {
-        /// The longest that its first packet waits for others.
+        /// The maximum time that its first packet waits for others.
         time: Duration, needs "say how long a packet waits: time = \"20 us\"", in below(limits::MAX_RTT);
-        /// The most packets.
+        /// The maximum number of packets.
         packets: Packets = BATCH, in packets(u64::from(u32::MAX)), on ALL;
     }
 }
 
-/// 64 kB of full packets, as Linux bundles.
+/// 64 kB of full packets, as in Linux.
 const BATCH: Packets = Packets(44);
 
 /// A time, or a distribution of times.
@@ -53,9 +53,9 @@ pub enum Delay {
     Fixed(Duration),
     /// Uniform: `{ min = "10 us", max = "50 us" }`.
     Uniform {
-        /// The least.
+        /// The minimum.
         min: Duration,
-        /// The most.
+        /// The maximum.
         max: Duration,
     },
     /// Exponential: `{ mean = "20 us" }`.
@@ -63,9 +63,9 @@ pub enum Delay {
         /// The mean.
         mean: Duration,
     },
-    /// Normal, those below zero drawn again: `{ mean = "50 us", deviation = "10 us" }`.
+    /// Normal, with values below zero drawn again: `{ mean = "50 us", deviation = "10 us" }`.
     Normal {
-        /// The mean, before what is below zero is left out.
+        /// The mean, before values below zero are excluded.
         mean: Duration,
         /// The standard deviation, likewise.
         deviation: Duration,
@@ -73,7 +73,7 @@ pub enum Delay {
 }
 
 impl Delay {
-    /// None.
+    /// No delay.
     pub const NONE: Self = Self::Fixed(Duration::ZERO);
 
     /// The longest of the times that describe it.

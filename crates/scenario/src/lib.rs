@@ -1,9 +1,9 @@
 //! The typed experiment: units, defaults, errors with line and column.
 //!
-//! A scenario is a TOML file. The structs here say which keys it has, what they mean and what they
-//! are when left out; the reader, the resolved file and the JSON Schema all follow from them.
-//! Controllers, their options and metrics are only named: whoever builds them judges the names, and
-//! [`Scenario::diagnostic`] shows the place.
+//! A scenario is a TOML file. The structs here define its keys, their meaning and their defaults;
+//! the reader, the resolved file and the JSON Schema all follow from them. Controllers, their
+//! options and metrics are only named: their implementations check the names, and
+//! [`Scenario::diagnostic`] shows the location.
 
 mod app;
 mod axis;

@@ -1,4 +1,4 @@
-//! Links: that of the path, those beside it, and what changes on them.
+//! Links: the path's own, the additional ones, and their changes.
 
 use std::path::PathBuf;
 
@@ -23,17 +23,17 @@ link_keys! {
     /// Which packets are lost on the way.
     Loss loss: always Loss = Loss::NONE;
     once {
-        /// Drop the next so many packets.
+        /// Drop this many of the next packets.
         Drop drop: Packets;
-        /// Hold the next so many packets on the way.
+        /// Hold this many of the next packets on the way.
         Hold hold: Hold;
     }
-    /// Some packets arrive later than in their turn. Unset: none.
+    /// Some packets arrive out of order. Unset: none.
     Reorder reorder: maybe Reorder, "Which packets arrive later than in their turn.";
     /// The probability that a packet arrives twice, independently of all others.
     Duplicate duplicate: always Gain = Gain::from_millionths(0), in share(),
         "The probability that a packet arrives twice.";
-    /// Each packet takes up to this longer, uniform and seeded, but overtakes none.
+    /// Each packet is delayed by up to this much more, uniform and seeded, without overtaking.
     Jitter jitter: always Duration = Duration::ZERO, in below(limits::MAX_RTT),
         "How much longer a packet may take.";
     /// A token bucket in front of the queue. Unset: none.
@@ -55,7 +55,7 @@ section! {
         rtt: Duration, needs "say how long a round trip is: rtt = \"40 ms\"", in time(limits::MAX_RTT);
         /// The queue in front of it.
         queue: Queue, needs NEEDS_SIZE;
-        /// What every link has.
+        /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
         /// ACKs wait for the next multiple of this time, and come back together.
         ack_aggregation: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
@@ -75,13 +75,13 @@ section! {
         delay: Duration = Duration::ZERO, in below(limits::MAX_RTT), on ALL;
         /// The queue in front of it. A `bdp` is its rate times the path's round trip.
         queue: Queue, needs NEEDS_SIZE;
-        /// What every link has.
+        /// The keys that every link has.
         link: LinkKeys = LinkKeys::default(), on ALL;
     }
 }
 
 impl PathSection {
-    /// The path's own link at `rate`, with `delay` of its own.
+    /// The path's own link at `rate`, with its own `delay`.
     pub fn own_link(&self, rate: Rate, delay: Duration) -> LinkSection {
         LinkSection {
             name: self.name.clone(),
@@ -99,7 +99,7 @@ plain_keys!(RateSource);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RateSource {
-    /// The same until an event changes it.
+    /// Constant until an event changes it.
     Fixed(Rate),
     /// Delivery opportunities from a file in mahimahi's format.
     Trace {
@@ -162,7 +162,7 @@ impl Key for Loss {
     }
 }
 
-/// The policer from now on.
+/// The new policer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PolicerChange {
     /// None: "off".

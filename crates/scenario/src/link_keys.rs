@@ -1,20 +1,20 @@
 //! The keys of links, declared once for `[path]`, `[[links]]` and `[[events]]`.
 
-/// A change of what a link need not have.
+/// A change of something that a link need not have.
 pub(crate) trait Ended {
-    /// What ends it where there was none before.
+    /// The value that ends it if there was none before.
     fn ended(self) -> Self;
 }
 
-/// Declares what every link has, and what may change on it.
+/// Declares the properties of every link, and those that may change.
 ///
 /// An entry is its documentation, the name of its variant in [`LinkKey`](crate::LinkKey), its key, and then one of:
 /// - `always T = default`: every link has it, and an event may change it;
-/// - `maybe T`: a link may have it. `as C`: what an event may write in its place, made from a `T` at the start. It says how
-///   an event ends it ([`Ended`]).
+/// - `maybe T`: a link may have it. `as C`: the type in events, made from a `T` at the start. It
+///   defines how an event ends it ([`Ended`]).
 ///
-/// Then may follow `, in bound`, and `, "documentation in events"` where that differs. What stands in `once { ... }` is for
-/// events alone.
+/// Optionally followed by `, in bound`, and `, "documentation in events"` if that differs. The
+/// entries in `once { ... }` are for events only.
 macro_rules! link_keys {
     (
         $($(#[doc = $doc1:literal])+ $variant1:ident $name1:ident: $mode1:ident $type1:ty
@@ -38,7 +38,7 @@ macro_rules! link_keys {
 
     (@section $({ $(#[doc = $doc:literal])+ } $variant:ident $name:ident $mode:ident [$type:ty] [$($default:expr)?]
         [$($bound:expr)?];)*) => {
-        /// What every link has beside its rate, its delay and its queue.
+        /// The properties of every link besides its rate, its delay and its queue.
         #[derive(Clone, Debug, PartialEq)]
         pub struct LinkKeys {
             $($(#[doc = $doc])+ pub $name: link_keys!(@type $mode $type),)*
@@ -51,7 +51,7 @@ macro_rules! link_keys {
         }
 
         impl LinkKeys {
-            /// What a link has to be given at the start.
+            /// The changes that give a link its initial properties.
             pub fn at_start(&self) -> Vec<LinkKey> {
                 let plain = Self::default();
                 let mut keys = Vec::new();
@@ -105,7 +105,7 @@ macro_rules! link_keys {
 
     (@event $({ $(#[doc = $doc:literal])+ } { $($event:literal)? } $variant:ident $name:ident $mode:ident [$type:ty]
         [$($change:ty)?] [$($bound:expr)?];)*) => {
-        /// What changes on a link.
+        /// The changes of a link.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct LinkKeyChanges {
             $($(#[doc = $doc])+ pub $name: Option<link_keys!(@change $type, $($change)?)>,)*
@@ -123,25 +123,25 @@ macro_rules! link_keys {
                 match self { $(Self::$variant(_) => stringify!($name),)* }
             }
 
-            /// Shows each part of what it says, or the whole without a name.
+            /// Shows each part of its value by name, or the whole without one.
             pub fn settings(&self, show: &mut dyn FnMut(&'static str, Setting)) {
                 match self { $(Self::$variant(value) => Settings::settings(value, show),)* }
             }
         }
 
         impl LinkKeyChanges {
-            /// What changes, in the order in which it is done.
+            /// The changes, in the order in which they are made.
             pub fn keys(&self) -> impl Iterator<Item = LinkKey> + use<> {
                 [$(self.$name.map(LinkKey::$variant)),*].into_iter().flatten()
             }
 
-            /// Does what `later` says.
+            /// Adds the changes of `later`.
             pub(crate) fn update(&mut self, later: &Self) {
                 $(self.$name = later.$name.or(self.$name);)*
             }
 
-            /// What takes this back on a link that had `keys` and since was changed by `so_far`. What happens once cannot
-            /// be taken back, and is not in it.
+            /// The changes that restore a link that had `keys` and was since changed by `so_far`.
+            /// One-time changes cannot be undone, and are not included.
             pub(crate) fn back(&self, keys: &LinkKeys, so_far: &Self) -> Self {
                 let _ = keys;
                 Self {
@@ -194,7 +194,7 @@ macro_rules! link_keys {
         }
     };
 
-    // A table that may stand among the keys of another.
+    // A table whose keys may be mixed with those of another.
     (@flat $name:ident $about:literal) => {
         impl $crate::reader::Read for $name {
             fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {

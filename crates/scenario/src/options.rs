@@ -1,4 +1,4 @@
-//! Options of what a scenario names, read and checked by their descriptions.
+//! Reads and checks options by their descriptions.
 
 use paceline_units::options::{OptionInfo, OptionKind, OptionValue, Parameters};
 use paceline_units::{
@@ -14,7 +14,7 @@ use crate::section::Key;
 /// Options and their values, in the order of their description.
 pub(crate) type Options = Vec<(&'static str, OptionValue)>;
 
-/// Reads options from a table, defaults for those that are not written.
+/// Reads options from a table, with defaults for missing ones.
 pub(crate) fn read(
     table: &mut Table<'_, '_, '_>,
     options: impl Iterator<Item = OptionInfo>,
@@ -108,7 +108,7 @@ macro_rules! tables {
                 let mut table = reader.table(node, key, $takes)?;
                 let options = read(&mut table, (0..).map_while(Self::info));
                 table.finish();
-                // Bounds are checked later, so that one problem hides no other.
+                // Bounds are checked later, so that one error does not hide another.
                 options.map(|options| Self::holding(&options))
             }
         }

@@ -1,4 +1,4 @@
-//! From a text to a scenario that has nothing wrong, or to all that is wrong with it.
+//! From a text to a valid scenario, or to all errors in it.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use crate::vocabulary::Vocabulary;
 
 impl Scenario {
     /// Reads a scenario, applies `overrides` (key path and value, as in `--set KEY=VALUE`) and
-    /// fills in every default. `file_name` is what errors show, and where traces are looked for;
-    /// `vocabulary` has the names of what it may choose.
+    /// fills in every default. `file_name` is shown in errors, and traces are relative to it;
+    /// `vocabulary` has the names that a scenario may use.
     ///
     /// The value of an override is TOML if it can be read as such (`5`, `true`, `["a"]`, `{ .. }`)
     /// and text otherwise, so that `5 s` needs no quotes.
     ///
     /// # Errors
-    /// All problems that could be found, in the order of the file.
+    /// All errors that could be found, in the order of the file.
     pub fn parse(
         text: &str,
         file_name: &str,
@@ -38,7 +38,7 @@ impl Scenario {
             scenario.document = document;
             // Errors that follow from a value already reported are suppressed.
             let known: Vec<String> = problems.iter().map(|found| found.key.clone()).collect();
-            // Links that could not be read are not there to be named.
+            // Links that could not be read cannot be referred to.
             let unread = known.iter().any(|key| key.starts_with("links"));
             let names_link = |key: &str| key.contains(".route") || key.ends_with(".path.link");
             let told = |problem: &Diagnostic| {
@@ -55,16 +55,16 @@ impl Scenario {
             }
         }
         drop_misspelled(&mut problems);
-        // Those in the file by place, then those of overrides.
+        // Those in the file by position, then those of overrides.
         problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
         Err(problems)
     }
 
-    /// Draws the population of the sweep, if it has one, as an axis behind the others; `read` gives the
-    /// text of a file of values, by its path from the scenario's folder.
+    /// Draws the population of the sweep, if it has one, as an axis behind the others; `read`
+    /// returns the text of a file of values, by its path from the scenario's folder.
     ///
     /// # Errors
-    /// What cannot be drawn, and more runs than a sweep may have.
+    /// Values that cannot be drawn, and more runs than a sweep may have.
     pub fn populate(
         &mut self,
         read: impl Fn(&Path) -> Result<String, String>,
@@ -93,13 +93,14 @@ impl Scenario {
         }
     }
 
-    /// What is wrong with the points of the sweep, shown where they are written; `judge` finds what
-    /// is wrong beyond the text. Each point of each axis is tried with the first of the others.
+    /// The errors in the points of the sweep, shown where they are written; `judge` finds errors
+    /// beyond the text. Each point of each axis is tried together with the first points of the
+    /// others.
     pub fn check_sweep(&self, judge: impl Fn(&Self) -> Vec<Diagnostic>) -> Vec<Diagnostic> {
         let axes = self.sweep.as_ref().map_or(&[][..], |sweep| &sweep.axes);
         let mut problems: Vec<Diagnostic> = Vec::new();
         for (varied, axis) in axes.iter().enumerate() {
-            // The first points go together, and are tried with the first axis.
+            // The first points are tried together, with the first axis.
             for number in usize::from(varied > 0)..axis.points.len() {
                 let values = axes.iter().enumerate().flat_map(|(n, axis)| {
                     let point = axis.points.get(if n == varied { number } else { 0 });
@@ -123,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// A required key that is misspelled is one mistake, not two: what is told is the misspelled key.
+/// A misspelled required key is one mistake, not two: the misspelled key is reported.
 fn drop_misspelled(problems: &mut Vec<Diagnostic>) {
     let table = |key: &str| {
         key.rsplit_once('.')

@@ -1,7 +1,7 @@
-//! `for` of an event: what it changed returns to what it was before.
+//! `for` of an event: the change is undone after this time.
 //!
-//! While a pulse lasts no other event changes the same key, so what was before it is known when the scenario is read, and
-//! an engine sees nothing but events.
+//! During a pulse no other event changes the same key, so the previous value is known when the
+//! scenario is read, and an engine only sees ordinary events.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::event::{Event, FlowChange, PathChange, RateChange, When};
 use crate::link::{LinkKey, LinkKeyChanges, LinkKeys, RateSource};
 use crate::scenario::Scenario;
 
-/// Whose key it is.
+/// The owner of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner {
     Link(usize),
@@ -21,10 +21,10 @@ enum Owner {
     Flow(u32),
 }
 
-/// A change of a key: the event by its number, and the key as it writes it.
+/// A change of a key: the number of the event, and the key as written in it.
 type Written<'e> = (usize, &'e Event, String);
 
-/// What events have made of the path and the flows.
+/// The state of the path and the flows after some events.
 #[derive(Default)]
 struct Now {
     rates: BTreeMap<usize, Rate>,
@@ -36,8 +36,9 @@ struct Now {
 }
 
 impl Scenario {
-    /// Its events without `for`: where one of them has it, another event takes back what it changed. Those that do so come
-    /// first, so that of two at one moment the end of a pulse is before what begins.
+    /// Its events without `for`: each `for` becomes another event that undoes the change. Undoing
+    /// events come first, so that at the same time the end of a pulse precedes the start of the
+    /// next.
     pub fn unfolded(&self) -> Vec<Event> {
         let mut order: Vec<&Event> = self.events.iter().collect();
         // Events that wait for a state come first: nothing else changes their keys.
@@ -77,7 +78,7 @@ impl Scenario {
         named.flatten().unwrap_or(0)
     }
 
-    /// The rate of a link as the run begins, unless it follows a trace.
+    /// The rate of a link at the start of the run, unless it follows a trace.
     fn rate_of(&self, link: usize) -> Option<Rate> {
         match (link.checked_sub(1), &self.path.rate) {
             (Some(number), _) => self.links.get(number).map(|link| link.rate),
@@ -103,7 +104,7 @@ impl Event {
         }
     }
 
-    /// What it changes: whose, the key, and how the event writes it.
+    /// Its changes: owner, key, and how the event writes it.
     fn keys(&self, scenario: &Scenario) -> Vec<(Owner, &'static str, String)> {
         let mut keys = Vec::new();
         if let Some(path) = &self.path {
@@ -149,7 +150,7 @@ impl Now {
         changed.unwrap_or_else(|| (scenario.app_of(flow), false))
     }
 
-    /// Does what an event says.
+    /// Applies an event.
     fn change(&mut self, scenario: &Scenario, event: &Event) {
         if let Some(path) = &event.path {
             let link = scenario.link_of(path);
@@ -174,7 +175,7 @@ impl Now {
         }
     }
 
-    /// What takes a change of the path back.
+    /// The event that undoes a change of the path.
     fn path(&self, scenario: &Scenario, change: &PathChange) -> PathChange {
         let link = scenario.link_of(change);
         let so_far = self.links.get(&link).cloned().unwrap_or_default();
@@ -191,7 +192,7 @@ impl Now {
         }
     }
 
-    /// What takes a change of a flow back.
+    /// The event that undoes a change of a flow.
     fn flow(&self, scenario: &Scenario, change: &FlowChange) -> FlowChange {
         let (app, paused) = self.app(scenario, change.flow);
         let back = match (&change.app, paused) {
@@ -206,7 +207,8 @@ impl Now {
     }
 }
 
-/// Finds pulses that do not end in the run, whose change cannot be taken back, or that meet another event's change.
+/// Finds pulses that do not end in the run, whose change cannot be undone, or that overlap another
+/// event's change.
 pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
     let mut changes: BTreeMap<(Owner, &str), Vec<Written<'_>>> = BTreeMap::new();
     let mut so_far = Now::default();
@@ -232,7 +234,7 @@ pub(crate) fn check(scenario: &Scenario, found: &mut Findings) {
     }
 }
 
-/// What is wrong with a pulse whatever else there is.
+/// The errors in a pulse on its own.
 fn single(
     scenario: &Scenario,
     (number, event, lasts): (usize, &Event, Duration),
@@ -269,7 +271,7 @@ fn single(
     }
 }
 
-/// Finds that one of two changes of a key, the earlier first, lasts into the other, or may do so.
+/// Finds that the earlier of two changes of a key lasts into the other, or may do so.
 fn meeting(
     (first, earlier, written): &Written<'_>,
     (second, later, _): &Written<'_>,
@@ -379,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_pulse_returns_to_what_events_have_made_of_it() {
-        // In no order of time, and by a factor: 10 Mbit/s is 5 from 5 s on, and 20 from 30 s on.
+        // Not in order of time, and by a factor: 10 Mbit/s becomes 5 at 5 s, and 20 at 30 s.
         let found = ends(
             "[[events]]\nwhen = \"40 s\"\nfor = \"1 s\"\npath.rate = \"-10 %\"\n\
              [[events]]\nwhen = \"30 s\"\npath.rate = \"20 Mbit/s\"\n\

@@ -1,4 +1,4 @@
-//! The queue in front of a link: its discipline, the options of that, and its size.
+//! The queue in front of a link: its discipline, its options, and its size.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ use crate::reader::{Read, Reader};
 use crate::section::Key;
 use crate::vocabulary::Vocabulary;
 
-/// Something that was chosen by its name, with every option.
+/// Something chosen by name, with all of its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueChoice {
     /// Its name.
@@ -26,14 +26,14 @@ pub struct QueueChoice {
     pub options: Options,
 }
 
-/// The queue in front of a link. Which disciplines there are is not known here.
+/// The queue in front of a link. The existing disciplines are not known here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// The discipline.
     pub kind: QueueChoice,
     /// How much it holds.
     pub size: Size,
-    /// How it signals congestion before it is full; one at most.
+    /// How it signals congestion before it is full; at most one.
     pub early_signals: Vec<QueueChoice>,
 }
 
@@ -72,7 +72,7 @@ impl Read for Queue {
         } = *reader.vocabulary();
         let wanted = "a table such as { kind = \"droptail\", size = \"1 bdp\" }";
         let mut table = reader.table(node, key, wanted)?;
-        // What other keys there are depends on it.
+        // The other keys depend on it.
         let plain = queues.first()?;
         let named = match table.node("kind") {
             None => plain,
@@ -111,13 +111,13 @@ impl Read for Queue {
                 options: options?,
             },
             size: size?,
-            // What could not be read is reported.
+            // Unreadable values are reported.
             early_signals: signals.into_iter().flatten().collect(),
         })
     }
 }
 
-/// "a table such as { min = \"30 kB\", max = \"90 kB\" }", from the hints of what has to be written.
+/// "a table such as { min = \"30 kB\", max = \"90 kB\" }", from the hints of the required options.
 fn example(named: &Named) -> String {
     let parts: Vec<&str> = named
         .options()
@@ -132,7 +132,7 @@ fn example(named: &Named) -> String {
 impl Key for Queue {}
 
 impl Queue {
-    /// Finds what is beyond the bounds of its options; `key` is that of the queue.
+    /// Finds options beyond their bounds; `key` is that of the queue.
     pub(crate) fn check_options(
         &self,
         key: &str,
@@ -162,7 +162,7 @@ impl Queue {
 }
 
 thread_local! {
-    /// What the schema is being written for: schemars asks types, which have no context.
+    /// The vocabulary for the current schema: schemars asks types, which have no context.
     static DESCRIBED: Cell<Option<&'static Vocabulary>> = const { Cell::new(None) };
 }
 
@@ -222,7 +222,7 @@ impl JsonSchema for Queue {
     }
 }
 
-/// A signal's key: its table is a definition of its own.
+/// A signal's key: its table has its own definition.
 fn early_schema(signal: &Named, generator: &mut SchemaGenerator) -> Json {
     let schema = table(signal.about, signal.options(), generator);
     generator

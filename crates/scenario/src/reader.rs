@@ -1,4 +1,4 @@
-//! From the tree to typed values, collecting every problem on the way.
+//! From the tree to typed values; collects every error on the way.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use crate::document::{Document, Entries, Node, Origin, Value, join};
 use crate::limits;
 use crate::vocabulary::Vocabulary;
 
-/// Collects what is wrong with a document.
+/// Collects the errors in a document.
 pub(crate) struct Reader<'d> {
     document: &'d Document,
     pub(crate) problems: Vec<Diagnostic>,
 }
 
-/// What can be read from a node. `None` means that a problem was reported.
+/// A value that can be read from a node. `None` means that an error was reported.
 pub(crate) trait Read: Sized {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self>;
 }
@@ -28,12 +28,12 @@ impl<'d> Reader<'d> {
         }
     }
 
-    /// The names that there are to choose from.
+    /// The known names.
     pub(crate) fn vocabulary(&self) -> &'static Vocabulary {
         self.document.vocabulary
     }
 
-    /// The file's name without folder and ending.
+    /// The file's name without folder and extension.
     pub(crate) fn file_stem(&self) -> String {
         Path::new(&self.document.file).file_stem().map_or_else(
             || "scenario".to_owned(),
@@ -142,7 +142,7 @@ impl<'d> Reader<'d> {
     }
 }
 
-/// What would be right in place of the quantity `text`.
+/// What would be correct in place of the quantity `text`.
 pub(crate) fn unit_hint(text: &str, error: &ParseError) -> String {
     let units: Vec<&str> = error.units().collect();
     let allowed = format!("units: {}", units.join(", "));
@@ -163,7 +163,7 @@ pub(crate) fn unit_hint(text: &str, error: &ParseError) -> String {
     }
 }
 
-/// A table whose keys are asked for one by one; those that nobody asks for are unknown.
+/// A table whose keys are requested one by one; keys that nobody requests are unknown.
 pub(crate) struct Table<'n, 'r, 'd> {
     pub(crate) reader: &'r mut Reader<'d>,
     pub(crate) origin: &'n Origin,
@@ -179,18 +179,18 @@ impl<'n> Table<'n, '_, '_> {
         self.entries.get(name).map(|entry| &entry.node)
     }
 
-    /// What stands at `name`: `None` if nothing, `Some(None)` if something wrong.
+    /// The value at `name`: `None` if there is nothing, `Some(None)` if it is invalid.
     pub(crate) fn get<T: Read>(&mut self, name: &'static str) -> Option<Option<T>> {
         let node = self.node(name)?;
         Some(T::read(node, &join(self.key, name), self.reader))
     }
 
-    /// A key that must be there.
+    /// A required key.
     pub(crate) fn required<T: Read>(&mut self, name: &'static str, why: &str) -> Option<T> {
         self.get(name).unwrap_or_else(|| self.missing(name, why))
     }
 
-    /// Reports a key that must be there and is not.
+    /// Reports a missing required key.
     pub(crate) fn missing<T>(&mut self, name: &str, why: &str) -> Option<T> {
         let key = join(self.key, name);
         let message = format!("`{key}` is missing");
@@ -200,17 +200,17 @@ impl<'n> Table<'n, '_, '_> {
         None
     }
 
-    /// A key with a default, which also stands in for a wrong value once that is reported.
+    /// A key with a default, which also replaces an invalid value after it is reported.
     pub(crate) fn or<T: Read>(&mut self, name: &'static str, default: T) -> T {
         self.get(name).flatten().unwrap_or(default)
     }
 
-    /// A key that may be left out.
+    /// An optional key.
     pub(crate) fn optional<T: Read>(&mut self, name: &'static str) -> Option<T> {
         self.get(name).flatten()
     }
 
-    /// The keys that were not asked for, where they are of the writer's choice.
+    /// The keys that were not requested, for tables with free keys.
     pub(crate) fn others(&self) -> Vec<(&'n String, &'n Node)> {
         self.entries
             .iter()
@@ -219,7 +219,7 @@ impl<'n> Table<'n, '_, '_> {
             .collect()
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that nobody requested.
     pub(crate) fn finish(self) {
         for (name, entry) in self.entries {
             if self.known.contains(&name.as_str()) {
@@ -267,9 +267,9 @@ const MEANT: &[(&str, &str)] = &[
     ("congestion_control", "cc"),
 ];
 
-/// The name that is meant, or the most similar one, if any is similar at all.
+/// The name that is meant, or the most similar one, if any is similar.
 pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
-    // What is longer than any name is like none of them, and slow to compare.
+    // A text longer than any name resembles none of them, and is slow to compare.
     if found.len() > 64 {
         return None;
     }
@@ -281,10 +281,10 @@ pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
         .iter()
         .map(|name| {
             let (found, near) = (found.to_lowercase(), name.to_lowercase());
-            // The first likes a common beginning, the second letters swapped.
+            // The first measure prefers a common prefix, the second transposed letters.
             let begins = strsim::jaro_winkler(&found, &near);
             let swaps = strsim::normalized_damerau_levenshtein(&found, &near);
-            // One letter is much of a short name.
+            // One letter is a large part of a short name.
             let slip = found.len() > 1 && strsim::damerau_levenshtein(&found, &near) == 1;
             (begins.max(swaps + if slip { 0.3 } else { 0.2 }), *name)
         })
@@ -293,7 +293,7 @@ pub fn nearest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-/// A value as a message names it.
+/// A value as shown in messages.
 pub(crate) fn describe(node: &Node) -> String {
     match &node.value {
         Value::Text(text) if text.chars().count() > 60 => {

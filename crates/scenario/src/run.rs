@@ -1,4 +1,4 @@
-//! `[run]`: how long, how often, what is kept.
+//! `[run]`: duration, repeats, recording.
 
 use paceline_units::{Duration, Gain};
 
@@ -19,8 +19,8 @@ section! {
         /// Time between rows of the samples table. Unset: 10 ms, and longer when that would make
         /// more than a million rows.
         sample_interval: Option<Duration>, in time(limits::MAX_DURATION), on ALL;
-        /// Run the whole scenario once for each of these controllers, each time in place of the
-        /// `cc` of every flow. Empty: run it once as it is written.
+        /// Run the whole scenario once for each of these controllers, each time replacing the `cc`
+        /// of every flow. Empty: run it once as it is written.
         compare: Vec<String> => Vec::new(), on ALL;
         /// What to record in addition to the standard tables.
         record: RecordSection = RecordSection::default(), on ALL;
@@ -34,28 +34,30 @@ section! {
     pub struct EmulationSection = default, "a table" {
         /// The 99th percentile of how much later than planned packets leave the path.
         lateness_p99: Duration = Duration::from_millis(2), on ALL;
-        /// The median delay that the emulator itself adds to a round trip.
+        /// The median delay that the emulator itself adds to an RTT.
         added_delay: Duration = Duration::from_millis(1), on ALL;
-        /// By how much a busy link is off its rate.
+        /// The relative error of a busy link's rate.
         rate_error: Gain = Gain::from_millionths(20_000), on ALL;
         /// The share of the run in which the path stood still because the machine did not run it.
         stalled: Gain = Gain::from_millionths(10_000), on ALL;
-        /// The longest that a receiver took to acknowledge what it has to acknowledge at once: its ACKs
-        /// then come in a burst, and so does what they let go. Linux itself compresses SACKs for up to 1 ms.
+        /// The maximum delay of an ACK that a receiver has to send at once: after such a delay its
+        /// ACKs arrive in a burst, and so do the packets that they release. Linux itself compresses
+        /// SACKs for up to 1 ms.
         answer_max: Duration = Duration::from_millis(3), on ALL;
     }
 }
 
 section! {
-    /// What is kept beside the tables that are always kept.
+    /// Recordings in addition to the standard tables.
     pub struct RecordSection = default, "a table" {
         /// A row for every packet.
         packets: bool = false, on ALL;
-        /// Beside those at each interval, a row of the samples table whenever a flow's round, its
-        /// controller's state or its recovery state changes, and when a loss episode is undone.
+        /// In addition to those at each interval, a row of the samples table whenever a flow's
+        /// round, its controller's state or its recovery state changes, and when a loss episode is
+        /// undone.
         rounds: bool = false, on simulated("the kernel does not tell of its rounds");
-        /// A row of the events table whenever a controller's state changes. Thousands of flows that
-        /// probe every round trip make gigabytes of them; without them `state_ns` is not known.
+        /// A row of the events table whenever a controller's state changes. With thousands of flows
+        /// that probe every round trip these are gigabytes; without them `state_ns` is not known.
         states: bool => true, on ALL;
     }
 }

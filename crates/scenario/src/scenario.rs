@@ -61,17 +61,17 @@ pub struct Scenario {
     #[serde(skip_serializing)]
     #[schemars(default)]
     pub sweep: Option<SweepSection>,
-    /// Where all this was written.
+    /// The origin of each value.
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) document: Document,
 }
 
 impl Scenario {
-    /// The scenario with every default written out, its sweep left out. Parsing it gives an equal
-    /// scenario.
+    /// The scenario with every default written out, and without its sweep. Parsing it gives an
+    /// equal scenario.
     pub fn to_toml(&self) -> String {
-        // All fields are tables, texts, numbers and flags; there is nothing that TOML cannot say.
+        // All fields are tables, texts, numbers and flags, which TOML can always represent.
         toml::to_string(self).unwrap_or_default()
     }
 
@@ -97,7 +97,7 @@ impl Scenario {
         self.document.at(kind, origin, key, message, hint)
     }
 
-    /// The keys that are set and that `engine` does not honour.
+    /// The keys that are set and that `engine` does not support.
     pub fn refused(&self, engine: Engine) -> Vec<Refused> {
         let mut found = Vec::new();
         self.run.refused("run", engine, &mut found);
@@ -137,13 +137,13 @@ impl Scenario {
             .position(|known| known == name)
     }
 
-    /// How many flows there are in all.
+    /// The total number of flows.
     pub fn flow_count(&self) -> u64 {
         self.flows.iter().map(|group| u64::from(group.count)).sum()
     }
 
-    /// Time between rows of the samples table: as written, else 10 ms, and longer, in whole
-    /// milliseconds, when that would make more than [`limits::DEFAULT_SAMPLES`] rows.
+    /// Time between rows of the samples table: as written, otherwise 10 ms, and longer, in whole
+    /// milliseconds, if that would make more than [`limits::DEFAULT_SAMPLES`] rows.
     pub fn sample_interval(&self) -> Duration {
         let default = Duration::from_millis(10);
         self.run.sample_interval.unwrap_or_else(|| {

@@ -1,8 +1,8 @@
 //! Sections of a scenario, each declared once.
 //!
-//! [`section!`] takes a section's keys. From a key's line come the field of the struct, its reader with its errors, its place
-//! in the JSON Schema and in the resolved scenario, the check of its bounds, and the refusal by an engine that does not
-//! honour it.
+//! [`section!`] takes a section's keys. From a key's line it derives the field of the struct, its
+//! reader with its errors, its place in the JSON Schema and in the resolved scenario, its bounds
+//! check, and the refusal by engines that do not support it.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
@@ -18,7 +18,7 @@ use crate::reader::{Read, Reader, Table};
 
 /// The value of a key.
 pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
-    /// Takes it from a table: `None` if nothing is written, `Some(None)` if something wrong.
+    /// Takes it from a table: `None` if nothing is written, `Some(None)` if it is invalid.
     fn take(table: &mut Table<'_, '_, '_>, name: &'static str) -> Option<Option<Self>> {
         table.get(name)
     }
@@ -42,14 +42,14 @@ pub(crate) trait Key: Read + Serialize + JsonSchema + PartialEq {
     /// Whether it contributes several keys to the enclosing table.
     const FLAT: bool = false;
 
-    /// Finds what is beyond the bounds that belong to the type.
+    /// Finds values beyond the bounds of the type.
     fn check(&self, _key: &str, _found: &mut Findings) {}
 
-    /// Finds what inside of it `engine` does not honour.
+    /// Finds keys inside of it that `engine` does not support.
     fn refused(&self, _key: &str, _engine: Engine, _found: &mut Vec<Refused>) {}
 }
 
-/// The key that the findings of a value of type `T` begin with.
+/// The key with which the findings of a value of type `T` begin.
 pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
     match T::FLAT {
         true => at.to_owned(),
@@ -57,18 +57,18 @@ pub(crate) fn key_of<T: Key>(at: &str, name: &str) -> String {
     }
 }
 
-/// The key of a field, which may be a word of Rust's: that of `r#for` is `for`.
+/// The key of a field, which may be a Rust keyword: that of `r#for` is `for`.
 pub(crate) fn key_name(field: &'static str) -> &'static str {
     field.strip_prefix("r#").unwrap_or(field)
 }
 
-/// Types that have no bounds, and no keys, of their own.
+/// Types without bounds, and without keys, of their own.
 macro_rules! plain_keys {
     ($($type:ty),* $(,)?) => { $(impl $crate::section::Key for $type {})* };
 }
 pub(crate) use plain_keys;
 
-/// Only as the value of a key: a key that is written has a value.
+/// Only as the value of a key: a written key has a value.
 impl<T: Read> Read for Option<T> {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         T::read(node, key, reader).map(Some)
@@ -97,7 +97,7 @@ impl<T: Key> Key for Option<T> {
     }
 }
 
-/// What a bound is held against: a value that is written, or has a default.
+/// The value to check against a bound: a written one, or a default.
 pub(crate) trait Bounded {
     type Value;
 
@@ -181,12 +181,12 @@ impl Properties {
 /// A key's entry is its documentation, its name and type, and then, in this order:
 /// - `= value`, its default; or `=> value`, one that the resolved scenario and the schema leave out; or
 ///   `needs "hint"`, if it has to be written. With none of them its type is an `Option`;
-/// - `, in bound`: what it may be ([`crate::bounds`]);
-/// - `, on engines`: which engines honour it ([`crate::engines`]). Without it the simulator alone does, and others
-///   refuse a scenario that sets it.
+/// - `, in bound`: its allowed values ([`crate::bounds`]);
+/// - `, on engines`: which engines support it ([`crate::engines`]). Without it only the simulator
+///   does, and others refuse a scenario that sets it.
 ///
-/// A type `T as S` is read and described as `S`, from which it is made. A section all of whose keys may be left out is
-/// declared `= default`.
+/// A type `T as S` is read and described as `S`, from which it is made. A section whose keys are
+/// all optional is declared `= default`.
 macro_rules! section {
     (
         $(#[doc = $about:literal])+

@@ -1,4 +1,4 @@
-//! `[sweep]`: the grid of experiments round the one that is written.
+//! `[sweep]`: the grid of experiments around the written one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,8 +22,8 @@ pub struct SweepSection {
     /// The metrics to plot and compare: metrics of a run by name, those of a flow as
     /// `flows[0].goodput_bps`. None: the reader's choice.
     pub metrics: Vec<String>,
-    /// The axes of the grid, in the order of the file; the last runs fastest. That of a population is
-    /// behind them, once it is drawn: [`crate::Scenario::populate`].
+    /// The axes of the grid, in the order of the file; the last varies fastest. The axis of a
+    /// population follows them, once it is drawn: [`crate::Scenario::populate`].
     pub axes: Vec<Axis>,
     /// How many times the keys that are drawn are drawn. Unset: once for each row of their file.
     pub draws: Option<u32>,
@@ -178,11 +178,11 @@ impl Read for Over {
     }
 }
 
-/// The axes of a text that holds nothing else: lists, ranges, keys that are set together, as
-/// `[sweep.over]` has them. With `twice` a value may be there again.
+/// The axes of a text that contains nothing else: lists, ranges, keys that are set together, as in
+/// `[sweep.over]`. With `twice` a value may occur again.
 ///
 /// # Errors
-/// All that is wrong with them; `file` is what errors show.
+/// All errors in them; `file` is shown in errors.
 pub fn axes(text: &str, file: &str, twice: bool) -> Result<Vec<Axis>, Vec<Diagnostic>> {
     let document = Document::parse(text, file, &[], &NOTHING)?;
     let mut reader = Reader::new(&document);
@@ -210,7 +210,7 @@ pub fn axes(text: &str, file: &str, twice: bool) -> Result<Vec<Axis>, Vec<Diagno
     }
 }
 
-/// What marks a table as one of an axis, and not of keys.
+/// The keys that distinguish an axis's table from a table of keys.
 const MARKS: &[&str] = &["from", "to", "draw"];
 
 fn is_drawn(node: &Node) -> bool {
@@ -246,7 +246,7 @@ const FIXED: &[(&str, &str)] = &[
     ("sweep", "a sweep does not hold another"),
 ];
 
-/// The keys that a name says, with commas between them.
+/// The keys in a name, separated by commas.
 fn keys_of(name: &str, entry: &Entry, place: &str, reader: &mut Reader<'_>) -> Option<Vec<String>> {
     let mut keys = Vec::new();
     for part in name.split(',') {
@@ -354,7 +354,7 @@ enum Scale {
     Log,
 }
 
-/// A range: from, to, and either the step or how many points there are.
+/// A range: from, to, and either the step or the number of points.
 fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
     let mut table = reader.table(node, key, WANTED)?;
     let from = table.required::<End>("from", "the first value");
@@ -394,7 +394,7 @@ fn range(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Vec<Node>> {
                 );
                 return None;
             }
-            // What the last digit of a step loses does not lose the last point.
+            // Rounding in the last digit of a step does not lose the last point.
             (0..=(steps + 1e-9) as u64)
                 .map(|n| from.number + n as f64 * step.number)
                 .collect()
@@ -535,7 +535,7 @@ impl JsonSchema for SweepSection {
     }
 }
 
-/// Names of metrics as a sweep names them: of a run, or of a flow by its number.
+/// Names of metrics in a sweep: of a run, or of a flow by its number.
 pub fn metric_of_flow(name: &str) -> Option<(usize, &str)> {
     let (flow, metric) = name.rsplit_once('.')?;
     let number = flow

@@ -1,4 +1,4 @@
-//! What single keys hold: quantities, numbers, words, lists.
+//! The values of single keys: quantities, numbers, words, lists.
 
 use std::path::PathBuf;
 
@@ -178,7 +178,7 @@ impl Read for u32 {
     }
 }
 
-/// Whole numbers end where TOML's do, so that any can be written back.
+/// Whole numbers are limited to TOML's range, so that any can be written back.
 impl Read for u64 {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         integer(node, key, reader, i64::MAX.unsigned_abs())

@@ -1,8 +1,8 @@
-//! The names that a scenario may choose from, given by those who build what they name.
+//! The names that a scenario may use, supplied by the crates that implement them.
 
 use paceline_units::options::Named;
 
-/// What a scenario can name. Controllers are not among it: which exist is judged by who runs them.
+/// The names that a scenario may use. Controllers are not included: the engines check which exist.
 #[derive(Clone, Copy)]
 pub struct Vocabulary {
     /// Queueing disciplines: the `kind` of a queue. The first is the default.

@@ -1,4 +1,5 @@
-//! Populations: what is drawn has the law that is asked for, and stays as it is.
+//! Populations: the drawn values follow the requested distribution, and do not change between
+//! versions.
 
 use paceline_scenario::{Scenario, Vocabulary};
 
@@ -10,7 +11,7 @@ static VOCABULARY: Vocabulary = Vocabulary {
 const HEAD: &str = "schema = 1\n[run]\nduration = \"5 s\"\n[path]\nrate = \"10 Mbit/s\"\nrtt = \"20 ms\"\n\
     queue = { kind = \"droptail\", size = \"1 bdp\" }\n[[flows]]\ncc = \"bbr3\"\n[sweep]\n";
 
-/// The drawn values of each point, or the first thing that is wrong.
+/// The drawn values of each point, or the first error.
 fn drawn(sweep: &str, file: &str) -> Result<Vec<Vec<String>>, String> {
     let text = format!("{HEAD}{sweep}");
     let mut scenario = Scenario::parse(&text, "x.toml", &[], &VOCABULARY)
@@ -42,7 +43,7 @@ fn quantile(numbers: &[f64], share: f64) -> f64 {
 
 #[test]
 fn laws_have_the_quantiles_of_their_definitions() {
-    // Of 4000 draws a quantile in the middle half is within some 4 % of a deviation.
+    // With 4000 draws a quantile in the middle half is within about 4 % of a deviation.
     let close = |found: f64, wanted: f64, by: f64| {
         assert!((found - wanted).abs() < by, "{found} is not {wanted}");
     };

@@ -1,5 +1,5 @@
 //! Every error, as it is shown. `PACELINE_UPDATE=1 cargo test -p paceline-scenario` rewrites
-//! `tests/errors.txt` with what is shown now; read the difference before keeping it.
+//! `tests/errors.txt` with the current output; read the difference before keeping it.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ queue = { kind = "droptail", size = "1 bdp" }
 cc = "bbr3"
 "#;
 
-/// What is done to the valid file: its lines from, to, and what is appended.
+/// The modification of the valid file: its lines from, to, and the appended text.
 struct Case {
     name: &'static str,
     replace: &'static [(&'static str, &'static str)],
@@ -430,7 +430,7 @@ fn the_number_of_problems_is_bounded() {
     }
 }
 
-/// What is wrong with a point of a sweep is shown where the point is written.
+/// An error in a point of a sweep is shown where the point is written.
 #[test]
 fn a_wrong_point_is_shown_in_its_place() {
     let text = format!(
@@ -465,7 +465,7 @@ fn a_wrong_point_is_shown_in_its_place() {
     );
 }
 
-/// A problem that another crate finds is shown like the ones found here.
+/// An error found by another crate is shown like the ones found here.
 #[test]
 fn others_can_point_at_a_key() {
     let text = VALID.replace("\"bbr3\"", "{ name = \"bbr3\", startup_gain = 2.89 }");

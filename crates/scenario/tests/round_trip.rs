@@ -151,7 +151,7 @@ fn fills_in_the_defaults() {
     // A million rows are 10 000 s of one flow at 10 ms; more flows need a longer interval.
     let many = parse(text, &[("flows[0].count", "500")]);
     assert_eq!(many.sample_interval(), Duration::from_millis(30));
-    // The resolved file says all of it, and says the same.
+    // The resolved file contains the complete scenario, with the same meaning.
     let resolved = scenario.to_toml();
     for line in [
         "seed = 1",
@@ -265,7 +265,8 @@ fn a_queue_size_in_bytes() {
 #[test]
 fn overrides_replace_values() {
     let trace = parse(FULL, &[("path.rate.trace", "a.trace"), ("events", "[]")]);
-    // A trace given on the command line is where the command is; one in the file is beside it.
+    // A trace on the command line is relative to the current folder; one in the file is relative to
+    // the file.
     assert_eq!(trace.trace_path().as_deref(), Some(Path::new("a.trace")));
     let text = FULL.replace("rate = \"50 Mbit/s\"", "rate = { trace = \"b.trace\" }");
     let beside = parse(&text, &[("events", "[]")]);
@@ -314,7 +315,7 @@ fn overrides_replace_values() {
 fn the_resolved_file_says_the_same() {
     let scenario = parse(FULL, &[]);
     assert_eq!(parse(&scenario.to_toml(), &[]), scenario);
-    // And what differs is seen to differ.
+    // And differences are detected.
     assert_ne!(parse(FULL, &[("run.seed", "9")]), scenario);
 }
 
@@ -337,7 +338,7 @@ fn the_committed_scenarios_are_valid_and_say_why_they_exist() {
                 .is_some_and(|about| about.len() > 40),
             "{path:?}"
         );
-        // What is written is what is run: one point of a sweep.
+        // The written values are the values that run: one point of a sweep.
         let mut point = scenario.clone();
         point.sweep = None;
         assert_eq!(parse(&scenario.to_toml(), &[]), point, "{path:?}");
@@ -381,7 +382,7 @@ fn the_committed_schema_is_the_types() {
     );
 }
 
-/// The schema and the reader know the same keys, need the same ones and have the same defaults.
+/// The schema and the reader know the same keys, require the same ones and have the same defaults.
 #[test]
 fn the_schema_agrees_with_the_reader() {
     let schema: serde_json::Value = serde_json::from_str(&schema_json(&VOCABULARY)).expect("JSON");
@@ -465,7 +466,7 @@ fn quantity() -> impl Strategy<Value = String> {
         .prop_map(|(number, unit)| format!("{number} {unit}"))
 }
 
-/// Plausible values for keys that take text, numbers or tables; most of them are right somewhere.
+/// Plausible values for keys that take text, numbers or tables; most of them are valid somewhere.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         quantity(),
@@ -542,7 +543,8 @@ proptest! {
         }
     }
 
-    /// A spoiled file is still read or shown as wrong, and what is read can be written.
+    /// A corrupted file is still read or shown as wrong, and a scenario that was read can be
+    /// written.
     #[test]
     fn a_spoiled_file_does_not_make_it_panic(
         at in any::<prop::sample::Index>(),
@@ -567,7 +569,7 @@ proptest! {
         }
     }
 
-    /// Whatever is set, the resolved file says the same.
+    /// Whatever is set, the resolved file means the same.
     #[test]
     fn what_is_set_survives_writing(
         pairs in prop::collection::vec((prop::sample::select(KEYS), value()), 1..4),

@@ -1,16 +1,16 @@
 //! Speed of the engine: packets per CPU second and peak memory on the workloads
 //! of `docs/performance.md`. Prints a table; asserts nothing.
 //!
-//! `cargo bench -p paceline-simulator` runs all, `-- W2` those whose name
-//! contains W2, `-- --seeds` also 200 seeds of W2 on all cores.
+//! `cargo bench -p paceline-simulator` runs all workloads, `-- W2` those whose name contains W2,
+//! `-- --seeds` also 200 seeds of W2 on all cores.
 //!
-//! `-- --once 'W1 reno' 5` runs one for 5 s of its time and prints its packets: `benches/instructions`
-//! counts what that costs. `-- --write DIR` writes a set of runs, with every controller; a change that
-//! only makes the engine faster leaves every byte of them as it is (`sha256sum DIR/*/*`). `-- --write DIR SCENARIOS`
-//! writes those of the files in a folder instead.
+//! `-- --once 'W1 reno' 5` runs one for 5 s of virtual time and prints its packets:
+//! `benches/instructions` counts its cost. `-- --write DIR` writes a set of runs, with every
+//! controller; a change that only makes the engine faster leaves every byte of them unchanged
+//! (`sha256sum DIR/*/*`). `-- --write DIR SCENARIOS` writes those of the files in a folder instead.
 //!
-//! `-- --sizes` prints what a packet costs, and the memory of the process, over numbers of flows, rates, RTTs and durations, each point in a
-//! process of its own.
+//! `-- --sizes` prints the cost of a packet and the memory of the process for different numbers of
+//! flows, rates, RTTs and durations, each point in its own process.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,14 +22,14 @@ use paceline_record::Run;
 use paceline_scenario::Scenario;
 use paceline_simulator::Progress;
 
-/// Runs a measurement is repeated: the median is shown.
+/// Number of repetitions of a measurement; the median is shown.
 const REPEATS: u64 = 5;
 
 fn parse(text: &str) -> Scenario {
     paceline_experiment::parse(text, "bench.toml", &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"))
 }
 
-/// Flows over one link of 40 ms and a BDP; `more` is what else the path has.
+/// Flows over one link of 40 ms and a BDP; `more` is the rest of the path.
 fn bottleneck(cc: &str, flows: &str, rate: &str, more: &str, run: &str) -> Scenario {
     parse(&format!(
         "schema = 1\n[run]\n{run}\n[path]\nrate = \"{rate}\"\nrtt = \"40 ms\"\n\
@@ -38,7 +38,7 @@ fn bottleneck(cc: &str, flows: &str, rate: &str, more: &str, run: &str) -> Scena
     ))
 }
 
-/// Two hosts of so many flows each, one switch port of 50 Gbit/s, 84 us, step marking.
+/// Two hosts of this many flows each, one switch port of 50 Gbit/s, 84 us, step marking.
 fn lab(cc: &str, count: u32, run: &str) -> Scenario {
     let nic = |host: u32| {
         format!(
@@ -60,7 +60,7 @@ const ONE: &str = "[[flows]]\ncc = \"CC\"\n";
 const FOUR: &str =
     "[[flows]]\ncc = \"CC\"\ncount = 2\n[[flows]]\ncc = \"CC\"\ncount = 2\nstart = \"1 s\"\n";
 
-/// The workload of a kind for a controller. `run` is the section of its name.
+/// The workload of a kind for a controller. `run` is the `[run]` section of its scenario.
 fn workload(kind: &str, cc: &str, run: &str) -> Option<Scenario> {
     let flows = if matches!(kind, "W1" | "lossy" | "late") {
         ONE
@@ -87,7 +87,7 @@ fn simulate(scenario: &Scenario, seed: u64) -> (Run, Progress) {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs one workload once, for so many seconds of its time.
+/// Runs one workload once, for this many seconds of virtual time.
 fn once(name: &str, seconds: &str) {
     let (kind, cc) = name.split_once(' ').unwrap_or((name, "reno"));
     let run = format!("duration = \"{seconds} s\"");
@@ -95,18 +95,18 @@ fn once(name: &str, seconds: &str) {
     println!("{}", simulate(&scenario, 1).1.packets);
 }
 
-/// Flows through one link: the workload W3 if there is no rate.
+/// Flows through one link: workload W3 if no rate is given.
 struct Point {
     cc: &'static str,
     flows: u32,
-    /// Of the link, and the round trip without a queue.
+    /// Rate of the link, and the round-trip time without a queue.
     path: Option<(&'static str, &'static str)>,
     duration: &'static str,
     sample: &'static str,
 }
 
 impl Point {
-    /// Those over each quantity with the others as in W2 or W3.
+    /// Varies each quantity while the others are as in W2 or W3.
     fn all() -> Vec<Self> {
         let many = [
             (2, "1 s"),
@@ -184,7 +184,7 @@ impl Point {
     }
 }
 
-/// Runs each point in a process of its own, so that its memory is that of no other.
+/// Runs each point in its own process, so that memory is measured per point.
 fn sizes() {
     let this = std::env::current_exe().expect("a path");
     for number in 0..Point::all().len() {
@@ -194,7 +194,7 @@ fn sizes() {
     }
 }
 
-/// Writes the runs that a faster engine must leave as they are, each into a folder of its own.
+/// Writes the runs that a faster engine must leave unchanged, each into its own folder.
 fn write(folder: &Path) {
     const DETAIL: &str = "duration = \"2 s\"\nsample_interval = \"1 ms\"\n\
         record = { packets = true, rounds = true }";
@@ -257,7 +257,7 @@ fn cpu_seconds() -> f64 {
     ticks as f64 / 100.0
 }
 
-/// The most memory this process has held, in MiB (Linux; zero elsewhere).
+/// The peak memory of this process, in MiB (Linux; zero elsewhere).
 fn peak_mib() -> u64 {
     std::fs::read_to_string("/proc/self/status")
         .unwrap_or_default()

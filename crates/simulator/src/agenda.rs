@@ -1,19 +1,19 @@
 use paceline_units::Instant;
 
-/// What happens next: the earliest of a fixed set of sources.
+/// The next event: the earliest of a fixed set of sources.
 ///
-/// Ties go to the lower source number, so that the order of simultaneous events
-/// is part of the program and not of chance. The first sources, links and ways
-/// back, are due with every packet: their changes stay short however many flows there are.
+/// Ties go to the lower source number, so that the order of simultaneous events is defined by the
+/// program and not by chance. The first sources, links and return paths, are due with every packet:
+/// updating them stays cheap however many flows there are.
 pub(crate) struct Agenda {
     busy: Busy,
     rest: Tree,
-    /// Where the rest begins.
+    /// Index of the first of the other sources.
     split: usize,
 }
 
-/// The sources that are due most often. A few (so many of the array) are looked through, which costs less than a tree whose every
-/// change goes up to its root.
+/// The sources that are due most often. A few (the array's size) are searched linearly, which costs
+/// less than a tree in which every change goes up to the root.
 enum Busy {
     Few([Instant; Self::FEW], usize),
     Many(Tree),
@@ -105,9 +105,9 @@ impl Agenda {
 
 /// A tournament tree: a change costs one path to the root, nothing is allocated.
 struct Tree {
-    /// Node `leaves + source` is when the source is due, and a node above is the earlier of the two below
-    /// it; 1 is the root. Neighbours stand together, node `n` at `pairs[n / 2][n % 2]`, so that a match
-    /// looks at one place.
+    /// Node `leaves + source` is when the source is due, and a parent is the earlier of its two
+    /// children; 1 is the root. Siblings are adjacent, node `n` at `pairs[n / 2][n % 2]`, so that a
+    /// match reads one place.
     pairs: Vec<[Due; 2]>,
     leaves: usize,
 }
@@ -153,7 +153,7 @@ impl Tree {
         };
         while node > 0 {
             let pair = &mut self.pairs[node / 2];
-            // A node that is as it was sees no change above it.
+            // If a node is unchanged, so is everything above it.
             if pair[node % 2] == due {
                 return;
             }
@@ -180,7 +180,7 @@ mod tests {
             let mut model = vec![Instant::MAX; sources];
             for (source, time) in changes {
                 let source = source % sources;
-                // 19 stands for "not due".
+                // 19 means "not due".
                 let time = if time == 19 { Instant::MAX } else { Instant::from_nanos(time) };
                 agenda.set(source, time);
                 model[source] = time;

@@ -10,7 +10,7 @@ use paceline_experiment::{Choice, Fault, GuestController, Prepared, guest_quantu
 use paceline_record::GuestInfo;
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
-/// What is decided for a flow. It holds until the next decision, in recovery too.
+/// The decision for a flow. It holds until the next decision, in recovery too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Congestion window.
@@ -32,19 +32,19 @@ pub struct Heard {
     pub marked: Bytes,
     /// Mean of the RTT samples, if there were any.
     pub mean_rtt: Option<Duration>,
-    /// Least of them.
+    /// The smallest of them.
     pub least_rtt: Option<Duration>,
     /// Delivery rate of the last ACK's sample, if one gave any (draft-ietf-ccwg-bbr section 4.1).
     pub delivery_rate: Option<Rate>,
 }
 
-/// An agent's end of the wire: what it has decided, and what its flow's sender hears.
+/// The agent's interface to a flow: its decisions, and the events of the flow's sender.
 ///
-/// It is used by one thread at a time. Plain atomics cost what plain numbers do.
+/// One thread uses it at a time. Relaxed atomics cost the same as plain numbers.
 #[derive(Debug)]
 pub(crate) struct Wire {
     cwnd: AtomicU64,
-    /// `u64::MAX` is none.
+    /// `u64::MAX` means none.
     pacing: AtomicU64,
     sent: AtomicU64,
     acked: AtomicU64,
@@ -52,9 +52,9 @@ pub(crate) struct Wire {
     marked: AtomicU64,
     rtt_sum: AtomicU64,
     rtt_count: AtomicU64,
-    /// `u64::MAX` is none.
+    /// `u64::MAX` means none.
     rtt_least: AtomicU64,
-    /// `u64::MAX` is none.
+    /// `u64::MAX` means none.
     rate: AtomicU64,
 }
 
@@ -95,7 +95,7 @@ impl Wire {
         }
     }
 
-    /// The accumulated events; counting restarts from zero.
+    /// Returns the accumulated events and resets the counters.
     pub fn take(&self) -> Heard {
         let bytes = |count: &AtomicU64| Bytes::new(count.swap(0, Relaxed));
         let (sum, count) = (
@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// The choice of a flow that it steers.
+    /// The choice of controller for a flow that it steers.
     pub fn choice(self: &Arc<Self>) -> Choice {
         let info = GuestInfo {
             name: "agent".into(),
@@ -163,7 +163,7 @@ impl Prepared for Instances {
 struct Agent {
     wire: Arc<Wire>,
     mss: u32,
-    /// Packets can be marked only where the controller learns how many were.
+    /// Packets can be marked only if the controller is told how many were.
     ecn: Ecn,
 }
 

@@ -1,4 +1,4 @@
-//! A run in steps, in which the windows of some flows are set from outside.
+//! A run in steps, in which an agent sets the windows of some flows.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::named::with_named;
 use crate::run::{Progress, RunError, STRIDE, prepare};
 use crate::world::{Halt, World};
 
-/// A run that waits after each step for what is decided for its steered flows.
+/// A run that stops after each step for decisions about its steered flows.
 pub struct Episode {
     scenario: Arc<Scenario>,
     world: World,
@@ -28,28 +28,28 @@ struct Agent {
     wire: Arc<Wire>,
 }
 
-/// A steered flow, as it is between two steps.
+/// The state of a steered flow between two steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Steered {
     /// Whether it can send now.
     pub is_open: bool,
     /// Whether it has ended.
     pub is_over: bool,
-    /// What was decided last.
+    /// The latest decision.
     pub decision: Decision,
     /// Data in flight.
     pub in_flight: Bytes,
-    /// Smoothed RTT; without one, its round trip without queues.
+    /// Smoothed RTT; before the first sample, its RTT without queues.
     pub srtt: Duration,
     /// Minimum RTT of the connection, once there is one.
     pub min_rtt: Option<Duration>,
-    /// Round trip without queues as the run begins.
+    /// RTT without queues at the start of the run.
     pub base_rtt: Duration,
     /// Payload of a full packet in bytes.
     pub mss: u32,
 }
 
-/// What of a scenario cannot be steered: flows by number.
+/// Why a scenario's flows, given by number, cannot be steered.
 fn refused(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
     let count = scenario.flow_count();
     let mut wrong = Vec::new();
@@ -99,11 +99,11 @@ fn refused(scenario: &Scenario, flows: &[u32]) -> Vec<Diagnostic> {
 }
 
 impl Episode {
-    /// The run of a scenario with `seed`, until the first of the flows that are steered, by their numbers, is open.
-    /// Whatever controllers it names for them, these decide nothing.
+    /// The run of a scenario with `seed`, up to the time when the first of the steered flows (given
+    /// by number) is open. The controllers that the scenario names for them decide nothing.
     ///
     /// # Errors
-    /// What is wrong with the scenario, or why the run cannot begin.
+    /// An error in the scenario, or the reason why the run cannot begin.
     pub fn new(
         scenario: &Arc<Scenario>,
         seed: u64,
@@ -138,7 +138,7 @@ impl Episode {
         Ok(episode)
     }
 
-    /// When it is.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.world.now
     }
@@ -148,7 +148,7 @@ impl Episode {
         Instant::ZERO + self.scenario.run.duration
     }
 
-    /// Whether that time has come.
+    /// Whether the run has reached its end.
     pub fn is_at_end(&self) -> bool {
         self.world.now >= self.end()
     }
@@ -164,7 +164,8 @@ impl Episode {
         agents.filter_map(|agent| Some(steered(self.world.flow(agent.flow)?, &agent.wire)))
     }
 
-    /// Decides for the `nth` steered flow. One that is not open yet begins with the initial window.
+    /// Sets the decision for the `nth` steered flow. A flow that is not open yet starts with the
+    /// initial window.
     pub fn decide(&mut self, nth: usize, decision: Decision) {
         if let Some(agent) = self.agents.get(nth) {
             agent.wire.decide(decision);
@@ -178,11 +179,11 @@ impl Episode {
         agent.map_or_else(Heard::default, |agent| agent.wire.take())
     }
 
-    /// Lets virtual time pass until `time`, or the end of the run. `progress` is called as that of
+    /// Advances virtual time to `time`, or to the end of the run. `progress` is called like that of
     /// [`run`](crate::run).
     ///
     /// # Errors
-    /// Why the run cannot go on.
+    /// Why the run cannot continue.
     pub fn run_until(
         &mut self,
         time: Instant,
@@ -218,10 +219,10 @@ impl Episode {
         }
     }
 
-    /// The record; that of a run that has not come to its end is marked incomplete.
+    /// The record. The record of a run that has not reached its end is marked incomplete.
     ///
     /// # Errors
-    /// If a link has lost count of its packets.
+    /// If a link's packet counts do not balance.
     pub fn finish(self) -> Result<Run, Unbalanced> {
         match self.is_at_end() {
             true => self.world.finish(&self.scenario),
@@ -287,7 +288,7 @@ mod tests {
             (Some(round), Some(round))
         );
         assert_eq!(episode.heard(0), Heard::default());
-        // What is decided counts at once.
+        // Decisions take effect at once.
         episode.decide(
             0,
             Decision {

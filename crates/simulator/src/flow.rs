@@ -10,17 +10,17 @@ use crate::host::Host;
 use crate::packet::{Load, Packet};
 use crate::transport::Transport;
 
-/// Where a connection stands.
+/// The state of a connection.
 pub(crate) enum Stage {
     /// Not started.
     Waiting,
-    /// The SYN is on its way; the timeout doubles with each repetition.
+    /// The SYN is on its way; the timeout doubles with each retransmission.
     Opening { sent: Instant, tries: u32 },
     /// Data may flow.
     Open(Box<Sender<FlowController>>),
-    /// Stopped by the scenario, or all delivered; the sender is kept for its figures.
+    /// Stopped by the scenario, or everything delivered; the sender is kept for its statistics.
     Closed(Option<Box<Sender<FlowController>>>),
-    /// Of another transport, which opens its connection itself; kept when it is over.
+    /// Of another transport, which opens its connection itself; kept after it ends.
     Foreign(Box<Foreign>),
 }
 
@@ -28,9 +28,9 @@ pub(crate) enum Stage {
 pub(crate) struct Foreign {
     pub ends: Box<dyn Ends>,
     pub is_over: bool,
-    /// When the sending end wants to be called next.
+    /// When the sending end asks to be called next.
     pub timer: Instant,
-    /// What the application has written, and whether that was all.
+    /// Bytes written by the application, and whether those were all.
     written: u64,
     is_closed: bool,
 }
@@ -41,23 +41,23 @@ pub(crate) struct Flow {
     pub stage: Stage,
     pub receiver: Receiver,
     pub application: Application,
-    /// What its hosts add, if they add anything.
+    /// The delays of its hosts, if there are any.
     pub host: Option<Box<Host>>,
     pub plan: FlowPlan,
-    /// What makes its ends, if they are not our own.
+    /// The factory of its ends, if they are not our own.
     stack: Option<Stack>,
-    /// Where a controller that is not ours reports that it cannot go on.
+    /// Where a guest controller reports that it cannot continue.
     fault: Fault,
     transport: Transport,
     /// When the receiver last handed data to its application.
     pub last_delivery: Instant,
-    /// When it had all of it, once the sender knows.
+    /// When it had received everything, once the sender knows.
     pub finished: Option<Instant>,
     /// The sender's last known state, to detect changes.
     pub seen: Seen,
 }
 
-/// The state that the record's events follow.
+/// The last state in the record's events.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) struct Seen {
     pub phase: &'static str,
@@ -70,7 +70,7 @@ pub(crate) struct Seen {
 impl Flow {
     /// RFC 6298 section 2.1: the first SYN is repeated after one second.
     pub const SYN_TIMEOUT: Duration = Duration::from_secs(1);
-    /// The most that the timeout grows to.
+    /// The maximum of the timeout.
     const SYN_TIMEOUT_MAX: Duration = Duration::from_secs(64);
 
     pub fn new(
@@ -115,7 +115,7 @@ impl Flow {
         }
     }
 
-    /// Bytes that its receiving end has delivered.
+    /// Bytes delivered by its receiving end.
     pub fn delivered(&self) -> u64 {
         match &self.stage {
             Stage::Foreign(foreign) => foreign.ends.delivered(),
@@ -123,7 +123,7 @@ impl Flow {
         }
     }
 
-    /// What its packets take in memory at its ends, in bytes.
+    /// Memory of its packets at its ends, in bytes.
     pub fn memory(&self) -> usize {
         let host = self.host.as_ref().map_or(0, |host| host.memory());
         let ends = match &self.stage {
@@ -150,7 +150,7 @@ impl Flow {
         next.min(self.plan.stop.unwrap_or(Instant::MAX))
     }
 
-    /// The same where there is no open sender of ours; none if it is over.
+    /// The same if there is no open sender of ours; none if the flow is over.
     #[cold]
     fn next_without_sender(&self) -> Option<Instant> {
         match &self.stage {
@@ -168,7 +168,7 @@ impl Flow {
         (Self::SYN_TIMEOUT * (1 << (tries.max(1) - 1).min(16))).min(Self::SYN_TIMEOUT_MAX)
     }
 
-    /// Begins to send SYNs, to a fresh receiver.
+    /// Starts to send SYNs to a new receiver.
     pub fn start(&mut self, now: Instant) -> Packet {
         self.receiver = Receiver::new(self.transport.receiver);
         self.syn(now, 1)
@@ -184,12 +184,13 @@ impl Flow {
         }
     }
 
-    /// The handshake is complete, if it was under way and there is a controller. `seed` is the run's.
+    /// Completes the handshake, if it was in progress and there is a controller. `seed` is the
+    /// run's.
     pub fn open(&mut self, now: Instant, seed: u64) -> bool {
         let Stage::Opening { sent, tries } = self.stage else {
             return false;
         };
-        // Karn: a repeated SYN measures nothing.
+        // Karn: a retransmitted SYN gives no sample.
         let rtt = (tries == 1).then(|| now.since(sent));
         let mut sender = self.transport.sender;
         let config = Config {
@@ -218,7 +219,7 @@ impl Flow {
         true
     }
 
-    /// What the receiver's TCP says before it takes a segment.
+    /// The acknowledgment, if any, that the receiver's TCP sends before it processes a segment.
     #[inline]
     pub fn before(&mut self, now: Instant, segment: &Segment) -> Option<Acknowledgment> {
         let mut ack = self.receiver.before_segment(now, segment)?;
@@ -228,7 +229,7 @@ impl Flow {
         Some(ack)
     }
 
-    /// The receiver's TCP takes a segment that its NIC had at `nic`.
+    /// The receiver's TCP processes a segment that reached its NIC at `nic`.
     #[inline]
     pub fn take(
         &mut self,
@@ -261,7 +262,7 @@ impl Flow {
         reply
     }
 
-    /// Makes the ends of another transport; false if the flow is our own.
+    /// Creates the ends of another transport; false if the flow is our own.
     pub fn start_foreign(&mut self, now: Instant, seed: u64) -> bool {
         let Some(stack) = &self.stack else {
             return false;
@@ -283,7 +284,7 @@ impl Flow {
         true
     }
 
-    /// Hands over what the application has to write to another transport.
+    /// Passes the application's data to another transport.
     pub fn write_foreign(&mut self, now: Instant) {
         let Stage::Foreign(foreign) = &mut self.stage else {
             return;
@@ -298,7 +299,7 @@ impl Flow {
         }
     }
 
-    /// Whether another transport has delivered all that its application will ever write.
+    /// Whether another transport has delivered everything that its application will ever write.
     pub fn is_foreign_done(&self) -> bool {
         match &self.stage {
             Stage::Foreign(foreign) => {
@@ -308,7 +309,7 @@ impl Flow {
         }
     }
 
-    /// Hands over what the application has to write.
+    /// Passes the application's data to the sender.
     #[inline]
     pub fn write(&mut self, now: Instant) {
         let Stage::Open(sender) = &mut self.stage else {
@@ -328,7 +329,7 @@ impl Flow {
         }
     }
 
-    /// Ends the connection where it stands.
+    /// Ends the connection in its current state.
     pub fn close(&mut self) {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Waiting) {
             Stage::Open(sender) => Stage::Closed(Some(sender)),

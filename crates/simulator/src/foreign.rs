@@ -1,6 +1,6 @@
-//! Flows of other transports: two ends that are [`Endpoint`]s, whatever they carry.
+//! Flows of other transports: two ends that are [`Endpoint`]s, whatever data they exchange.
 //!
-//! Payloads stay here. What crosses the links is a datagram's number, its size and its codepoint.
+//! Payloads stay here. The links carry only a datagram's number, size and codepoint.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,29 +10,29 @@ use paceline_endpoint::{Datagram, Ecn, Endpoint, Payload, Stats, Write};
 use paceline_experiment::Choice;
 use paceline_units::Instant;
 
-/// What a flow is to be, when its ends are made.
+/// The parameters of a flow whose ends are to be made.
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// Its number.
     pub flow: u32,
-    /// The seed of its own draws.
+    /// The seed of its own random draws.
     pub seed: u64,
     /// The time at which it starts.
     pub now: Instant,
-    /// The most bytes of UDP payload that fit into a packet.
+    /// The maximum UDP payload of a packet, in bytes.
     pub max_datagram: u32,
     /// The controller that the scenario names; a transport with one of its own ignores it.
     pub controller: &'a Choice,
 }
 
-/// Makes the two ends of flows.
+/// Creates the two ends of flows.
 #[derive(Clone)]
 pub struct Stack(Arc<Make>);
 
 type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends> + Send + Sync;
 
 impl Stack {
-    /// `make` gives the sending end and the receiving one.
+    /// `make` returns the sending end and the receiving one.
     pub fn new<A, B>(make: impl Fn(&Setup<'_>) -> (A, B) + Send + Sync + 'static) -> Self
     where
         A: Endpoint<Payload: Send> + Send + 'static,
@@ -52,7 +52,8 @@ impl Stack {
     }
 }
 
-/// Which groups of a scenario's flows run which stack, by their place in the file; all others are our own.
+/// Which groups of a scenario's flows run which stack, by their index in the file; all others are
+/// our own.
 #[derive(Clone, Default)]
 pub struct Stacks(pub(crate) BTreeMap<usize, Stack>);
 
@@ -62,7 +63,7 @@ impl Stacks {
         Self::default()
     }
 
-    /// The flows of `[[flows]]` number `group`, the first being 0, run `stack`.
+    /// The flows of `[[flows]]` number `group`, counted from 0, run `stack`.
     #[must_use]
     pub fn with(mut self, group: usize, stack: Stack) -> Self {
         self.0.insert(group, stack);
@@ -86,7 +87,7 @@ impl Side {
     }
 }
 
-/// A datagram that leaves an end.
+/// A datagram sent by an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub number: u64,
@@ -103,17 +104,17 @@ pub(crate) trait Ends: Send {
     fn receive(&mut self, now: Instant, side: Side, number: u64, size: u32, ecn: Ecn);
     /// Datagram `number` of a side will not arrive.
     fn gone(&mut self, side: Side, number: u64);
-    /// The side's time-out may have come.
+    /// The side's timeout may be due.
     fn on_timer(&mut self, now: Instant, side: Side) -> Result<(), Defect>;
-    /// The next datagram that a side sends now.
+    /// The next datagram that a side can send now.
     fn transmit(&mut self, now: Instant, side: Side) -> Result<Option<Outgoing>, Defect>;
-    /// When a side wants to be called next, [`Instant::MAX`] if never, after a step at `now`.
+    /// When a side wants to be called next after a step at `now`; [`Instant::MAX`] if never.
     fn next_timer(&mut self, now: Instant, side: Side) -> Result<Instant, Defect>;
     fn write(&mut self, now: Instant, write: Write);
-    /// Bytes that the receiving end has delivered.
+    /// Bytes delivered by the receiving end.
     fn delivered(&self) -> u64;
     fn stats(&self) -> Stats;
-    /// What its datagrams on their way take in memory, in bytes, estimated from their sizes.
+    /// Memory of its datagrams on their way, in bytes, estimated from their sizes.
     fn memory(&self) -> usize;
 }
 
@@ -122,13 +123,13 @@ struct Pair<A: Endpoint, B: Endpoint> {
     receiver: End<B>,
 }
 
-/// An end, with what it has sent.
+/// An end and the datagrams it has sent.
 struct End<E: Endpoint> {
     endpoint: E,
-    /// What is left of the last batch.
+    /// The rest of the last batch.
     pending: VecDeque<Datagram<E::Payload>>,
     way: Way<E::Payload>,
-    /// The instant of the last call, and how many there were at it.
+    /// The time of the last call, and the number of calls at that time.
     at: Instant,
     calls: u32,
 }
@@ -138,12 +139,12 @@ struct Way<P> {
     first: u64,
     sent: VecDeque<Option<(u32, P)>>,
     bytes: usize,
-    /// The last that arrived: a path that copies packets delivers them again.
+    /// The most recent arrivals: a path that copies packets delivers them again.
     arrived: VecDeque<(u64, P)>,
 }
 
 impl<P: Payload> Way<P> {
-    /// Arrivals of which a copy may still come.
+    /// Number of arrivals of which a copy may still follow.
     const COPIES: usize = 256;
 
     fn put(&mut self, size: u32, payload: P) -> u64 {
@@ -163,7 +164,7 @@ impl<P: Payload> Way<P> {
         Some(payload)
     }
 
-    /// What arrives as `number`: for the first time, or as a copy.
+    /// The payload that arrives as `number`: for the first time, or as a copy.
     fn arrive(&mut self, number: u64) -> Option<P> {
         let Some(payload) = self.take(number) else {
             let copy = self.arrived.iter().find(|(arrived, _)| *arrived == number);
@@ -178,7 +179,7 @@ impl<P: Payload> Way<P> {
 }
 
 impl<E: Endpoint> End<E> {
-    /// Calls at one instant beyond which an end must be defective.
+    /// The number of calls at one instant beyond which an end must be defective.
     const MOST_AT_ONCE: u32 = 1_000_000;
 
     fn new(endpoint: E) -> Self {
@@ -244,7 +245,7 @@ impl<E: Endpoint> End<E> {
     }
 }
 
-/// Does the same at the side that is meant.
+/// Calls the same method of the given side.
 macro_rules! at {
     ($pair:expr, $side:expr, $end:ident => $what:expr) => {
         match $side {

@@ -1,4 +1,4 @@
-//! What the hosts at both ends of a flow add: stack delays, batches, NIC timestamps.
+//! The hosts at both ends of a flow: stack delays, batches, NIC timestamps.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use paceline_units::{Duration, Instant, Rng};
 
 use crate::packet::Packet;
 
-/// The two hosts of a flow. In each direction packets keep their order.
+/// The two hosts of a flow. Packets keep their order in each direction.
 pub(crate) struct Host {
     /// Its number among the hosts, for the agenda.
     pub number: usize,
@@ -16,12 +16,12 @@ pub(crate) struct Host {
     rng: Rng,
     /// On the way from the pacer to the sender's NIC.
     egress: VecDeque<(Instant, Packet)>,
-    /// On the way from the receiver's NIC to its TCP: when each is there, and when the NIC had it.
+    /// On the way from the receiver's NIC to its TCP: arrival time at TCP, and at the NIC.
     ingress: VecDeque<Received>,
-    /// How many at the end of `ingress` wait for more of their batch, and until when.
+    /// The number at the end of `ingress` that wait for more of their batch, and their deadline.
     open: usize,
     deadline: Instant,
-    /// When the NIC had the earliest segment that is not acknowledged yet.
+    /// When the earliest segment not acknowledged yet reached the NIC.
     first_nic: Option<Instant>,
     last_ack: Instant,
 }
@@ -49,7 +49,7 @@ impl Host {
         }
     }
 
-    /// What the packets in it take in memory, in bytes.
+    /// Memory of the packets in it, in bytes.
     pub fn memory(&self) -> usize {
         self.egress.capacity() * size_of::<(Instant, Packet)>()
             + self.ingress.capacity() * size_of::<Received>()
@@ -78,7 +78,7 @@ impl Host {
             .map(|(_, packet)| packet)
     }
 
-    /// The receiver's NIC has a packet.
+    /// A packet reaches the receiver's NIC.
     pub fn receive(&mut self, now: Instant, packet: Packet) {
         self.ingress.push_back(Received {
             ready: Instant::MAX,
@@ -98,7 +98,7 @@ impl Host {
         }
     }
 
-    /// Hands the batch up.
+    /// Passes the batch up.
     fn close(&mut self, now: Instant) {
         let whole = self.ingress.len();
         let begin = whole - self.open;
@@ -113,7 +113,7 @@ impl Host {
         self.deadline = Instant::MAX;
     }
 
-    /// When the receiver's host has to do something.
+    /// When the receiver's host next has something to do.
     pub fn next_receive(&self) -> Instant {
         let ready = self
             .ingress
@@ -122,7 +122,7 @@ impl Host {
         ready.min(self.deadline)
     }
 
-    /// The next packet that has come up to TCP by `now`.
+    /// The next packet that has reached TCP by `now`.
     pub fn received(&mut self, now: Instant) -> Option<Received> {
         if self.deadline <= now {
             self.close(now);
@@ -131,27 +131,28 @@ impl Host {
         ready.then(|| self.ingress.pop_front())?
     }
 
-    /// Whether what comes up together is acknowledged together.
+    /// Whether packets passed up together are acknowledged together.
     pub fn merges(&self) -> bool {
         self.spec.gro.is_some()
     }
 
-    /// TCP takes a segment that the NIC had at `nic`; `waiting` says that others wait for their
-    /// acknowledgment already.
+    /// TCP processes a segment that reached the NIC at `nic`; `waiting` says that others are
+    /// already waiting for their acknowledgment.
     pub fn taken(&mut self, nic: Instant, waiting: bool) {
         if !waiting || self.first_nic.is_none() {
             self.first_nic = Some(nic);
         }
     }
 
-    /// TCP decides to acknowledge: since when its host has had what it answers.
+    /// TCP decides to acknowledge. Returns since when its host has had the acknowledged data.
     pub fn acknowledge(&mut self, now: Instant, ack: &mut Acknowledgment) {
         if let (true, Some(nic)) = (self.spec.nic_timestamps, self.first_nic) {
             ack.delay = now.since(nic);
         }
     }
 
-    /// How much later than decided an acknowledgment is released; it says so itself.
+    /// The delay between the decision to acknowledge and the release of the acknowledgment, which
+    /// it reports.
     pub fn hold(&mut self, now: Instant, ack: Option<&mut Acknowledgment>) -> Instant {
         let release = (now + draw(self.spec.ack, &mut self.rng)).max(self.last_ack);
         self.last_ack = release;
@@ -162,8 +163,8 @@ impl Host {
         release
     }
 
-    /// An acknowledgment reaches the sender's NIC at `nic`, and TCP no earlier than `earliest`;
-    /// when it does.
+    /// An acknowledgment reaches the sender's NIC at `nic`, and TCP no earlier than `earliest`.
+    /// Returns when it reaches TCP.
     pub fn hand_up(
         &mut self,
         nic: Instant,
@@ -178,8 +179,8 @@ impl Host {
     }
 }
 
-/// The greatest draw of an unbounded distribution, in means or deviations: what is
-/// beyond has a probability of less than 1e-8.
+/// The maximum draw of an unbounded distribution, in means or deviations: larger values have a
+/// probability of less than 1e-8.
 const TAIL: f64 = 20.0;
 
 fn draw(delay: Delay, rng: &mut Rng) -> Duration {
@@ -258,7 +259,7 @@ mod tests {
             deviation: us(10),
         });
         assert!(near(mean, 50.0) && near(deviation, 10.0));
-        // Half of a normal distribution round zero: its mean is sqrt(2 / pi) deviations.
+        // Half of a normal distribution around zero: its mean is sqrt(2 / pi) deviations.
         let (mean, _, least) = moments(Delay::Normal {
             mean: us(0),
             deviation: us(10),
@@ -320,7 +321,7 @@ mod tests {
         let mut host = host(None);
         host.spec.ack = Delay::Fixed(us(7));
         host.spec.ack_receive = Delay::Fixed(us(11));
-        // The NIC has two segments at 100 and 130 us; TCP answers both at 150 us.
+        // Two segments reach the NIC at 100 and 130 us; TCP acknowledges both at 150 us.
         host.taken(at(100), false);
         host.taken(at(130), true);
         let mut ack = Acknowledgment::default();
@@ -330,13 +331,13 @@ mod tests {
         assert_eq!((ack.delay, ack.sent), (us(57), at(157)));
         assert_eq!(host.hand_up(at(200), at(0), Some(&mut ack)), at(211));
         assert_eq!(ack.stack, us(11));
-        // The next one starts afresh if nothing is waiting; otherwise it queues.
+        // The next one starts a new batch if nothing is waiting; otherwise it queues.
         host.taken(at(300), false);
         host.acknowledge(at(305), &mut ack);
         assert_eq!(ack.delay, us(5));
         assert_eq!(host.hand_up(at(340), at(360), Some(&mut ack)), at(360));
         assert_eq!(ack.stack, us(20));
-        // Without the NIC's clock TCP's own delay stands, and it takes the ACK as it comes.
+        // Without the NIC's clock TCP's own delay is reported, and TCP gets the ACK on arrival.
         host.spec.nic_timestamps = false;
         let mut ack = Acknowledgment::default();
         host.acknowledge(at(400), &mut ack);
@@ -349,7 +350,7 @@ mod tests {
     fn a_batch_goes_up_when_it_is_full_or_its_time_is_over() {
         let mut gro = host(Some((20, 3)));
         for (n, t) in (0..).zip([0, 1, 2, 10, 50]) {
-            // The fourth has waited for its 20 us when the fifth comes.
+            // The fourth has waited for its 20 us when the fifth arrives.
             while gro.next_receive() <= at(t) && n == 4 {
                 assert_eq!(up(&mut gro), [(7, 0), (7, 1), (7, 2), (35, 3)]);
             }

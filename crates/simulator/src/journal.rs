@@ -1,4 +1,4 @@
-//! What a world tells the record.
+//! Writes a world's events to the record.
 
 use paceline_congestion::{CaState, Controller, Ecn};
 use paceline_experiment::{Before, Change, change_rows, end_counters, end_row, queue_row};
@@ -19,7 +19,7 @@ pub(crate) struct Journal {
     interval: Duration,
     /// Whether each packet is recorded.
     packets: bool,
-    /// Whether a flow has a row at each change.
+    /// Whether a flow gets a row at each change.
     rounds: bool,
     states: bool,
 }
@@ -49,7 +49,7 @@ impl Journal {
         &self.recorder
     }
 
-    /// What the record takes in memory so far.
+    /// Memory of the record so far.
     pub fn held(&self) -> Held {
         self.recorder.held()
     }
@@ -77,7 +77,7 @@ impl Journal {
         self.sample_flow(now, flow);
     }
 
-    /// A flow's state is not what it was `before`.
+    /// A flow's state differs from `before`.
     pub fn changed(&mut self, now: Instant, flow: &Flow, before: &Seen) {
         let seen = &flow.seen;
         if self.rounds {
@@ -92,7 +92,7 @@ impl Journal {
         }
         if before.ca_state != seen.ca_state {
             let (from, to) = (ca_state_name(before.ca_state), ca_state_name(seen.ca_state));
-            // Disorder comes and goes with every reordered packet: only episodes are recorded.
+            // Disorder starts and ends with every reordered packet: only episodes are recorded.
             let episode = |state| matches!(state, CaState::Recovery | CaState::Loss | CaState::Cwr);
             if episode(before.ca_state) || episode(seen.ca_state) {
                 self.between(now, flow, EventKind::Recovery, from, to);
@@ -103,7 +103,7 @@ impl Journal {
         }
     }
 
-    /// A change that the scenario asks for, before it is made.
+    /// A change requested by the scenario, before it is made.
     pub fn scripted(&mut self, now: Instant, change: &Change, before: Before) {
         for row in change_rows(now, change, before) {
             self.recorder.event(row);
@@ -125,14 +125,14 @@ impl Journal {
         }
     }
 
-    /// A link on the way takes a packet, or does not.
+    /// A link on the way accepts a packet, or refuses it.
     pub fn forwarded(&mut self, now: Instant, packet: &Packet, verdict: Verdict) {
         if let Verdict::Dropped(_) = verdict {
             self.dropped(now, packet);
         }
     }
 
-    /// A packet is lost on the way, or by a queue that had taken it.
+    /// A packet is lost on the way, or dropped by a queue that had accepted it.
     pub fn dropped(&mut self, now: Instant, packet: &Packet) {
         match &packet.load {
             Load::Segment(segment) if self.packets => {
@@ -194,7 +194,7 @@ impl Journal {
         }
     }
 
-    /// A row for a flow that is open; a closed one had its last at its end.
+    /// A row for a flow that is open; a closed one got its last row when it ended.
     fn sample_flow(&mut self, now: Instant, flow: &Flow) {
         let sender = match &flow.stage {
             Stage::Open(sender) => sender,
@@ -228,7 +228,7 @@ impl Journal {
             .sample(row, |visit| sender.controller().visit_state(visit));
     }
 
-    /// The run ends here, before its end.
+    /// The run ends here, before its planned end.
     pub fn stop(&mut self, now: Instant, why: &str) {
         self.recorder.stop(now, why);
     }

@@ -10,7 +10,7 @@ use paceline_units::{Duration, Instant};
 
 use crate::host::Host;
 
-/// What comes back to a sender.
+/// A message back to a sender.
 #[derive(Clone, Copy)]
 pub(crate) enum Reply {
     SynAck,
@@ -32,7 +32,7 @@ impl Reply {
     }
 }
 
-/// A reply on its way: when it arrives, and at which flow.
+/// A reply on its way: its arrival time and its flow.
 pub(crate) type Arrival = (Instant, u32, Reply);
 
 /// The return path of all flows with the same delay.
@@ -45,7 +45,7 @@ struct Lane {
 /// All of them, by number.
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
-    /// Replies set out at multiples of this.
+    /// Replies leave at multiples of this.
     pub slot: Duration,
     ways: Ways,
 }
@@ -69,13 +69,13 @@ impl Lanes {
         self.lanes.len()
     }
 
-    /// What the replies on their way take in memory, in bytes.
+    /// Memory of the replies on their way, in bytes.
     pub fn memory(&self) -> usize {
         let replies = self.lanes.iter().map(|lane| lane.queue.capacity());
         replies.sum::<usize>() * size_of::<Arrival>()
     }
 
-    /// The path's RTT becomes another; the delay that its own link has then.
+    /// The path's RTT changes; `delay` is the current one of its own link.
     pub fn set_rtt(&mut self, rtt: Duration) -> Duration {
         let delays = self.ways.delays(rtt);
         for (lane, delay) in self.lanes.iter_mut().zip(delays.lanes) {
@@ -84,7 +84,7 @@ impl Lanes {
         delays.link
     }
 
-    /// A flow's receiver replies; when the lane's next reply arrives if that is this one.
+    /// A flow's receiver replies. Returns the arrival of the lane's next reply if it is this one.
     #[inline]
     pub fn send(
         &mut self,
@@ -108,15 +108,15 @@ impl Lanes {
         (lane.queue.len() == 1).then_some(lane.last_arrival)
     }
 
-    /// What arrives next by a lane, and at which flow. It is large: who takes it reads it where it is, and then
-    /// lets it go by [`Self::arrived`].
+    /// The next reply to arrive on a lane, and its flow. It is large: the caller reads it in place,
+    /// and then removes it with [`Self::arrived`].
     #[inline]
     pub fn head(&self, number: usize) -> Option<(u32, &Reply)> {
         let (_, flow, reply) = self.lanes[number].queue.front()?;
         Some((*flow, reply))
     }
 
-    /// What was at the head of a lane has arrived; when the next one does.
+    /// Removes the arrived reply at the head of a lane. Returns when the next one arrives.
     #[inline]
     pub fn arrived(&mut self, number: usize) -> Instant {
         let queue = &mut self.lanes[number].queue;

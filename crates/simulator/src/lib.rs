@@ -4,9 +4,8 @@
 //! machine. Time is integer nanoseconds, ties are broken by the order of the
 //! sources of events, and every random draw comes from the run's seed.
 //!
-//! What happens next is asked of a small fixed set of sources ([`check`] and
-//! [`run`] are the whole interface): each link shows only its head, each way
-//! back likewise, each flow one timer.
+//! The next event comes from a small fixed set of sources ([`check`] and [`run`] are the whole
+//! interface): each link shows only its head, each return path too, and each flow has one timer.
 
 mod agenda;
 mod agent;
@@ -37,5 +36,5 @@ pub use episode::{Episode, Steered};
 pub use foreign::{Setup, Stack, Stacks};
 pub use run::{Progress, RunError, check, check_with, run, run_watched, run_with};
 
-/// What it counts of each flow: the name of a column of `flows`, and what that says.
+/// The counters of each flow: the name of a column of `flows`, and its meaning.
 pub const COUNTERS: &[(&str, &str)] = SenderStats::COUNTERS;

@@ -1,4 +1,4 @@
-//! Without QUIC stacks: their flows are refused where a scenario is checked.
+//! Without QUIC stacks: flows that need them are refused when a scenario is checked.
 
 use paceline_scenario::FlowGroup;
 

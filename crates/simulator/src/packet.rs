@@ -1,7 +1,7 @@
 use paceline_congestion::Ecn;
 use paceline_recovery::Segment;
 
-/// What travels over a link.
+/// A packet on a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub flow: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Packet {
     pub load: Load,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Load {
     /// The opening of a connection.

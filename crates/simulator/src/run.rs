@@ -1,4 +1,4 @@
-//! Runs from their beginning to their end.
+//! Complete runs.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::foreign::Stacks;
 use crate::named::with_named;
 use crate::world::{self, Halt, World};
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Virtual time that has passed.
@@ -23,7 +23,7 @@ pub struct Progress {
     pub packets: u64,
     /// Events handled so far.
     pub events: u64,
-    /// What the run takes in memory.
+    /// Memory of the run.
     pub memory: Memory,
 }
 
@@ -36,7 +36,7 @@ pub enum RunError {
     /// The progress callback asked to stop.
     #[error("interrupted at {} s of virtual time", .0.simulated.as_secs_f64())]
     Interrupted(Progress),
-    /// Virtual time stands still: a defect of the engine.
+    /// Virtual time does not advance: a defect of the engine.
     #[error("the engine does not get past {} s of virtual time; please report this scenario", .0.simulated.as_secs_f64())]
     Stuck(Progress),
     /// An end of another transport cannot be driven.
@@ -49,23 +49,23 @@ pub enum RunError {
         /// How far the run had come.
         at: Progress,
     },
-    /// A controller that is not ours cannot go on.
+    /// A guest controller cannot continue.
     #[error("{what}")]
     Guest {
-        /// What it did.
+        /// Its error.
         what: String,
-        /// The record up to there, marked incomplete.
+        /// The record up to that time, marked incomplete.
         run: Box<Run>,
         /// How far the run had come.
         at: Progress,
     },
-    /// Packets have vanished, or have come from nowhere: a defect of the engine.
+    /// Packet counts do not balance: a defect of the engine.
     #[error(transparent)]
     Unbalanced(#[from] experiment::Unbalanced),
 }
 
-/// All that is wrong with a scenario beyond its own text: controllers, their
-/// options, metrics and files that do not exist.
+/// Errors of a scenario beyond its own text: controllers, their options, metrics and files that do
+/// not exist.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     check_with(scenario, &Guests::none())
 }
@@ -79,8 +79,8 @@ pub fn check_with(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     wrong
 }
 
-/// Work between two calls of `progress`: some 50 us of it, and where each event has to look at
-/// tens of thousands of queues still no more than some 50 ms.
+/// Work between two calls of `progress`: about 50 us; where each event has to look at tens of
+/// thousands of queues, still at most about 50 ms.
 pub(crate) const STRIDE: i64 = 256;
 
 /// The plan of a run, and the controllers of its flows.
@@ -98,8 +98,8 @@ pub(crate) fn prepare<'s>(
     Ok((plan, each.collect()))
 }
 
-/// Runs a scenario with `seed` to its end. `progress` is called every some hundred events, so that a
-/// stop is heard at once whatever they cost; it may stop the run.
+/// Runs a scenario with `seed` to its end. `progress` is called every few hundred events, so that a
+/// request to stop takes effect quickly whatever an event costs; it may stop the run.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -111,11 +111,11 @@ pub fn run(
     run_with(scenario, seed, &Guests::none(), &Stacks::none(), progress)
 }
 
-/// [`run`] with controllers and transports of others.
+/// [`run`] with third-party controllers and transports.
 ///
-/// Flows of our transport may name `guests`. Groups of flows in `stacks` run transports that a scenario does not name:
-/// any two ends that are [`Endpoint`](paceline_endpoint::Endpoint)s. What they send crosses the same links, queues and
-/// hosts; the record has what they say of themselves.
+/// Flows of our transport may use `guests`. Groups of flows in `stacks` run transports that a
+/// scenario cannot name: any two ends that are [`Endpoint`](paceline_endpoint::Endpoint)s. Their
+/// packets cross the same links, queues and hosts; the record contains the state that they report.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -147,7 +147,8 @@ pub fn run_watched(
     let mut world = World::new(plan, choices, &stacks, &fault);
     let total = scenario.run.duration;
     let end = Instant::ZERO + total;
-    // Rows are counted each time; what is in flight only as often as looking at all flows costs nothing.
+    // Rows are counted each time; packets in flight only so often that looking at all flows costs
+    // almost nothing.
     let seldom = 1 + world.parts() as u64 / 16;
     let mut in_flight = 0;
     let mut strides = 0;

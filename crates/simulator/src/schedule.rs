@@ -1,11 +1,11 @@
-//! The script of a run under way.
+//! The script of a run in progress.
 
 use std::collections::BinaryHeap;
 
 use paceline_experiment::{Change, Script, Trigger};
 use paceline_units::Instant;
 
-/// A change that is due; of those due together the earlier in the file comes first.
+/// A change that is due. Among changes due together, the earlier in the file comes first.
 #[derive(Debug, PartialEq)]
 struct Due {
     at: Instant,
@@ -16,7 +16,7 @@ struct Due {
 impl Eq for Due {}
 
 impl Ord for Due {
-    /// Reversed: the heap gives the greatest, we want the earliest.
+    /// Reversed: the heap returns the maximum, and we want the earliest.
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (other.at, other.order).cmp(&(self.at, self.order))
     }
@@ -33,7 +33,7 @@ impl PartialOrd for Due {
 pub(crate) struct Schedule {
     due: BinaryHeap<Due>,
     order: u32,
-    /// Those that still wait, with how often their state has been entered.
+    /// The changes that still wait, with the number of times their state has been entered.
     triggers: Vec<(Trigger, u32)>,
 }
 
@@ -68,7 +68,7 @@ impl Schedule {
         self.due.pop().map(|due| due.change)
     }
 
-    /// A flow has entered a state: what waits for it is scheduled.
+    /// A flow has entered a state: the changes that wait for it are scheduled.
     pub fn entered(&mut self, now: Instant, flow: usize, phase: &str) {
         let mut fired = Vec::new();
         self.triggers.retain_mut(|(trigger, count)| {

@@ -1,7 +1,7 @@
-//! Who may be due.
+//! The sources of events.
 
-/// Who may be due: the numbers order simultaneous events. What the scenario
-/// changes comes first, the sampler sees the state after everything else.
+/// The sources of events. Their numbers order simultaneous events: the scenario's changes come
+/// first, and the sampler comes last and sees the resulting state.
 pub(crate) struct Sources {
     pub links: usize,
     pub lanes: usize,
@@ -18,7 +18,7 @@ pub(crate) enum Source {
     Receiver(usize),
     /// The NIC of a flow's sender, by the number of its host.
     Egress(usize),
-    /// The stack of its receiver, likewise.
+    /// The stack of its receiver, in the same way.
     Ingress(usize),
     Sampler,
 }

@@ -1,10 +1,9 @@
 //! Google's start-up gain simulator: one flow in an ideal pipe without a
 //! bottleneck, paced at `gain` times the delivery rate of the last round trip.
 //!
-//! Source: google/bbr, `Documentation/startup/gain/simulation`, June 2018.
-//! The published tables come from double-precision arithmetic, so the order of
-//! operations here is theirs: this is the one place that computes in floating
-//! point, and it decides nothing for any controller.
+//! Source: google/bbr, `Documentation/startup/gain/simulation`, June 2018. The published tables
+//! come from double-precision arithmetic, so the order of operations here is theirs: this is the
+//! one place that computes in floating point, and it affects no controller.
 
 /// Packets sent before pacing begins.
 const INITIAL_CWND: u64 = 10;
@@ -15,14 +14,14 @@ const BUCKET: f64 = 1e-6;
 /// Buckets in a round trip: the window over which delivery is measured.
 const WINDOW: usize = (RTT / BUCKET) as usize;
 
-/// The most rounds that are simulated: sending doubles with each.
+/// The maximum number of rounds to simulate: sending doubles with each.
 pub const MAX_ROUNDS: u32 = 20;
 
 /// The state at the first acknowledgment of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Bandwidth estimate over that at the last row, before this acknowledgment
-    /// is counted; 0 while there is none.
+    /// Growth of the bandwidth estimate since the last row, before this acknowledgment is counted;
+    /// 0 while there is no estimate.
     pub growth: f64,
     /// Time in seconds.
     pub t: f64,
@@ -47,7 +46,7 @@ struct Acks {
 pub fn simulate(gain: f64, rounds: u32) -> Vec<Row> {
     let rounds = rounds.min(MAX_ROUNDS);
     let mut rows = Vec::new();
-    // A round lasts a little over one RTT: as many again leave room for slow gains.
+    // A round lasts slightly longer than one RTT: twice the rounds leave room for slow gains.
     let mut acks = vec![Acks::default(); WINDOW * (2 * rounds as usize + 4)];
     let (mut t, mut last_sent) = (0.0, 0.0);
     let (mut cwnd, mut in_flight, mut sent) = (INITIAL_CWND, 0, 0);
@@ -115,7 +114,7 @@ pub fn simulate(gain: f64, rounds: u32) -> Vec<Row> {
     rows
 }
 
-/// The least ratio of one row's bandwidth estimate to that of the row before, over `rounds`.
+/// The minimum ratio of one row's bandwidth estimate to the previous row's, over `rounds`.
 pub fn least_growth(gain: f64, rounds: core::ops::RangeInclusive<u32>) -> f64 {
     simulate(gain, *rounds.end())
         .iter()
@@ -130,8 +129,7 @@ pub const JUDGED_ROUNDS: core::ops::RangeInclusive<u32> = 10..=15;
 /// See [`JUDGED_ROUNDS`].
 pub const DOUBLING: f64 = 1.9995;
 
-/// The least gain, to within `tolerance`, that doubles the estimate in each of
-/// the judged rounds.
+/// The minimum gain, to within `tolerance`, that doubles the estimate in each of the judged rounds.
 pub fn least_doubling_gain(tolerance: f64) -> f64 {
     bisect(2.0, 4.0, tolerance, |gain| {
         least_growth(gain, JUDGED_ROUNDS) >= DOUBLING
@@ -151,20 +149,20 @@ pub struct Derivation {
 
 /// Finds the gains from the integral equations, with the RTT as unit of time.
 pub fn derive() -> Derivation {
-    // What is sent from `from` to `to` when the rate at 0 is 1 and grows as e^(rate t).
+    // Data sent from `from` to `to` when the rate at 0 is 1 and grows as e^(rate t).
     let sent = |rate: f64, from: f64, to: f64| integrate(from, to, |t| (rate * t).exp());
-    // Rate = gain x delivered in the last round trip = gain x sent in the one before:
-    // for a gain, the growth that satisfies this; growth only rises with the gain.
+    // Rate = gain x delivered in the last round trip = gain x sent in the one before. Finds the
+    // growth that satisfies this for a gain; growth only rises with the gain.
     let growth = |gain: f64| {
         let rate = bisect(0.0, 4.0, 1e-13, |rate| gain * sent(rate, -2.0, -1.0) <= 1.0);
         rate.exp()
     };
     let pacing_gain = bisect(1.0, 8.0, 1e-12, |gain| growth(gain) >= 2.0);
     let doubling = 2f64.ln();
-    // In flight is what was sent in the last round trip; the estimated BDP what was delivered in it.
+    // The data in flight was sent in the last round trip; the estimated BDP was delivered in it.
     let cwnd_gain = sent(doubling, -1.0, 0.0) / sent(doubling, -2.0, -1.0);
-    // A queue of q BDP makes a round trip of 1 + q; paced at `gain`, the flight shrinks by
-    // (1 - gain) (1 + q) in it, and that is to be q.
+    // A queue of q BDP makes a round trip of 1 + q. Paced at `gain`, the data in flight shrinks by
+    // (1 - gain) (1 + q) in it, and that must equal q.
     let queue = cwnd_gain - 1.0;
     let drain_gain = 1.0 - queue / (1.0 + queue);
     Derivation {
@@ -174,7 +172,8 @@ pub fn derive() -> Derivation {
     }
 }
 
-/// The least x in `low..high`, to within `tolerance`, at which `holds` (false below it, true above).
+/// The smallest x in `low..high`, to within `tolerance`, at which `holds` (false below it, true
+/// above).
 fn bisect(mut low: f64, mut high: f64, tolerance: f64, holds: impl Fn(f64) -> bool) -> f64 {
     while high - low > tolerance {
         let middle = low + (high - low) / 2.0;
@@ -223,7 +222,8 @@ mod tests {
         assert!(least > 2.77 && least <= 2.78, "{least}");
     }
 
-    /// The published rows: growth, t, round, cwnd, packets in flight, and the estimate as far as it was printed.
+    /// The published rows: growth, t, round, cwnd, packets in flight, and the estimate as far as it
+    /// was printed.
     type Printed = (&'static str, &'static str, u32, u64, u64, &'static str);
 
     const PUBLISHED_277: [Printed; 15] = [

@@ -1,13 +1,13 @@
-//! What a flow asks of our own transport.
+//! The settings of a flow for our own transport.
 
 use paceline_experiment::{Choice, FlowPlan, sender_config};
 use paceline_recovery::{ReceiverConfig, SenderConfig, ets};
 use paceline_units::Duration;
 
-/// By how much Linux lets the timer slip that ends the holding back of SACKs (`net.ipv4.tcp_comp_sack_slack_ns`).
+/// The slack that Linux gives the timer of SACK compression (`net.ipv4.tcp_comp_sack_slack_ns`).
 const COMP_SACK_SLACK: Duration = Duration::from_micros(100);
 
-/// Both ends of a connection, before there is one.
+/// The configuration of both ends of a connection.
 pub(crate) struct Transport {
     pub controller: Choice,
     pub sender: SenderConfig,

@@ -1,4 +1,4 @@
-//! One world in virtual time: flows, a bottleneck, the return paths, and what happens next.
+//! One world in virtual time: flows, a bottleneck, the return paths, and the next event.
 
 mod exchange;
 
@@ -19,10 +19,10 @@ use crate::packet::{Load, Packet};
 use crate::schedule::Schedule;
 use crate::sources::{Source, Sources};
 
-/// The stream of random numbers of the first flow's hosts; the others' lie below it.
+/// The random stream of the first flow's hosts; the others' streams have lower numbers.
 const HOST_STREAM: u64 = u64::MAX - 2;
 
-/// How far a world has come.
+/// The progress of a world.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub events: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     pub packets: u64,
 }
 
-/// The group of each flow of a scenario, by its place in the file.
+/// The group of each flow of a scenario, by its index in the file.
 pub(crate) fn each_flow(scenario: &Scenario) -> impl Iterator<Item = usize> {
     let groups = scenario.flows.iter().enumerate();
     groups.flat_map(|(number, group)| std::iter::repeat_n(number, group.count as usize))
@@ -48,43 +48,44 @@ pub(crate) struct World {
     schedule: Schedule,
     agenda: Agenda,
     sources: Sources,
-    /// The flows that have hosts, by the numbers of these.
+    /// The flows with hosts, by host number.
     hosted: Vec<usize>,
     seed: u64,
-    /// Work that may be done before the caller is asked: an event, a packet that is sent or served again, and a row
-    /// of the samples are one each.
+    /// Work that may be done before the caller is asked: each event, each packet sent or served
+    /// again, and each row of the samples counts as one.
     allowance: i64,
-    /// Events at this instant so far.
+    /// Number of events at this instant so far.
     at_once: u64,
-    /// The flow of another transport that cannot go on, and why.
+    /// The flow of another transport that cannot continue, and why.
     defect: Option<(u32, Defect)>,
 }
 
-/// Why a world stopped before its end.
-#[derive(Clone, Debug)]
+/// Why a world stopped early.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Halt {
-    /// Time does not pass.
+    /// Time does not advance.
     Stuck,
     /// An end of a flow of another transport is defective.
     Defective(u32, Defect),
 }
 
 impl World {
-    /// Events at one instant beyond which something must be wrong.
+    /// The number of events at one instant beyond which something must be wrong.
     const MOST_AT_ONCE: u64 = 100_000_000;
 
-    /// A world at time zero; `choices` are the controllers, flow by flow. Guests report to `fault`.
+    /// A world at time zero; `choices` are the controllers, flow by flow. Guest controllers report
+    /// errors to `fault`.
     pub fn new(plan: Plan<'_>, choices: Vec<Choice>, stacks: &Stacks, fault: &Fault) -> Self {
         let (scenario, seed) = (plan.scenario, plan.seed);
         let mut links: Vec<Link<Packet>> = plan.build_links();
         if !stacks.0.is_empty() {
-            // What is lost of another transport's datagrams is let go of.
+            // Datagrams of other transports are released when they are lost.
             links.iter_mut().for_each(Link::tell_drops);
         }
         let stack_of: Vec<Option<Stack>> = each_flow(scenario)
             .map(|group| stacks.0.get(&group).cloned())
             .collect();
-        // The controller that another transport runs shows us nothing.
+        // The state of a controller inside another transport is not visible.
         let fields: Vec<Vec<Field>> = (choices.iter().zip(&stack_of))
             .map(|(choice, stack)| match stack {
                 Some(_) => Vec::new(),
@@ -142,7 +143,7 @@ impl World {
         }
     }
 
-    /// Runs until `end` or for about so much `work`; true when `end` is reached.
+    /// Runs until `end` or for about this much `work`; true when `end` is reached.
     pub fn run(&mut self, end: Instant, work: i64) -> Result<bool, Halt> {
         self.allowance = work;
         let mut at_once = self.at_once;
@@ -177,7 +178,7 @@ impl World {
         }
     }
 
-    /// A flow of ours, by its number.
+    /// A flow of our transport, by its number.
     pub fn flow(&self, index: usize) -> Option<&Flow> {
         self.flows.get(index)
     }
@@ -190,12 +191,12 @@ impl World {
         }
     }
 
-    /// How many parts [`Self::in_flight`] looks at.
+    /// The number of parts that [`Self::in_flight`] looks at.
     pub fn parts(&self) -> usize {
         self.flows.len() + self.links.len() + self.lanes.len()
     }
 
-    /// What all packets on their way take in memory, in bytes.
+    /// Memory of all packets on their way, in bytes.
     pub fn in_flight(&self) -> u64 {
         let flows = self.flows.iter().map(Flow::memory);
         let links = self.links.iter().map(Link::memory);
@@ -207,7 +208,7 @@ impl World {
         self.journal.recorder()
     }
 
-    /// What the record takes in memory so far.
+    /// Memory of the record so far.
     pub fn held(&self) -> Held {
         self.journal.held()
     }
@@ -227,7 +228,7 @@ impl World {
         self.link_due(number);
     }
 
-    /// The receiver's NIC has a packet.
+    /// A packet reaches the receiver's NIC.
     fn deliver(&mut self, packet: &Packet) {
         let index = packet.flow as usize;
         if let Some(host) = &mut self.flows[index].host {
@@ -247,12 +248,12 @@ impl World {
         }
     }
 
-    /// The receiver's TCP takes a segment that its NIC had at `nic`.
+    /// The receiver's TCP processes a segment that reached its NIC at `nic`.
     fn take(&mut self, index: usize, segment: &Segment, nic: Instant) -> Option<Acknowledgment> {
         let flow = &mut self.flows[index];
         self.journal.delivered(self.now, flow.id, segment);
         let reply = flow.take(self.now, segment, nic);
-        // As a sender's, a timer that moved later, or was stopped, stays until it fires.
+        // As for a sender, a timer that moved later or was stopped remains until it fires.
         if let Some(timer) = flow.receiver.next_timer() {
             let source = self.sources.receiver(index);
             if timer < self.agenda.due(source) {
@@ -262,7 +263,7 @@ impl World {
         reply
     }
 
-    /// A packet has come down to the sender's NIC.
+    /// A packet has reached the sender's NIC.
     fn egress_due(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let first = flow.plan.route[0];
@@ -279,7 +280,7 @@ impl World {
         }
     }
 
-    /// Packets come up to the receiver's TCP, in a batch or one by one.
+    /// Packets reach the receiver's TCP, in a batch or one by one.
     fn ingress_due(&mut self, index: usize) {
         let mut last: Option<Acknowledgment> = None;
         while let Some(host) = &mut self.flows[index].host {
@@ -296,7 +297,8 @@ impl World {
             let earlier = self.flows[index].before(self.now, segment);
             let reply = self.take(index, segment, received.nic);
             for ack in [earlier, reply].into_iter().flatten() {
-                // A batch is acknowledged once, unless there is more to say than how far it goes.
+                // A batch is acknowledged once, unless there is more to report than the cumulative
+                // point.
                 let before = last.replace(ack);
                 let plain = |ack: &Acknowledgment| ack.blocks.is_empty();
                 let needed = |before: &Acknowledgment| {
@@ -352,7 +354,7 @@ impl World {
         self.agenda.set(self.sources.lane(number), next);
         match other {
             None => {}
-            // The connection is over.
+            // The connection has ended.
             Some(Reply::Ack(_)) => return,
             Some(other) => self.replied(index, &other),
         }
@@ -419,7 +421,7 @@ impl World {
         self.offered(index);
     }
 
-    /// Lets a sender send what it may, and records its changes.
+    /// Lets a sender send as much as it may, and records its changes.
     fn transmit(&mut self, index: usize) {
         match self.flows[index].stage {
             Stage::Open(_) => {
@@ -430,7 +432,7 @@ impl World {
         }
     }
 
-    /// The same of an open flow of ours, whose timer is left as it is.
+    /// The same for an open flow of ours, without changing its timer.
     fn send(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         flow.write(self.now);
@@ -469,7 +471,7 @@ impl World {
         }
     }
 
-    /// A flow has offered packets: the first to see them has something to do.
+    /// A flow has offered packets: the first hop has something to do.
     fn offered(&mut self, index: usize) {
         let flow = &self.flows[index];
         match &flow.host {
@@ -480,7 +482,7 @@ impl World {
             None => {
                 let first = flow.plan.route[0];
                 let due = self.agenda.due(self.sources.link(first));
-                // What joins others does not arrive before them.
+                // A packet that joins others does not arrive before them.
                 let joins = due < Instant::MAX && self.links[first].is_plain();
                 debug_assert!(!joins || self.links[first].next_arrival() == Some(due));
                 if !joins {
@@ -507,8 +509,9 @@ impl World {
         }
     }
 
-    /// A timer that moved later stays where it is until it fires: cheaper than to follow each ACK.
-    // Always: a call costs every packet more than the whole of it.
+    /// A timer that moved later stays where it is until it fires: that is cheaper than to follow
+    /// each ACK.
+    // Always inlined: a call costs every packet more than its work.
     #[inline(always)]
     fn reschedule(&mut self, index: usize) {
         let source = self.sources.sender(index);
@@ -518,7 +521,7 @@ impl World {
         }
     }
 
-    /// Notes changes of a sender's state, and wakes the events that wait for them.
+    /// Records changes of a sender's state, and schedules the events that wait for them.
     fn observe(&mut self, index: usize, seen: Seen) {
         let flow = &mut self.flows[index];
         let before = std::mem::replace(&mut flow.seen, seen);
@@ -592,7 +595,7 @@ impl World {
         self.finish(scenario)
     }
 
-    /// The record, with a last row at the very end, if every link accounts for its packets.
+    /// The record, with a last row at the very end, if the packet counts of every link balance.
     pub fn finish(mut self, scenario: &Scenario) -> Result<Run, Unbalanced> {
         audit(scenario, &self.links)?;
         if self.agenda.due(self.sources.sampler()) != self.now + self.journal.interval() {

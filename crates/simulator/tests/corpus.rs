@@ -1,4 +1,4 @@
-//! Replays the fuzzing seeds and past findings, and mutations of them by proptest.
+//! Replays the fuzzing seeds and past findings, and proptest's mutations of them.
 
 #[path = "../../../fuzz/src/lib.rs"]
 mod checks;
@@ -24,7 +24,7 @@ fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// How many of the seeds are accepted, and of how many.
+/// The number of accepted seeds, and the total.
 fn accepted(target: &str, check: impl Fn(&[u8]) -> bool) -> (usize, usize) {
     let seeds = seeds(target);
     let accepted = seeds.iter().filter(|(name, octets)| {
@@ -51,7 +51,7 @@ fn every_seed_is_accepted_or_refused() {
     accepted("record", |octets| record.read(octets));
 }
 
-/// One thing done to octets: so many are taken away somewhere, and something stands there instead.
+/// One mutation of octets: this many are removed at a position, and others are inserted there.
 #[derive(Clone, Debug)]
 struct Bend {
     at: Index,
@@ -67,7 +67,7 @@ impl Bend {
     }
 }
 
-/// Values that are on an edge of what is allowed, or beyond it.
+/// Values at the edge of the allowed range, or beyond it.
 const EDGES: [&str; 16] = [
     "0",
     "-1",
@@ -87,7 +87,7 @@ const EDGES: [&str; 16] = [
     "{}",
 ];
 
-/// A seed of a target with some things done to it.
+/// A seed of a target with some mutations.
 fn bent(target: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
     let seeds = seeds(target);
     let others: Vec<Vec<u8>> = seeds.into_iter().map(|(_, octets)| octets).collect();
@@ -116,7 +116,7 @@ fn bent(target: &str) -> impl Strategy<Value = Vec<u8>> + use<> {
 }
 
 proptest! {
-    // What is found is kept as a seed.
+    // Findings are kept as seeds.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// A value of a scenario that is accepted, replaced by one on an edge.
+/// Replaces a value of an accepted scenario by one at the edge.
 fn at_an_edge() -> impl Strategy<Value = String> {
     let seeds = seeds("scenario");
     let whole = seeds

@@ -1,4 +1,4 @@
-//! Flows that are not our own transport's.
+//! Flows of transports other than our own.
 
 use std::ops::ControlFlow;
 
@@ -18,10 +18,10 @@ fn run(text: &str, stacks: &Stacks) -> Result<Run, RunError> {
     .map(|(run, _)| run)
 }
 
-/// The time that a SYN takes: 52 bytes at 10 Mbit/s, and the round trip.
+/// The time of the SYN exchange: 52 bytes at 10 Mbit/s, and the round trip.
 const HANDSHAKE: Duration = Duration::from_nanos(40_041_600);
 
-/// Our own ends, by the contract.
+/// Our own ends, through the endpoint interface.
 fn ours() -> Stack {
     Stack::new(|setup| {
         let config = SenderConfig {
@@ -49,7 +49,7 @@ fn scenario(cc: &str, start: &str, path: &str) -> String {
     )
 }
 
-/// Everything that is measured of the flow, and of the queue, from the handshake on.
+/// All measurements of the flow and of the queue from the handshake on.
 fn shown(run: &Run) -> Vec<String> {
     let rows = |table: &str, columns: &[&str], skip: usize| {
         let table = run.table(table).expect("a table");
@@ -75,12 +75,12 @@ fn shown(run: &Run) -> Vec<String> {
     shown
 }
 
-/// Driven through the contract, by datagrams whose payload the engine does not see, our own transport
-/// does what it does when the engine knows it: to the byte.
+/// Driven through the interface, by datagrams whose payload the engine does not see, our own
+/// transport behaves exactly as when the engine knows it: to the byte.
 #[test]
 fn our_ends_behind_the_contract_do_the_same() {
     for cc in ["cubic", "bbr3"] {
-        // No draws: the native flow's SYN would have the first.
+        // No random draws: the native flow's SYN would use the first.
         for path in ["queue.size = \"1 bdp\"", "queue.size = \"0.3 bdp\""] {
             let native = run(&scenario(cc, "0 s", path), &Stacks::none()).expect("a run");
             let text = scenario(cc, "40.0416 ms", path);
@@ -93,14 +93,14 @@ fn our_ends_behind_the_contract_do_the_same() {
     }
 }
 
-/// What can be wrong with an end.
+/// The defects of an end.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     /// It always has something to send.
     Sends,
-    /// It wants to be woken now, always.
+    /// It always wants to be woken now.
     Wakes,
-    /// It wants to have been woken.
+    /// It wants to be woken in the past.
     Past,
 }
 
@@ -139,7 +139,8 @@ impl Endpoint for Faulty {
     }
 }
 
-/// A defective end is an error that says which flow and what, not a run without end.
+/// A defective end is reported as an error with the flow and the defect, instead of a run that
+/// never ends.
 #[test]
 fn a_defective_end_is_an_error_of_the_run() {
     for (fault, what) in [

@@ -92,7 +92,7 @@ fn dual_queues_hold_a_target_each() {
         rtts.sort_unstable();
         rtts[rtts.len() / 2] as f64 / 1e6
     };
-    // 40 ms are the path's; a packet takes 0.6 ms.
+    // 40 ms of propagation; a packet takes 0.6 ms.
     assert!((40.0..43.0).contains(&rtt(0)), "{}", rtt(0));
     assert!((48.0..62.0).contains(&rtt(1)), "{}", rtt(1));
     assert!(metric(&run, "utilisation_ratio") > 0.95);

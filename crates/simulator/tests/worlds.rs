@@ -1,4 +1,4 @@
-//! Whole runs: what must hold for any scenario, and what some must show.
+//! Whole runs: properties of every scenario, and behaviour of particular ones.
 
 use std::ops::ControlFlow;
 
@@ -49,7 +49,7 @@ fn goodput_between(run: &Run, from: i64, to: i64) -> f64 {
     (at(to) - at(from)) as f64 * 8.0 / (to - from) as f64
 }
 
-/// `run.json` and every table: what must not differ between two runs.
+/// `run.json` and every table: two runs of the same scenario must agree in all of it.
 fn bytes(run: &Run) -> (String, String) {
     let tables: Vec<String> = run
         .tables()
@@ -72,7 +72,8 @@ fn the_same_seed_gives_the_same_record_and_another_seed_does_not() {
 #[test]
 fn every_controller_fills_a_plain_path() {
     for spec in paceline_congestion::controllers() {
-        // RFC 6817 has no slow start, LEDBAT++'s gain is a sixth here: they take their time.
+        // RFC 6817 has no slow start, and LEDBAT++'s gain is a sixth here: they are slow to ramp
+        // up.
         let seconds = if spec.name.starts_with("ledbat") {
             30
         } else {
@@ -80,7 +81,7 @@ fn every_controller_fills_a_plain_path() {
         };
         let mut text = one(spec.name, PLAIN, seconds);
         if spec.name == "swift" {
-            // Its target holds the propagation delay: the default is a data centre's.
+            // Its target includes the propagation delay: the default is for a data centre.
             let cc = "cc = { name = \"swift\", base_target = \"60 ms\" }";
             text = text.replace("cc = \"swift\"", cc);
         }
@@ -110,7 +111,8 @@ fn an_idle_path_shows_its_own_rtt() {
     let flow = &run.summary_json()["flows"][0];
     assert_eq!(flow["retransmit_ratio"], 0.0);
     let completion = flow["completion_ns"].as_f64().unwrap();
-    // The handshake, then the data to its receiver: one and a half round trips and the transmissions.
+    // The handshake, then the data to its receiver: one and a half round trips and the transmission
+    // times.
     assert!((60e6..62e6).contains(&completion), "{completion}");
 }
 
@@ -130,9 +132,9 @@ fn an_outage_ends_and_the_flow_goes_on() {
         let text = one(cc, PLAIN, 40)
             + "[[events]]\nwhen = \"5 s\"\npath.rate = \"0 bit/s\"\n[[events]]\nwhen = \"15 s\"\npath.rate = \"20 Mbit/s\"\n";
         let run = run(&text, 1);
-        // The packets that the link held for 10 s are RTT samples of 10 s: a flow left with nothing
-        // but lost packets in flight waits for a timeout of some 11 s (bbr1 does, in PROBE_RTT).
-        // By 30 s all must be back; before that, bbr1 as measured has had 0.61 of the capacity.
+        // The packets that the link held for 10 s give RTT samples of 10 s: a flow left with only
+        // lost packets in flight waits for a timeout of about 11 s (bbr1 does, in PROBE_RTT). By 30
+        // s all must have recovered; before that, bbr1 has measured 0.61 of the capacity.
         let late = goodput_between(&run, 30, 40);
         assert!(late > 0.85 * 20e6 * 1448.0 / 1500.0, "{cc}: {late}");
         let utilisation = metric(&run, "utilisation_ratio");
@@ -177,8 +179,8 @@ fn limited_and_on_off_applications_send_what_they_say() {
     assert!((goodput / 2e6 - 1.0).abs() < 0.1, "{goodput}");
 }
 
-/// A row of each of 2000 flows every millisecond: the caller is asked after one or two of these, and
-/// hears how much memory they take.
+/// A row for each of 2000 flows every millisecond: the caller is asked after one or two of these,
+/// and is told how much memory they use.
 #[test]
 fn the_caller_is_asked_often_however_much_an_event_does() {
     let text = format!(
@@ -202,7 +204,7 @@ fn the_caller_is_asked_often_however_much_an_event_does() {
         held > rows * row && held < 2 * rows * row,
         "{held} bytes, {rows} rows"
     );
-    // Each flow has a packet at least on its way.
+    // Each flow has at least one packet on its way.
     assert!(last.memory.in_flight > 2000 * 100, "{last:?}");
     assert!(last.memory.fixed > 0);
 }
@@ -273,10 +275,10 @@ fn ints(run: &Run, table: &str, column: &str) -> Vec<i64> {
         .collect()
 }
 
-/// When a key was changed, of which link, from what to what.
+/// Changes of a key: time, link, old value, new value.
 type Changed = (i64, Option<u32>, Option<f64>, Option<f64>);
 
-/// The changes of a key that the scenario asked for.
+/// The changes of a key that the scenario requested.
 fn changes(run: &Run, key: &str) -> Vec<Changed> {
     use paceline_record::arrow_array::cast::AsArray;
     use paceline_record::arrow_array::types::{Float64Type, Int32Type, UInt32Type};
@@ -381,7 +383,7 @@ fn acks_come_back_in_slots_while_they_are_asked_for() {
         + "[[events]]\nwhen = \"2 s\"\npath.ack_aggregation = \"20 ms\"\n\
            [[events]]\nwhen = \"4 s\"\npath.ack_aggregation = \"0 ms\"\n";
     let run = run(&text, 1);
-    // The return path takes 20 ms as well.
+    // The return path adds 20 ms as well.
     let acks = of_kind(&run, "packets", "ack", "t_ns");
     let in_slot = |t: &&i64| **t % 20_000_000 == 0;
     let between = |from: i64, to: i64| -> Vec<i64> {
@@ -409,7 +411,8 @@ fn marks_reach_the_sender_by_every_feedback_and_keep_the_queue_short() {
         );
         assert_eq!(metric(&run, "loss_ratio"), 0.0, "{feedback}");
         assert!(metric(&run, "utilisation_ratio") > 0.9, "{feedback}");
-        // Reno's sawtooth swings between the threshold and half of what is in flight there.
+        // Reno's sawtooth swings between the threshold and half of the data in flight at that
+        // point.
         assert!(metric(&run, "queue_p95_ns") < 30e6, "{feedback}");
         assert!(metric(&run, "queue_p95_ns") < metric(&unmarked, "queue_p95_ns") / 3.0);
     }
@@ -417,7 +420,7 @@ fn marks_reach_the_sender_by_every_feedback_and_keep_the_queue_short() {
 
 #[test]
 fn classic_feedback_reduces_once_a_round_and_no_more() {
-    // Every packet that waits is marked: classic feedback still halves at most once a round trip.
+    // Every packet that waits is marked: classic feedback still halves at most once per round trip.
     let marking = PLAIN.replace("1 bdp\"", "10 bdp\", mark = { threshold = \"1 packet\" }");
     let text = one("reno", &marking, 10).replace("\"reno\"", "{ name = \"reno\", ecn = true }")
         + "ecn = \"classic\"\n";
@@ -464,7 +467,8 @@ const PARKING_LOT: &str = "schema = 1\nrun.duration = \"30 s\"\n[path]\nname = \
 
 #[test]
 fn in_a_parking_lot_the_long_flow_gets_least_and_both_links_are_full() {
-    // Without any jitter the same packets of Reno, whose windows are whole segments, meet full queues.
+    // Without any jitter, Reno's packets, whose windows are whole segments, meet full queues at the
+    // same points.
     let jittered = PARKING_LOT.replace("queue.size", "jitter = \"20 us\"\nqueue.size");
     for cc in ["reno", "bbr1", "bbr3"] {
         let run = run(&jittered.replace("CC", cc), 1);
@@ -476,7 +480,7 @@ fn in_a_parking_lot_the_long_flow_gets_least_and_both_links_are_full() {
             let link = goodput(0) + goodput(other);
             assert!((17e6..19.4e6).contains(&link), "{cc}: {link}");
         }
-        // What one link delivers of the first flow comes to the other.
+        // The packets of the first flow that one link delivers arrive at the other.
         for (number, name) in ["a", "b"].into_iter().enumerate() {
             assert_eq!(run.info().links[number].name, name);
             let offered = last_of_link(&run, number, "offered_packets");
@@ -498,7 +502,7 @@ fn the_rtt_falls_and_comes_back_and_a_flow_with_its_own_keeps_that() {
         + &event("5 s", "4 ms")
         + &event("10 s", "40 ms")
         + flow;
-    // The round trips of a flow by the second of the run, without the first.
+    // RTTs of a flow after the first second, by the second of the run.
     let rtts = |run: &Run, number: u32| {
         let (t, flow) = (ints(run, "samples", "t_ns"), flow_of(run));
         let rtt = ints(run, "samples", "rtt_ns");
@@ -550,8 +554,8 @@ fn links_add_their_delays_and_events_name_them() {
         (last_of_link(&run, 0, "rate_bps"), rate),
         (20_000_000, 5_000_000)
     );
-    // Every flow's round trip is that of the path, before and after the change of it; a packet
-    // takes 0.6 ms or more on each link.
+    // Every flow's RTT is that of the path, before and after its change; a packet takes at least
+    // 0.6 ms on each link.
     let (t, flow) = (ints(&run, "samples", "t_ns"), flow_of(&run));
     let rtt = ints(&run, "samples", "rtt_ns");
     assert_eq!(t.len(), rtt.len());
@@ -600,7 +604,7 @@ fn flows_of_one_host_share_its_nic() {
 
 const FAST: &str = "rate = \"1 Gbit/s\"\nrtt = \"100 us\"\nqueue.size = \"1000 packets\"";
 
-/// The median RTT of a flow over a fast path whose hosts are as given, in ns.
+/// The median RTT of a flow over a fast path with the given hosts, in ns.
 fn rtt_with(host: &str, more: &str) -> f64 {
     let text =
         one("bbr3", FAST, 1) + more + &format!("app = {{ rate = \"20 Mbit/s\" }}\nhost = {host}\n");
@@ -614,7 +618,7 @@ fn hosts_add_their_delays_to_round_trips() {
     let base = rtt_with("{}", every);
     assert!((112_000.0..121_000.0).contains(&base), "{base}");
     let full = "{ send = \"10 us\", receive = \"20 us\", ack = \"40 us\", ack_receive = \"80 us\"";
-    // By the NIC's clock the round trip ends before the ACK goes up to TCP.
+    // By the NIC's clock the RTT ends before the ACK goes up to TCP.
     let by_nic = rtt_with(&format!("{full} }}"), every);
     assert_eq!(by_nic - base, 70_000.0);
     let by_tcp = rtt_with(&format!("{full}, nic_timestamps = false }}"), every);
@@ -666,7 +670,7 @@ fn acks_of_one_gap_are_held_back_and_nothing_is_taken_for_lost() {
         (all, (again, goodput))
     );
     let (few, (again_too, goodput_too)) = of("ack.comp_sack_delay = \"1 ms\"\n");
-    // Nine packets come in 1.1 ms.
+    // Nine packets arrive in 1.1 ms.
     assert!(few * 3 < all, "{few} of {all}");
     assert!((again_too - again).abs() < 0.003, "{again_too} {again}");
     assert!(
@@ -725,7 +729,7 @@ fn a_row_for_each_round_if_asked() {
     for t in of_kind(&asked, "events", "state", "t_ns").iter().skip(1) {
         assert!(times.contains(t), "no row at {t}");
     }
-    // They show more of the same run, and weigh nothing.
+    // They show more of the same run, and carry no weight.
     assert!(times.len() > ints(&plain, "samples", "t_ns").len());
     for name in [
         "utilisation_ratio",
@@ -777,7 +781,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
-    /// Odd paths end, balance their packets, and stay within physics.
+    /// Unusual paths end, balance their packets, and respect physical limits.
     #[test]
     fn any_path_ends_with_a_sensible_record(
         cc in prop::sample::select(vec!["bbr3", "cubic", "reno", "bbr1", "bbr2", "bbr3-linux"]),

@@ -1,4 +1,4 @@
-//! What readers read, bent at random: read, or refused, and never a panic.
+//! Corrupted inputs for readers: accepted or refused, and never a panic.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -54,11 +54,11 @@ const READERS: [Reader; 8] = [
 ];
 
 thread_local! {
-    /// Each thread spoils its own.
+    /// Each thread mutates its own.
     static RECORD: checks::record::Spoiled = checks::record::Spoiled::new();
 }
 
-/// Inputs that a thread takes at once.
+/// Number of inputs that a thread takes at once.
 const BATCH: u64 = 64;
 
 /// The names of the readers.
@@ -66,7 +66,7 @@ pub fn names() -> Vec<&'static str> {
     READERS.iter().map(|(name, ..)| *name).collect()
 }
 
-/// What the files of a folder below `fuzz` hold, in the order of their names.
+/// The contents of the files in a folder below `fuzz`, in the order of their names.
 fn files(folder: &str) -> io::Result<Vec<Vec<u8>>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz")
@@ -76,8 +76,8 @@ fn files(folder: &str) -> io::Result<Vec<Vec<u8>>> {
     files.iter().map(|file| fs::read(file.path())).collect()
 }
 
-/// Gives a reader `count` inputs, those of the seeds `seed` and up; what it panics at is written to `out`. Returns how many
-/// there were.
+/// Gives a reader `count` inputs, those of the seeds from `seed` on; an input that panics is
+/// written to `out`. Returns how many did.
 ///
 /// # Errors
 /// There are no seeds, or `out` cannot be written.
@@ -88,7 +88,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
     let mut corpus = files(&format!("seeds/{folder}"))?;
     corpus.extend(files(&format!("found/{name}"))?);
     if name == "record" {
-        // As it is written today, beside what is kept.
+        // As written today, in addition to the stored corpus.
         RECORD.with(|record| corpus.extend(record.whole()));
     }
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
@@ -125,7 +125,7 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
     Ok(found.len() as u64)
 }
 
-/// One of the corpus with some things done to it.
+/// One of the corpus with some mutations.
 fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
     const EDGES: [&[u8]; 14] = [
         b"0",
@@ -166,7 +166,7 @@ fn bent(rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// What libFuzzer has reached most of a reader with.
+    /// The inputs with which libFuzzer has reached the largest part of a reader.
     #[test]
     fn what_fuzzers_have_found_is_read_or_refused() {
         for (name, folder, read) in READERS {

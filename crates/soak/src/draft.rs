@@ -1,9 +1,9 @@
-//! A scenario as text, before it is read.
+//! A scenario as text, before the reader parses it.
 
 use paceline_scenario::{Diagnostic, Scenario};
 use serde_json::Value as Json;
 
-/// A scenario as it would be written, before it is read.
+/// A scenario as text, before the reader parses it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Draft(pub(crate) Json);
 
@@ -18,7 +18,7 @@ impl Draft {
             .map_err(|error| error.to_string())
     }
 
-    /// As a file.
+    /// As the text of a file.
     pub fn text(&self) -> String {
         toml::to_string(&self.0).expect("tables, texts, numbers and flags")
     }
@@ -26,12 +26,12 @@ impl Draft {
     /// Reads it as the scenario of a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error.
     pub fn read(&self, file: &str) -> Result<Scenario, Vec<Diagnostic>> {
         paceline_experiment::parse(&self.text(), file, &[])
     }
 
-    /// The keys that it has, as [`crate::keys`] names them.
+    /// Its keys, as [`crate::keys`] names them.
     pub fn keys(&self, seen: &mut impl FnMut(String)) {
         keys_of(&self.0, "", seen);
     }

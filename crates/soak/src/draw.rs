@@ -1,4 +1,4 @@
-//! Scenarios drawn at random.
+//! Random scenarios.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::quantity::{chance, log_uniform, pick};
 use crate::repair;
 use crate::schema::Schema;
 
-/// A scenario that the reader accepts, and in which `wrong` finds nothing; `None` if this seed leads to none.
+/// A scenario that the reader accepts and in which `wrong` finds nothing; `None` if this seed leads
+/// to none.
 pub fn draw(
     schema: &Schema,
     seed: u64,
@@ -47,7 +48,7 @@ fn drawn(
     let mut rng = Rng::new(seed);
     let dense = *pick(&mut rng, &[2, 6, 15, 50]);
     let wild = *pick(&mut rng, &[1, 5, 15, 50]);
-    // Long enough for flows to find their rate; it is made shorter where that takes too much work.
+    // Long enough for flows to find their rate; shortened where that takes too much work.
     let millis = log_uniform(&mut rng, 300.0, 100_000.0);
     let mut drawer = Drawer {
         schema,
@@ -67,7 +68,7 @@ fn drawn(
     repair::repaired(&mut drawer, Draft(draft), &wrong)
 }
 
-/// The same with another value of a key, made a scenario again.
+/// The same with another value of a key, repaired into a scenario again.
 pub fn with(
     draft: &Draft,
     schema: &Schema,

@@ -12,17 +12,17 @@ use crate::names::{TEXTS, TRACE};
 use crate::quantity::{Pattern, chance, log_uniform, pick};
 use crate::schema::Schema;
 
-/// What draws.
+/// The generator.
 pub(crate) struct Drawer<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) rng: Rng,
-    /// How many of a hundred optional keys are written.
+    /// The percentage of optional keys that are written.
     pub(crate) dense: u64,
-    /// How many of a hundred values are what no experiment would have.
+    /// The percentage of values that no experiment would use.
     pub(crate) wild: u64,
     /// The length of the run, in milliseconds.
     pub(crate) millis: f64,
-    /// What each key takes, by the key without its numbers.
+    /// The values that each key takes, by the key without its indices.
     pub(crate) shapes: BTreeMap<String, &'s Json>,
 }
 
@@ -147,7 +147,7 @@ impl<'s> Drawer<'s> {
         }
     }
 
-    /// A value that an option of a controller takes, often on one of its bounds.
+    /// A value that an option of a controller allows, often one of its bounds.
     fn option(&mut self, option: &OptionInfo) -> Json {
         let at = self.rng.below(5);
         let mut between = |least: u64, most: u64| match at {
@@ -248,7 +248,7 @@ impl<'s> Drawer<'s> {
     }
 }
 
-/// The single values below a key, as `--set` writes their keys.
+/// The leaf values below a key, as `--set` writes their keys.
 fn leaves_of(value: &Json, key: &str, leaves: &mut Vec<(String, Json)>) {
     match value {
         Json::Object(entries) => {

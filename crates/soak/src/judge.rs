@@ -1,4 +1,4 @@
-//! What must hold of every run.
+//! Invariants of every run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,32 +21,33 @@ use crate::draw::with;
 use crate::names::TRACE;
 use crate::schema::Schema;
 
-/// What a run may take: it is made shorter until it does, and longer as long as it takes next to nothing.
+/// The budget of a run: it is shortened until it fits, and lengthened as long as it uses almost
+/// nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Events of the engine and packets of the senders, together.
     pub work: u64,
-    /// So many of them are wanted.
+    /// The minimum number to aim for.
     pub wanted: u64,
     /// Rows of the tables that are sampled.
     pub rows: u64,
 }
 
-/// A run about which nothing is wrong.
+/// A run without problems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// Of all bytes of its folder.
+    /// Hash of all bytes of its folder.
     pub digest: u64,
     /// Events and packets.
     pub work: u64,
 }
 
-/// Runs a draft twice in `folder`, the second time in a thread of its own beside the first, and
-/// compares the records with each other and with the invariants. Shortens it until it is within the
-/// budget; `None` if it cannot be.
+/// Runs a draft twice in `folder`, the second time in a parallel thread, and compares the records
+/// with each other and with the invariants. Shortens it until it fits the budget; `None` if that is
+/// impossible.
 ///
 /// # Errors
-/// What is wrong.
+/// The problem.
 pub fn judge(
     schema: &Schema,
     draft: &mut Draft,
@@ -78,16 +79,17 @@ pub fn judge(
     }
 }
 
-/// The scenario as if it had been read from another file: where its trace is looked for.
+/// The scenario as if it had been read from another file, which determines where its trace is
+/// looked for.
 fn at_home(scenario: &Scenario, name: &str) -> Scenario {
     paceline_experiment::parse(&scenario.to_toml(), name, &[]).unwrap_or_else(|_| scenario.clone())
 }
 
-/// Times that a run is made shorter or longer.
+/// The maximum number of times that a run is shortened or lengthened.
 const FITTINGS: usize = 12;
 
-/// Shortens a draft until its run is within the budget, and makes it longer where it takes too little: as long as that
-/// brings more.
+/// Shortens a draft until its run fits the budget, and lengthens it if it does too little, as long
+/// as that helps.
 fn fit(
     schema: &Schema,
     draft: &mut Draft,
@@ -143,7 +145,7 @@ fn fit(
     Ok(None)
 }
 
-/// A draft whose groups are no larger than the budget has packets for: a run of a hundred thousand
+/// A draft whose groups are no larger than the packets in the budget: a run of a hundred thousand
 /// flows does not become cheap by being short.
 fn thinned(
     schema: &Schema,
@@ -151,7 +153,7 @@ fn thinned(
     budget: Budget,
     wrong: impl Fn(&Scenario) -> Vec<paceline_scenario::Diagnostic>,
 ) -> Option<Draft> {
-    /// Work that a flow takes until its first packets are acknowledged.
+    /// Work of a flow until its first packets are acknowledged.
     const A_START: u64 = 32;
     let most = budget.work / A_START;
     let groups = draft.0["flows"].as_array().map_or(0, Vec::len);
@@ -166,7 +168,7 @@ fn thinned(
     Some(thinner)
 }
 
-/// A draft that lasts so long.
+/// A draft of this duration.
 fn lasting(
     schema: &Schema,
     draft: &Draft,
@@ -177,9 +179,9 @@ fn lasting(
     with(draft, schema, "/run/duration", text, wrong)
 }
 
-/// How long a run is to be that takes so much work as it is: no longer if that is enough.
+/// The duration for a run that takes this much work now: unchanged if it fits.
 fn longer(duration: Duration, work: u64, budget: Budget) -> Duration {
-    /// A controller has done all that it does, and an hour has seen every event.
+    /// By then a controller has shown its whole behaviour; an hour contains every event.
     const MOST: Duration = Duration::from_secs(3600);
     match work < budget.wanted {
         true => (duration * (2 * budget.wanted / work.max(1)).clamp(2, 32)).min(MOST.max(duration)),
@@ -205,7 +207,7 @@ fn told(error: RunError) -> String {
     }
 }
 
-/// What is written is read as the same, and everything beside a run can be asked of it.
+/// The text form reads back as the same scenario, and all queries about a run work.
 fn round_trip(scenario: &Scenario) -> Result<(), String> {
     let again = paceline_experiment::parse(&scenario.to_toml(), "again.toml", &[]);
     let again =
@@ -218,18 +220,18 @@ fn round_trip(scenario: &Scenario) -> Result<(), String> {
     if again.to_toml() != scenario.to_toml() {
         return Err("the resolved scenario is written differently when it is read again".into());
     }
-    // Points of a sweep may be wrong, and are then reported.
+    // Points of a sweep may be invalid, and are then reported.
     scenario.check_sweep(paceline_simulator::check);
     Ok(())
 }
 
-/// Bytes that a run may hold beside what it has for each flow, each link, each row and each packet.
+/// Memory that a run may use in addition to that of each flow, link, row and packet, in bytes.
 const BASE: u64 = 64 << 20;
 const A_FLOW: u64 = 32 << 10;
 const A_LINK: u64 = 1 << 20;
 const A_UNIT_OF_WORK: u64 = 1 << 10;
 
-/// A run, judged and written.
+/// A run that has been judged and written.
 fn recorded(scenario: &Scenario, folder: &Path, budget: Budget) -> Result<Judged, String> {
     let mut ended = None;
     let counted = allocation_counter::measure(|| {
@@ -278,7 +280,7 @@ fn written(run: &Run, folder: &Path) -> Result<u64, String> {
     Ok(hash.finish())
 }
 
-/// Whether a record is within physics and arithmetic.
+/// Whether a record is consistent with physics and arithmetic.
 fn sane(scenario: &Scenario, run: &Run) -> Result<(), String> {
     metrics(run)?;
     let table = |name: &str| run.table(name).ok_or(format!("there is no table {name}"));
@@ -297,16 +299,16 @@ fn sane(scenario: &Scenario, run: &Run) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a record of real time is within arithmetic.
+/// Whether a record of real time is consistent with arithmetic.
 ///
 /// # Errors
-/// The first thing that is not.
+/// The first inconsistency.
 pub fn sane_emulated(run: &Run) -> Result<(), String> {
     metrics(run)?;
     rising(run)
 }
 
-/// Counters only rise, and what is a part of something is no more than it.
+/// Counters only rise, and a part is no larger than its whole.
 fn rising(run: &Run) -> Result<(), String> {
     let table = |name: &str| run.table(name).ok_or(format!("there is no table {name}"));
     let samples = table("samples")?;
@@ -364,7 +366,7 @@ fn shares(run: &Run) -> Result<(), String> {
     }
 }
 
-/// No round trip is shorter than the path.
+/// No RTT is shorter than the path's.
 fn round_trips(scenario: &Scenario, run: &Run, samples: &RecordBatch) -> Result<(), String> {
     let plan = Plan::resolve(scenario, run.info().seed, "sim").map_err(|_| "it has no plan")?;
     let changes = scenario

@@ -1,8 +1,9 @@
-//! Scenarios drawn at random, and what must hold of each.
+//! Random scenarios, and the invariants of their runs.
 //!
-//! [`draw`] follows the JSON Schema that comes from the declarations of the format, and the registries of queues
-//! and controllers: a new key is drawn without a line here. What the reader refuses is mended until it is a scenario.
-//! [`judge`] runs it. `make soak` runs thousands; an ordinary test runs a hundred.
+//! [`draw`] follows the JSON Schema generated from the declarations of the format, and the
+//! registries of queues and controllers: a new key is drawn without a line here. A draft that the
+//! reader refuses is repaired until it is a scenario. [`judge`] runs it. `make soak` runs
+//! thousands; an ordinary test runs a hundred.
 
 mod draft;
 mod draw;

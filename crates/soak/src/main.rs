@@ -13,13 +13,14 @@ use std::{fs, thread};
 
 use paceline_soak::{Budget, Draft, Judged, Schema, Watch, draw, judge, shrink};
 
-/// How it is called.
+/// The command line.
 const USAGE: &str =
     "paceline-soak [--seed N] [--count N] [--threads N] [--work N] [--out DIR] [--keep | --emulated]
 paceline-soak --file FILE               judges one scenario
 paceline-soak --bend READER [--seed N] [--count N] [--threads N] [--out DIR]";
 
-/// A run that takes longer than this, whatever its budget, does not end: on a busy machine it may wait for minutes.
+/// A run that takes longer than this, whatever its budget, is considered endless: on a busy machine
+/// a run may wait for minutes.
 const HANG: Duration = Duration::from_secs(600);
 
 struct Arguments {
@@ -29,7 +30,7 @@ struct Arguments {
     budget: Budget,
     out: PathBuf,
     emulated: bool,
-    /// Whether each scenario that was judged is written, as `SEED.toml`.
+    /// Whether each judged scenario is written, as `SEED.toml`.
     keep: bool,
     file: Option<PathBuf>,
     bend: Option<String>,
@@ -95,10 +96,10 @@ fn wrong_with(
     )
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared {
     next: AtomicU64,
-    /// Events and packets of each that was judged.
+    /// Events and packets of each judged scenario.
     judged: Mutex<Vec<u64>>,
     unaffordable: AtomicU64,
     digest: AtomicU64,
@@ -154,7 +155,7 @@ fn work(number: usize, schema: &Schema, arguments: &Arguments, shared: &Shared) 
     }
 }
 
-/// Writes what fails, and something smaller that fails alike.
+/// Writes a failing scenario, and a smaller one that fails in the same way.
 fn report(
     schema: &Schema,
     draft: &Draft,
@@ -237,7 +238,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(failed > 0))
 }
 
-/// Gives a reader bent inputs.
+/// Gives a reader corrupted inputs.
 fn bent(reader: &str, arguments: &Arguments) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let Arguments {

@@ -1,4 +1,4 @@
-//! Names that refer to something: what no schema can say.
+//! Names that refer to something, which no schema can express.
 
 use paceline_congestion::controllers;
 use paceline_units::Rng;
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::quantity::pick;
 
-/// Texts that a name or a description may be.
+/// Texts for a name or a description.
 pub const TEXTS: [&str; 8] = [
     "a",
     "bottleneck",
@@ -18,10 +18,10 @@ pub const TEXTS: [&str; 8] = [
     "x\"'\\%#=",
 ];
 
-/// A trace in mahimahi's format, beside each scenario.
+/// A trace in mahimahi's format, next to each scenario.
 pub const TRACE: (&str, &str) = ("drawn.trace", "0\n0\n3\n3\n10\n40\n41\n200\n");
 
-/// Writes names that exist where a draft refers to something: a link, a flow, a state, a controller.
+/// Writes existing names where a draft refers to something: a link, a flow, a state, a controller.
 pub fn refer(draft: &mut Json, rng: &mut Rng) {
     let name = |link: &Json| link["name"].as_str().map(str::to_owned);
     let mut links = vec![name(&draft["path"]).unwrap_or_else(|| "bottleneck".into())];

@@ -2,7 +2,7 @@
 
 use paceline_units::Rng;
 
-/// Numbers that a pattern takes: whether a sign stands before them, whether they may have a fraction, and their units.
+/// The numbers that a pattern accepts: whether they may have a sign or a fraction, and their units.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pattern {
     signed: bool,
@@ -11,7 +11,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads `^\s*\+?[0-9]+(\.[0-9]+)?\s*(ms|s)\s*$` and the like; `None` for another regular expression.
+    /// Parses `^\s*\+?[0-9]+(\.[0-9]+)?\s*(ms|s)\s*$` and similar patterns; `None` for another
+    /// regular expression.
     pub fn read(text: &str) -> Option<Self> {
         let text = text.strip_prefix(r"^\s*")?.strip_suffix(r"\s*$")?;
         let (sign, text) = text.split_once("[0-9]+")?;
@@ -32,7 +33,7 @@ impl Pattern {
         self.units.iter().any(|unit| unit == "ms")
     }
 
-    /// A quantity: one that experiments have, or if `wild`, any.
+    /// A quantity: a typical one, or if `wild`, any.
     pub fn draw(&self, rng: &mut Rng, wild: bool) -> String {
         let unit = pick(rng, &self.units);
         let number = match (wild, self.ordinary()) {
@@ -72,7 +73,7 @@ impl Pattern {
         }
     }
 
-    /// What experiments have of it: from, to, in which unit.
+    /// The typical range in experiments: from, to, unit.
     fn ordinary(&self) -> Option<(f64, f64, &'static str)> {
         const USUAL: [(f64, f64, &str); 7] = [
             (50.0, 500_000.0, "kbit/s"),
@@ -93,7 +94,7 @@ pub fn pick<'a, T>(rng: &mut Rng, among: &'a [T]) -> &'a T {
     &among[rng.below(among.len() as u64) as usize]
 }
 
-/// Whether something that happens so often in a hundred does.
+/// True in this many of a hundred cases.
 pub fn chance(rng: &mut Rng, percent: u64) -> bool {
     rng.below(100) < percent
 }

@@ -1,4 +1,5 @@
-//! From a draft to a scenario: what the reader refuses is replaced by what its hint names, drawn again, or left out.
+//! From a draft to a scenario: a part that the reader refuses is replaced by the value in the hint,
+//! drawn again, or left out.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::draft::Draft;
 use crate::drawer::Drawer;
 use crate::quantity::{named, pick};
 
-/// Times that a draft is read.
+/// Maximum number of times that a draft is read.
 const ROUNDS: usize = 80;
 
 /// A placeholder for a required value.
@@ -25,7 +26,7 @@ const PLAIN: [(&str, &str); 9] = [
     ("min_rto", "200 ms"),
 ];
 
-/// Mends a draft until it is a scenario.
+/// Repairs a draft until it is a scenario.
 pub(crate) fn repaired(
     drawer: &mut Drawer<'_>,
     mut draft: Draft,
@@ -57,7 +58,7 @@ enum Step {
     Place(usize),
 }
 
-/// The way to a key such as `flows[1].cc`, as far as there is one.
+/// The path to a key such as `flows[1].cc`, as far as it exists.
 fn way(draft: &Json, key: &str) -> (Vec<Step>, bool) {
     let (mut at, mut steps) = (draft, Vec::new());
     for part in key.split(['.', '[']).filter(|part| !part.is_empty()) {
@@ -97,7 +98,7 @@ fn repair(drawer: &mut Drawer<'_>, draft: &mut Json, problem: &Diagnostic, tried
         );
         let names = named(&told);
         if tried <= 3 && !names.is_empty() {
-            // The message repeats what is wrong: not all names are bounds.
+            // The message repeats the value: not all names are bounds.
             let text = pick(&mut drawer.rng, &names);
             *value = match (value.is_number(), text.parse::<i64>(), text.parse::<f64>()) {
                 (true, Ok(whole), _) => json!(whole),
@@ -126,7 +127,7 @@ fn repair(drawer: &mut Drawer<'_>, draft: &mut Json, problem: &Diagnostic, tried
     leave_out(drawer, draft, steps);
 }
 
-/// Takes a value away, or something inside a table that has to be there.
+/// Removes a value, or something inside a required table.
 fn leave_out(drawer: &mut Drawer<'_>, draft: &mut Json, mut steps: Vec<Step>) {
     let Some(last) = steps.pop() else {
         return;
@@ -155,7 +156,7 @@ fn leave_out(drawer: &mut Drawer<'_>, draft: &mut Json, mut steps: Vec<Step>) {
             .map(|(_, value)| json!(value))
     };
     match (last, inside) {
-        // A table with something wrong inside loses one thing at a time, and then itself.
+        // A table with an error inside loses one entry at a time, and finally goes itself.
         (_, Some(inner)) if drawer.rng.below(3) > 0 => {
             match plain(&inner) {
                 Some(plain) if value[&inner] != plain => value[&inner] = plain,

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 pub struct Schema(Json);
 
 impl Schema {
-    /// That of this build.
+    /// The schema of this build.
     #[expect(
         clippy::new_without_default,
         reason = "there is one, and it is not empty"
@@ -20,12 +20,12 @@ impl Schema {
         Self(serde_json::from_str(&text).expect("the schema is JSON"))
     }
 
-    /// The whole.
+    /// The whole schema.
     pub fn root(&self) -> &Json {
         &self.0
     }
 
-    /// What a schema says, or that which it refers to, with the name of that.
+    /// The schema, or the schema it refers to, with that schema's name.
     pub fn resolve<'s>(&'s self, schema: &'s Json) -> (&'s Json, Option<&'s str>) {
         let alone = schema["allOf"].as_array().and_then(|all| all.first());
         let schema = alone.unwrap_or(schema);
@@ -48,8 +48,9 @@ impl Schema {
     }
 }
 
-/// Every key that a scenario may have, `[]` for a place in a list and `*` for a name: what a generator has to draw.
-/// Controllers have their options beside the schema, and metrics their names.
+/// Every key that a scenario may have, with `[]` for a list index and `*` for a name: everything
+/// that a generator has to draw. Controllers have their options outside the schema, and metrics
+/// their names.
 pub fn keys(schema: &Schema) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     walk(schema, schema.root(), "", &mut found);
@@ -87,7 +88,7 @@ fn walk(schema: &Schema, node: &Json, key: &str, found: &mut BTreeSet<String>) {
         {
             found.insert(format!("{key}={word}"));
         }
-        // A queue's options belong to its kind.
+        // A queue's options depend on its kind.
         let kind = form["properties"]["kind"]["const"].as_str();
         let at = kind.map_or(key.to_owned(), |kind| format!("{key}={kind}"));
         for (name, inner) in form["properties"].as_object().into_iter().flatten() {

@@ -1,10 +1,11 @@
-//! From a scenario that fails to a smaller one that fails alike.
+//! Shrinks a failing scenario to a smaller one that fails in the same way.
 
 use serde_json::Value as Json;
 
 use crate::draft::Draft;
 
-/// Leaves out of a draft whatever it can, as long as `fails` says so of what is left; asks at most `most` times.
+/// Removes everything it can from a draft, as long as `fails` holds for the rest; calls it at most
+/// `most` times.
 pub fn shrink(draft: &Draft, most: usize, mut fails: impl FnMut(&Draft) -> bool) -> Draft {
     let (mut best, mut asked) = (draft.clone(), 0);
     loop {
@@ -28,7 +29,7 @@ pub fn shrink(draft: &Draft, most: usize, mut fails: impl FnMut(&Draft) -> bool)
     }
 }
 
-/// Where every value inside is: the outermost first, the last of a list before the others.
+/// The paths of all values inside: the outermost first, the last of a list before the others.
 fn places(value: &Json) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];

@@ -1,18 +1,18 @@
-//! Work that may not end, watched from beside it.
+//! A watchdog for work that may never end.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What each thread is at, and since when.
+/// The current seed of each thread, and its start time.
 #[derive(Debug, Default)]
 pub struct Watch {
     at: Mutex<BTreeMap<usize, Option<(u64, Instant)>>>,
 }
 
 impl Watch {
-    /// Watches threads of these numbers, which have not begun.
+    /// Watches threads of these numbers, which have not started yet.
     pub fn new(threads: usize) -> Self {
         let idle = (0..threads).map(|number| (number, None)).collect();
         Self {
@@ -28,8 +28,8 @@ impl Watch {
         }
     }
 
-    /// Waits until all threads have ended. Names a seed at which one has been for longer than this, and ends the process:
-    /// nothing else ends a thread that does not return.
+    /// Waits until all threads have ended. If one takes longer than this for a seed, names the seed
+    /// and ends the process: nothing else can end a thread that does not return.
     pub fn guard(&self, longest: Duration) {
         while !self.lock().is_empty() {
             if let Some(seed) = self.beyond(longest) {
@@ -40,7 +40,7 @@ impl Watch {
         }
     }
 
-    /// The seed of a thread that has been at it for longer than this.
+    /// The seed on which a thread has spent more than this time.
     fn beyond(&self, longest: Duration) -> Option<u64> {
         let at = self.lock();
         let beyond = at
@@ -50,13 +50,13 @@ impl Watch {
         beyond.map(|(seed, _)| *seed)
     }
 
-    /// A thread that panics leaves what is true of the others.
+    /// A thread that panics does not affect the state of the others.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Option<(u64, Instant)>>> {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that is watched, until this is dropped.
+/// A watched thread, until this is dropped.
 #[derive(Debug)]
 pub struct Watched<'w> {
     watch: &'w Watch,
@@ -64,7 +64,7 @@ pub struct Watched<'w> {
 }
 
 impl Watched<'_> {
-    /// It is at the scenario of a seed.
+    /// Starts on the scenario of a seed.
     pub fn begin(&self, seed: u64) {
         let now = Some((seed, Instant::now()));
         self.watch.lock().insert(self.number, now);

@@ -9,14 +9,15 @@ use std::time::Duration;
 
 use paceline_soak::{Budget, Schema, Watch, draw, judge, keys};
 
-/// Each run is made so short that it takes no more.
+/// Each run is shortened to this budget.
 const BUDGET: Budget = Budget {
     work: 40_000,
     wanted: 4_000,
     rows: 20_000,
 };
 
-/// A scenario at which a thread is for longer does not end: it takes some tenths of a second.
+/// A thread that takes longer than this for a scenario never ends: a scenario takes some tenths of
+/// a second.
 const HANG: Duration = Duration::from_secs(300);
 
 #[test]
@@ -54,7 +55,7 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
     let failures = failures.into_inner().unwrap();
     let again = "cargo run --release -p paceline-soak -- --count 1 --seed SEED makes a small scenario of a failure";
     assert!(failures.is_empty(), "{failures:#?}\n{again}");
-    // Few are beyond the budget, or cannot be made a scenario.
+    // Few exceed the budget, or cannot be repaired.
     let judged = judged.into_inner();
     assert!(judged >= 85, "only {judged} of 100 were judged");
 }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// How a measured value is held against a bound.
+/// How a measured value is compared with a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// `<`
@@ -16,7 +16,7 @@ pub enum Comparison {
 }
 
 impl Comparison {
-    /// All of them; one that begins like another comes after it.
+    /// All of them; an operator that is a prefix of another comes after it.
     pub const ALL: [Self; 5] = [
         Self::AtLeast,
         Self::AtMost,
@@ -36,7 +36,7 @@ impl Comparison {
         }
     }
 
-    /// Whether `value` keeps `bound`; what is not a number never does.
+    /// Whether `value` satisfies `bound`; NaN never does.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Self::Less => value < bound,

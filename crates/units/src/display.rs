@@ -61,7 +61,7 @@ impl Write for Text {
 }
 
 fn print(value: u64, quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    // A value below one of a unit is not printed in it, unless there is no smaller one.
+    // A value below one unit is not printed in that unit, unless there is no smaller one.
     let fits = |unit: &&Unit| {
         unit.printed && (value >= unit.scale || value == 0 || quantity.units.len() == 1)
     };
@@ -70,7 +70,7 @@ fn print(value: u64, quantity: &Quantity, f: &mut fmt::Formatter<'_>) -> fmt::Re
         .iter()
         .filter(fits)
         .filter_map(|unit| Some((Decimal::of(value, unit.scale)?, unit.symbol)))
-        // Of equally short forms, a whole number, and then the larger unit.
+        // Among equally short forms prefer a whole number, and then the larger unit.
         .rev()
         .min_by_key(|(decimal, symbol)| (decimal.len() + symbol.len() as u32, decimal.places))
         .unwrap_or_else(|| {

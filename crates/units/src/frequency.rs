@@ -5,12 +5,12 @@ use crate::Gain;
 pub struct Frequency(Gain);
 
 impl Frequency {
-    /// So many millionths a second.
+    /// This many millionths per second.
     pub const fn from_millionths(millionths: u32) -> Self {
         Self(Gain::from_millionths(millionths))
     }
 
-    /// The weight of a second.
+    /// A weight of one per second.
     pub const fn per_second(self) -> Gain {
         self.0
     }

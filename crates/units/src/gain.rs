@@ -24,7 +24,8 @@ impl Gain {
         Self(u32::try_from(millionths).unwrap_or(u32::MAX))
     }
 
-    /// The gain `n / 256`, rounded down: a bound that [`in_256ths`](Self::in_256ths) of what is written reaches.
+    /// The gain `n / 256`, rounded down: a bound that the text of [`in_256ths`](Self::in_256ths)
+    /// reaches.
     pub const fn floor_256ths(n: u32) -> Self {
         Self((n as u64 * Self::SCALE as u64 / 256) as u32)
     }

@@ -1,10 +1,9 @@
-//! Volumes, rates, gains and times; options and plain values that every room shares.
+//! Volumes, rates, gains and times; options and plain values that all crates share.
 //!
-//! Integers throughout, so that every platform computes the same digits: time
-//! in nanoseconds, volume in bytes, rate in bits per second, gain in
-//! millionths (so that the decimal constants of RFCs and drafts are exact).
-//! Arithmetic saturates instead of wrapping or panicking: the numbers come
-//! from outside, and a bound that is reached is better than one that is passed.
+//! Integers throughout, so that every platform computes the same digits: time in nanoseconds,
+//! volume in bytes, rate in bits per second, gain in millionths (so that the decimal constants of
+//! RFCs and drafts are exact). Arithmetic saturates instead of wrapping or panicking: the numbers
+//! come from outside, and stopping at the bound is better than passing it.
 
 #![no_std]
 

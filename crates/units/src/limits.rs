@@ -1,5 +1,5 @@
-//! Bounds that more than one room states: far beyond any experiment that makes sense, and low enough that no input
-//! makes an engine run for ever.
+//! Bounds that more than one crate uses: far beyond any sensible experiment, and low enough that no
+//! input keeps an engine running for ever.
 
 use crate::{Bytes, Duration, Rate};
 

@@ -1,8 +1,8 @@
-//! Options: what a scenario may set of a controller or a queue, described once.
+//! Options: the settings of a controller or a queue in a scenario, described once.
 //!
-//! [`parameters!`](crate::parameters) declares a struct of options: each is one entry with its type, bounds, default and
-//! documentation. [`choice!`](crate::choice) declares an option's words. What reads, checks, lists and documents options
-//! takes them from [`Parameters::OPTIONS`].
+//! [`parameters!`](crate::parameters) declares a struct of options: each is one entry with its
+//! type, bounds, default and documentation. [`choice!`](crate::choice) declares an option's words.
+//! The code that reads, checks, lists and documents options uses [`Parameters::OPTIONS`].
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// The same as a value with its unit; none of what has no number.
+    /// The same as a value with its unit; none if it is not a number.
     pub fn value(self) -> Option<Value> {
         match self {
             Self::Gain(gain) | Self::Share(gain) => Some(Value::Gain(gain)),
@@ -50,7 +50,7 @@ impl OptionValue {
     }
 }
 
-/// What an option accepts.
+/// The values that an option accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionKind {
     /// A factor between two bounds, both allowed.
@@ -129,7 +129,7 @@ impl fmt::Display for OptionKind {
     }
 }
 
-/// As a scenario writes it, without quotes.
+/// As in a scenario, without quotes.
 impl fmt::Display for OptionValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -160,7 +160,7 @@ pub struct OptionSpec<P> {
     pub kind: OptionKind,
     /// One-line summary, with the source's section.
     pub doc: &'static str,
-    /// What to write, said when it is missing; empty if it has a default.
+    /// What to write, for the error when it is missing; empty if it has a default.
     pub needs: &'static str,
     /// Reads it (from the defaults, for documentation).
     pub get: fn(&P) -> OptionValue,
@@ -177,7 +177,7 @@ pub struct OptionInfo {
     pub kind: OptionKind,
     /// What it does.
     pub doc: &'static str,
-    /// What to write, said when it is missing; empty if it has a default.
+    /// What to write, for the error when it is missing; empty if it has a default.
     pub needs: &'static str,
     /// The default; meaningless for a required option.
     pub default: OptionValue,
@@ -207,22 +207,22 @@ pub struct Within<P> {
 /// Options and their values.
 pub type Values<'v> = &'v [(&'static str, OptionValue)];
 
-/// What is wrong with options together.
+/// An error in options that are valid one by one but not together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The option to show.
+    /// The option to report.
     pub option: &'static str,
-    /// What is wrong with it, in words that follow its name.
+    /// The error, in words that follow its name.
     pub message: &'static str,
-    /// What to write.
+    /// What to write instead.
     pub hint: &'static str,
 }
 
-/// Something that a scenario chooses by its name and sets options of: a row of a registry.
+/// A row of a registry: something that a scenario chooses by name and sets options of.
 pub struct Named {
     /// Its name in scenarios.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub summary: &'static str,
     /// Name of its options' type.
     pub title: &'static str,
@@ -230,7 +230,7 @@ pub struct Named {
     pub about: &'static [&'static str],
     /// Its `index`-th option.
     pub option: fn(usize) -> Option<OptionInfo>,
-    /// What is wrong with values that are each within their bounds.
+    /// The error in values that are each within their bounds, if any.
     pub check: fn(Values<'_>, &Site) -> Option<Refusal>,
 }
 
@@ -243,7 +243,7 @@ impl Named {
 
 /// Parameters that a scenario may set.
 pub trait Parameters: Clone + core::fmt::Debug + Default + 'static {
-    /// What they are, in a line or two.
+    /// A description of one or two lines.
     const ABOUT: &'static [&'static str] = &[];
 
     /// The table of options.
@@ -252,7 +252,7 @@ pub trait Parameters: Clone + core::fmt::Debug + Default + 'static {
     /// Nested parameters, whose options follow.
     const WITHIN: Option<Within<Self>> = None;
 
-    /// What is wrong with values that are each within their bounds.
+    /// The error in values that are each within their bounds, if any.
     fn check(&self, _: &Site) -> Option<Refusal> {
         None
     }
@@ -277,7 +277,7 @@ pub trait Parameters: Clone + core::fmt::Debug + Default + 'static {
         }
     }
 
-    /// The defaults with `values` in their place, whether or not they are within their bounds.
+    /// The defaults, replaced by `values` where given, whether or not they are within their bounds.
     fn holding(values: Values<'_>) -> Self {
         let mut parameters = Self::default();
         for (name, value) in values {
@@ -302,13 +302,13 @@ pub trait Parameters: Clone + core::fmt::Debug + Default + 'static {
 
 /// A value that a scenario names by a word.
 pub trait Choice: Copy + Default + PartialEq + 'static {
-    /// What it chooses.
+    /// What the option chooses.
     const ABOUT: &'static str;
     /// All values, in order.
     const ALL: &'static [Self];
     /// Their words.
     const WORDS: &'static [&'static str];
-    /// What each is.
+    /// The description of each value.
     const DOCS: &'static [&'static str];
 
     /// Its word.
@@ -326,13 +326,15 @@ pub trait Choice: Copy + Default + PartialEq + 'static {
     }
 }
 
-/// Declares a struct of options. An entry is its documentation (with the section of its source), its name,
-/// its kind with its bounds, and its default. `needs` marks one that has to be written: its default only holds the place.
-/// After the struct, `and` may name a field with nested parameters, whose options follow, and `check` a function that
-/// holds the values against each other. A const parameter lets defaults differ by version.
+/// Declares a struct of options. An entry is its documentation (with the section of its source),
+/// its name, its kind with its bounds, and its default. `needs` marks a required option: its
+/// default is only a placeholder. After the struct, `and` may name a field with nested parameters,
+/// whose options follow, and `check` a function that checks the values against each other. A const
+/// parameter lets defaults differ by version.
 ///
-/// Gains are bounded in thousandths, or in 256ths where the field holds those (`In256ths`); spans in the unit that names
-/// them, and `InMicros` and `InMillis` are stored in it, as a `u32`.
+/// Gains are bounded in thousandths, or in 256ths if the field stores those (`In256ths`). Time
+/// spans are bounded in the unit that names them; `InMicros` and `InMillis` are stored in that
+/// unit, as a `u32`.
 ///
 /// ```
 /// paceline_units::parameters! {
@@ -397,9 +399,10 @@ macro_rules! parameters {
     };
 }
 
-/// An option of [`parameters!`](crate::parameters): `type` and a kind are the type of its field; `(name, documentation,
-/// needs)` and a kind its row of the table. One arm for each kind: the type, the value's variant, what it accepts, and,
-/// if the field stores the value in another form, how to read and how to store it.
+/// An option of [`parameters!`](crate::parameters): `type` and a kind give the type of its field;
+/// `(name, documentation, needs)` and a kind give its row of the table. One arm for each kind: the
+/// type, the value's variant, the values accepted, and, if the field stores the value in another
+/// form, how to read and how to store it.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! option {

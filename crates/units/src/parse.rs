@@ -10,9 +10,9 @@ use crate::{Bytes, Duration, Frequency, Gain, Rate, Size};
 pub(crate) struct Unit {
     pub(crate) symbol: &'static str,
     pub(crate) scale: u64,
-    /// Whether values are printed in it, as a scenario has them.
+    /// Whether values are printed in it, as in a scenario.
     pub(crate) printed: bool,
-    /// Whether people are shown numbers in it.
+    /// Whether it is used for numbers shown to people.
     pub(crate) shown: bool,
 }
 
@@ -119,19 +119,19 @@ pub(crate) static MULTIPLE: Quantity = Quantity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
-    /// Nothing was written.
+    /// The text is empty.
     Empty,
-    /// What stands before the unit is not a decimal number.
+    /// The text before the unit is not a decimal number.
     NotANumber,
-    /// A number alone.
+    /// A number without a unit.
     NoUnit,
     /// A unit that this quantity does not have.
     UnknownUnit,
     /// A number below zero.
     Negative,
-    /// More than can be held.
+    /// Too large to store.
     TooLarge,
-    /// Finer than the smallest step that can be held, so that it could not be exact.
+    /// Finer than the smallest step, so that it would not be exact.
     TooFine,
 }
 
@@ -150,22 +150,22 @@ impl ParseError {
         self.kind
     }
 
-    /// Where in the text, in bytes: the start of the number or of the unit.
+    /// Byte offset in the text: the start of the number or of the unit.
     pub const fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The kind of quantity that was wanted: "rate", "time", "volume", "share".
+    /// The kind of quantity expected: "rate", "time", "volume", "share".
     pub const fn quantity(&self) -> &'static str {
         self.quantity.name
     }
 
-    /// A text that would have been right.
+    /// An example of valid text.
     pub const fn example(&self) -> &'static str {
         self.quantity.example
     }
 
-    /// The units that are allowed, from small to large.
+    /// The allowed units, from small to large.
     pub fn units(&self) -> impl Iterator<Item = &'static str> {
         let units: &'static [Unit] = self.quantity.units;
         units
@@ -174,7 +174,7 @@ impl ParseError {
             .filter(|symbol| symbol.is_ascii())
     }
 
-    /// The allowed unit that looks most like the unknown one.
+    /// The allowed unit nearest to the unknown one.
     pub const fn nearest(&self) -> Option<&'static str> {
         self.nearest
     }
@@ -280,7 +280,7 @@ fn decimal(digits: &str) -> Option<u64> {
 
 /// The unit that takes the fewest edits to reach, ignoring case; `None` when none is near.
 fn nearest(symbol: &str, quantity: &Quantity) -> Option<&'static str> {
-    // What people write for bits per second is far from the symbol in edits.
+    // The ways in which people write bits per second are many edits away from the symbol.
     let rate_aliases = [
         ("bps", "bit/s"),
         ("kbps", "kbit/s"),
@@ -310,7 +310,7 @@ fn nearest(symbol: &str, quantity: &Quantity) -> Option<&'static str> {
         .map(|(_, near)| near)
 }
 
-/// Levenshtein distance without regard to case; `usize::MAX` for what is far longer than any unit.
+/// Levenshtein distance without regard to case; `usize::MAX` for text much longer than any unit.
 fn edits(text: &[u8], unit: &[u8]) -> usize {
     const LONGEST: usize = 16;
     if unit.len() >= LONGEST || text.len() >= LONGEST {
@@ -521,7 +521,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_printed_is_read_back(value: u64, shift in 0_u32..64, percent: u32) {
-            // Shifted, so that small and round values are met as well as large ones.
+            // Shifted, so that small and round values occur as well as large ones.
             for value in [value >> shift, (value >> shift) / 1_000_000 * 1_000_000] {
                 let rate = Rate::from_bps(value);
                 prop_assert_eq!(Rate::parse(&rate.to_string()), Ok(rate));

@@ -13,7 +13,7 @@ impl Rate {
     /// A bound that is not set (the drafts' `Infinity`).
     pub const INFINITE: Self = Self(u64::MAX);
 
-    /// Bit-nanoseconds in a byte-second: what turns bytes per nanosecond into bits per second.
+    /// Bit-nanoseconds in a byte-second: the factor from bytes per nanosecond to bits per second.
     const BITS_NANOS: u64 = 8 * Duration::NANOS_PER_SEC;
 
     /// A rate in bits per second.
@@ -45,7 +45,7 @@ impl Rate {
         })
     }
 
-    /// The time that `volume` takes, rounded up so that a link is never faster than it says;
+    /// The time that `volume` takes, rounded up so that a link never exceeds its rate;
     /// [`Duration::MAX`] when the rate is zero.
     pub fn time_for(self, volume: Bytes) -> Duration {
         if self.0 == 0 {

@@ -1,5 +1,5 @@
-/// A small seeded generator (SplitMix64, Steele et al. 2014): the draws that an
-/// algorithm asks for, replayable from the seed.
+/// A small seeded generator (SplitMix64, Steele et al. 2014) for the random draws of algorithms,
+/// reproducible from the seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -23,7 +23,7 @@ pub fn description(lines: &[&str]) -> String {
     first.join("\n")
 }
 
-/// A schema with a description before what it says, and a default after it.
+/// A schema with a description before its other keys, and a default after them.
 pub fn described(schema: Schema, description: String, default: Option<Json>) -> Json {
     let mut described = Map::new();
     described.insert("description".to_owned(), description.into());
@@ -36,7 +36,7 @@ pub fn described(schema: Schema, description: String, default: Option<Json>) -> 
     Json::Object(described)
 }
 
-/// What an option takes.
+/// The values that an option takes.
 fn kind(kind: &OptionKind, generator: &mut SchemaGenerator) -> Schema {
     match kind {
         OptionKind::Gain(..) => generator.subschema_for::<f64>(),
@@ -52,7 +52,7 @@ fn kind(kind: &OptionKind, generator: &mut SchemaGenerator) -> Schema {
     }
 }
 
-/// The keys of options, and those that have to be written.
+/// The keys of options, and the required ones.
 pub fn options(
     options: impl Iterator<Item = OptionInfo>,
     generator: &mut SchemaGenerator,

@@ -1,4 +1,4 @@
-//! Quantities as text: `"50 Mbit/s"` in, `"50 Mbit/s"` out. A format that nobody reads gets the number.
+//! Quantities as text: `"50 Mbit/s"` in, `"50 Mbit/s"` out. A binary format gets the number.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -81,7 +81,7 @@ as_text! {
     Gain: SHARE, millionths, from_millionths, u32;
 }
 
-/// A point in time has no text.
+/// A point in time has no text form.
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.as_nanos().serialize(serializer)
@@ -131,7 +131,7 @@ macro_rules! as_options {
 }
 as_options!(BurstLoss, Policer, Reorder, Hold);
 
-/// As a scenario writes it.
+/// As in a scenario.
 impl Serialize for OptionValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

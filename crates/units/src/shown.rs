@@ -1,6 +1,7 @@
 //! Numbers for people: four digits in the unit that reads best, as in "48.12 Mbit/s" for 48123456 bit/s.
 //!
-//! What a number measures follows from the end of its name (`_ns`, `_bps`, `_bytes`, `_ratio`), as everywhere in a record.
+//! The end of a name (`_ns`, `_bps`, `_bytes`, `_ratio`) says what a number measures, as everywhere
+//! in a record.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,10 +9,10 @@ use alloc::string::{String, ToString};
 use crate::Quantity;
 use crate::parse::{RATE, TIME, Unit, VOLUME};
 
-/// What is shown where there is no number.
+/// Shown where there is no number.
 pub const NONE: &str = "\u{2013}";
 
-/// Ratios that people read in percent; the others, such as Jain's index, stay plain numbers.
+/// Ratios shown in percent; the others, such as Jain's index, remain plain numbers.
 const PERCENT: [&str; 7] = [
     "loss",
     "retransmit",
@@ -25,14 +26,14 @@ const PERCENT: [&str; 7] = [
 /// A unit to show numbers in, and how many base units it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// How it is written; `ratio` and `count` are not.
+    /// Its symbol; `ratio` and `count` have none.
     pub unit: &'static str,
     /// In base units.
     pub size: f64,
 }
 
 impl Scale {
-    /// The unit in which a quantity of this name reads best when it is about `about`.
+    /// The unit that suits a quantity of this name when its values are near `about`.
     pub fn of(name: &str, about: f64) -> Self {
         let units = match Quantity::of_name(name) {
             Some(Quantity::Duration) => TIME.units,
@@ -60,7 +61,8 @@ impl Scale {
         Self { unit, size: 1.0 }
     }
 
-    /// A number of base units, in this unit: four significant digits, or all of a whole number of base units.
+    /// A number of base units, in this unit: four significant digits, or all digits of a whole
+    /// number of base units.
     pub fn number(self, value: Option<f64>) -> String {
         let Some(value) = value.filter(|value| value.is_finite()) else {
             return NONE.to_string();
@@ -69,7 +71,7 @@ impl Scale {
         let places = if scaled == 0.0 || self.size == 1.0 && scaled % 1.0 == 0.0 {
             0
         } else {
-            // A number that would round up to the next power of ten takes a digit fewer.
+            // A number that would round up to the next power of ten gets one digit fewer.
             let digits = format!("{scaled:.3e}");
             let (_, exponent) = digits.split_once('e').unwrap_or(("", "0"));
             (3 - exponent.parse::<i32>().unwrap_or(0)).clamp(0, 6) as usize
@@ -104,7 +106,7 @@ pub fn quantity(name: &str, value: Option<f64>) -> String {
 
 /// A name without its unit, in words: `rtt_p50_ns` is "rtt p50".
 pub fn plain(name: &str) -> String {
-    // Packets are no unit that is shown: their name says what is counted.
+    // Packets are not shown as a unit: the name says what is counted.
     let end = match Quantity::of_name(name) {
         Some(Quantity::Count) => "_count",
         Some(Quantity::Packets) | None => "",

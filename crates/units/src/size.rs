@@ -1,6 +1,6 @@
 use crate::{Bytes, Duration, Gain, Rate};
 
-/// How much a queue holds, in one of the units that people use for it.
+/// How much a queue holds, in one of the usual units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A volume: "250 kB".
@@ -12,11 +12,11 @@ pub enum Size {
         /// The multiple, in millionths.
         millionths: u64,
     },
-    /// What the link sends in this time: "40 ms".
+    /// The amount that the link sends in this time: "40 ms".
     Time(Duration),
 }
 
-/// Where a queue is: what its size in other units than bytes is relative to.
+/// The place of a queue: the reference for sizes that are not in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// Rate of the link.
@@ -28,7 +28,7 @@ pub struct Site {
 }
 
 impl Size {
-    /// The size in bytes, rounded down, but never less than one packet: a smaller queue would pass
+    /// The size in bytes, rounded down, but at least one packet: a smaller queue would pass
     /// nothing.
     pub fn to_bytes(self, site: &Site) -> Bytes {
         let Site { rate, rtt, mtu } = *site;

@@ -1,10 +1,11 @@
-//! What a flow's transport is asked for, as plain values: a scenario writes them, `recovery` carries them out.
+//! The settings of a flow's transport, as plain values: a scenario writes them, `recovery` applies
+//! them.
 
 use crate::value::{Setting, Settings, Value};
 use crate::{Bytes, Duration, Rate, choice};
 
 choice! {
-    /// How losses are found, and how the window falls.
+    /// How losses are detected, and how the window is reduced.
     Recovery {
         /// RACK-TLP (RFC 8985) and proportional rate reduction (RFC 9937).
         RackPrr = "rack-prr" default,
@@ -12,7 +13,8 @@ choice! {
         RackPrrCrb = "rack-prr-crb",
         /// The same with the slow-start bound of RFC 6937.
         RackPrrSsrb = "rack-prr-ssrb",
-        /// RACK-TLP, the window falls at once, and again when retransmissions are lost (RFC 5681 4.3).
+        /// RACK-TLP; the window is reduced at once, and again when retransmissions are lost (RFC
+        /// 5681 4.3).
         Rack = "rack",
         /// SACK without RACK (RFC 6675): a lost retransmission waits for the timeout.
         Sack = "sack",
@@ -29,7 +31,7 @@ impl Recovery {
         !matches!(self, Self::NewReno | Self::NewRenoPrr)
     }
 
-    /// Whether losses are found by time, and tails probed (RFC 8985).
+    /// Whether losses are detected by time, and tails probed (RFC 8985).
     pub const fn has_rack(self) -> bool {
         self.has_sack() && !matches!(self, Self::Sack)
     }
@@ -52,9 +54,11 @@ choice! {
 choice! {
     /// How a QUIC stack's packets are protected.
     Crypto {
-        /// Not at all: tags, samples and certificates have their lengths on the wire, and cost no CPU time.
+        /// No encryption: tags, samples and certificates have their usual lengths on the wire, and
+        /// use no CPU time.
         Null = "null" default,
-        /// TLS 1.3, with an Ed25519 certificate of the flow's own. Its draws change bytes, but no time and no size.
+        /// TLS 1.3, with an Ed25519 certificate of the flow's own. Its random draws change bytes,
+        /// but no time and no size.
         Tls = "tls",
     }
 }
@@ -62,7 +66,7 @@ choice! {
 choice! {
     /// How a receiver reports congestion marks.
     EcnFeedback {
-        /// ECE on every ACK from a mark on until the sender says CWR (RFC 3168).
+        /// ECE on every ACK from a mark on until the sender sets CWR (RFC 3168).
         Classic = "classic",
         /// ECE says whether the latest packet was marked; a change is reported at once (RFC 8257).
         Dctcp = "dctcp",
@@ -90,26 +94,26 @@ pub enum Ecn {
 /// The workload of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum App {
-    /// As much as it can, for ever: "bulk".
+    /// As much as possible, for ever: "bulk".
     #[default]
     Bulk,
     /// A number of bytes, then it closes: `{ size = "10 MB" }`.
     Sized {
-        /// How many.
+        /// The number of bytes.
         size: Bytes,
     },
-    /// At most so fast, for ever: `{ rate = "5 Mbit/s" }`.
+    /// At most this rate, for ever: `{ rate = "5 Mbit/s" }`.
     Limited {
-        /// How fast, in payload bits.
+        /// The rate, in payload bits.
         rate: Rate,
     },
-    /// By turns active and silent: `{ on = "1 s", off = "2 s" }`.
+    /// Alternately active and silent: `{ on = "1 s", off = "2 s" }`.
     OnOff {
         /// How long it is active.
         on: Duration,
         /// How long it is silent.
         off: Duration,
-        /// How fast while active. Unset: as much as it can.
+        /// The rate while active. Unset: as fast as possible.
         rate: Option<Rate>,
     },
 }

@@ -15,12 +15,12 @@ macro_rules! values {
         pub enum Quantity { $($(#[doc = $doc])+ $kind),* }
 
         impl Quantity {
-            /// The end of the name of a column of it.
+            /// The suffix of a column that holds it.
             pub const fn suffix(self) -> &'static str {
                 match self { $(Self::$kind => $suffix),* }
             }
 
-            /// What the end of a name says.
+            /// The quantity that a suffix stands for.
             pub fn of_name(name: &str) -> Option<Self> {
                 let ends = |kind: &Self| !kind.suffix().is_empty() && name.ends_with(kind.suffix());
                 let counted = name.ends_with("_count").then_some(Self::Count);
@@ -62,7 +62,7 @@ values! {
 }
 
 impl Value {
-    /// The number in its unit; none of what is infinite.
+    /// The number in its unit; none if it is infinite.
     pub fn number(self) -> Option<f64> {
         let finite = |value: u64| (value != u64::MAX).then_some(value as f64);
         match self {
@@ -78,8 +78,8 @@ impl Value {
 }
 
 impl Value {
-    /// The number in its unit, in 64 bits: of a factor its millionths, of a flag 0 or 1, of a floating-point
-    /// number its bits. [`u64::MAX`] is infinite, or no number.
+    /// The number in its unit, in 64 bits: of a factor its millionths, of a flag 0 or 1, of a
+    /// floating-point number its bits. [`u64::MAX`] means infinite, or not a number.
     #[inline]
     pub fn bits(self) -> u64 {
         match self {
@@ -94,7 +94,7 @@ impl Value {
     }
 }
 
-/// A field of state that is shown: its name, without prefix or unit, and what its values measure.
+/// A field of displayed state: its name, without prefix or unit, and what its values measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     /// Its name (`max_bw`, `inflight_longterm`).
@@ -103,7 +103,7 @@ pub struct Field {
     pub quantity: Quantity,
 }
 
-/// Takes the fields of a state as they are shown, in the order of their declaration.
+/// Receives the fields of a state as they are shown, in the order of their declaration.
 pub struct Visitor<'v>(Target<'v>);
 
 enum Target<'v> {
@@ -117,8 +117,9 @@ impl<'v> Visitor<'v> {
         Self(Target::Each(visit))
     }
 
-    /// Writes the [bits](Value::bits) of each value into a row that has a cell for each of `fields`. The cell of
-    /// a value that is left out at the end, or measures something else than declared, keeps what it had.
+    /// Writes the [bits](Value::bits) of each value into a row that has a cell for each of
+    /// `fields`. The cell of a value that is left out at the end, or that measures something other
+    /// than declared, keeps its content.
     pub fn row(fields: &'v [Field], cells: &'v mut [u64]) -> Self {
         Self(Target::Row(cells.iter_mut().zip(fields)))
     }
@@ -140,7 +141,7 @@ impl<'v> Visitor<'v> {
     }
 }
 
-/// What a key says.
+/// The value of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Setting {
     /// A value with its unit.
@@ -151,7 +152,7 @@ pub enum Setting {
 
 /// A value of a key, as the record shows it.
 pub trait Settings {
-    /// Shows each of its parts by its name, or the whole without one.
+    /// Shows each of its parts by its name, or all of it without one.
     fn settings(&self, show: &mut dyn FnMut(&'static str, Setting));
 }
 

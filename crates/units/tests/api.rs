@@ -1,5 +1,5 @@
-//! What the crates that others use offer: every public item with its type, in `api.txt` of each crate. A change is made on
-//! purpose, and shows in review.
+//! The public interface of the crates that others use: every public item with its type, in
+//! `api.txt` of each crate. A change has to be made on purpose, and is visible in review.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Has rustdoc describe the crates, each with all its features; the folder of what it wrote.
+/// Lets rustdoc describe the crates, each with all its features. Returns the output folder.
 fn describe() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api");
     let packages = PUBLIC.map(|name| format!("--package=paceline-{name}"));
@@ -37,8 +37,8 @@ fn describe() -> PathBuf {
     target.join("doc")
 }
 
-/// Every public item of a crate, one a line; none if this toolchain describes crates in a way that `public-api` does not
-/// read.
+/// Every public item of a crate, one a line; none if this toolchain's output is in a version that
+/// `public-api` does not read.
 fn listing(described: &Path, name: &str) -> Option<String> {
     let file = described.join(format!("paceline_{name}.json"));
     let items = |derived: bool| {
@@ -51,13 +51,13 @@ fn listing(described: &Path, name: &str) -> Option<String> {
         Some(lines.collect::<Vec<_>>())
     };
     let written: HashSet<String> = items(false)?.into_iter().collect();
-    // Of what is derived (`Clone`) and of what follows (`Send`) it is enough that it is there.
+    // Of derived traits (`Clone`) and auto traits (`Send`) only the presence is listed.
     let kept = |line: &String| line.starts_with("impl ") || written.contains(line);
     let lines = items(true)?.into_iter().filter(kept);
     Some(lines.map(|line| line + "\n").collect())
 }
 
-/// The lines of `one` that `other` has not.
+/// The lines of `one` that are not in `other`.
 fn beyond<'a>(one: &'a str, other: &str) -> Vec<&'a str> {
     let other: HashSet<&str> = other.lines().collect();
     one.lines().filter(|line| !other.contains(line)).collect()

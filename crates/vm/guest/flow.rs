@@ -13,9 +13,9 @@ const WINDOW_CLAMP: i32 = 10;
 const TCP_INFO: i32 = 11;
 const CC_INFO: i32 = 26;
 
-/// What a sender writes at once.
+/// The size of one write.
 const CHUNK: usize = 64 << 10;
-/// What a receiver takes at once.
+/// The size of one read.
 const DISCARD: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Stage {
     Waiting,
     Connecting,
     Open,
-    /// All is written; the receiver has not all.
+    /// Everything is written; the receiver does not have all of it yet.
     Draining,
     Over,
 }
@@ -43,10 +43,10 @@ pub struct Flow {
     receiver: Option<RawFd>,
     address: [u8; 16],
     clamp: Option<[u8; 4]>,
-    /// What its receiver has taken, and when it had the last.
+    /// Bytes that its receiver has read, and when it read the last.
     pub taken: u64,
     pub last: u64,
-    /// Its receiver has had the end.
+    /// Its receiver has reached the end.
     pub ended: bool,
     pub pending: u64,
     pub unlimited: bool,
@@ -78,7 +78,7 @@ fn word(body: &[u8], at: usize) -> [u8; 4] {
 }
 
 impl Flow {
-    /// Makes the sockets of a flow, each in its host.
+    /// Creates the sockets of a flow, each in its host.
     pub fn new(number: usize, body: &[u8], poll: &Poll) -> io::Result<Self> {
         const INET: i32 = 2;
         const STREAM: i32 = 1;
@@ -182,7 +182,7 @@ impl Flow {
         }
     }
 
-    /// Takes what its receiver has been handed.
+    /// Reads the data delivered to its receiver.
     pub fn take(&mut self, now: u64) -> io::Result<()> {
         const RESET: i32 = 104;
         let Some(receiver) = self.receiver else {
@@ -209,7 +209,7 @@ impl Flow {
                 Err(error) => return Err(error),
             }
         }
-        // The kernel forgets it as the buffer grows.
+        // The kernel resets it as the buffer grows.
         self.clamp.map_or(Ok(()), |clamp| sys::set_option(receiver, TCP, WINDOW_CLAMP, &clamp))
     }
 
@@ -223,7 +223,7 @@ impl Flow {
         self.end();
     }
 
-    /// Gives up its sockets: one that is closed at both ends would wake the program without end.
+    /// Releases its sockets: one that is closed at both ends would wake the program endlessly.
     pub fn end(&mut self) {
         if self.stage == Stage::Over {
             return;
@@ -236,7 +236,7 @@ impl Flow {
         }
     }
 
-    /// What the kernel says of the sender, behind the bytes that the receiver has.
+    /// The kernel's state of the sender, after the bytes that the receiver has.
     pub fn state(&self) -> io::Result<Vec<u8>> {
         let (mut info, mut own) = ([0; 512], [0; 64]);
         let info = sys::option(self.sender, TCP, TCP_INFO, &mut info).map(|n| &info[..n])?;

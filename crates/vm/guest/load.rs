@@ -1,7 +1,8 @@
-//! Registers a controller of a BPF object in the guest's kernel, and ends: what is registered stays.
+//! Registers a controller of a BPF object in the guest's kernel, and ends: the registration stays.
 //!
-//! A program of its own. It opens libbpf, which the host's installation gives it, so that the guest's own program stays
-//! static and nothing of libbpf is needed to compile either. Without Rust's library it needs the C library alone.
+//! A separate program. It opens libbpf, which comes from the host's installation, so that the
+//! guest's own program stays static and nothing of libbpf is needed to compile either. Without
+//! Rust's library it needs only the C library.
 
 #![no_std]
 #![no_main]
@@ -19,7 +20,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// Says what failed, with the reason that the C library has; the exit code.
+/// Reports what failed, with the C library's reason; returns the exit code.
 fn failed(what: &CStr) -> c_int {
     // SAFETY: a terminated string.
     unsafe { perror(what.as_ptr()) };

@@ -1,8 +1,8 @@
-//! The guest's only program: builds what the host's script asks for, runs the flows, and reports
-//! what it saw.
+//! The guest's only program: performs the host's script, runs the flows, and reports what it
+//! observed.
 //!
-//! It knows nothing of scenarios. The host sends netlink messages, files and times; the guest answers with the
-//! kernel's own structures as they are.
+//! It knows nothing about scenarios. The host sends netlink messages, files and times; the guest
+//! answers with the kernel's own structures, unchanged.
 
 #[path = "../src/wire.rs"]
 #[allow(dead_code)]
@@ -23,7 +23,7 @@ use wire::{BBR3, Header, LIBRARIES, LOAD, MAGIC, OBJECT, State};
 
 fn main() {
     if let Err(error) = start() {
-        // The console is all there is; the machine has nothing else to do.
+        // The console is the only output; the machine has nothing else to do.
         println!("paceline guest: {error}");
     }
     loop {
@@ -44,7 +44,7 @@ fn start() -> io::Result<()> {
     sys::never_idle(&shared, Header::Idle as usize)?;
     shared.set_word(Header::Magic as usize, MAGIC);
     shared.set_word(Header::State as usize, State::Ready as u64);
-    // Here the host takes the snapshot that every run begins from.
+    // Here the host takes the snapshot from which every run starts.
     sys::stop_machine();
     let state = match run::run(&shared) {
         Ok(()) => State::Done,
@@ -58,7 +58,7 @@ fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Those of /modules, which are in the order in which they need each other.
+/// The modules in /modules, in the order of their dependencies.
 fn load_modules() -> io::Result<()> {
     let list = fs::read_to_string("/modules/list")?;
     for name in list.lines() {
@@ -69,8 +69,8 @@ fn load_modules() -> io::Result<()> {
     Ok(())
 }
 
-/// Registers BBRv3, where the host has given a program for it; whether it is there. A kernel that refuses it has said why
-/// on the console.
+/// Registers BBRv3, if the host has provided a program for it; returns whether it is there. A
+/// kernel that refuses it has printed the reason on the console.
 fn register_bbr3() -> bool {
     let place = |path: &str| Path::new("/").join(path);
     if !place(LOAD).exists() {
@@ -90,7 +90,7 @@ fn shared_memory() -> io::Result<Shared> {
             fs::read_to_string(device.join(file)).is_ok_and(|text| text.trim() == what)
         };
         if says("vendor", "0x1af4") && says("device", "0x1110") {
-            // Without this the kernel has the device's memory switched off.
+            // Without this the kernel leaves the device's memory disabled.
             fs::write(device.join("enable"), "1")?;
             let path = device.join("resource2");
             let size = fs::metadata(&path)?.len();

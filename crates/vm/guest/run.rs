@@ -8,12 +8,12 @@ use crate::flow::{End, Flow, Stage, untag};
 use crate::sys::{self, Event, Poll, Shared};
 use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
 
-/// From the last preparation to the beginning.
+/// Time from the last preparation to the start.
 const LEAD: u64 = 1_000_000;
-/// What is kept of a captured packet: Ethernet, IPv4 without options, TCP with all.
+/// The part of a captured packet that is kept: Ethernet, IPv4 without options, TCP with all.
 const SNAP: usize = 14 + 20 + 60;
 
-/// What is told, in the shared memory.
+/// The log, in the shared memory.
 struct Log<'a> {
     shared: &'a Shared,
     begin: usize,
@@ -24,7 +24,7 @@ impl Log<'_> {
     fn tell(&mut self, kind: Tell, number: usize, at: u64, body: &[u8]) {
         let record = Record { kind: kind as u16, number: number as u16, at, body };
         if self.begin + self.length + record.size() > self.shared.size {
-            // The machine stands still while the host takes it: the run does not notice.
+            // The machine is stopped while the host takes it: the run does not notice.
             self.shared.set_word(Header::Log as usize, self.length as u64);
             self.shared.set_word(Header::State as usize, State::Full as u64);
             sys::stop_machine();
@@ -87,7 +87,7 @@ pub fn run(shared: &Shared) -> io::Result<()> {
     run.main_loop(&timed, times)
 }
 
-/// Makes the namespaces, each with a netlink socket.
+/// Creates the namespaces, each with a netlink socket.
 fn namespaces() -> io::Result<Vec<RawFd>> {
     const NETLINK: i32 = 16;
     const RAW: i32 = 3;
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
                 let (path, content) = record.body.split_at(at);
                 let path = str::from_utf8(path).map_err(io::Error::other)?;
                 match fs::write(path, content.get(1..).unwrap_or_default()) {
-                    // A kernel that lacks a setting behaves in its one way.
+                    // A kernel that lacks a setting has only one behaviour.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
                     result => result,
                 }
@@ -131,7 +131,8 @@ impl<'a> Run<'a> {
                 enter()?;
                 let socket = sys::make_socket(2, 2, 0)?;
                 let name = str::from_utf8(record.body).map_err(io::Error::other)?;
-                // TSO, GSO, GRO: all that cuts or merges. Those that a device lacks are off.
+                // TSO, GSO, GRO: everything that splits or merges. Those that a device lacks are
+                // off.
                 for command in [0x1f, 0x24, 0x2c] {
                     match sys::set_offload(socket, name, command, 0) {
                         Err(error) if error.raw_os_error() != Some(95) => return Err(error),
@@ -161,7 +162,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Captures what passes a device.
+    /// Captures packets at a device.
     fn capture(&mut self, device: &str) -> io::Result<()> {
         const PACKET: i32 = 17;
         const RAW: i32 = 3;
@@ -341,7 +342,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes what has been captured, with the times at which the kernel had it.
+    /// Takes captured packets, with the times at which the kernel had them.
     fn captured(&mut self) {
         let mut bytes = [0; SNAP];
         for place in 0..self.captures.len() {

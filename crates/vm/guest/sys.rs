@@ -1,6 +1,6 @@
 //! System calls of the guest. This is its only module with `unsafe`: the program has no dependency,
-//! so that one call of the compiler makes it. Every call hands over memory that lives as long as the
-//! call, with its true length; descriptors live as long as the guest.
+//! so that a single call of the compiler builds it. Every call passes memory that lives as long as
+//! the call, with its true length; descriptors live as long as the guest.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
@@ -107,9 +107,9 @@ impl Shared {
     }
 }
 
-/// Starts a process that uses up whatever time is left, and counts its rounds of 512 instructions in
-/// a word of the shared memory. Without it the processor would halt, and the machine would move its
-/// clock on by rules of the host's.
+/// Starts a process that uses up all idle time, and counts its rounds of 512 instructions in a word
+/// of the shared memory. Without it the processor would halt, and the machine would advance its
+/// clock by rules of the host's.
 pub fn never_idle(shared: &Shared, place: usize) -> io::Result<()> {
     const SCHED_IDLE: c_int = 5;
     assert!(place * 8 + 8 <= shared.size);
@@ -138,7 +138,7 @@ pub fn may_stop() -> io::Result<()> {
 
 const PVPANIC: c_ulong = 0x505;
 
-/// Stops the machine until the host lets it go on.
+/// Stops the machine until the host lets it continue.
 pub fn stop_machine() {
     // SAFETY: a port that `may_stop` has opened; the device behind it pauses the machine.
     unsafe { std::arch::asm!("out dx, al", in("dx") PVPANIC as u16, in("al") 1_u8) }
@@ -166,7 +166,7 @@ pub fn renumber(from: &impl AsRawFd, to: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds since the machine began.
+/// Nanoseconds since the machine started.
 pub fn now() -> u64 {
     const MONOTONIC: c_int = 1;
     clock(MONOTONIC)
@@ -200,7 +200,7 @@ pub fn set_option(fd: RawFd, level: c_int, name: c_int, value: &[u8]) -> io::Res
     Ok(())
 }
 
-/// Reads an option of a socket into `value`; how much of it there is.
+/// Reads an option of a socket into `value`; returns its length.
 pub fn option(fd: RawFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as c_uint;
     // SAFETY: the value's own length.
@@ -255,14 +255,14 @@ fn length(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Writes what a socket takes.
+/// Writes as much as a socket accepts.
 pub fn write(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     const NOSIGNAL: c_int = 0x4000;
     // SAFETY: the bytes' own length.
     length(unsafe { send(fd, bytes.as_ptr().cast(), bytes.len(), NOSIGNAL) })
 }
 
-/// Reads what a socket has.
+/// Reads from a socket.
 pub fn read(fd: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the bytes' own length.
     length(unsafe { recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) })
@@ -299,7 +299,7 @@ pub fn read_stamped(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, u64)> {
     Ok((length, control[2] * 1_000_000_000 + control[3]))
 }
 
-/// Drops up to `most` bytes that a TCP socket has (MSG_TRUNC of tcp(7)); how many.
+/// Drops up to `most` bytes that a TCP socket has (MSG_TRUNC of tcp(7)); returns how many.
 pub fn discard(fd: RawFd, most: usize) -> io::Result<usize> {
     const TRUNC: c_int = 0x20;
     // SAFETY: with this flag TCP writes nothing.
@@ -319,7 +319,7 @@ pub fn close_fd(fd: RawFd) {
     unsafe { close(fd) };
 }
 
-/// The number of a device.
+/// The index of a device.
 pub fn device(name: &str) -> io::Result<u32> {
     let name = c_string(name)?;
     // SAFETY: a terminated string.
@@ -341,7 +341,7 @@ pub fn set_offload(fd: RawFd, name: &str, command: u32, value: u32) -> io::Resul
     Ok(())
 }
 
-/// Gives the kernel's random numbers a seed, and has them follow from it at once (random(4)).
+/// Seeds the kernel's random numbers, and makes them follow from the seed at once (random(4)).
 pub fn seed_random(fd: &impl AsRawFd, seed: &[u8]) -> io::Result<()> {
     const RNDADDENTROPY: c_ulong = 0x4008_5203;
     const RNDRESEEDCRNG: c_ulong = 0x5207;
@@ -366,7 +366,7 @@ pub struct Event {
 pub const READABLE: u32 = 1;
 pub const WRITABLE: u32 = 4;
 
-/// What waits for sockets.
+/// An epoll instance for sockets.
 pub struct Poll(RawFd);
 
 impl Poll {
@@ -375,7 +375,7 @@ impl Poll {
         Ok(Self(check(unsafe { epoll_create1(0) })?))
     }
 
-    /// Waits for `events` of a socket from now on; `known` if it has been waited for.
+    /// Waits for `events` of a socket from now on; `known` if it is already registered.
     pub fn watch(&self, fd: RawFd, events: u32, data: u64, known: bool) -> io::Result<()> {
         let (add, modify) = (1, 3);
         let mut event = Event { events, data };

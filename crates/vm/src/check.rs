@@ -1,4 +1,4 @@
-//! What a kernel's own queues cannot do of a scenario.
+//! Parts of a scenario that a kernel's own queues cannot do.
 
 use paceline_emulator::linux::check_tcp;
 use paceline_experiment::{Change, LinkChange, Plan};
@@ -8,12 +8,12 @@ use paceline_units::{Duration, Frequency, Gain, Rate, Size};
 
 use crate::network::{MOST_LANES, pie_weight, red_weight};
 
-/// The most flows: each has sockets, and a route, in one machine.
+/// The maximum number of flows: each has sockets, and a route, in one machine.
 const MOST_FLOWS: u64 = 1_000;
-/// Beyond it the guest's processor is full, whatever is asked of it.
+/// Above this rate the guest's processor is saturated, whatever the scenario.
 const MAX_RATE: Rate = Rate::from_bps(400_000_000);
 
-/// All that is wrong with a scenario for the machine.
+/// All errors in a scenario for the machine.
 pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Vm);
     let mut say = |key: String, message: &str, hint: &str| {
@@ -142,7 +142,7 @@ pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
     wrong
 }
 
-/// The options of PIE that Linux does not have as a scenario sets them.
+/// The options of PIE that Linux does not support as a scenario sets them.
 fn fixed_in_pie(pie: &Pie) -> Vec<&'static str> {
     let usual = Pie::default();
     let exact = |weight: Frequency| {
@@ -161,7 +161,7 @@ fn fixed_in_pie(pie: &Pie) -> Vec<&'static str> {
     .collect()
 }
 
-/// The options of RED that Linux does not have, with what to choose instead.
+/// The options of RED that Linux does not support, with alternatives.
 fn beyond_red(red: &Red) -> Vec<(&'static str, &'static str, String)> {
     let mut beyond = Vec::new();
     if red_weight(red.weight).is_none() {

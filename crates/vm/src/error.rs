@@ -2,7 +2,7 @@
 
 use paceline_emulator::Unavailable;
 
-/// Why a machine did not do what it should.
+/// Why a machine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     /// Something is missing.

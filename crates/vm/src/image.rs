@@ -1,4 +1,4 @@
-//! Snapshots: a kernel that has booted, with our program in it, ready for a script.
+//! Snapshots: a booted kernel, with our program in it, ready for a script.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,9 +21,9 @@ const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
 const LOADER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
 /// BBRv3 for a stock kernel, as `paceline kernel load` registers it.
 const BBR3_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_bbr3.o");
-/// What an image calls it among its modules.
+/// Its name among the modules of an image.
 pub(crate) const BBR3_MODULE: &str = "tcp_paceline_bbr3";
-/// Where libbpf is, by the layouts of distributions.
+/// Locations of libbpf in the layouts of distributions.
 const LIBBPF: [&str; 4] = [
     "/usr/lib/x86_64-linux-gnu/libbpf.so.1",
     "/usr/lib64/libbpf.so.1",
@@ -31,9 +31,9 @@ const LIBBPF: [&str; 4] = [
     "/lib64/libbpf.so.1",
 ];
 
-/// Modules that no scenario can do without.
+/// Modules that every scenario needs.
 const NEEDED: [&str; 3] = ["veth", "sch_tbf", "sch_netem"];
-/// Modules that some scenarios need, where the kernel has them.
+/// Modules that some scenarios need, if the kernel has them.
 const WANTED: [&str; 18] = [
     "sch_codel",
     "sch_fq_codel",
@@ -54,35 +54,36 @@ const WANTED: [&str; 18] = [
     "tcp_westwood",
     "tcp_yeah",
 ];
-/// What the kernel is started with.
+/// The kernel's command line.
 const COMMAND_LINE: &str = "console=ttyS0 quiet nokaslr random.trust_cpu=off panic=-1";
 const SNAPSHOT: &str = "snapshot";
 const ABOUT: &str = "image.json";
 
-/// What is known of a snapshot.
+/// The description of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The kernel's release.
     pub kernel: String,
-    /// A SHA-256 of all that it was made from, in hexadecimal.
+    /// A SHA-256 of everything that it was made from, in hexadecimal.
     pub hash: String,
     /// The QEMU that it is for.
     pub qemu: String,
-    /// A SHA-256 of what is ours in it: the machine, and the guest's program.
+    /// A SHA-256 of our part: the machine, and the guest's program.
     #[serde(default)]
     pub program: String,
-    /// The controllers and queues that are in it, by their modules.
+    /// The controllers and queues in it, by their modules.
     pub modules: Vec<String>,
-    /// What it takes on disk.
+    /// Its size on disk.
     pub size_bytes: u64,
 }
 
-/// What to make a snapshot of.
+/// The source of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Prepare {
-    /// A bzImage; none: the newest of those that are installed.
+    /// A bzImage; none: the newest installed one.
     pub kernel: Option<PathBuf>,
-    /// The folder of its modules, as `make modules_install` makes it; none: beside the kernel, or in `/lib/modules`.
+    /// The folder of its modules, as `make modules_install` creates it; none: next to the kernel,
+    /// or in `/lib/modules`.
     pub modules: Option<PathBuf>,
 }
 
@@ -100,7 +101,7 @@ impl Image {
     /// Whether this QEMU and this Paceline can run it.
     ///
     /// # Errors
-    /// What it is of instead.
+    /// What it is for instead.
     pub(crate) fn fits(&self, qemu: &str) -> Result<(), Unavailable> {
         let other = |whose: &str, here: &str| {
             let what = format!(
@@ -163,7 +164,7 @@ fn cache() -> Result<PathBuf, Failed> {
     }
 }
 
-/// The snapshots of this user; the one that was prepared last, which runs use, comes first.
+/// The snapshots of this user; the one prepared last, which runs use, comes first.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -197,7 +198,7 @@ pub fn images() -> Result<Vec<Image>, Failed> {
 /// If its files cannot be deleted.
 pub fn remove(image: &Image) -> Result<(), Failed> {
     let folder = image.folder()?;
-    // Its own files by name, then the folder, which goes only if nothing else is in it.
+    // Its own files by name, then the folder, which is removed only if nothing else is in it.
     for name in [ABOUT, SNAPSHOT] {
         let path = folder.join(name);
         fs::remove_file(&path).map_err(Failed::io(format!("delete {}", path.display())))?;
@@ -205,11 +206,11 @@ pub fn remove(image: &Image) -> Result<(), Failed> {
     fs::remove_dir(&folder).map_err(Failed::io(format!("delete {}", folder.display())))
 }
 
-/// Makes a snapshot, unless there is one of exactly this. `step` is called with the progress a few
+/// Creates a snapshot, unless exactly this one exists. `step` is called with the progress a few
 /// times a second, and may stop it.
 ///
 /// # Errors
-/// What is missing, or broke.
+/// Something is missing or failed.
 pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Image, Failed> {
     let mut step = |text: &str| match step(text) {
         true => Ok(()),
@@ -244,7 +245,7 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
     }
     let hash = hexadecimal(&hash.finalize());
     if let Some(known) = images()?.into_iter().find(|image| image.hash == hash) {
-        // From now on it is the one that was prepared last.
+        // From now on it is the one prepared last.
         let about = known.folder()?.join(ABOUT);
         let touched = fs::File::options().write(true).open(&about);
         let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
@@ -288,13 +289,13 @@ pub fn prepare(asked: &Prepare, step: &mut dyn FnMut(&str) -> bool) -> Result<Im
         size_bytes,
     });
     if kept.is_err() {
-        // A draft has only what was written above.
+        // A draft contains only the files written above.
         let _ = fs::remove_dir_all(&draft);
     }
     kept
 }
 
-/// Writes the snapshot and what is known of it beside the others, under its name at last.
+/// Writes the snapshot and its description next to the others; renames it last.
 fn keep(
     machine: Machine,
     draft: &Path,
@@ -394,7 +395,7 @@ impl Source {
         fs::read(path).map_err(Failed::io(format!("read {}", path.display())))
     }
 
-    /// The modules that are needed and wanted, each behind those that it needs itself.
+    /// The modules that are required or optional, each after its dependencies.
     fn modules(&self) -> Result<Vec<Module>, Failed> {
         let mut files = Vec::new();
         walk(&self.modules.join("kernel"), &mut files)
@@ -426,7 +427,7 @@ impl Source {
             return Ok(true);
         }
         if builtin.contains(name) {
-            // Listed, since it is there, without a file to load.
+            // Built in: it is listed, but has no file to load.
             chosen.push(Module {
                 name: name.into(),
                 file: String::new(),
@@ -453,7 +454,7 @@ impl Source {
     }
 }
 
-/// A module as the linker made it; distributions may have compressed it.
+/// A module, decompressed; distributions may have compressed it.
 fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, Failed> {
     let tool = match path.extension().and_then(|suffix| suffix.to_str()) {
         Some("xz") => "xz",
@@ -521,7 +522,7 @@ fn module_name(path: &str) -> Option<String> {
     Some(name.replace('-', "_"))
 }
 
-/// The modules that a module needs: `depends=` of its `.modinfo`.
+/// The dependencies of a module: `depends=` of its `.modinfo`.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(at) = module.windows(KEY.len()).position(|window| window == KEY) else {
@@ -536,8 +537,8 @@ fn depends(module: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Whether a kernel of that release takes the object: since Linux 6.10 a controller by eBPF hears of each ACK with its
-/// flags.
+/// Whether a kernel of that release accepts the object: since Linux 6.10 a BPF controller receives
+/// each ACK with its flags.
 fn takes_bbr3(release: &str) -> bool {
     let number = |text: &str| {
         let digits = text
@@ -557,8 +558,9 @@ struct Extra {
     bytes: Vec<u8>,
 }
 
-/// What registers BBRv3 in the guest: the object, the program that does it, and this machine's libbpf with what that
-/// needs. Nothing where there is no libbpf: then the guest has no BBRv3.
+/// The files that register BBRv3 in the guest: the object, the program that does it, and this
+/// machine's libbpf with its dependencies. Empty if there is no libbpf: then the guest has no
+/// BBRv3.
 fn bbr3_files() -> Vec<Extra> {
     let found = LIBBPF.iter().map(Path::new).find(|path| path.exists());
     libraries(found).unwrap_or_default()
@@ -583,7 +585,7 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
     let paths = needed(&said);
     for path in std::iter::once(libbpf).chain(paths.iter().map(Path::new)) {
         let file = path.file_name()?.to_str()?;
-        // The kernel starts a program by this path of the linker that the program names.
+        // The kernel starts a program with the linker at the path that the program names.
         let name = match file.starts_with("ld-linux") {
             true => format!("lib64/{file}"),
             false => format!("{LIBRARIES}/{file}"),
@@ -597,7 +599,7 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
     Some(files)
 }
 
-/// The files that `ldd` names: `NAME => PATH (0x...)`, or the linker's path alone.
+/// The files that `ldd` names: `NAME => PATH (0x...)`, or just the linker's path.
 fn needed(said: &str) -> Vec<String> {
     let path = |line: &str| {
         let line = line.trim();
@@ -724,7 +726,8 @@ mod tests {
         assert_eq!(release(b"short"), None);
     }
 
-    /// The first file of an archive, by hand: a head of 110 bytes, then "a", zeros to 112, then content.
+    /// The first file of an archive, by hand: a header of 110 bytes, then "a", zeros to 112, then
+    /// content.
     #[test]
     fn an_archive_is_padded() {
         let mut archive = Archive::default();

@@ -1,8 +1,8 @@
 //! A scenario in virtual time with a real kernel.
 //!
-//! QEMU runs a Linux kernel without hardware virtualisation, its clock driven by the instructions
-//! that it carries out. The kernel's TCP sends through the kernel's own queues, and the same scenario
-//! with the same seed gives the same record, whatever else the machine does. See
+//! QEMU runs a Linux kernel without hardware virtualisation, its clock driven by the number of
+//! executed instructions. The kernel's TCP sends through the kernel's own queues, and the same
+//! scenario with the same seed gives the same record, whatever else the machine does. See
 //! `docs/concepts/virtual-time.md`.
 
 #![cfg(target_os = "linux")]
@@ -16,7 +16,7 @@ mod network;
 mod read;
 mod run;
 mod script;
-// The guest has the other half of it.
+// The guest uses the other half of it.
 #[allow(dead_code)]
 mod wire;
 

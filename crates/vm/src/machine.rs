@@ -20,14 +20,15 @@ use crate::wire::{Header, MAGIC, SCRIPT, State};
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The memory that host and guest share, in bytes.
 pub const SHARED: u64 = 64 << 20;
-/// Without a sign of life for so long the guest hangs.
+/// After this time without a sign of life the guest is considered hung.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What makes the machine. All of it decides what the guest does, and is a part of a snapshot's name.
+/// The machine's configuration. All of it affects the guest's behaviour, and is part of a
+/// snapshot's name.
 ///
-/// One instruction takes a nanosecond (`icount shift=0`), and while the guest waits the clock does not wait
-/// for the host's (`sleep=off`). Nothing in the machine is random. Without `cx16` Linux 6.12 does not allocate by
-/// `cmpxchg16b`, whose flags QEMU 7.2 spoils when an interrupt comes.
+/// One instruction takes a nanosecond (`icount shift=0`), and while the guest waits the clock does
+/// not wait for the host's (`sleep=off`). Nothing in the machine is random. Without `cx16` Linux
+/// 6.12 does not allocate by `cmpxchg16b`, whose flags QEMU 7.2 corrupts on an interrupt.
 pub const MACHINE: [&str; 25] = [
     "-nodefaults",
     "-no-user-config",
@@ -56,13 +57,13 @@ pub const MACHINE: [&str; 25] = [
     "panic=pause",
 ];
 
-/// A folder for this user only, which goes when it is dropped.
+/// A folder for this user only, which is removed when this is dropped.
 pub fn scratch() -> Result<TempDir, Failed> {
     let made = tempfile::Builder::new().prefix("paceline-vm-").tempdir();
     made.map_err(Failed::io("make a temporary folder"))
 }
 
-/// A running machine, which ends when it is dropped.
+/// A running machine, which ends when this is dropped.
 pub struct Machine {
     child: Child,
     commands: ChildStdin,
@@ -73,13 +74,13 @@ pub struct Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // It has not been waited for, so that it is still ours.
+        // It has not been waited for, so that its number is still its own.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What QEMU calls its version.
+/// QEMU's version string.
 pub fn version() -> Result<String, Unavailable> {
     let output = Command::new(QEMU)
         .arg("--version")
@@ -97,7 +98,7 @@ pub fn version() -> Result<String, Unavailable> {
 }
 
 impl Machine {
-    /// Starts one with the arguments beside [`MACHINE`].
+    /// Starts one with the given arguments in addition to [`MACHINE`].
     pub fn start(arguments: &[&str]) -> Result<Self, Failed> {
         let scratch = scratch()?;
         let memory = scratch.path().join("shared");
@@ -166,7 +167,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// What QEMU or the guest said last, for an error.
+    /// The last output of QEMU or the guest, for an error.
     fn last_words(&self) -> String {
         let read = |name: &str| {
             let text = std::fs::read(self.scratch.path().join(name)).unwrap_or_default();
@@ -185,7 +186,7 @@ impl Machine {
         }
     }
 
-    /// That `what` happened, with what QEMU or the guest said last.
+    /// An error: `what` happened, with the last output of QEMU or the guest.
     pub fn failed(&self, what: &str) -> Failed {
         Failed::Machine(format!("{what}{}", self.last_words()))
     }
@@ -198,7 +199,7 @@ impl Machine {
         }
     }
 
-    /// Has QEMU do something; what it answers.
+    /// Sends a QMP command; returns the answer.
     pub fn ask(&mut self, command: &str, arguments: Value) -> Result<Value, Failed> {
         let line = json!({ "execute": command, "arguments": arguments });
         let sent = writeln!(self.commands, "{line}").and_then(|()| self.commands.flush());
@@ -260,7 +261,7 @@ impl Machine {
         Ok(self.word(Header::Bbr3)? == 1)
     }
 
-    /// Lets the guest go on.
+    /// Lets the guest continue.
     pub fn go_on(&mut self) -> Result<(), Failed> {
         self.ask("cont", json!({})).map(drop)
     }
@@ -272,7 +273,7 @@ impl Machine {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Hands the guest its script.
+    /// Passes the script to the guest.
     pub fn hand(&self, script: &[u8]) -> Result<(), Failed> {
         let length = (script.len() as u64).to_le_bytes();
         let at = Header::Script as u64 * 8;
@@ -281,7 +282,7 @@ impl Machine {
         written.map_err(Failed::io("write the shared memory"))
     }
 
-    /// Takes what the guest has told since the last time, behind a script of that length.
+    /// Takes the guest's log since the last time, which follows a script of that length.
     pub fn take(&self, script: usize, log: &mut Vec<u8>) -> Result<(), Failed> {
         let length = usize::try_from(self.word(Header::Log)?).unwrap_or(usize::MAX);
         let at = (SCRIPT + script).next_multiple_of(4096);
@@ -311,7 +312,7 @@ impl Machine {
         }
     }
 
-    /// Starts one in a state that was saved.
+    /// Starts one from a saved state.
     pub fn restore(from: &Path) -> Result<Self, Failed> {
         let incoming = format!("exec:cat {}", quoted(from));
         let mut machine = Self::start(&["-S", "-incoming", &incoming])?;

@@ -1,13 +1,13 @@
-//! The path as the guest's kernel has it: what rtnetlink is asked for.
+//! The path in the guest's kernel, as rtnetlink requests.
 //!
 //! ```text
 //! senders s0 -- r0 router r1 -- p0 delay p1 -- d0 receivers
 //! ```
 //!
-//! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the propagation
-//! delay of the data and its losses (netem), `r0` that of the ACKs, so that no queue is on a sender's
-//! host, which would see its drops. All sizes count IP packets: a size table of tbf takes the 14
-//! bytes of Ethernet off.
+//! `r1` has the bottleneck: a token bucket (tbf) with the scenario's queue. `p1` has the
+//! propagation delay of the data and its losses (netem), `r0` that of the ACKs, so that no queue is
+//! on a sender's host, which would see its drops. All sizes count IP packets: a size table of tbf
+//! subtracts the 14 bytes of Ethernet.
 
 use paceline_emulator::linux::{
     LOOPBACK, RECEIVERS, Request, RouteMetrics, SENDER, attribute, link_header,
@@ -28,11 +28,11 @@ const BOTTLENECK: u32 = 11;
 const FORWARD: u32 = 11;
 
 const ETHERNET: i32 = 14;
-/// What netem may hold: it drops nothing for want of room.
+/// The limit of netem: it never drops for lack of room.
 const NETEM_LIMIT: u32 = 1_000_000;
-/// How late the guest may take a packet out of the token bucket and lose no time.
+/// How late the guest may take a packet out of the token bucket without losing time.
 const SLACK: Duration = Duration::from_micros(100);
-/// The most lanes: bands of `prio`.
+/// The maximum number of lanes: bands of `prio`.
 pub const MOST_LANES: usize = 16;
 
 const ROOT: u32 = u32::MAX;
@@ -51,15 +51,15 @@ pub type Placed = (u16, Request);
 pub struct Queue {
     pub limit: QueueLimit,
     pub aqm: Option<Aqm>,
-    /// What sizes in BDPs or times are relative to.
+    /// The reference for sizes in BDPs or times.
     pub site: Site,
 }
 
-/// Makes the pairs of devices, and brings all up.
+/// Creates the pairs of devices, and brings them all up.
 pub fn devices(mtu: u32) -> Vec<Placed> {
     let mut asked = Vec::new();
     for (number, [near, far]) in (0..).zip(PAIRS) {
-        // Both ends have one address, and no ARP: each takes what the other sends.
+        // Both ends have the same address, and no ARP: each accepts the other's packets.
         let address = [2, 0, 0, 0, 0, number];
         let names = |body: &mut Vec<u8>, name: &str| {
             let name: Vec<u8> = name.bytes().chain([0]).collect();
@@ -99,10 +99,10 @@ pub fn names() -> impl Iterator<Item = (u16, &'static str)> {
         .map(|(name, namespace, _)| (namespace, name))
 }
 
-/// Where packets are captured: at the senders', and at the receivers' host.
+/// The capture points: the senders' host, and the receivers' host.
 pub const CAPTURES: [(u16, &str); 2] = [(wire::SENDERS, "s0"), (wire::RECEIVERS, "d0")];
 
-/// Addresses and routes; each flow's route has what it asks of TCP.
+/// Addresses and routes; each flow's route carries its TCP settings.
 pub fn routes(flows: &[(std::net::Ipv4Addr, RouteMetrics)], ecn: bool) -> Vec<Placed> {
     let plain = RouteMetrics::default();
     let (network, prefix) = RECEIVERS;
@@ -156,7 +156,7 @@ fn micros(time: Duration) -> Vec<u8> {
     word(u32::try_from(time.as_micros()).unwrap_or(u32::MAX))
 }
 
-/// A queueing discipline; `options` is what is in its own attribute.
+/// A queueing discipline; `options` is the content of its own attribute.
 fn qdisc(
     device: u32,
     (handle, parent): (u32, u32),
@@ -195,9 +195,9 @@ fn size_table() -> Vec<u8> {
 
 /// The bottleneck's token bucket at `rate`.
 ///
-/// Its bucket has a packet, and what comes while the guest may be late. A packet leaves it when a link that
-/// serves it would begin to: what waits here is a packet less than waits at a link, and the time of that
-/// packet is in the propagation delay.
+/// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
+/// when a link would begin to transmit it: one packet fewer waits here than at a link, and the
+/// propagation delay includes that packet's transmission time.
 pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
@@ -209,7 +209,8 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
     spec.extend(word(u32::try_from(bytes).unwrap_or(u32::MAX)));
     let mut parms = spec;
     parms.extend([0; 12]);
-    // limit, buffer, mtu: a change of the bucket sets the limit of a plain queue in it; the burst is said in bytes.
+    // limit, buffer, mtu: a change of the bucket sets the limit of a plain queue in it; the burst
+    // is in bytes.
     for value in [queue.room(), u32::MAX / 2, 0] {
         parms.extend(value.to_ne_bytes());
     }
@@ -228,7 +229,7 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
 }
 
 impl Queue {
-    /// What may wait, in the limit's own unit: the packet in service is not here.
+    /// The maximum that may wait, in the limit's own unit: the packet in service is not here.
     fn room(&self) -> u32 {
         let mtu = self.site.mtu.get().max(1);
         let room = match self.limit {
@@ -250,7 +251,7 @@ impl Queue {
     }
 }
 
-/// What waits in the token bucket.
+/// The queue inside the token bucket.
 pub fn queue(queue: &Queue) -> Placed {
     let packets = queue.packets();
     let (kind, options) = match (&queue.aqm, queue.limit) {
@@ -322,7 +323,8 @@ fn pie_options(pie: &Pie, packets: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
     ]
 }
 
-/// The kernel's weight is a power of one half: the exponent of the one that a scenario says to a millionth.
+/// The kernel's weight is a power of one half: the exponent of the weight that equals the
+/// scenario's to a millionth.
 pub fn red_weight(weight: Gain) -> Option<u8> {
     (1..=31).find(|log| {
         let exact = f64::from(Gain::SCALE) / f64::from(1_u32 << log);
@@ -335,7 +337,7 @@ fn red_options(red: &Red, queue: &Queue) -> Vec<(u16, Vec<u8>)> {
     const STAB: u16 = 2;
     const MAX_P: u16 = 3;
     const FLAG_ECN: u8 = 1;
-    // From `max` on packets are dropped, whether they could be marked or not.
+    // From `max` on packets are dropped, whether or not they could be marked.
     const FLAG_HARD_DROP: u8 = 2;
     let bytes = |size: paceline_units::Size| {
         u32::try_from(size.to_bytes(&queue.site).get()).unwrap_or(u32::MAX)
@@ -361,11 +363,12 @@ fn red_options(red: &Red, queue: &Queue) -> Vec<(u16, Vec<u8>)> {
     ]
 }
 
-/// How the average falls while the queue is empty, as `tc` computes it (iproute2, `tc_red_eval_idle_damping`): the
-/// shift of the average for each cell of 2^log microseconds, when a packet takes `packet` to send.
+/// How the average falls while the queue is empty, as `tc` computes it (iproute2,
+/// `tc_red_eval_idle_damping`): the shift of the average for each cell of 2^log microseconds, when
+/// a packet takes `packet` to send.
 ///
-/// `tc` takes the time of a packet in ticks of 64 ns, and the kernel reads cells of microseconds. So must this, to
-/// behave as a RED that an administrator sets up.
+/// `tc` converts the time of a packet to ticks of 64 ns, and the kernel reads cells of
+/// microseconds. This does the same, to behave like a RED that an administrator sets up.
 fn idle_table(weight_log: u8, packet: Duration) -> (u8, [u8; 256]) {
     const MOST: f64 = 31.0;
     const TICK_NS: f64 = 64.0;
@@ -382,11 +385,11 @@ fn idle_table(weight_log: u8, packet: Duration) -> (u8, [u8; 256]) {
     (log, table)
 }
 
-/// What happens to packets on their way, by netem.
+/// The impairments of packets on their way, by netem.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub delay: Duration,
-    /// Up to this longer, uniform, and in order.
+    /// Up to this much longer, uniform, and in order.
     pub jitter: Duration,
     pub loss: Loss,
     pub duplicate: Gain,
@@ -401,7 +404,7 @@ fn chance(share: Gain) -> u32 {
 }
 
 impl Way {
-    /// tc_netem_qopt, and the attributes behind it.
+    /// tc_netem_qopt, and the attributes after it.
     fn options(&self) -> Vec<u8> {
         const LOSS: u16 = 5;
         const LOSS_GE: u16 = 2;
@@ -419,13 +422,13 @@ impl Way {
         for value in [0, NETEM_LIMIT, loss, 0, chance(self.duplicate), 0] {
             options.extend(word(value));
         }
-        // netem's jitter is to both sides.
+        // netem's jitter is symmetric.
         let half = Duration::from_nanos(self.jitter.as_nanos() / 2);
         for (name, time) in [(LATENCY64, self.delay + half), (JITTER64, half)] {
             let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
             attribute(&mut options, name, &nanoseconds.to_ne_bytes());
         }
-        // With a rate a packet waits for the one before it; this one takes 2 ns for a packet.
+        // With a rate, a packet waits for the one before it; this rate takes 2 ns for a packet.
         let (any, fast) = if half > Duration::ZERO {
             (u32::MAX, 1 << 40)
         } else {
@@ -438,17 +441,18 @@ impl Way {
             &[any, 0, 0, 0].map(u32::to_ne_bytes).concat(),
         );
         attribute(&mut options, RATE64, &fast.to_ne_bytes());
-        // A kernel before 6.7 has no seed of netem's own: it draws from the guest's, which is seeded.
+        // A kernel before 6.7 has no seed for netem: it draws from the guest's generator, which is
+        // seeded.
         attribute(&mut options, PRNG_SEED, &self.seed.to_ne_bytes());
         if let Loss::Burst(burst) = self.loss {
-            // p, r, 1 - h, 1 - k: what is lost in the bad and in the good state.
+            // p, r, 1 - h, 1 - k: the loss in the bad and in the good state.
             let model = [burst.p, burst.r, burst.bad, burst.good].map(|share| word(chance(share)));
             attribute(&mut options, LOSS, &nested(&[(LOSS_GE, model.concat())]));
         }
         options
     }
 
-    /// That of the data.
+    /// The netem of the data.
     pub fn forward(&self, new: bool) -> Placed {
         (
             wire::DELAY,
@@ -457,7 +461,7 @@ impl Way {
     }
 }
 
-/// The ways of the ACKs: a delay for each lane, and each flow's lane.
+/// The return paths of the ACKs: a delay for each lane, and each flow's lane.
 pub fn back(delays: &[Duration], lanes: &[usize], seed: u64) -> Vec<Placed> {
     if let [_] = delays {
         return back_delays(delays, seed, true);
@@ -479,7 +483,7 @@ pub fn back(delays: &[Duration], lanes: &[usize], seed: u64) -> Vec<Placed> {
     asked
 }
 
-/// The delays of the lanes, at the beginning or changed.
+/// The delays of the lanes, at the start or changed.
 pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
     let alone = delays.len() == 1;
     let lane = |(number, delay): (u32, &Duration)| {
@@ -502,7 +506,7 @@ pub fn back_delays(delays: &[Duration], seed: u64, new: bool) -> Vec<Placed> {
     (0..).zip(delays).map(lane).collect()
 }
 
-/// A filter (u32): what comes from a receiver goes into its lane's band.
+/// A filter (u32): packets from a receiver go into its lane's band.
 fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
     const CLASSID: u16 = 1;
     const SELECTOR: u16 = 5;
@@ -524,7 +528,7 @@ fn to_lane(receiver: std::net::Ipv4Addr, lane: u32) -> Request {
     Request::new(libc::RTM_NEWTFILTER, flags, body)
 }
 
-/// What is asked at each sample: the token bucket, its queue, and the way of the data.
+/// The queries at each sample: the token bucket, its queue, and the netem of the data.
 pub fn queries() -> [Placed; 3] {
     let question =
         |device, handle| Request::question(libc::RTM_GETQDISC, traffic(device, handle, 0, 0));
@@ -543,7 +547,7 @@ mod tests {
 
     #[test]
     fn structures_have_the_kernel_s_sizes() {
-        // An attribute's head has four bytes.
+        // An attribute's header has four bytes.
         assert_eq!(size_table().len(), 4 + 24);
         let way = Way {
             delay: Duration::from_millis(20),

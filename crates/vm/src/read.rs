@@ -1,4 +1,4 @@
-//! From what the guest told to a record.
+//! Converts the guest's log to a record.
 
 use paceline_capture::{Tcp, Tracker};
 use paceline_emulator::linux::{self, Flow, Kind, Outcome, Rows};
@@ -8,7 +8,7 @@ use paceline_units::{Bytes, Duration, Instant, Rate};
 
 use crate::wire::{IDLE_ROUND, Record, Tell};
 
-/// What a run gave.
+/// The results of a run.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub outcome: Outcome,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub refused: Option<(u64, i32)>,
 }
 
-/// A flow as its records tell it.
+/// A flow as reported in its log records.
 #[derive(Default)]
 struct Told {
     rows: Rows,
@@ -40,7 +40,7 @@ struct Counters {
     marks: u64,
 }
 
-/// Reads all that the guest told.
+/// Reads the whole log.
 pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let mut flows: Vec<Told> = plan.flows.iter().map(|_| Told::default()).collect();
@@ -78,7 +78,7 @@ pub fn read(plan: &Plan<'_>, mut log: &[u8]) -> Seen {
                 if let Some(answer) = answers.get_mut(usize::from(record.number)) {
                     *answer = counters(record.body);
                 }
-                // A row of all, once the last is there.
+                // A row of each, once the last is there.
                 if usize::from(record.number) + 1 == answers.len() {
                     let row = queues.row(at, &answers);
                     seen.outcome.packets_offered = row.offered_packets;
@@ -139,7 +139,7 @@ fn sample(plan: &Plan<'_>, record: &Record<'_>, told: &mut Told, outcome: &mut O
     outcome.samples.push(sample);
 }
 
-/// A captured packet: it measures round trips, and has rows if packets are recorded.
+/// A captured packet: it gives RTT samples, and has rows if packets are recorded.
 fn packet(record: &Record<'_>, flows: &mut [Told], rows: Option<&mut Vec<PacketRow>>) {
     const ETHERNET: usize = 14;
     let at = Instant::from_nanos(record.at);
@@ -211,12 +211,12 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         let length = usize::from(half(bytes, 0));
         let (name, value) = (half(bytes, 2), bytes.get(4..length)?);
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        // The highest bit says that it is nested.
+        // The highest bit marks a nested attribute.
         Some((name & 0x7fff, value))
     })
 }
 
-/// What a queueing discipline answers (RTM_NEWQDISC).
+/// The answer of a queueing discipline (RTM_NEWQDISC).
 fn counters(message: &[u8]) -> Counters {
     const HEAD: usize = 16 + 20;
     const KIND: u16 = 1;
@@ -230,7 +230,7 @@ fn counters(message: &[u8]) -> Counters {
     let kind = parts()
         .find(|(name, _)| *name == KIND)
         .map(|(_, kind)| kind);
-    // Where the number of marks is among what each has of its own (linux/pkt_sched.h).
+    // The position of the number of marks in the private statistics of each (linux/pkt_sched.h).
     let marks = match kind {
         Some(b"codel\0") => Some(24),
         Some(b"fq_codel\0") => Some(12),
@@ -303,7 +303,7 @@ impl<'a> Queues<'a> {
             backlog_bytes: backlog,
             backlog_packets: bucket.waiting,
             delay_ns: Some(self.rate.time_for(backlog)),
-            // The kernel does not keep it: what is seen at the samples.
+            // The kernel does not record it: the values at the samples are used.
             peak_bytes: backlog,
             rate_bps: Some(self.rate),
             capacity_bytes: self.capacity,
@@ -315,7 +315,7 @@ impl<'a> Queues<'a> {
     }
 }
 
-/// How busy the guest's processor was, by the rounds of its idle loop.
+/// How busy the guest's processor was, from the rounds of its idle loop.
 #[derive(Default)]
 struct Idle {
     /// Times and rounds, at each sample.
@@ -327,7 +327,7 @@ impl Idle {
         self.seen.push((time, rounds));
     }
 
-    /// Over the whole, and in the busiest second.
+    /// Over the whole run, and in the busiest second.
     fn busy(&self) -> (f64, f64) {
         const SECOND: u64 = 1_000_000_000;
         let between = |from: (u64, u64), to: (u64, u64)| {

@@ -17,16 +17,16 @@ use crate::read::{Seen, read};
 use crate::script::script;
 use crate::wire::State;
 
-/// Beyond it the guest's own work delays packets: the run is not to be trusted.
+/// Above this the guest's own work delays packets: the run is not reliable.
 const MOST_BUSY: f64 = 0.6;
 
 /// Why there is no record.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The scenario asks for what the machine cannot do.
+    /// The scenario asks for something that the machine cannot do.
     #[error("the scenario cannot be run in the machine")]
     Scenario(Vec<Diagnostic>),
-    /// This machine lacks what the run needs.
+    /// This machine lacks something that the run needs.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
     /// The progress callback asked to stop.
@@ -49,7 +49,7 @@ impl From<Failed> for RunError {
     }
 }
 
-/// The snapshot that was prepared last, if it has all that a scenario needs.
+/// The snapshot prepared last, if it has everything that a scenario needs.
 fn image(scenario: &Scenario) -> Result<Image, Failed> {
     let qemu = version()?;
     let prepare = "paceline vm prepare";
@@ -71,7 +71,7 @@ fn image(scenario: &Scenario) -> Result<Image, Failed> {
     Ok(image)
 }
 
-/// The modules that a scenario needs beside those that every one does.
+/// The modules that a scenario needs in addition to those that every scenario needs.
 fn needs(scenario: &Scenario) -> Vec<String> {
     let mut needed = Vec::new();
     let queue = &scenario.path.queue;
@@ -91,16 +91,16 @@ fn needs(scenario: &Scenario) -> Vec<String> {
     needed
 }
 
-/// Whether this machine has what a scenario needs.
+/// Whether this machine has everything that a scenario needs.
 ///
 /// # Errors
-/// What it lacks.
+/// The missing requirements.
 pub fn available(scenario: &Scenario) -> Result<(), RunError> {
     image(scenario).map(drop).map_err(RunError::from)
 }
 
-/// Runs a scenario with `seed` to its end, in virtual time, in the snapshot that was prepared last.
-/// `progress` is called some times a second; it may stop the run.
+/// Runs a scenario with `seed` to its end, in virtual time, in the snapshot prepared last.
+/// `progress` is called a few times a second; it may stop the run.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -141,7 +141,7 @@ pub fn run(
     Ok((run.with_emulation(emulation), so_far))
 }
 
-/// What the kernel runs, flow by flow.
+/// The kernel's configuration of each flow.
 fn flows(plan: &Plan<'_>) -> Vec<serde_json::Value> {
     let flow = |(number, flow): (u32, &paceline_experiment::FlowPlan)| {
         let cc = linux::name(&flow.group.cc.name);
@@ -198,9 +198,9 @@ fn carry_out(
     }
 }
 
-/// What a run takes in memory when the guest has told so many bytes.
+/// The memory of a run when the guest's log has this many bytes.
 fn memory(fixed: u64, told: u64) -> Memory {
-    // What was told, the rows that are read from it, and the columns.
+    // The log, the rows that are read from it, and the columns.
     const COPIES: u64 = 3;
     let record = Held {
         samples: told.saturating_mul(COPIES),

@@ -1,4 +1,4 @@
-//! From a plan to what the guest does.
+//! Converts a plan to the guest's script.
 
 use paceline_emulator::linux::{self, Request};
 use paceline_experiment::{Change, FlowPlan, Plan};
@@ -10,11 +10,11 @@ use paceline_units::{Duration, Gain, Instant, Loss, Rate, Rng, Site};
 use crate::network::{self, Placed, Queue, Way};
 use crate::wire::{self, Ask, Record};
 
-/// Flows start up to so much later than the scenario says, by the seed.
+/// Flows start up to this much later than the scenario says, depending on the seed.
 pub const START_OFFSET: Duration = Duration::from_millis(10);
-/// The largest window of TCP (RFC 7323 2.3), which needs no keeping to.
+/// The maximum window of TCP (RFC 7323 2.3), for which no limit is needed.
 const LARGEST: u64 = 1 << 30;
-/// The most unsent bytes of a flow whose application may fall silent.
+/// The maximum unsent bytes of a flow whose application may fall silent.
 const UNSENT: u32 = 128 * 1024;
 /// Each kind of draw has its own stream.
 const KERNEL: u64 = 0x6b65_726e_656c;
@@ -48,7 +48,7 @@ impl Script {
     }
 }
 
-/// How the bottleneck is at a time.
+/// The state of the bottleneck at a time.
 struct Path {
     rate: Rate,
     way: Way,
@@ -57,8 +57,8 @@ struct Path {
 }
 
 impl Path {
-    /// The way of the data: its delay, and the time in service of a packet that the token bucket lets go
-    /// when a link would begin with it.
+    /// The delay of the data: propagation, plus the transmission time of a packet, which the token
+    /// bucket releases when a link would begin to transmit it.
     fn forward(&self, plan: &Plan<'_>, new: bool) -> Placed {
         let delay = plan.ways.delays(self.rtt).link + self.rate.time_for(self.queue.site.mtu);
         let way = Way {
@@ -69,7 +69,7 @@ impl Path {
     }
 }
 
-/// Something at a time.
+/// A command at a time.
 type Timed = (Instant, Ask, u16, Vec<u8>);
 
 /// The script of a run.
@@ -113,7 +113,7 @@ pub fn script(plan: &Plan<'_>) -> Vec<u8> {
     for (namespace, request) in network::queries() {
         script.push(Ask::Query, namespace, Instant::ZERO, &request.bytes(1));
     }
-    // Round trips are measured at the senders; a record of packets has the receivers' side, too.
+    // RTTs are measured at the senders; a record of packets needs the receivers' side, too.
     let captures = if scenario.run.record.packets { 2 } else { 1 };
     for (namespace, device) in network::CAPTURES.iter().take(captures) {
         script.push(Ask::Capture, *namespace, Instant::ZERO, device.as_bytes());
@@ -147,7 +147,7 @@ pub fn script(plan: &Plan<'_>) -> Vec<u8> {
     script.0
 }
 
-/// How the bottleneck is as the run begins.
+/// The bottleneck at the start of the run.
 fn path(plan: &Plan<'_>) -> Path {
     let section = plan.links.first();
     let mut path = Path {
@@ -168,7 +168,7 @@ fn path(plan: &Plan<'_>) -> Path {
     path
 }
 
-/// Gives the way what a key says; `check` refuses the keys that it does not know.
+/// Applies a key's value to the link; `check` refuses the keys that it does not know.
 fn set(way: &mut Way, key: LinkKey) {
     match key {
         LinkKey::Loss(loss) => way.loss = loss,
@@ -187,7 +187,7 @@ fn queue(plan: &Plan<'_>) -> Queue {
         rtt: path.rtt,
         mtu: path.mtu,
     };
-    // `check` lets through one early signal, and only before a plain queue.
+    // `check` allows one early signal, and only before a plain queue.
     let early = path.queue.early_signals.first();
     let discipline = early.unwrap_or(&path.queue.kind);
     Queue {
@@ -213,7 +213,7 @@ fn flow_body(plan: &Plan<'_>, number: usize, flow: &FlowPlan) -> Vec<u8> {
     body
 }
 
-/// What a flow's application does: it does not depend on the transport.
+/// The commands for a flow's application, which do not depend on the transport.
 fn application(
     plan: &Plan<'_>,
     number: usize,
@@ -262,7 +262,7 @@ fn application(
     }
 }
 
-/// What the scenario changes of the path.
+/// The scenario's changes of the path.
 fn changes(plan: &Plan<'_>, path: &mut Path, timed: &mut Vec<Timed>) {
     for (at, change) in &plan.script.timed {
         let mut requests: Vec<Placed> = Vec::new();

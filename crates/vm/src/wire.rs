@@ -1,14 +1,14 @@
-//! What host and guest write into the memory that they share. Both include this file.
+//! The data in the memory shared by host and guest. Both include this file.
 //!
 //! The memory begins with a header of 64-bit little-endian words, [`Header`]; the host's script
 //! begins at [`SCRIPT`]. The guest's log begins where the script ends. Script and log are sequences
 //! of records: a kind, a number, the length of the body, a time in nanoseconds, the body, and zeros
 //! up to eight bytes.
 
-/// What the memory begins with when the guest is ready.
+/// The beginning of the memory when the guest is ready.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"pacelin1");
 
-/// Words at the beginning of the memory, by place.
+/// Words at the beginning of the memory, by index.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub enum Header {
@@ -18,11 +18,11 @@ pub enum Header {
     Script,
     /// The log's length in bytes; the guest writes it.
     Log,
-    /// The run's time that has passed in nanoseconds, from time to time; the guest writes it.
+    /// The elapsed time of the run in nanoseconds, updated from time to time; the guest writes it.
     Passed,
     /// [`State`]; the guest writes it.
     State,
-    /// How often the idle loop has gone round; the guest writes it.
+    /// Number of rounds of the idle loop; the guest writes it.
     Idle,
     /// 1 if BBRv3 is registered in the guest's kernel; the guest writes it.
     Bbr3,
@@ -34,15 +34,15 @@ pub enum Header {
 pub enum State {
     /// It waits for a script.
     Ready = 1,
-    /// The log is full: the host takes it and lets the guest go on with an empty one.
+    /// The log is full: the host takes it and lets the guest continue with an empty one.
     Full = 2,
     /// The run has ended.
     Done = 3,
-    /// The run cannot go on; the last record of the log says why.
+    /// The run cannot continue; the last record of the log says why.
     Failed = 4,
 }
 
-/// In the initial file system: the program that registers a controller, and what it registers.
+/// In the initial file system: the program that registers a controller, and its input.
 pub const LOAD: &str = "bpf/load";
 /// The object of the controller.
 pub const OBJECT: &str = "bpf/paceline_bbr3.o";
@@ -51,9 +51,9 @@ pub const BBR3: &str = "paceline_bbr3";
 /// The folder of the libraries that the program needs.
 pub const LIBRARIES: &str = "lib";
 
-/// Where the script begins.
+/// The start of the script.
 pub const SCRIPT: usize = 4096;
-/// Instructions of a round of the idle loop: each takes a nanosecond of the guest's time.
+/// Instructions in a round of the idle loop: each takes a nanosecond of the guest's time.
 pub const IDLE_ROUND: u64 = 512;
 
 /// Declares the kinds of records.
@@ -79,13 +79,14 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What the host asks for. Those without a time are done in order before the run begins.
+    /// The host's requests. Those without a time are done in order before the run begins.
     Ask {
         /// In the namespace of that number: writes a file; the body is its path, a zero, its content.
         File = 1,
         /// In that namespace: sends a netlink message, and waits for its acknowledgment.
         Netlink = 2,
-        /// In that namespace: turns off what cuts and merges segments of the device of that name.
+        /// In that namespace: turns off splitting and merging of segments for the device of that
+        /// name.
         Plain = 3,
         /// A flow of that number: see [`FLOW_BODY`].
         Flow = 4,
@@ -101,19 +102,19 @@ kinds! {
         At = 16,
         /// At a time: the flow connects.
         Connect = 17,
-        /// At a time: the flow has so many bytes more to write.
+        /// At a time: the flow has this many bytes more to write.
         Write = 18,
         /// At a time: the flow always has more to write.
         Unlimited = 19,
         /// At a time: the flow writes nothing more than it has.
         Pause = 20,
-        /// At a time: the flow ends when all is written.
+        /// At a time: the flow ends when everything is written.
         Close = 21,
-        /// At a time: the flow is cut off.
+        /// At a time: the flow is reset.
         Stop = 22,
     }
 
-    /// What the guest tells.
+    /// The guest's reports.
     Tell {
         /// The flow has begun to connect.
         Start = 1,
@@ -121,9 +122,9 @@ kinds! {
         Established = 2,
         /// Its state: bytes that the receiver has, lengths of TCP_INFO and TCP_CC_INFO, both.
         Sample = 3,
-        /// Its receiver has all, and had the last at that time.
+        /// Its receiver has everything, and had the last at that time.
         Finish = 4,
-        /// It was cut off.
+        /// It was reset.
         Stop = 5,
         /// It broke: the system's error number.
         Broken = 6,
@@ -133,14 +134,14 @@ kinds! {
         Refused = 8,
         /// A packet at the capture of that number: its headers, from Ethernet on.
         Packet = 9,
-        /// How often the idle loop has gone round.
+        /// The number of rounds of the idle loop.
         Idle = 10,
-        /// The counters of TCP in the senders' namespace, as /proc/net/netstat has them.
+        /// The counters of TCP in the senders' namespace, as in /proc/net/netstat.
         Counters = 11,
     }
 }
 
-/// Body of [`Ask::Flow`]: the receiver's address in four bytes, the least unsent bytes and the
+/// Body of [`Ask::Flow`]: the receiver's address in four bytes, the limit of unsent bytes and the
 /// window's clamp as 32-bit words (0 for none), the controller's name.
 pub const FLOW_BODY: usize = 12;
 
@@ -152,11 +153,11 @@ pub const ROUTER: u16 = 1;
 pub const DELAY: u16 = 2;
 /// The receivers' host.
 pub const RECEIVERS: u16 = 3;
-/// How many there are.
+/// Number of namespaces.
 pub const NAMESPACES: u16 = 4;
 /// The descriptor of a namespace in the guest: this and its number.
 pub const NAMESPACE_FD: i32 = 100;
-/// The port that receivers listen at.
+/// The port on which receivers listen.
 pub const PORT: u16 = 5001;
 
 /// A record.
@@ -164,23 +165,23 @@ pub const PORT: u16 = 5001;
 pub struct Record<'a> {
     /// [`Ask`] or [`Tell`].
     pub kind: u16,
-    /// Of a namespace, a flow, a query, a capture.
+    /// The namespace, flow, query or capture.
     pub number: u16,
     /// Nanoseconds of the run.
     pub at: u64,
-    /// What belongs to the kind.
+    /// The content, which depends on the kind.
     pub body: &'a [u8],
 }
 
 const HEAD: usize = 16;
 
 impl<'a> Record<'a> {
-    /// The bytes that it takes.
+    /// Its size in bytes.
     pub fn size(&self) -> usize {
         HEAD + self.body.len().next_multiple_of(8)
     }
 
-    /// Its head.
+    /// Its header.
     pub fn head(&self) -> [u8; HEAD] {
         let mut head = [0; HEAD];
         head[..2].copy_from_slice(&self.kind.to_le_bytes());
@@ -190,7 +191,7 @@ impl<'a> Record<'a> {
         head
     }
 
-    /// Takes the first of `bytes`; none at the end, or where they are cut.
+    /// Takes the first record of `bytes`; none at the end, or if it is truncated.
     pub fn take(bytes: &mut &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         let half = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);

@@ -1,4 +1,5 @@
-//! The names that a page calls. They share a buffer each way, and no pointer that they get is read.
+//! The functions that a page calls. They share a buffer in each direction, and read no pointer that
+//! they receive.
 #![allow(unsafe_code, reason = "names are exported and one is imported")]
 
 use std::cell::RefCell;
@@ -12,10 +13,11 @@ use crate::script::{self, Call, Page, Script, Slots};
 unsafe extern "C" {
     /// Virtual time that has passed and that of the whole run, in nanoseconds, and packets so far.
     safe fn heard(simulated_ns: f64, total_ns: f64, packets: f64);
-    /// The next rows of a column that it follows, by its number: so many 64-bit floats.
+    /// The next rows of a followed column, by its number: this many 64-bit floats.
     safe fn grown(column: u32, rows: *const f64, count: usize);
-    /// Calls a method of an instance of the page's class, with numbers both ways and a text. 0, or 1 if it throws; what
-    /// it says then, and of its class when it is made, is the new input.
+    /// Calls a method of an instance of the page's class, with numbers both ways and a text.
+    /// Returns 0, or 1 if it throws; then the message is the new input, as is the description of
+    /// the class when an instance is created.
     safe fn called(call: u32, instance: u32, slots: *mut f64, text: *const u8, bytes: usize)
     -> u32;
 }
@@ -28,7 +30,7 @@ thread_local! {
     static LABORATORY: RefCell<Laboratory> = RefCell::default();
 }
 
-/// The class of the page; before a run is asked for, none of its code runs.
+/// The class of the page; none of its code runs before a run is requested.
 struct Tab {
     asleep: bool,
 }
@@ -60,8 +62,8 @@ impl Page for Tab {
     }
 }
 
-/// Brings the page's own controller, by its source, which the page has; none if that is empty. `asleep` says whether only
-/// its name is known, for checks.
+/// Sets the page's own controller, by its source, which the page has; none if that is empty.
+/// `asleep` says whether only its name is known, for checks.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_bring(asleep: bool) {
     answer(|laboratory, source| {
@@ -83,7 +85,7 @@ fn answer(act: impl FnOnce(&mut Laboratory, &str) -> Vec<u8>) {
     OUTPUT.set(given);
 }
 
-/// Where so many bytes of input are written.
+/// The address for this many bytes of input.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_input(bytes: usize) -> *mut u8 {
     INPUT.with_borrow_mut(|input| {
@@ -93,13 +95,13 @@ pub extern "C" fn paceline_input(bytes: usize) -> *mut u8 {
     })
 }
 
-/// Where the last answer is.
+/// The address of the last answer.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_output() -> *const u8 {
     OUTPUT.with_borrow(|output| output.as_ptr())
 }
 
-/// How many bytes it has.
+/// Its length in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn paceline_output_len() -> usize {
     OUTPUT.with_borrow(Vec::len)
@@ -128,7 +130,7 @@ pub extern "C" fn paceline_run() {
     let mut rows = vec![0; followed.len()];
     answer(|laboratory, text| {
         let run = laboratory.run(text, &mut |progress, record| {
-            // Some fifty times a run: each is a call into the page.
+            // About fifty times per run: each is a call into the page.
             let part = 50 * progress.simulated.as_nanos() / progress.total.as_nanos().max(1);
             if part > told {
                 told = part;

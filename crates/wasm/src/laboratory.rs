@@ -1,4 +1,4 @@
-//! Scenarios checked and run, and the columns of the last run.
+//! Checks and runs scenarios, and returns the columns of the last run.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use paceline_scenario::{Diagnostic, Scenario};
 use paceline_simulator::{Progress, RunError, Stacks};
 use serde_json::{Value, json};
 
-/// What a tab may take: browsers end tabs of a few gigabytes, and 32-bit addresses end at four.
+/// The memory limit of a tab: browsers end tabs of a few gigabytes, and 32-bit addresses end at
+/// four.
 const MEMORY: u64 = 500_000_000;
 
-/// What errors call a scenario.
+/// The name of a scenario in errors.
 const NAME: &str = "scenario.toml";
 
-/// The last run, and the controller of the page's own.
+/// The last run, and the page's own controller.
 #[derive(Default)]
 pub struct Laboratory {
     run: Option<Run>,
@@ -27,13 +28,13 @@ pub struct Laboratory {
 }
 
 impl Laboratory {
-    /// Scenarios may name this controller, and no other that is not of this program.
+    /// Scenarios may name this controller, and no other from outside this program.
     pub fn bring(&mut self, guest: Option<Arc<dyn Guest>>) {
         self.guests = guest.map_or_else(Guests::none, |guest| Guests::none().with(guest));
     }
 
-    /// Checks a scenario. `problems` is empty if it can run; then there are `about`, `total_ns`, `toml` (as it is
-    /// written with every default) and the `memory` that it takes, in bytes and at most.
+    /// Checks a scenario. `problems` is empty if it can run; then there are `about`, `total_ns`,
+    /// `toml` (with every default written out) and `memory`, its maximum memory in bytes.
     pub fn check(&self, text: &str) -> Value {
         match affordable(text, &self.guests) {
             Ok((scenario, most)) => json!({
@@ -48,8 +49,9 @@ impl Laboratory {
         }
     }
 
-    /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics that `--json` prints,
-    /// and `packets` and `events`. `watch` sees the record so far, and may stop the run.
+    /// Runs a scenario, and keeps its tables. The answer has `problems`, or `summary`, the metrics
+    /// that `--json` prints, and `packets` and `events`. `watch` receives the record so far, and
+    /// may stop the run.
     pub fn run(
         &mut self,
         text: &str,
@@ -89,8 +91,8 @@ impl Laboratory {
         }
     }
 
-    /// A column of the last run, named `TABLE.COLUMN`: 64-bit floats in the order of this machine, NaN for null; of text
-    /// a JSON array of words. Empty if there is none.
+    /// A column of the last run, named `TABLE.COLUMN`: 64-bit floats in the byte order of this
+    /// machine, NaN for null; for text a JSON array of words. Empty if there is none.
     pub fn column(&self, name: &str) -> Vec<u8> {
         let found = name
             .split_once('.')
@@ -104,11 +106,11 @@ impl Laboratory {
     }
 }
 
-/// A scenario that can run here, and the bytes that it takes at most.
+/// A scenario that can run here, and its maximum memory in bytes.
 fn affordable(text: &str, guests: &Guests) -> Result<(Scenario, u64), Vec<Value>> {
     let in_json = |wrong: Vec<Diagnostic>| wrong.iter().map(problem).collect::<Vec<_>>();
     let mut scenario = paceline_experiment::parse(text, NAME, &[]).map_err(in_json)?;
-    // One run is asked for.
+    // A single run is requested.
     scenario.sweep = None;
     let wrong = paceline_simulator::check_with(&scenario, guests);
     if !wrong.is_empty() {
@@ -246,7 +248,7 @@ mod tests {
         let states = String::from_utf8(laboratory.column("samples.ca_state")).unwrap();
         assert!(states.starts_with("[\"Open\""), "{states:.40}");
         assert!(laboratory.column("samples.nothing").is_empty());
-        // As the simulator's own.
+        // Equal to the simulator's own.
         let scenario = paceline_experiment::parse(SMALL, NAME, &[]).unwrap();
         let on = &mut |_: &Progress| ControlFlow::Continue(());
         let (run, _) = paceline_simulator::run(&scenario, scenario.run.seed, on).unwrap();
@@ -264,7 +266,7 @@ mod tests {
         );
         let stack = SMALL.replace("cc = \"bbr3\"", "cc = \"bbr3\"\nstack = \"quinn\"");
         let answer = laboratory.run(&stack, &mut on);
-        // Other crates of a workspace that is built together may bring the stacks.
+        // Other crates in a workspace build may enable the stacks.
         let refused = answer["problems"][0]["message"].as_str();
         assert!(
             refused.is_none_or(|said| said.contains("no QUIC stacks")),

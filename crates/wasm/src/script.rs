@@ -1,7 +1,7 @@
 //! A controller that is a class of the page, with the events and outputs of a controller in Python.
 //!
-//! Numbers cross in one array of [`SLOTS`] floats: the arguments of a method on the way out, and what the instance has
-//! set on the return path. NaN is none.
+//! Numbers are passed in one array of [`SLOTS`] floats: the arguments of a method in one direction,
+//! and the instance's outputs in the other. NaN means none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,9 +22,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use sha2::{Digest, Sha256};
 
-/// Numbers of one call.
+/// Numbers per call.
 pub const SLOTS: usize = 64;
-/// What is passed each way.
+/// The content of each call.
 pub type Slots = [f64; SLOTS];
 
 /// The calls, by their numbers.
@@ -32,7 +32,7 @@ pub type Slots = [f64; SLOTS];
 #[repr(u32)]
 #[allow(missing_docs, reason = "named as their methods")]
 pub enum Call {
-    /// Make an instance: its configuration, and its options as JSON.
+    /// Create an instance: its configuration, and its options as JSON.
     New,
     OnAck,
     OnLoss,
@@ -80,12 +80,12 @@ impl Call {
     }
 }
 
-/// Whoever has the class.
+/// The owner of the class.
 pub trait Page: Send + Sync {
     /// Calls a method of an instance.
     ///
     /// # Errors
-    /// What was thrown.
+    /// The exception.
     fn call(
         &self,
         call: Call,
@@ -98,7 +98,7 @@ pub trait Page: Send + Sync {
 /// A member of an event: name, type and offset.
 type Member<E> = (&'static str, Kind, fn(&E) -> f64);
 
-/// What a number stands for.
+/// The meaning of a number.
 #[derive(Clone, Copy)]
 enum Kind {
     Number,
@@ -110,7 +110,7 @@ enum Kind {
 /// States of recovery, by Linux's names.
 const STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
-/// An ACK, and what is counted of rounds beside it.
+/// An ACK, and the round counters.
 struct Heard {
     ack: Ack,
     round_start: bool,
@@ -236,7 +236,7 @@ const SENT: &[Member<Sent>] = {
     ]
 };
 
-/// What an instance sets, in the order in which it is passed.
+/// The outputs of an instance, in the order in which they are passed.
 const OUTPUTS: [&str; 6] = [
     "cwnd_bytes",
     "pacing_bps",
@@ -245,10 +245,11 @@ const OUTPUTS: [&str; 6] = [
     "ecn",
     "uses_prr",
 ];
-/// Where the state's number, among `phases`, follows.
+/// The position of the state's index among `phases`.
 const PHASE: usize = OUTPUTS.len();
 
-/// All that a page has to know: the calls by their numbers, with the members of their argument, or the names of several.
+/// Everything that a page has to know: the calls by their numbers, with the members of their
+/// argument, or the names of several.
 pub fn interface() -> Json {
     fn members<E>(list: &[Member<E>]) -> Json {
         let one = |(name, kind, _): &Member<E>| {
@@ -276,13 +277,13 @@ pub fn interface() -> Json {
     json!({ "calls": calls, "outputs": OUTPUTS, "states": STATES, "slots": SLOTS })
 }
 
-/// What a class without methods, states and fields would say.
+/// The description of a class without methods, states and fields.
 pub const SILENT: &str = r#"{"methods":[],"phases":[],"fields":[]}"#;
 
-/// What a page says of its class, by an instance that it has just made.
+/// A page's description of its class, from a newly created instance.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Described {
-    /// Methods that it has of its own.
+    /// Methods that it defines itself.
     methods: Vec<String>,
     /// States of its state machine.
     phases: Vec<String>,
@@ -290,7 +291,7 @@ struct Described {
     fields: Vec<(String, bool)>,
 }
 
-/// The class of a page, by the name `mine`.
+/// The class of a page, under the name `mine`.
 pub struct Script<P> {
     info: GuestInfo,
     page: Arc<P>,
@@ -432,13 +433,13 @@ fn fill<E>(slots: &mut Slots, members: &[Member<E>], event: &E) {
 struct Bridge<P> {
     page: Arc<P>,
     number: u32,
-    /// Which methods the class has, by their numbers.
+    /// The methods that the class has, by their numbers.
     has: [bool; Call::ALL.len()],
     fault: Fault,
-    /// It has failed: it is asked nothing more, and the run will end.
+    /// It has failed: it is not called any more, and the run will end.
     is_broken: bool,
     mss: u32,
-    /// Data delivered when the round under way began; a packet sent later ends it.
+    /// Data delivered at the start of the current round; a packet sent later ends the round.
     next_round: Bytes,
     rounds: u64,
     phase: &'static str,
@@ -448,7 +449,7 @@ struct Bridge<P> {
 }
 
 impl<P: Page> Bridge<P> {
-    /// Calls a method, if there is one and nothing has failed, and takes what is decided then.
+    /// Calls a method, if it exists and nothing has failed, and then reads the decisions.
     fn tell(&mut self, call: Call, set: impl FnOnce(&mut Slots)) {
         if !self.has[call as usize] || self.is_broken {
             return;
@@ -641,7 +642,8 @@ mod tests {
     use super::*;
     use crate::laboratory::Laboratory;
 
-    /// A page whose class halves its window when recovery begins, and adds what each ACK acknowledges.
+    /// A page whose class halves its window when recovery begins, and grows it by the data that
+    /// each ACK acknowledges.
     #[derive(Default)]
     struct Halving {
         windows: Mutex<Vec<f64>>,

@@ -1,4 +1,4 @@
-"""Many runs: jobs, who does them, what is kept of each, and what is written down on the way.
+"""Batches of runs: jobs, the workers that do them, the results kept of each, and checkpoints.
 
 A job is a scenario with what is set in it, a seed and an engine; equal jobs give equal runs. What a
 verb does with many runs is a list of jobs, and a function that says what is kept of a run.
@@ -37,38 +37,38 @@ __all__ = [
 
 
 class Store(Protocol):
-    """Where outcomes are written down, so that no job is done twice."""
+    """Where outcomes are stored, so that no job is done twice."""
 
     def has(self, number: int) -> bool:
-        """Return whether a job is done already."""
+        """Return whether a job is already done."""
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Keep an outcome; once this returns, a crash does not lose it."""
+        """Store an outcome; once this returns, a crash does not lose it."""
 
 
 class Watch:
-    """Who hears of a batch while it is at work. What it raises stops the jobs that are left."""
+    """Watches a batch in progress. An exception in it stops the remaining jobs."""
 
-    #: How often emulations were repeated.
+    #: The number of repeated emulations.
     repeats = Emulated()
 
     def finished(self, number: int, outcome: Outcome) -> None:
-        """Hear of a job that has ended."""
+        """Handle the end of a job."""
 
     def progress(self, seen: Progress) -> None:
-        """Hear how far all of them are."""
+        """Report the progress of all jobs."""
 
     def note(self, text: str) -> None:
-        """Hear what is worth a line."""
+        """Report a message for the user."""
 
     def emulated(self, seen: Emulated) -> None:
-        """Hear how often emulations were repeated, in the end."""
+        """Report at the end how many emulations were repeated."""
         self.repeats = seen
 
 
 @dataclass
 class _Course:
-    """How far a batch is."""
+    """The progress of a batch."""
 
     collects: bool
     broken: Callable[[Task, Run], object] | None
@@ -87,7 +87,7 @@ class _Course:
     def ended(self, task: Task, outcome: Outcome) -> None:
         if self.store is not None:
             if self.store.has(task.number):
-                return  # of a worker that was taken for dead
+                return  # from a worker that was presumed dead
             self.store.add(task.number, outcome)
         self.known(task.job)
         self.packets += outcome.engine.packets
@@ -113,7 +113,7 @@ def execute(
     distrusted: Literal["keep", "fail"] = "fail",
     broken: Callable[[Task, Run], object] | None = None,
 ) -> None:
-    """Do jobs side by side, and keep of each run what `keep(number, job, run)` returns.
+    """Do jobs in parallel, and keep `keep(number, job, run)` of each run.
 
     They are taken as they are begun, so that any number of them takes no memory; `total_ns` is how
     long they are together, which is worked out from a list. Those that the store has are not done
@@ -148,7 +148,7 @@ def execute(
 
 @dataclass
 class _Runs(Watch):
-    """The runs themselves, by their numbers."""
+    """The runs themselves, by number."""
 
     heard: Callable[[Progress], object] | None
     ended: Callable[[int, Run], object] | None
@@ -174,7 +174,7 @@ def run_jobs(
     finished: Callable[[int, Run], object] | None = None,
     backend: _paceline.Backend = "sim",
 ) -> list[Run]:
-    """Run a scenario once for each job (overrides, seed), side by side, in the jobs' order.
+    """Run a scenario once for each job (overrides, seed), in parallel; runs are in the jobs' order.
 
     With the backend ``emu`` they run in real time, one after another, and one that is beyond its
     bounds is repeated up to three times.
@@ -214,7 +214,7 @@ def run_many(
     progress: Callable[[Progress], object] | None = None,
     backend: _paceline.Backend = "sim",
 ) -> list[Run]:
-    """Run a scenario once for each seed, side by side; the runs come in the seeds' order."""
+    """Run a scenario once for each seed, in parallel; runs are in the seeds' order."""
     jobs = [(pairs(overrides), seed) for seed in seeds]
     return run_jobs(scenario, jobs, threads=threads, progress=progress, backend=backend)
 

@@ -20,24 +20,24 @@ from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
 from paceline.errors import PacelineError, RunError
 
-#: Seconds that a chunk is to take.
+#: Target duration of a chunk in seconds.
 _CHUNK_S = 1.0
-#: Jobs of a chunk, at most.
+#: Maximum number of jobs in a chunk.
 _CHUNK = 500
-#: Chunks that wait for each core, so that none is idle while results travel.
+#: Chunks queued per core, so that no core is idle while results travel.
 _AHEAD = 2
-#: How often a chunk whose worker died is done again.
+#: How often a chunk is retried after its worker died.
 _RETRIES = 5
-#: Seconds between two looks at how many cores there are.
+#: Seconds between two checks of the number of cores.
 _LOOK_S = 5.0
 
 
 class ClusterError(PacelineError):
-    """Ray is not there, or its cluster cannot be reached or does not work."""
+    """Ray is not installed, or its cluster is not reachable or does not work."""
 
 
 def on_cluster(address: str | None = None, cores: int | None = None) -> Executor:
-    """Return who does jobs on the cluster at `address`, or on one started here with some cores.
+    """Return a worker that runs jobs on the cluster at `address`, or on one started here.
 
     `keep` and what it returns travel between processes.
     """
@@ -71,7 +71,7 @@ def on_cluster(address: str | None = None, cores: int | None = None) -> Executor
 
 @dataclass
 class _Collected:
-    """What has been heard of a chunk."""
+    """The latest reports about a chunk."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -99,18 +99,18 @@ def _chunk(
 
 
 class _Cluster:
-    """Chunks at work on a cluster."""
+    """Chunks in progress on a cluster."""
 
     def __init__(self, ray: Any, keep: Keep, hear: Hear) -> None:
         self._ray = ray
         self._hear = hear
         self._keep = ray.put(keep)
         self._remote = ray.remote(max_retries=_RETRIES)(_chunk)
-        #: What all runs of a machine may take, unless it is half of what is free there.
+        #: Memory limit for all runs of a machine, if it is not half of its free memory.
         self._limit = memory.chosen()
-        #: Controllers of our own travel with their code, once.
+        #: User-defined controllers are sent with their code, once.
         self._guests = ray.put(guests.chosen())
-        #: Jobs of the next chunk.
+        #: Number of jobs in the next chunk.
         self._size = 1
         self._cores = 1
         self._looked = -_LOOK_S
@@ -127,13 +127,13 @@ class _Cluster:
                         chunk
                     )
             if pending:
-                # Each second Python sees whether Ctrl-C was pressed.
+                # Each second Python checks whether Ctrl-C was pressed.
                 ready, _ = self._ray.wait(list(pending), num_returns=1, timeout=1.0)
                 for reference in ready:
                     self._collect(pending.pop(reference), *self._ray.get(reference))
 
     def _look(self) -> int:
-        """Return how many cores the cluster has just now."""
+        """Return the current number of cores of the cluster."""
         now = time.monotonic()
         if now - self._looked >= _LOOK_S:
             self._looked = now

@@ -1,4 +1,4 @@
-"""Runs in real time, as many side by side as the machine has room for."""
+"""Runs in real time, as many in parallel as the machine has capacity for."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from paceline.quantities import rate_bps
 from paceline.reading import toml
 from paceline.runs import Engine, Progress, Run, simulate
 
-#: Bits per second that emulations may carry together, for each core.
+#: Total bits per second of emulations per core.
 RATE_PER_CORE = 210_000_000
 #: The cost of an emulation in addition to its rate, for probes and samples.
 UPKEEP_BPS = 10_000_000
-#: Emulations that may run side by side, for each core.
+#: Maximum number of parallel emulations per core.
 RUNS_PER_CORE = 4
 #: Seconds between the main thread's checks for a stop request and its progress reports.
 _PERIOD = 0.25
@@ -31,9 +31,9 @@ _PERIOD = 0.25
 
 @dataclass(frozen=True)
 class Load:
-    """What an emulation asks of the machine."""
+    """The load of an emulation on the machine."""
 
-    #: Infinite where it is not known.
+    #: Infinite if it is not known.
     rate_bps: float
     duration_s: float
 
@@ -46,7 +46,7 @@ class Load:
 
     @property
     def cost_bps(self) -> float:
-        """What it takes of the budget."""
+        """Its share of the budget."""
         return self.rate_bps + UPKEEP_BPS
 
     def __str__(self) -> str:
@@ -56,34 +56,34 @@ class Load:
 
 @dataclass(frozen=True)
 class Room:
-    """What there is room for at a time."""
+    """The capacity for parallel emulations."""
 
     rate_bps: float
     runs: int
 
     @classmethod
     def here(cls, runs: int | None = None) -> Room:
-        """Return what this machine has room for; no more than so many runs."""
+        """Return the capacity of this machine, for at most this many runs."""
         cores = os.cpu_count() or 1
         return cls(cores * RATE_PER_CORE, runs or cores * RUNS_PER_CORE)
 
     @classmethod
     def alone(cls) -> Room:
-        """Return room for one run at a time."""
+        """Return capacity for one run at a time."""
         return cls(0.0, 1)
 
     def takes(self, load: Load, running: Sequence[Load]) -> bool:
-        """Say whether one more may run; one that is beyond all room runs alone."""
+        """Return whether one more may run; a run that exceeds the whole capacity runs alone."""
         used = sum(other.cost_bps for other in running)
         return not running or (len(running) < self.runs and used + load.cost_bps <= self.rate_bps)
 
     def order(self, loads: Sequence[Load]) -> list[int]:
-        """Return the order in which they are tried: what fills most of the room comes first."""
+        """Return the order in which to start them: the largest first."""
         return sorted(range(len(loads)), key=lambda i: (-loads[i].cost_bps, -loads[i].duration_s))
 
     def time_left(self, waiting: Sequence[Load], running: Sequence[tuple[Load, float]]) -> float:
-        """Return the seconds until all have ended, by the seconds that each that runs still has."""
-        # Most are alike.
+        """Return the seconds until all have ended, given the remaining seconds of active runs."""
+        # Most have the same load.
         left, now = Counter(waiting), 0.0
         ends = [(seconds, load) for load, seconds in running]
         while left or ends:
@@ -99,19 +99,19 @@ class Room:
 
 
 def distrust(run: Run) -> str:
-    """Return by what an emulation was beyond its bounds; an empty text if by nothing."""
+    """Return by how much an emulation exceeded its bounds; an empty text if it did not."""
     messages = [bound["message"] for bound in broken_bounds(run)]
     return f"emulated beyond its bounds: {'; '.join(messages)}" if messages else ""
 
 
 def broken_bounds(run: Run) -> list[dict[str, Any]]:
-    """Return the bounds that an emulation was beyond."""
+    """Return the bounds that an emulation exceeded."""
     return [] if run.emulation is None else run.emulation["beyond"]
 
 
 @dataclass
 class Emulations:
-    """Emulated runs. One that is beyond its bounds, or stops, is repeated when all have ended.
+    """Emulated runs. One that exceeds its bounds, or stops, is repeated when all have ended.
 
     Up to three times: a machine that is shared pauses when it likes. Once side by side with the
     others that are repeated, then alone.
@@ -124,11 +124,11 @@ class Emulations:
     failed: Callable[[int, str], object]
     progress: Callable[[Progress], object] = lambda _: None
     note: Callable[[str], object] = lambda _: None
-    #: Whether one that is beyond its bounds to the end is kept; otherwise it has failed.
+    #: Whether a run that exceeds its bounds to the end is kept; otherwise it has failed.
     keeps: bool = False
     #: The runs that were repeated.
     repeated: list[int] = field(default_factory=list)
-    #: How often each bound was broken, repeats included.
+    #: How often each bound was exceeded, including in repeats.
     broken: Counter[str] = field(default_factory=Counter)
     _heard: queue.SimpleQueue[tuple[int, Run | Exception | str]] = field(
         default_factory=queue.SimpleQueue
@@ -138,16 +138,16 @@ class Emulations:
     _ended: int = 0
     _packets: dict[int, int] = field(default_factory=dict)
     _since: float = 0.0
-    #: When all will have ended, as of the latest begin or end of a run.
+    #: The estimated end of all runs, as of the latest start or end of a run.
     _until: float = 0.0
     _shown: str = ""
 
     def run(self) -> None:
-        """Run all of them; what any callback raises, and Ctrl-C, stops them."""
+        """Run all of them; an exception in any callback, and Ctrl-C, stops them."""
         self._since = time.monotonic()
         try:
             order = self.room.order(self.loads)
-            # The order in which they end depends on the machine, that of the repeats does not.
+            # The order in which they end depends on the machine, but the order of repeats does not.
             again = sorted(self._all(order, self.room, last=False))
             self.repeated = again
             alone = Room.alone()
@@ -160,7 +160,7 @@ class Emulations:
                 thread.join()
 
     def _all(self, waiting: list[int], room: Room, *, last: bool) -> list[int]:
-        """Run them in this order, as there is room; return those to repeat."""
+        """Run them in this order, as capacity allows; return those to repeat."""
         waiting, again = list(waiting), list[int]()
         changed = True
         while waiting or self._begun:
@@ -199,7 +199,7 @@ class Emulations:
         thread.start()
 
     def _one(self, index: int) -> None:
-        """Run one, in a thread of its own: its process ends with the thread that started it."""
+        """Run one in its own thread: its process ends with the thread that started it."""
         outcome: list[Run | Exception | str] = []
         text, overrides, seed, _, file, _ = self.jobs[index]
 
@@ -247,7 +247,7 @@ class Emulated:
 
     runs: int = 0
     repeated: int = 0
-    #: How often each of their bounds was broken, by the figure's name.
+    #: How often each bound was exceeded, by the figure's name.
     broken: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -261,7 +261,7 @@ def emulate(
     ended: Callable[[Emulated], object],
     keeps: bool,
 ) -> None:
-    """Do jobs in real time, as there is room, and repeat those that are beyond their bounds."""
+    """Do jobs in real time, as capacity allows, and repeat those that exceed their bounds."""
     loads: dict[tuple[object, ...], Load] = {}
     for _, job in tasks:
         if job[:2] not in loads:
@@ -284,7 +284,7 @@ def emulate(
         end(index, Outcome(keep(*tasks[index], run), engine=engine))
 
     def progress(seen: Progress) -> None:
-        # Repeats take time of their own: what is done is the share of all that time.
+        # Repeats take additional time: progress is the share of the total time.
         done = total_ns * seen.simulated_ns // max(seen.total_ns, 1)
         hear.seen(max(done - ended_ns, 0), 0, 0)
 

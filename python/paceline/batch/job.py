@@ -1,4 +1,4 @@
-"""Jobs, and what those who do them have to do with."""
+"""Jobs, and the interfaces of their workers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from paceline.runs import Engine, Run
 
 
 class Job(NamedTuple):
-    """One run: a scenario's text, what is set in it, a seed and an engine."""
+    """One run: a scenario's text, overrides, a seed and an engine."""
 
     text: str
     overrides: Overrides = ()
     seed: int = 1
     backend: _paceline.Backend = "sim"
-    #: What errors call the scenario.
+    #: The scenario's name in errors.
     file: str = "scenario.toml"
-    #: How long it is, for who watches.
+    #: Its length, for progress.
     duration_ns: int = 0
 
 
@@ -31,23 +31,23 @@ class Task(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a job."""
+    """The outcome of a job."""
 
-    #: What is kept of its run.
+    #: The data kept of its run.
     kept: Any = None
     #: Why there is no run.
     error: str | None = None
     engine: Engine = Engine(0, 0, 0)
 
 
-#: What is kept of the run of a job, of which this is the number.
+#: Returns the data to keep of a job's run, given the job's number.
 Keep = Callable[[int, Job, Run], Any]
 
 
 class Hear(Protocol):
-    """Who hears of what is done. What it raises stops the jobs that are left."""
+    """Watches the work. An exception in it stops the remaining jobs."""
 
-    #: Whether a run that stops before its end is an outcome; otherwise it raises.
+    #: Whether a run that stops early is an outcome; otherwise it raises.
     collects: bool
 
     @property
@@ -55,11 +55,11 @@ class Hear(Protocol):
         """Receives the partial run that a user-defined controller has ended."""
 
     def ended(self, task: Task, outcome: Outcome) -> None:
-        """Hear of a job that has ended."""
+        """Handle the end of a job."""
 
     def seen(self, simulated_ns: int, packets: int, events: int) -> None:
-        """Hear how far the jobs are that have not ended."""
+        """Report the progress of the jobs that have not ended."""
 
 
-#: Does jobs, and takes them only as it begins them.
+#: Does jobs, and takes each only when it starts it.
 Executor = Callable[[Iterator[Task], Keep, Hear], None]

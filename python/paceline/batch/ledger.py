@@ -22,29 +22,29 @@ from paceline.reading import TEXT, json_value, open_regular
 
 #: Name of the file in a sweep's folder. It is removed when the sweep is complete.
 NAME = "ledger.jsonl"
-#: Where the ledgers are of what has no folder of its own.
+#: The folder of ledgers for batches without a folder of their own.
 UNFINISHED = Path("runs") / ".unfinished"
 
-#: Seconds of work that a loss of power may take away; a killed process loses nothing.
+#: Seconds of work that a power failure may lose; a killed process loses nothing.
 _SYNC_S = 1.0
 
 
-#: One for all lines: making it takes as long as a line.
+#: One encoder for all lines: creating it takes as long as a line.
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 class LedgerError(PacelineError):
-    """A folder in which another sweep was begun, or is at work."""
+    """A folder that contains another unfinished sweep, or an active one."""
 
 
 def see_idle(folder: Path) -> None:
-    """See that no process sweeps into a folder; raises `LedgerError` if one does."""
+    """Raise `LedgerError` if a process is sweeping into a folder."""
     with suppress(FileNotFoundError), open_regular(folder / NAME) as file:
         _lock(file, folder)
 
 
 def clear(folder: Path) -> None:
-    """Remove what a sweep leaves that was killed after its results were complete."""
+    """Remove the remains of a sweep that was killed after its results were complete."""
     with suppress(FileNotFoundError, LedgerError), open_regular(folder / NAME) as file:
         _lock(file, folder)
         (folder / NAME).unlink()
@@ -58,7 +58,7 @@ def _lock(file: IO[bytes], folder: Path) -> None:
 
 
 class Ledger:
-    """Records of runs by number, those of earlier attempts included."""
+    """Records of runs by number, including those of earlier attempts."""
 
     def __init__(self, folder: Path, sweep: str, runs: int, name: str = NAME) -> None:
         self._path = folder / name
@@ -83,7 +83,7 @@ class Ledger:
             whole += len(line)
             value = _read(line)
             if nth > 0:
-                # A run whose line is damaged is done again.
+                # A run whose line is damaged is repeated.
                 if _is_record(value, runs):
                     self.records[value["run"]] = value
             elif value.get("sweep") is None:
@@ -96,7 +96,7 @@ class Ledger:
             self._write({"sweep": sweep})
 
     def add(self, record: dict[str, Any]) -> None:
-        """Keep the record of a run; once this returns, a crash does not lose it."""
+        """Store the record of a run; once this returns, a crash does not lose it."""
         self._write(record)
         self.records[record["run"]] = record
 
@@ -131,7 +131,7 @@ def _read(line: bytes) -> dict[str, Any]:
 
 
 def _is_record(value: dict[str, Any], runs: int) -> bool:
-    """Whether a line says what became of a run."""
+    """Return whether a line contains the outcome of a run."""
     if type(value.get("run")) is not int or not 0 <= value["run"] < runs:
         return False
     if isinstance(value.get("error"), str):
@@ -152,15 +152,15 @@ class Remembered:
     Where that cannot be written, or another process is at the same, they are in memory only.
     """
 
-    #: The kind of batch, and what distinguishes it from every other.
+    #: The kind of batch, and its distinguishing key.
     what: str
     key: str
     runs: int
-    #: What a ledger holds of what is kept of a run, if it can; and the other way round.
+    #: Converts the data kept of a run to a ledger line, if possible; and back.
     pack: Callable[[Any], dict[str, Any] | None]
     unpack: Callable[[int, dict[str, Any]], Any]
     outcomes: dict[int, Outcome] = field(default_factory=dict)
-    #: How many of them are of earlier attempts.
+    #: How many of them are from earlier attempts.
     recalled: int = 0
     _ledger: Ledger | None = None
     _able: bool = True
@@ -204,11 +204,11 @@ class Remembered:
             (UNFINISHED / self._name).unlink()
 
     def has(self, number: int) -> bool:
-        """Return whether a job is done already."""
+        """Return whether a job is already done."""
         return number in self.outcomes
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Keep an outcome, if that can be done so that a crash does not lose it."""
+        """Store an outcome, if possible in a way that survives a crash."""
         self.outcomes[number] = outcome
         said = {"error": outcome.error} if outcome.error else self.pack(outcome.kept)
         if self._ledger is None and self._able and said is not None:

@@ -1,4 +1,4 @@
-"""Jobs on this machine: on threads, or in processes, where user-defined controllers may crash."""
+"""Jobs on this machine: on threads, or in processes if user-defined controllers may crash."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paceline.runs import Run
 
 
 def locally(count: int | None = None) -> Executor:
-    """Return who does jobs here, so many at a time, one for each core if it is not said."""
+    """Return a worker for jobs here, this many at a time; one per core by default."""
     chosen = guests.chosen()
     if not chosen:
         return on_threads(count)
@@ -34,7 +34,7 @@ def locally(count: int | None = None) -> Executor:
 
 @dataclass(frozen=True)
 class _Spool:
-    """Writes runs where another process reads them."""
+    """Writes runs for another process to read."""
 
     folder: str
 
@@ -47,12 +47,12 @@ class _Spool:
 
 @dataclass
 class _Reader:
-    """Reads what other processes have written, and keeps of it what is to be kept."""
+    """Reads the runs that other processes have written, and keeps the required data."""
 
     spool: _Spool
     keep: Keep
     hear: Hear
-    #: It says itself what is an outcome.
+    #: It decides itself which outcomes to report.
     collects: bool = True
     broken: None = None
 

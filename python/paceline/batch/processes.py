@@ -1,4 +1,4 @@
-"""Jobs in processes of their own, for what may crash: a process that dies costs its own job."""
+"""Jobs in separate processes, for code that may crash: a dead process costs only its own job."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from paceline.batch.threads import do_chunk
 from paceline.errors import RunError
 from paceline.runs import Run
 
-#: Seconds after which the main process looks whether to stop.
+#: Seconds between the main process's checks for a stop request.
 _PERIOD = 0.25
 
-#: What a worker executes, with the main process's way to modules.
+#: The code of a worker, with the main process's module path.
 _WORKER = """
 import sys
 number, *sys.path = sys.argv[1:]
@@ -31,7 +31,7 @@ work(int(number))
 
 
 class _Seen(NamedTuple):
-    """How far a job is."""
+    """The progress of a job."""
 
     simulated_ns: int
     packets: int
@@ -49,18 +49,18 @@ class _Worker:
         self.link = Connection(ours.detach())
         self.link.send((keep, memory.chosen(), guests.chosen(), share))
         self.task: Task | None = None
-        #: How far it is with its job.
+        #: The progress of its job.
         self.seen = _Seen(0, 0, 0)
 
     def begin(self, task: Task) -> None:
         self.task = task
         self.seen = _Seen(0, 0, 0)
-        # One that is dead already is found so by who waits for it.
+        # If it is already dead, the code that waits for it will notice.
         with suppress(OSError):
             self.link.send(task)
 
     def end(self) -> str:
-        """Return how a process that has let go of its end has ended."""
+        """Return the exit status of a process that has closed its end."""
         self.link.close()
         code = self.process.wait()
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -73,7 +73,7 @@ class _Worker:
 
 
 def on_processes(count: int | None = None) -> Executor:
-    """Return who does jobs in so many processes, one for each core if it is not said.
+    """Return a worker for jobs in this many processes; one per core by default.
 
     `keep` and what it returns travel between processes.
     """
@@ -99,7 +99,7 @@ def on_processes(count: int | None = None) -> Executor:
 
 
 def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker:
-    """Return a worker that is free, after one has ended its job, or died of it."""
+    """Return a free worker, after one has ended its job or died."""
     busy = {worker.link: worker for worker in workers if worker.task}
     said: Any = None
     while said is None:
@@ -131,7 +131,7 @@ def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker
 
 
 class _Sender:
-    """Sends what it hears to the main process."""
+    """Forwards messages to the main process."""
 
     collects = True
 
@@ -150,8 +150,8 @@ class _Sender:
 
 
 def work(socket_number: int) -> None:
-    """Do jobs as they come, until no more can: this is what a process executes."""
-    # Who is at the keyboard stops the main process, which stops this one.
+    """Do jobs as they arrive, until no more can: this is the code of a process."""
+    # Ctrl-C stops the main process, which stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     link = Connection(socket_number)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):

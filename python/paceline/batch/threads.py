@@ -10,12 +10,12 @@ from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.errors import RunError
 from paceline.runs import Engine, Progress, Run, simulate
 
-#: Jobs that are handed to the engine at a time.
+#: Number of jobs passed to the engine at a time.
 CHUNK = 1000
 
 
 def on_threads(threads: int | None = None) -> Executor:
-    """Return who does jobs on so many threads, one for each core if it is not said."""
+    """Return a worker for jobs on this many threads; one per core by default."""
 
     def do(tasks: Iterator[Task], keep: Keep, hear: Hear) -> None:
         # A chunk has one engine.
@@ -29,7 +29,7 @@ def on_threads(threads: int | None = None) -> Executor:
 def do_chunk(
     tasks: Sequence[Task], keep: Keep, hear: Hear, threads: int | None, share: int = 1
 ) -> None:
-    """Do jobs side by side; they take one part in `share` of the memory that runs may take here."""
+    """Do jobs in parallel; they use one part in `share` of the memory limit for runs."""
     ended_ns = packets = events = 0
 
     def end(index: int, outcome: Outcome) -> None:

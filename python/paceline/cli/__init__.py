@@ -17,7 +17,7 @@ from paceline.errors import MemoryLimitError, NotARunError, StoreError, is_inter
 
 
 def _usage(error: CycloptsError) -> Failure:
-    # `str` gives the message as one text; the nearest name is part of it.
+    # `str` returns the message as one text; the nearest name is part of it.
     message = " ".join(str(error).split())
     head, mean, tail = message.partition(" Did you mean ")
     chain = [word for word in (error.command_chain or ()) if not word.startswith("-")]
@@ -38,7 +38,7 @@ def _ended(error: KeyboardInterrupt | OSError) -> Failure:
     return Failure("system", f"{where}{error.strerror or error}", code=Exit.RUN_FAILED)
 
 
-#: How a command ends that was interrupted; what serves until then has done its work.
+#: The exit code of an interrupted command; for one that serves until then, it is success.
 _ENDED = (Exit.INTERRUPTED, Exit.OK)
 
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Let SIGTERM and SIGHUP end the command as Ctrl-C does; yield those that came."""
+    """Let SIGTERM and SIGHUP end the command like Ctrl-C; yield the signals received."""
     heard: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -60,7 +60,7 @@ def _signals() -> Iterator[list[int]]:
 
     ours = []
     if threading.current_thread() is threading.main_thread():
-        # One that is ignored, as under nohup, stays so.
+        # A signal that is ignored, as under nohup, stays ignored.
         numbers = (signal.SIGTERM, signal.SIGHUP)
         ours = [n for n in numbers if signal.getsignal(n) == signal.SIG_DFL]
     for number in ours:
@@ -97,13 +97,14 @@ def _main(tokens: list[str]) -> int:
     except NotARunError as error:
         failure = Failure("not-a-run", str(error), hint="`paceline run` makes runs")
     except BrokenPipeError:
-        # The reader has gone.
+        # The reader has closed the pipe.
         streams.abandon()
         return Exit.RUN_FAILED
     except (KeyboardInterrupt, OSError) as error:
         failure = _ended(error)
     except UnicodeEncodeError as error:
-        # Python without its UTF-8 mode cannot say to the system what Rust, or a file, calls a file.
+        # Without its UTF-8 mode Python cannot pass a file name from Rust, or from a file, to the
+        # system.
         message = f"this locale cannot encode {error.object[error.start : error.end]!r}"
         failure = Failure("locale", message, hint="set LC_ALL=C.UTF-8")
     else:

@@ -1,4 +1,4 @@
-"""The command as a whole, and the options that several of its verbs take."""
+"""The command as a whole, and the options that several of its verbs share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DEMO = "scenarios/bbr3/four-flows-50M-40ms-1bdp.toml"
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a help: calls of the command."""
+    """Return the end of a help text: examples of the command."""
     return "Examples:\n\n" + "\n".join(f"    paceline {line}" for line in lines)
 
 
@@ -48,7 +48,7 @@ def positive(_: object, value: int | None) -> None:
         raise ValueError("must be 1 or more.")
 
 
-#: The most repeats, or seeds: as a scenario's.
+#: Maximum number of repeats, or seeds: as in a scenario.
 _REPEATS = 100_000
 
 
@@ -70,11 +70,11 @@ def _size(_: object, value: str | None) -> None:
 
 
 def limit_memory(size: str | None) -> None:
-    """Set what runs may take together, as ``--memory`` says it."""
+    """Set the memory limit for all runs, as ``--memory`` gives it."""
     memory.choose(None if size is None else size_bytes(size))
 
 
-#: What several commands take.
+#: Options that several commands share.
 Controllers = Annotated[
     list[str] | None,
     Parameter(

@@ -29,7 +29,7 @@ SCHEMA = 1
 #: Seconds between two lines of progress where there is no terminal.
 PERIOD = 5.0
 
-#: Columns that a table may use when it does not go to a terminal.
+#: Width of a table that does not go to a terminal.
 WIDTH = 120
 
 
@@ -43,7 +43,7 @@ def _text(cell: Any) -> str:
 
 
 def _records(heads: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Text]:
-    """Yield the rows of a table one under the other: each cell behind its column's name."""
+    """Yield the rows of a table one below the other: each cell after its column's name."""
     wide = max(map(len, heads))
     for row in rows:
         for head, cell in zip(heads, row, strict=True):
@@ -52,7 +52,7 @@ def _records(heads: list[str], rows: list[tuple[Any, ...]]) -> Iterator[Text]:
 
 
 class _Plain(Console):
-    """A console to which every text is text: no markup, no emoji, nothing that is obeyed."""
+    """A console that prints every text literally: no markup, no emoji, no control codes."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -68,7 +68,7 @@ class _Plain(Console):
             super().print(*objects, **options)
 
     def _fitted(self, table: Table) -> Any:
-        """Return a table without lines where nobody looks, and as a list if it is too wide."""
+        """Return a table, without lines if no person reads it, and as a list if it is too wide."""
         if not self.is_terminal:
             table.box = None
         heads = [_text(column.header) for column in table.columns]
@@ -79,7 +79,7 @@ class _Plain(Console):
         ]
         if sum(widths) + 2 * len(widths) <= self.width or not rows:
             return table
-        # A word that is broken cannot be read, nor found.
+        # A word split over lines cannot be read, nor searched for.
         return Group(*([table.title] if table.title else []), *_records(heads, rows))
 
     def on_broken_pipe(self) -> None:
@@ -90,7 +90,7 @@ class _Plain(Console):
 
 
 def stdout() -> Console:
-    """Return a console for data. Without a terminal it is as wide as COLUMNS says, or as always."""
+    """Return a console for data. Without a terminal it is as wide as COLUMNS, or the default."""
     console = _Plain()
     if console.is_terminal:
         return console
@@ -112,7 +112,7 @@ def say_json(value: Mapping[str, object]) -> None:
 
 
 def say_file(text: str) -> None:
-    """Print what may go into a file: as it is, but harmless to a terminal."""
+    """Print data that may go into a file: unchanged, but harmless on a terminal."""
     if not _is_unicode() and isinstance(sys.stdout, io.TextIOWrapper):
         # A scenario is UTF-8, whatever the locale.
         sys.stdout.reconfigure(encoding="utf-8")
@@ -125,7 +125,7 @@ def _is_unicode() -> bool:
 
 
 def say_failure(failure: Failure, *, as_json: bool) -> None:
-    """Print what went wrong, and what would be right."""
+    """Print an error, and how to fix it."""
     if as_json:
         say_json({"error": failure.as_json()})
         return
@@ -139,7 +139,7 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
 
 
 def say_distrust(reasons: list[str]) -> None:
-    """Print why emulated runs, which are kept, are not to be trusted."""
+    """Print why emulated runs, which are kept, are not reliable."""
     console = stderr()
     message = "the emulation exceeded its bounds; the record is kept"
     console.print(styled("error:", "bold red"), message)
@@ -193,7 +193,7 @@ class _Lines(Watch):
 
     def progress(self, seen: Seen) -> None:
         now = time.monotonic()
-        # What was there before, of a sweep that goes on, took no time now.
+        # Runs of an earlier attempt at a resumed sweep took no time now.
         since, done = self._first = self._first or (now, seen.simulated_ns)
         if now - self._last < PERIOD:
             return
@@ -209,12 +209,12 @@ class _Lines(Watch):
         )
 
 
-#: What is true of every batch that was stopped.
+#: This is true of every batch that was stopped.
 GOES_ON = "Finished runs are kept; run the same command again to resume"
 
 
 def resumed(name: str, count: int, *, quiet: bool) -> Callable[[int], object]:
-    """Return what says how many runs of a batch are known from earlier attempts."""
+    """Return a message with the number of runs known from earlier attempts."""
 
     def say(known: int) -> None:
         if not quiet:

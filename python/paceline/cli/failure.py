@@ -1,4 +1,4 @@
-"""What a command says when it cannot do its work, and the exit codes."""
+"""Error messages of commands, and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Exit(IntEnum):
     BAD_INPUT = 2
     EXPECTATION_FAILED = 3
     REGRESSION = 4
-    #: Of `shell`, whose other codes are its client's.
+    #: Of `shell`, whose other exit codes are its client's.
     SHELL_FAILED = 125
     UNAVAILABLE = 127
     HANGUP = 129
@@ -26,7 +26,7 @@ class Exit(IntEnum):
 
 @dataclass
 class Failure(Exception):  # noqa: N818 - it is caught, not shown
-    """A failure with all that a person, or a script, needs to fix it."""
+    """A failure, with everything that a person, or a script, needs to fix it."""
 
     kind: str
     message: str
@@ -37,7 +37,7 @@ class Failure(Exception):  # noqa: N818 - it is caught, not shown
     code: Exit = Exit.BAD_INPUT
     # The message as it should appear in a terminal, if it has its own form (source lines).
     rendered: str | None = None
-    # Every problem of a scenario; `message` is the first of them.
+    # Every error in a scenario; `message` is the first of them.
     diagnostics: list[answers.Problem] = field(default_factory=list)
 
     def __str__(self) -> str:

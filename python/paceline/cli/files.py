@@ -22,21 +22,21 @@ from paceline.reading import read_text
 from paceline.runs import Run
 from paceline.store import GROUP
 
-#: Values of a choice that are listed.
+#: Number of values of a choice that are listed.
 _TOLD = 8
-#: What the metrics of a run take in memory, and of each of its flows.
+#: Memory for the metrics of a run, and of each of its flows.
 _RESULT, _FLOW = 4_000, 3_000
 
 
 def scenario(name: str) -> tuple[str, str]:
-    """Return the text of a scenario and its path: a file, or the name of one that is ours."""
+    """Return the text of a scenario and its path: a file, or the name of an included one."""
     if not Path(name).exists() and (ours := shipped.scenario(name)) is not None:
         return read_scenario(str(ours)), str(ours)
     return read_scenario(name), name
 
 
 def read_scenario(path: str) -> str:
-    """Return the text of a scenario file; say plainly why it cannot be read."""
+    """Return the text of a scenario file; explain clearly why it cannot be read."""
     file = Path(path)
     try:
         return read_text(file)
@@ -60,7 +60,7 @@ def read_scenario(path: str) -> str:
 
 
 def unreadable(path: str, error: OSError) -> Failure:
-    """Return what to say of a file that the system does not give."""
+    """Return an explanation of a file that the system cannot read."""
     what = f"cannot read {path}: {error.strerror or error}"
     return Failure("unreadable", what, hint=_why(error), file=path)
 
@@ -83,7 +83,7 @@ def _nearest(file: Path) -> str:
 
 
 def scenario_files() -> list[tuple[str, Path]]:
-    """Return the scenarios that can be run by their names: those below ``./scenarios``, or ours."""
+    """Return the scenarios that can be run by name: those below ``./scenarios``, or ours."""
     here = sorted(Path("scenarios").rglob("*.toml"))
     return [(str(path), path) for path in here] or list(shipped.scenarios().items())
 
@@ -104,7 +104,7 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
 
 
 def known_metrics(names: Iterable[str]) -> None:
-    """See, before any work, that metrics are called so."""
+    """Check, before any work, that metrics of these names exist."""
     for name in unknown(names):
         metrics = [d["name"] for d in _paceline.metrics() if d["scope"] == "run" or "." in name]
         flow, _, metric = name.rpartition(".")
@@ -116,7 +116,7 @@ def known_metrics(names: Iterable[str]) -> None:
 
 
 def scenario_failure(error: ScenarioError) -> Failure:
-    """Return what to print when a scenario is wrong."""
+    """Return the error for an invalid scenario."""
     first = error.diagnostics[0]
     return Failure(
         first.kind,
@@ -157,12 +157,12 @@ def plan(
 
 
 def unavailable_failure(error: UnavailableError, path: str) -> Failure:
-    """Return what to print when this machine lacks something."""
+    """Return the error for a machine that lacks something."""
     return Failure("unavailable", str(error), hint=error.hint, file=path, code=Exit.UNAVAILABLE)
 
 
 def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
-    """Return what a run will take in memory; raise if it cannot be what it may take."""
+    """Return the estimated memory of a run; raise if it exceeds the limit."""
     said, most = plan.memory(), memory.limit()
     if said["least"] > most:
         name, least, _, hint = max(said["parts"], key=lambda part: part[1])
@@ -183,7 +183,7 @@ def memory_of(plan: _paceline.CheckedScenario, path: str) -> dict[str, Any]:
 
 
 def afford_results(runs: int, flows: int, path: str) -> None:
-    """Refuse more runs than there is room for what is kept of each."""
+    """Refuse more runs than the memory for their results allows."""
     said, most = runs * (_RESULT + flows * _FLOW), memory.limit()
     if said > most:
         raise Failure(
@@ -199,7 +199,7 @@ def _size(count: int) -> str:
 
 
 def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> None:
-    """Say what a run will take in memory, if asked or if that may be more than it may take."""
+    """Print the estimated memory of a run, if asked for or if it may exceed the limit."""
     said = memory_of(plan, path)
     least, most, limit = (said[f"{name}_bytes"] for name in ("least", "most", "limit"))
     told = f"{path}: a run takes {_size(least)} to {_size(most)} of memory"
@@ -217,7 +217,7 @@ def tell_memory(plan: _paceline.CheckedScenario, path: str, *, always: bool) -> 
 
 
 def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
-    """Say that a scenario has a sweep when only the scenario itself is checked or run."""
+    """Print that a scenario has a sweep when only the scenario itself is checked or run."""
     if plan.sweep is not None:
         count = math.prod(len(axis["points"]) for axis in plan.sweep["axes"])
         runs = count * len(plan.sweep["seeds"])
@@ -232,7 +232,7 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
 
 
 def drawn_values(values: Sequence[str]) -> str:
-    """Return what was drawn, for people: its range and its middle, or how often each value."""
+    """Return a summary of drawn values: their range and median, or the count of each."""
     at, unit = places(values)
     if unit is None:
         counts = Counter(values).most_common(_TOLD)
@@ -244,13 +244,13 @@ def drawn_values(values: Sequence[str]) -> str:
 
 
 def _runs_below(folder: Path) -> list[str]:
-    """Return the folders of runs, without what a killed process has left in hidden ones."""
+    """Return the folders of runs, without the hidden remains of killed processes."""
     found = sorted(path.parent for path in folder.rglob("run.json"))
     return [str(p) for p in found if not p.name.startswith(".")]
 
 
 def runs_together(folder: str) -> list[str]:
-    """Return the places of the runs of a folder that holds several; none if it is a run's."""
+    """Return the paths of the runs in a folder that holds several; none if it is a run's."""
     path = Path(folder)
     if not (path / GROUP).is_file() or (path / "run.json").is_file():
         return []
@@ -259,13 +259,13 @@ def runs_together(folder: str) -> list[str]:
 
 
 def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
-    """Return what sorts the places of runs: seeds as numbers."""
+    """Return a sort key for paths of runs: seeds as numbers."""
     parts = (re.fullmatch(r"(.*?)(\d*)", part) for part in place.parts)
     return tuple((part[1], int(part[2] or 0)) for part in parts if part)
 
 
 def read_run(folder: str) -> Run:
-    """Read a run from its folder; say plainly why it cannot be read."""
+    """Read a run from its folder; explain clearly why it cannot be read."""
     path = Path(folder)
     if inside := [f"{folder}/{place}" for place in runs_together(folder)]:
         hint = f"name one of them, for example {inside[0]}"

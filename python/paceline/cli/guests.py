@@ -11,7 +11,7 @@ from paceline.cli.failure import Exit, Failure
 from paceline.errors import ScenarioError
 from paceline.runs import Run
 
-#: A short run with losses: what every controller must get through, and twice alike.
+#: A short run with losses: every controller must survive it, with the same result twice.
 _REHEARSAL = """
 schema = 1
 run.duration = "3 s"
@@ -29,7 +29,7 @@ stack = "{}"
 
 
 def bring(controllers: Sequence[str] | None) -> None:
-    """Set the controllers that ``--controller`` names, after each has been seen to work."""
+    """Set the controllers of ``--controller``, after a rehearsal of each."""
     guests.choose(())
     if not controllers:
         return
@@ -47,7 +47,7 @@ def bring(controllers: Sequence[str] | None) -> None:
 
 
 class _Ended(Watch):
-    """Collects how rehearsals have ended."""
+    """Collects the results of rehearsals."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, Outcome] = {}

@@ -1,4 +1,4 @@
-"""stdout and stderr as they may be: closed, full, or in an encoding that has few characters."""
+"""stdout and stderr in any state: closed, full, or with an encoding of few characters."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from paceline.cli.failure import Exit, Failure
 
 
 def prepare() -> None:
-    """Make both usable, so that writing fails plainly if it does."""
+    """Make both usable, so that a failed write is reported clearly."""
     if sys.stdout is None:
-        # Writing into what is open for reading fails as into what is closed.
+        # Writing to a stream opened for reading fails like writing to a closed one.
         sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # It warns where it cannot keep its list of fonts: nobody has to fix that.
+    # It warns if it cannot store its list of fonts: no one has to fix that.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
 
 @contextmanager
 def output() -> Iterator[None]:
-    """Say plainly that stdout takes nothing; a reader that has gone is `BrokenPipeError`."""
+    """Report clearly that stdout accepts nothing; a closed pipe is `BrokenPipeError`."""
     try:
         yield
     except BrokenPipeError:
@@ -40,14 +40,14 @@ def output() -> Iterator[None]:
 
 
 def abandon() -> None:
-    """Say nothing more on stdout, not even at exit."""
+    """Print nothing more on stdout, not even at exit."""
     void = os.open(os.devnull, os.O_WRONLY)
     os.dup2(void, sys.stdout.fileno())
     os.close(void)
 
 
 def finish() -> None:
-    """Bring out what is left; what cannot be said now is never said."""
+    """Flush the streams; discard output that cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

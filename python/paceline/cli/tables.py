@@ -8,9 +8,9 @@ from paceline.cli import console
 from paceline.measures import FEWEST, alike
 from paceline.names import visible
 from paceline.quantities import number, plain, quantity, scale_of
-from paceline.show.tables import emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
-#: The columns of the table of flows, of those that a run has.
+#: The columns of the table of flows, if the run has them.
 FLOW_COLUMNS = {
     "goodput_bps": "Goodput",
     "share_ratio": "Share",
@@ -23,7 +23,7 @@ FLOW_COLUMNS = {
 
 
 def middle(value: Any) -> float | None:
-    """Return a metric's value; of repeats, the median."""
+    """Return a metric's value; for repeats, the median."""
     result: float | None = value["median"] if isinstance(value, dict) else value
     return result
 
@@ -75,7 +75,7 @@ def _metrics(metrics: dict[str, Any], title: str) -> Any:
 
 
 def notes(result: dict[str, Any]) -> list[str]:
-    """Return what has to be known to read a result's figures."""
+    """Return the notes needed to read a result's figures."""
     found = []
     repeats = dict(result.get("repeats") or {})
     count = len(repeats.pop("seed", [0]))
@@ -85,7 +85,7 @@ def notes(result: dict[str, Any]) -> list[str]:
         found.append(f"The seed has no effect here: all {count} repeats are identical")
     goodputs = [middle(flow.get("goodput_bps")) or 0.0 for flow in result.get("flows", [])]
     total = middle(result["metrics"].get("goodput_bps")) or 0.0
-    # Rounded sums of as many flows as there may be differ by less.
+    # Rounding errors of sums over the maximum number of flows are smaller.
     if len(goodputs) > 1 and sum(goodputs) > 1.001 * total:
         of_all = (
             f"{quantity('goodput_bps', sum(goodputs))} against {quantity('goodput_bps', total)}"
@@ -159,7 +159,7 @@ def _show_expect(outcomes: list[dict[str, Any]], controller: str | None = None) 
     table = console.table("Metric", "Expected", "Measured", title=title)
     for outcome in short:
         measured = quantity(outcome["metric"], outcome["value"])
-        table.add_row(outcome["metric"], outcome["bound"], measured)
+        table.add_row(outcome["metric"], bound_in_words(outcome), measured)
     out.print(table)
 
 

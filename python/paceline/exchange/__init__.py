@@ -1,4 +1,4 @@
-"""Exports and imports: what other programs read, and what they wrote. A module each.
+"""Exports and imports: formats of other programs, one per module.
 
 A module that has an `EXPORT`, an `IMPORT` or a `RECORD` is on the list by that alone.
 """

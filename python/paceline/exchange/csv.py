@@ -1,4 +1,4 @@
-"""CSV: the tables of a run, a file each."""
+"""CSV: the tables of a run, one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLES = ("flows", "samples", "queue", "events", "packets")
 
 
 def write(runs: Sequence[Run], folder: Path, flow: int | None, _: str) -> list[Path]:
-    """Write every table that the run has; of `flow` only its rows, where rows belong to flows."""
+    """Write every table of the run; with `flow`, only that flow's rows where rows have a flow."""
     (run,) = runs
     folder.mkdir(parents=True, exist_ok=True)
     written = []

@@ -1,4 +1,4 @@
-"""What an export or an import says of itself, in its own module."""
+"""The declaration of an export or an import, in its own module."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class Export:
 
     name: str
     summary: str
-    #: Name of the file, or of the folder, in a run's folder; by dialect, where it has several.
+    #: Name of the file or folder in a run's folder; by dialect, if it has several.
     place: str | Mapping[str, str]
-    #: Writes runs, or one flow of each, to a place, in a dialect; returns the files.
+    #: Writes runs, or one flow of each, to a path, in a dialect; returns the files.
     write: Callable[[Sequence[Run], Path, int | None, str], list[Path]]
     #: Whether it needs the record of packets.
     packets: bool = False
-    #: Whether it lays several runs over each other.
+    #: Whether it overlays several runs.
     several: bool = False
 
     def place_of(self, dialect: str) -> str:
-        """Return the name of what is written in a dialect."""
+        """Return the name of the output in a dialect."""
         return self.place if isinstance(self.place, str) else self.place[dialect]
 
 
 class ImportFailedError(Exception):
-    """What a file says cannot be said in a scenario, or cannot be read."""
+    """A part of a file that a scenario cannot express, or that cannot be read."""
 
     def __init__(self, message: str, line: int | None = None, hint: str | None = None) -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class ImportFailedError(Exception):
 
 @dataclass(frozen=True)
 class Note:
-    """What became of a line that has no exact counterpart."""
+    """A note about a line that has no exact counterpart."""
 
     line: int | None
     text: str
@@ -48,7 +48,7 @@ class Note:
 
 @dataclass
 class Imported:
-    """A scenario's text, its name, and what is not as in the original."""
+    """A scenario's text, its name, and its differences from the original."""
 
     name: str
     toml: str
@@ -57,10 +57,10 @@ class Imported:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user states about the imported file."""
+    """The user's statements about the imported file."""
 
     file: Path
-    #: The folder that the scenario will be in.
+    #: The future folder of the scenario.
     folder: Path = Path()
     rtt: str | None = None
     queue: str | None = None
@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Record:
-    """A way to read what another program recorded: a module's `RECORD`."""
+    """A way to read recordings of another program: a module's `RECORD`."""
 
     name: str
     summary: str
@@ -78,11 +78,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Import:
-    """A way to make scenarios of another program's file: a module's `IMPORT`."""
+    """A way to convert another program's file into scenarios: a module's `IMPORT`."""
 
     name: str
     summary: str
-    #: Whether a text is of this kind, from a file of this name.
+    #: Whether a text is of this kind, given its file name.
     looks_like: Callable[[str, Path], bool]
     #: Returns a scenario for each experiment; raises `ImportFailedError`.
     read: Callable[[str, Asked], list[Imported]]

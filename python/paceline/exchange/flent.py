@@ -22,7 +22,7 @@ from paceline.runs import Run
 #: Version of the file format.
 _VERSION = 4
 _STEP_NS = 200_000_000
-#: A simulation has no date, and a file must be the same every time.
+#: A simulation has no date, and a file must be identical every time.
 _EPOCH = "1970-01-01T00:00:00.000000Z"
 
 
@@ -92,7 +92,7 @@ def _metadata(
 
 
 def _rates(samples: pl.DataFrame, times: list[int]) -> list[float | None]:
-    """Return Mbit/s in the step that ends at each time; nothing before the flow is there."""
+    """Return Mbit/s in the step that ends at each time; nothing before the flow starts."""
     totals = _at(samples, "delivered_bytes", times)
     rates: list[float | None] = [None]
     for before, now in pairwise(totals):

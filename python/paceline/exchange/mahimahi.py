@@ -1,4 +1,4 @@
-"""Capacity traces in mahimahi's format: one delivery opportunity of 1500 bytes a line."""
+"""Capacity traces in mahimahi's format: one delivery opportunity of 1500 bytes per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT_MS = 30 * 24 * 3600 * 1000
 
 
 def looks_like(text: str) -> bool:
-    """Return whether the first line that says something is a number."""
+    """Return whether the first significant line is a number."""
     for line in text.splitlines():
         word = line.strip()
         if word and not word.startswith("#"):
@@ -22,7 +22,7 @@ def looks_like(text: str) -> bool:
 
 
 def opportunities(lines: Iterable[str]) -> tuple[int, int]:
-    """Return how many opportunities there are, and the time of the last in milliseconds."""
+    """Return the number of opportunities, and the time of the last in milliseconds."""
     count, last = 0, 0
     for number, line in enumerate(lines, 1):
         word = line.strip()
@@ -34,7 +34,7 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
                 number,
                 "a trace has the time of one delivery opportunity per line",
             )
-        # Nothing near the limit has more digits; and long numbers take long to read.
+        # Nothing near the limit has more digits, and long numbers take long to parse.
         time = int(word) if len(word) < 20 else LIMIT_MS + 1
         if time > LIMIT_MS:
             raise ImportFailedError(f"{word[:20]} ms is later than {LIMIT_MS} ms", number)
@@ -51,14 +51,14 @@ def opportunities(lines: Iterable[str]) -> tuple[int, int]:
 
 
 def read(text: str, asked: Asked) -> list[Imported]:
-    """Return the scenario of a trace; what the trace does not say has to be asked for."""
+    """Return the scenario of a trace; ask for what the trace does not specify."""
     path = asked.file
     if asked.rtt is None or asked.queue is None:
         raise ImportFailedError(
             "a trace has neither a round-trip time nor a queue size",
             hint=f'paceline import {path} --rtt "40 ms" --queue "100 packets"',
         )
-    # A scenario looks for its trace from its own folder.
+    # A scenario's trace is relative to its own folder.
     trace = Path(os.path.relpath(path.absolute(), asked.folder.absolute())).as_posix()
     made = scenario(
         text, name=path.stem, trace=trace, rtt=asked.rtt, queue=asked.queue, cc=asked.cc
@@ -67,7 +67,7 @@ def read(text: str, asked: Asked) -> list[Imported]:
 
 
 def scenario(text: str, *, name: str, trace: str, rtt: str, queue: str, cc: str) -> Imported:
-    """Return a scenario of one flow over the trace, for as long as the trace lasts."""
+    """Return a scenario of one flow over the trace, as long as the trace."""
     count, last = opportunities(text.splitlines())
     rate = count * 1500 * 8 / last / 1000
     lines = [

@@ -35,7 +35,7 @@ class _Packet:
     length: int = 0
     window: int = 0
     sacks: list[tuple[int, int]] = field(default_factory=list)
-    #: When it left, what it echoes, and how long that was held.
+    #: Departure time, echoed departure time, and how long the echoed segment was held.
     times: tuple[int, int, int | None] | None = None
     comment: str = ""
 
@@ -65,31 +65,31 @@ def headers(run: Run) -> dict[int, int]:
 
 
 def _groups(run: Run) -> Iterator[dict[str, Any]]:
-    """Return what the scenario says of each flow."""
+    """Return what the scenario says about each flow."""
     try:
         groups = toml(run.scenario_toml)["flows"]
         told = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]
     except (KeyError, TypeError) as error:
         raise ValueError("its scenario has no flows") from error
-    # No more than there are, whatever it says.
+    # At most as many as there are, whatever it says.
     every = chain.from_iterable(repeat(group, count) for group, count in told)
     yield from islice(every, run.flows.height)
 
 
 def ack_bytes(header: int, blocks: int) -> int:
-    """Return the length of an ACK with so many SACK blocks (RFC 2018 section 3)."""
+    """Return the length of an ACK with this many SACK blocks (RFC 2018 section 3)."""
     sack = 4 + 8 * blocks if blocks else 0
     return min(header + sack, 80)
 
 
 def _least_ways_back(packets: pl.DataFrame) -> dict[int, int]:
-    """Return how long the fastest ACK of each flow was under way."""
+    """Return the travel time of each flow's fastest ACK."""
     back = packets.group_by("flow").agg((pl.col("t_ns") - pl.col("departed_ns")).min())
     return {flow: time or 0 for flow, time in back.iter_rows()}
 
 
 def _handshakes(events: pl.DataFrame, back: dict[int, int]) -> Iterator[_Packet]:
-    """Return SYN, its answer and the ACK of that, from when flows opened."""
+    """Return SYN, SYN-ACK and ACK, from the time when a flow opened."""
     began: dict[int, int] = {}
     for t, flow, kind in events.select("t_ns", "flow", "kind").iter_rows():
         if kind == "start":
@@ -103,7 +103,7 @@ def _handshakes(events: pl.DataFrame, back: dict[int, int]) -> Iterator[_Packet]
 
 
 def _merged(opening: Iterator[_Packet], packets: Iterator[_Packet]) -> Iterator[_Packet]:
-    """Put handshakes before the packets of their time."""
+    """Insert handshakes before the packets of their time."""
     following = next(opening, None)
     for packet in packets:
         while following is not None and following.t <= packet.t:
@@ -113,7 +113,7 @@ def _merged(opening: Iterator[_Packet], packets: Iterator[_Packet]) -> Iterator[
 
 
 def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
-    """Put rows together: SACK blocks belong to the ACK before them."""
+    """Combine rows: SACK blocks belong to the ACK before them."""
     open_: _Packet | None = None
     rows = rows.with_row_index()
     dropped = _dropped(rows)
@@ -139,7 +139,7 @@ def _packets(rows: pl.DataFrame) -> Iterator[_Packet]:
 
 
 def _dropped(rows: pl.DataFrame) -> set[int]:
-    """Return the rows of the transmissions that were dropped: a queue may do so long after."""
+    """Return the rows of dropped transmissions: a queue may drop long after the transmission."""
     kind = pl.col("kind").cast(pl.String)
     key = ("flow", "seq_bytes")
     sent = rows.filter(kind.is_in(["send", "retransmit"])).select("index", *key, sent="index")

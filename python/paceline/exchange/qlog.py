@@ -34,7 +34,7 @@ _SCHEMAS = [
     _OWN,
 ]
 
-#: The metrics of `quic:recovery_metrics_updated`: their columns, and what one unit of them is.
+#: The metrics of `quic:recovery_metrics_updated`: their columns and units.
 _METRICS = {
     "min_rtt": ("min_rtt_ns", 1e6),
     "smoothed_rtt": ("srtt_ns", 1e6),
@@ -45,7 +45,7 @@ _METRICS = {
     "pacing_rate": ("pacing_bps", 1),
 }
 
-#: Columns that are no state of the controller.
+#: Columns that are not state of the controller.
 _PLAIN = {"t_ns", "flow", "phase", "ca_state", *(column for column, _ in _METRICS.values())}
 
 _OLD = {
@@ -135,7 +135,7 @@ def _events(run: Run, row: dict[str, Any]) -> Iterator[Event]:
 
 
 def _states(run: Run, flow: int) -> Iterator[Event]:
-    """Return changes of state, and what happened to the flow or to the path."""
+    """Return changes of state, and the events of the flow and of the path."""
     rows = run.events.filter(pl.col("flow").is_null() | (pl.col("flow") == flow))
     for row in rows.iter_rows(named=True):
         kind, before, now = row["kind"], row["from"] or "", row["detail"]
@@ -152,12 +152,12 @@ def _states(run: Run, flow: int) -> Iterator[Event]:
 
 
 def _amount(value: float | None, unit: str | None) -> str:
-    """Return a value with its unit; nothing of none."""
+    """Return a value with its unit; nothing if there is none."""
     return "" if value is None else f"{value:.15g} {unit}".removesuffix(" 1")
 
 
 def _metrics(run: Run, flow: int) -> Iterator[Event]:
-    """Return what has changed since the sample before."""
+    """Return the changes since the previous sample."""
     samples = run.samples.filter(pl.col("flow") == flow)
     known = [(name, c, unit) for name, (c, unit) in _METRICS.items() if c in samples.columns]
     own = [
@@ -181,7 +181,7 @@ def _metrics(run: Run, flow: int) -> Iterator[Event]:
 
 
 def _packets(packets: pl.DataFrame, header: int) -> Iterator[Event]:
-    """Return what was sent, what was dropped on the path, and what came back."""
+    """Return transmissions, drops on the path, and acknowledgments."""
     unacked = _Unacked()
     number = -1
     came = 0
@@ -228,15 +228,15 @@ def _received(
 
 
 class _Unacked:
-    """The packets whose bytes are not acknowledged, in the order of these."""
+    """The packets whose bytes are not acknowledged, in the order of the stream."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        #: A packet's number and its end, by its first.
+        #: A packet's number and its end, by its first byte.
         self._packets: dict[int, tuple[int, int]] = {}
 
     def sent(self, number: int, start: int, end: int) -> None:
-        """Add a packet; one with the same first byte is given up for it."""
+        """Add a packet; it replaces one with the same first byte."""
         if start not in self._packets:
             insort(self._starts, start)
         self._packets[start] = number, end
@@ -246,7 +246,7 @@ class _Unacked:
         return self._packets.get(start, (None, 0))[0]
 
     def acknowledge(self, start: int, end: int) -> list[int]:
-        """Take the numbers of those whose bytes lie between `start` and `end`."""
+        """Remove and return the numbers of packets between `start` and `end`."""
         first = bisect_left(self._starts, start)
         last = bisect_left(self._starts, end, first)
         if last > first and self._packets[self._starts[last - 1]][1] > end:
@@ -257,7 +257,7 @@ class _Unacked:
 
 
 def _ranges(numbers: list[int]) -> list[list[int]]:
-    """Return runs of successive numbers as their first and their last."""
+    """Return runs of successive numbers as first and last."""
     found: list[list[int]] = []
     for number in numbers:
         if found and number == found[-1][1] + 1:

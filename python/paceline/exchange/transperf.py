@@ -56,7 +56,7 @@ BUILDERS: dict[str, tuple[str, ...]] = {
     "check_with_scores": ("scores",),
 }  # fmt: skip
 
-#: The most experiments that one file may ask for.
+#: The maximum number of experiments in one file.
 MOST = 1000
 #: Bounds of a file: its characters, the depth of an expression, steps of evaluation, and numbers.
 LENGTH, DEPTH, STEPS, LARGEST = 1_000_000, 100, 1_000_000, 10**15
@@ -110,7 +110,7 @@ Experiment = dict[str, Setting]
 
 
 def experiments(text: str) -> Iterator[Experiment]:
-    """Yield every experiment that a configuration asks for."""
+    """Yield every experiment of a configuration."""
     steps = itertools.count()
     axes = list(_assignments(text, steps).items())
     total = 1
@@ -134,7 +134,8 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
         raise ImportFailedError(f"longer than {LENGTH} characters")
     try:
         with warnings.catch_warnings():
-            # Advice on style, such as a space after a digit: not about this program.
+            # Python's advice on style, such as a space after a digit, does not concern this
+            # program.
             warnings.simplefilter("ignore", SyntaxWarning)
             tree = ast.parse(text)
     except SyntaxError as error:
@@ -151,7 +152,7 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
     for statement in tree.body:
         match statement:
             case ast.Import() | ast.ImportFrom() | ast.Pass():
-                # What there is to import is known here.
+                # Everything to import is known here.
                 continue
             case ast.Expr(value=ast.Constant()):
                 continue
@@ -174,7 +175,7 @@ def _assignments(text: str, steps: Iterator[int]) -> dict[str, list[Setting]]:
 
 
 def _shallow(tree: ast.Module) -> None:
-    """Refuse what is too deep to be worked out or shown."""
+    """Refuse expressions that are too deep to evaluate or show."""
     level: list[ast.AST] = [tree]
     for _ in range(DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
@@ -194,7 +195,7 @@ def _bounded(value: float, node: ast.expr) -> float:
 
 
 class _Evaluator:
-    """Works out an expression from what is allowed in one."""
+    """Evaluates an expression from its allowed parts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""From an experiment of transperf to a scenario."""
+"""Converts an experiment of transperf into a scenario."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paceline.exchange.declared import Asked, Import, Imported, ImportFailedErro
 from paceline.exchange.mahimahi import quote
 from paceline.exchange.transperf import Call, Experiment, Setting, experiments
 
-#: Linux's names, and what is nearest to them here.
+#: Linux's names, and the nearest controllers here.
 CONTROLLERS = {
     "cubic": "cubic",
     "reno": "reno",
@@ -23,7 +23,7 @@ CONTROLLERS = {
     "prague": "prague",
 }
 
-#: The most characters of all scenarios of one file.
+#: The maximum number of characters of all scenarios of one file.
 LARGEST = 50_000_000
 
 #: A packet of transperf's BDP: an Ethernet frame.
@@ -51,14 +51,14 @@ def scenarios(text: str, name: str, *, ignore_commands: bool = False) -> list[Im
 
 
 class _Writer:
-    """Writes one experiment, and notes what is not as it was."""
+    """Writes one experiment, and notes the differences from the original."""
 
     def __init__(self, experiment: Experiment, *, ignore_commands: bool) -> None:
         self.experiment = experiment
         self.ignore_commands = ignore_commands
         self.notes: list[Note] = []
         self.events: list[tuple[float, str]] = []
-        #: Mbit/s and ms, the largest of them.
+        #: The largest of them in Mbit/s and ms.
         self.bw = 0.0
         self.rtt = 0.0
         self.sender_rtts: dict[int, float] = {}
@@ -90,7 +90,7 @@ class _Writer:
         lines += self._expectations()
         return Imported(name, "\n".join(lines) + "\n", self.notes)
 
-    # What is read.
+    # Reading.
 
     def _setting(self, key: str) -> Setting:
         return self.experiment.get(key, Setting(0, None))
@@ -130,7 +130,7 @@ class _Writer:
                 raise self._fail(call.line, f"`{key}` of `{call.name}` cannot be expressed", why)
 
     def _steps(self, setting: Setting, plain: str, varying: str) -> list[Call]:
-        """Return a value, or those that follow each other, as builders."""
+        """Return a value, or several that follow each other, as builders."""
         value = setting.value
         varies = isinstance(value, Call) and value.name == varying
         items = list(value.items) if varies else [value]
@@ -158,7 +158,7 @@ class _Writer:
             time += lasts
             self.events.append((time, change(after)))
 
-    # What is written.
+    # Writing.
 
     def _commands(self) -> None:
         for key in ("machine_cmd", "cmd"):
@@ -348,14 +348,14 @@ class _Writer:
 
 
 def _digits(value: float) -> str:
-    """Return a decimal number, with as many places as units keep."""
+    """Return a decimal number with at most as many places as units keep."""
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 IMPORT = Import(
     "transperf",
     "a transperf configuration, parsed and never executed",
-    # Its configurations are programmes of Python, some without an ending.
+    # Its configurations are Python programs, some without an extension.
     lambda _, path: path.suffix in (".py", ""),
     read,
 )

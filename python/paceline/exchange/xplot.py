@@ -1,4 +1,4 @@
-"""xplot: the plots of tcptrace and its kin, for one run or several over each other."""
+"""xplot: the plots of tcptrace and similar tools, for one run or several overlaid."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from paceline.exchange.declared import Export
 from paceline.runs import Run
 from paceline.show.sequence import Trace, traces
 
-#: Of one flow, what tcptrace draws: data white, ACKs green, the window yellow, SACK purple.
+#: For one flow, tcptrace's colours: data white, ACKs green, the window yellow, SACK purple.
 _ALONE = {"send": "white", "ack": "green", "window": "yellow", "sack": "purple", "again": "red"}
 
-#: Of several flows, the colours that xplot has.
+#: For several flows, the colours of xplot.
 _COLOURS = ("white", "green", "red", "blue", "yellow", "purple", "orange", "magenta", "pink")
 
 #: xplot's `unsigned` has 32 bits.
@@ -52,7 +52,7 @@ def _lines(runs: Sequence[Run], shown: Sequence[Trace]) -> Iterator[str]:
 
 def _trace(trace: Trace, greatest: int, colours: dict[str, str]) -> Iterator[str]:
     yield colours["window"]
-    # xplot shows all that there is: a window that is never near would leave the data no room.
+    # xplot shows everything: a window that is never near would leave the data no room.
     yield from _steps(trace.acks.filter(pl.col("end") <= 2 * greatest), "end")
     yield colours["ack"]
     yield from _steps(trace.acks, "seq")

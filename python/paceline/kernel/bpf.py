@@ -1,4 +1,4 @@
-"""libbpf, by its C interface: iproute2 has it on nearly every machine, and clang is not needed."""
+"""libbpf, through its C interface: iproute2 installs it nearly everywhere; clang is not needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _OpenOptions(ctypes.Structure):
 
 
 class ProgramInfo(ctypes.Structure):
-    """``struct bpf_prog_info``, as far as it is used."""
+    """The used part of ``struct bpf_prog_info``."""
 
     _fields_ = [
         ("type", ctypes.c_uint32),
@@ -42,7 +42,7 @@ class ProgramInfo(ctypes.Structure):
 
 
 class MapInfo(ctypes.Structure):
-    """``struct bpf_map_info``, as far as it is used."""
+    """The used part of ``struct bpf_map_info``."""
 
     _fields_ = [
         ("type", ctypes.c_uint32),
@@ -86,7 +86,7 @@ def library() -> Any:
 
 
 def _check(result: Any, what: str) -> Any:
-    """Return a result of libbpf, which is null or negative where it failed."""
+    """Return a result of libbpf, which is null or negative on failure."""
     if result is None or (isinstance(result, int) and result < 0):
         number = ctypes.get_errno() or (-result if result else 0)
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -98,7 +98,7 @@ _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_
 
 @contextmanager
 def _messages() -> Iterator[list[str]]:
-    """Collect libbpf's messages in place of stderr."""
+    """Collect libbpf's messages instead of printing them on stderr."""
     said: list[str] = []
     format_ = ctypes.CDLL(None).vsnprintf
 
@@ -139,7 +139,7 @@ class Object:
         return (ctypes.c_char * size.value).from_address(place)
 
     def register(self, name: str) -> None:
-        """Bring it into the kernel and register a struct_ops of it, which outlives this process."""
+        """Load it into the kernel and register its struct_ops, which outlives this process."""
         with _messages() as said:
             try:
                 _check(library().bpf_object__load(self._object), "load the programs")
@@ -151,7 +151,7 @@ class Object:
         library().bpf_link__destroy(link)
 
     def close(self) -> None:
-        """Forget it; what is registered stays."""
+        """Release it; the registration stays."""
         library().bpf_object__close(self._object)
 
     def _map(self, name: str) -> ctypes.c_void_p:
@@ -160,7 +160,7 @@ class Object:
 
 
 class RefusedError(RunError):
-    """The kernel refused an object; `log` is what libbpf and the verifier said."""
+    """The kernel refused an object; `log` contains the messages of libbpf and the verifier."""
 
     def __init__(self, error: OSError, log: str) -> None:
         super().__init__(error.strerror)
@@ -205,7 +205,7 @@ def open_map(number: int) -> int:
 
 
 def map_info(number: int) -> MapInfo:
-    """Return what the kernel says of a map."""
+    """Return the kernel's information about a map."""
     info = MapInfo()
     with opened(open_map(number)) as fd:
         _inform(fd, info)
@@ -241,7 +241,7 @@ def _inform(fd: int, info: ctypes.Structure) -> None:
 
 
 def unregister(number: int) -> None:
-    """Take a struct_ops map out of service."""
+    """Unregister a struct_ops map."""
     key = ctypes.c_uint32(0)
     with opened(open_map(number)) as fd:
         _check(library().bpf_map_delete_elem(fd, ctypes.byref(key)), "unregister")
@@ -259,7 +259,7 @@ _SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctype
 
 @contextmanager
 def ring(fd: int) -> Iterator[Callable[[], bytes]]:
-    """Open a ring buffer; what it gives returns the entries that are there, in one piece."""
+    """Open a ring buffer; the function returned gives its entries, in one piece."""
     held = bytearray()
 
     def entry(_context: int, data: int, size: int) -> int:
@@ -301,7 +301,7 @@ class Variables:
         self._memory[at : at + size] = value.to_bytes(size, "little")
 
     def close(self) -> None:
-        """Let go of them."""
+        """Release them."""
         self._memory.close()
 
     def _place(self, name: str) -> tuple[int, int]:

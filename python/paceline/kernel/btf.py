@@ -1,4 +1,4 @@
-"""BPF Type Format: the layouts that a BPF object brings along (kernel.org, ``bpf/btf.html``)."""
+"""BPF Type Format: the type layouts in a BPF object (kernel.org, ``bpf/btf.html``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Type(NamedTuple):
     name: str
     #: Its size, or the type that it refers to.
     size: int
-    #: The words after it, in threes where it has parts.
+    #: The words after it, in groups of three if it has parts.
     words: tuple[int, ...]
 
 
@@ -54,7 +54,7 @@ class Types:
             at += 12 + after
 
     def variable(self, section: str, name: str) -> tuple[int, int]:
-        """Return where a variable is in its section, and its type."""
+        """Return the offset of a variable in its section, and its type."""
         found = next(t for t in self._types if t.kind == _DATASEC and t.name == section)
         for number, offset, _ in _threes(found.words):
             if self._types[number].name == name:
@@ -66,7 +66,7 @@ class Types:
         return next(n for n, t in enumerate(self._types) if (t.kind, t.name) == (_STRUCT, name))
 
     def members(self, number: int) -> Iterator[tuple[str, int, int]]:
-        """Yield a structure's members: name, place in bytes, type."""
+        """Yield a structure's members: name, offset in bytes, type."""
         for name, kind, bits in _threes(self._types[self._plain(number)].words):
             yield self._text(name), (bits & 0xFFFFFF) // 8, kind
 
@@ -79,7 +79,7 @@ class Types:
         return plain.size
 
     def places(self, number: int, at: int = 0, prefix: str = "") -> Iterator[tuple[str, int, int]]:
-        """Yield a structure's fields, and those of structures in it: name, place, size.
+        """Yield a structure's fields, including those of nested structures: name, offset, size.
 
         An array of numbers is one field for each number, and one of its own name for all.
         """
@@ -101,7 +101,7 @@ class Types:
         return self._types[number].name
 
     def decode(self, number: int, data: bytes, at: int = 0) -> Value:
-        """Return the value of a type at a place of the data."""
+        """Return the value of a type at an offset of the data."""
         plain = self._types[self._plain(number)]
         if plain.kind == _STRUCT:
             members = self.members(number)

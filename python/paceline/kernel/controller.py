@@ -1,4 +1,4 @@
-"""The controller in the kernel: bring it in, take it out, and see what it does.
+"""The controller in the kernel: load it, unload it, and watch it.
 
 The kernel holds all of its state. A process that is killed at any point of loading leaves either a
 registered controller or nothing: until the registration everything hangs on its file descriptors.
@@ -32,14 +32,14 @@ _OBJECT = f"{NAME}.o"
 _REGISTERED = f"{NAME} is registered already; `paceline kernel unload` takes it out"
 #: The program that every ACK runs, by the 15 letters that a kernel keeps.
 _MAIN = b"paceline_cong_control"[:15]
-#: How long the kernel may take to free what no connection holds, in seconds.
+#: How long the kernel may take to free programs that no connection holds, in seconds.
 _FREED_S = 3.0
 #: pidfd_getfd(2), the same number on every architecture.
 _PIDFD_GETFD = 438
 _UNSET = 0xFFFFFFFF
 _STATES = ("Startup", "Drain", "ProbeBW", "ProbeRTT")
 _PHASES = ("UP", "DOWN", "CRUISE", "REFILL")
-#: What it takes to load; CAP_SYS_ADMIN, to find what others loaded.
+#: The capabilities needed to load; CAP_SYS_ADMIN, to find programs that others loaded.
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39}
 
 
@@ -76,7 +76,7 @@ def _effective() -> int:
 
 
 def require() -> None:
-    """Refuse a machine that cannot."""
+    """Raise an error if this machine cannot load it."""
     for what, hint in lacking():
         raise UnavailableError([what, hint])
 
@@ -85,7 +85,7 @@ def available() -> list[str]:
     """Return the congestion controls of the kernel."""
     try:
         return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    except OSError:  # it has no TCP, or is no Linux
+    except OSError:  # it has no TCP, or is not Linux
         return []
 
 
@@ -113,7 +113,7 @@ class Option:
         return value
 
     def show(self, value: int) -> str:
-        """Return a value as `parse` takes it."""
+        """Return a value in the form that `parse` accepts."""
         if self.kind == "flag":
             return "true" if value else "false"
         return f"{value / 256:g}" if self.kind == "gain" else str(value)
@@ -124,7 +124,7 @@ class Option:
 
 
 def _options(types: Types, constants: bytes) -> list[Option]:
-    """Return the options that an object has, or that one in the kernel runs with."""
+    """Return the options of an object, or those with which one in the kernel runs."""
     place, kind = types.variable(".rodata", "options")
     low, high = (types.variable(".rodata", f"options_{end}")[0] for end in ("least", "most"))
 
@@ -142,7 +142,7 @@ def _options(types: Types, constants: bytes) -> list[Option]:
 
 
 def load(settings: Mapping[str, str]) -> None:
-    """Bring the controller in, with options other than its defaults."""
+    """Load the controller, with options other than its defaults."""
     require()
     data = (resources.files("paceline.kernel") / _OBJECT).read_bytes()
     if NAME in available():
@@ -177,7 +177,7 @@ def load(settings: Mapping[str, str]) -> None:
 class Loaded:
     """A controller in the kernel."""
 
-    #: Whether it can be chosen; else it was unloaded and connections still use it.
+    #: Whether it can be chosen; otherwise it was unloaded and connections still use it.
     registered: bool
     uid: int
     since_s: float
@@ -187,7 +187,7 @@ class Loaded:
 
     @property
     def user(self) -> str:
-        """Return the name of who loaded it."""
+        """Return the name of the user who loaded it."""
         try:
             return pwd.getpwuid(self.uid).pw_name
         except KeyError:
@@ -220,7 +220,7 @@ def loaded() -> list[Loaded]:
 
 
 def unload() -> bool:
-    """Take the controller out. Return whether connections still hold it."""
+    """Unload the controller. Return whether connections still hold it."""
     require()
     if NAME not in available():
         raise RunError(f"{NAME} is not registered")
@@ -229,11 +229,11 @@ def unload() -> bool:
         raise RunError(f"{NAME} is registered, but not by eBPF: `rmmod` may take it out")
     parts = {number for one in loaded() for number in one.maps.values()} | set(ours)
     for number in ours:
-        with suppress(OSError):  # an older one is out already, and held by connections
+        with suppress(OSError):  # an older one is already unloaded, and held by connections
             bpf.unregister(number)
     if NAME in available():
         raise RunError(f"the kernel did not unregister {NAME}")
-    # The kernel frees the programs and their maps once no processor is in them.
+    # The kernel frees the programs and their maps once no processor is executing them.
     until = time.monotonic() + _FREED_S
     while held := not parts.isdisjoint(m.id for m in bpf.maps()):
         if time.monotonic() > until:
@@ -272,7 +272,7 @@ def _port(address: str) -> int:
 
 
 def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
-    """Yield a process's connections: only who holds a socket may read its storage."""
+    """Yield a process's connections: only the holder of a socket may read its storage."""
     try:
         descriptors = [int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()]
         process = os.pidfd_open(pid)
@@ -287,7 +287,7 @@ def _of_process(running: list[Loaded], pid: int) -> Iterator[Connection]:
                 for state in filter(None, states):
                     try:
                         ends = _address(held.getsockname()), _address(held.getpeername())
-                    except OSError:  # it is connected no longer
+                    except OSError:  # it is no longer connected
                         continue
                     yield Connection(pid, *ends, state)
 
@@ -322,7 +322,7 @@ def _state(running: Loaded, descriptor: int) -> dict[str, Any] | None:
 
 
 def fields(bbr: Mapping[str, Any], connection: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a sample, by the names of a record; what is not known is none."""
+    """Return the fields of a sample, by the names of a record; unknown ones are none."""
     smss = connection["smss"]
 
     def volume(packets: int) -> int | None:

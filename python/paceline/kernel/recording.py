@@ -1,4 +1,4 @@
-"""A record of live connections, from what the controller in the kernel tells of each ACK."""
+"""A record of live connections, from the events that the controller reports for each ACK."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from paceline.errors import RunError
 from paceline.kernel import bpf, controller
 from paceline.kernel.controller import NAME, Loaded
 
-#: How often the ring buffer is emptied, in seconds: it has room for some 10 000 ACKs.
+#: How often the ring buffer is emptied, in seconds: it has room for about 10 000 ACKs.
 _PERIOD_S = 0.01
-#: For how long the program goes on after the reader was last heard of: one that was killed costs
-#: no more than that.
+#: How long the program continues after the reader's last update: a killed reader costs at most
+#: that.
 _LEASE_NS = 1_000_000_000
 
 
@@ -25,7 +25,7 @@ def record(
     duration_ns: int | None = None,
     step: Callable[[int, int], object] | None = None,
 ) -> _paceline.Run:
-    """Record the connections of the controller, or those with a port at either end.
+    """Record the connections of the controller, or those with a given port at either end.
 
     It ends after `duration_ns`, or when it is interrupted. `step(passed_ns, missed)` hears of it.
     Raises `CaptureError` if there was no connection.
@@ -51,7 +51,7 @@ def record(
                     step(now - begin, variables.read("missed") - before)
                 time.sleep(_PERIOD_S)
         except KeyboardInterrupt:
-            # Without a duration that is how it ends.
+            # Without a duration it ends like this.
             incomplete = None if end is None else "interrupted"
         at = time.monotonic_ns()
         variables.write("recording_until", 0)
@@ -63,7 +63,7 @@ def record(
 
 @contextmanager
 def _reading(running: Loaded) -> Iterator[tuple[bpf.Variables, Callable[[], bytes]]]:
-    """Open what a controller tells; only one reader can."""
+    """Open the event stream of a controller; it allows only one reader."""
     bss = bpf.map_info(running.maps["bss"])
     with (
         bpf.opened(bpf.open_map(running.maps["bss"])) as own,
@@ -80,7 +80,7 @@ def _reading(running: Loaded) -> Iterator[tuple[bpf.Variables, Callable[[], byte
         if lease > time.monotonic_ns():
             raise RunError("another `paceline kernel record` is reading; wait for its end")
         with bpf.ring(traces) as take:
-            # What one that was killed has left.
+            # Events left by a killed reader.
             take()
             try:
                 yield variables, take

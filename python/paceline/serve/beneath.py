@@ -12,7 +12,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 @contextmanager
 def opened(root: Path, path: str = ".") -> Iterator[int]:
-    """Yield a folder below another, open; raises `OSError` if a part of the way is a link."""
+    """Yield a folder below another, open; raises `OSError` if a part of the path is a link."""
     folder = os.open(root, _FOLDER)
     try:
         for name in path.split("/") if path != "." else ():

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from paceline import _paceline, answers, store
+from paceline import _paceline, pages, store
 from paceline.errors import MemoryLimitError, NotARunError
 from paceline.quantities import quantity
 from paceline.reading import json_value, open_regular, read_bytes
@@ -28,17 +28,17 @@ from paceline.study.sweep.result import POINTS, SCENARIO, Sweep
 
 _RUN = "run.json"
 
-#: Pictures that a sweep's folder may hold.
+#: Pictures in a sweep's folder.
 PICTURES = {".png": "image/png", ".svg": "image/svg+xml"}
 
 
 class Missing(LookupError):  # noqa: N818 - it is an answer
-    """A name that nothing has, or what cannot be read."""
+    """A name that does not exist, or something unreadable."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is run again."""
+    """The scenario of a repeated run."""
 
     scenario: str
     seed: int
@@ -54,7 +54,7 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = Lock()
-        #: The entry of each run and sweep by name, with the mark of its file.
+        #: The entry of each run and sweep by name, with the version of its file.
         self._said: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
         self._tables: OrderedDict[tuple[str, tuple[int, ...]], OnDisk] = OrderedDict()
 
@@ -90,7 +90,7 @@ class Catalogue:
         self, name: str, kind: str, folder: int
     ) -> tuple[tuple[int, ...], dict[str, Any]] | None:
         try:
-            # Names that are not text have no place on a page.
+            # Names that are not valid text cannot be shown on a page.
             name.encode()
             mark = _mark(kind, folder)
             known = self._said.get(name)
@@ -103,7 +103,7 @@ class Catalogue:
         return mark, {"id": name, "changed_ns": mark[0], **said}
 
     def _known(self, name: str, kind: str) -> tuple[int, ...]:
-        """Return the mark of a run or a sweep: it changes if the name is used again."""
+        """Return the version of a run or a sweep: it changes if the name is used again."""
         with self._lock:
             if name not in self._said:
                 self._look()
@@ -117,7 +117,7 @@ class Catalogue:
             raise Missing(f"that {kind} no longer exists") from None
 
     def order(self, name: str) -> Order:
-        """Return what a run was; `Missing` if there is none of that name."""
+        """Return the description of a run; `Missing` if there is none of that name."""
         self._known(name, "run")
         try:
             with opened(self._folder, name) as folder:
@@ -127,19 +127,19 @@ class Catalogue:
         except (OSError, ValueError, KeyError, TypeError):
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
-    def compare(self, old: str, new: str) -> answers.Between:
-        """Compare two runs, with the repeats of each beside it.
+    def compare(self, old: str, new: str) -> pages.Between:
+        """Compare two runs, including their repeats next to them.
 
         Named are the settings and the metrics in which they differ, and how sure a difference is.
         """
         one, other = self._subject(old), self._subject(new)
         self._join_repeats(one, other)
         before, after = one.settings[""], other.settings[""]
-        settings: list[answers.Differing] = [
+        settings: list[pages.Differing] = [
             {"key": key, "old": _told(before.get(key)), "new": _told(after.get(key))}
             for key in differing(one, other)
         ]
-        metrics: list[answers.Change] = [
+        metrics: list[pages.Change] = [
             {
                 "name": f.metric,
                 "old": quantity(f.metric, f.old),
@@ -155,7 +155,7 @@ class Catalogue:
         return {"settings": settings, "metrics": metrics, "runs": counts}
 
     def _join_repeats(self, one: Subject, other: Subject) -> None:
-        """Add to each side the runs beside it that differ from it only in the seed."""
+        """Add to each side the runs next to it that differ from it only in the seed."""
         with self._lock:
             entries = {name: entry for name, (_, entry) in self._said.items()}
         first, second = (repeats_of(side.name) for side in (one, other))
@@ -172,7 +172,7 @@ class Catalogue:
                 and entry["backend"] == backend
             ]
             for name in sorted(beside)[: limits.REPEATS]:
-                # One that cannot be read, or is just being deleted, is no repeat.
+                # One that cannot be read, or is just being deleted, is not a repeat.
                 with suppress(Missing, NotARunError):
                     repeat = self._subject(name)
                     if repeat.settings == side.settings:
@@ -189,10 +189,10 @@ class Catalogue:
             raise NotARunError(f"{name} cannot be read: run `paceline report` to see why") from None
 
     def delete(self, name: str) -> None:
-        """Delete a run; `StoreError` if its folder holds what is not the run's own."""
+        """Delete a run; `StoreError` if its folder contains other files."""
         self._known(name, "run")
         with opened(self._folder, name):
-            # It is a folder of this one, and no link leads to it.
+            # It is a folder inside this one, not reached through a link.
             store.delete(self._folder / name)
 
     def run(self, name: str) -> Run:
@@ -215,8 +215,8 @@ class Catalogue:
                 self._tables.popitem(last=False)
         return tables
 
-    def points(self, name: str, metric: str) -> answers.Points:
-        """Return a metric over the points of a sweep; without one, the first that it compares."""
+    def points(self, name: str, metric: str) -> pages.Points:
+        """Return a metric over the points of a sweep; by default, the first that it compares."""
         sweep = self._sweep(name)
         chosen = metric or sweep.metrics[0]
         if chosen not in {d["name"] for d in _paceline.metrics() if d["scope"] == "run"}:
@@ -228,7 +228,7 @@ class Catalogue:
             raise NotARunError(f"{name} cannot be read: run the sweep again") from None
 
     def at(self, name: str, point: int, seed: int) -> Order:
-        """Return what a sweep ran at a point with a seed."""
+        """Return the scenario of a sweep's point with a seed."""
         sweep = self._sweep(name)
         if seed not in sweep.grid.seeds:
             raise Missing("the sweep has no such seed")
@@ -261,7 +261,7 @@ class Catalogue:
 
 
 def _told(settings: list[Any] | None) -> str:
-    """Return what a scenario sets, one after the other for flows, links and events."""
+    """Return the settings of a scenario, one after the other for flows, links and events."""
     return ", ".join(dict.fromkeys(str(setting) for setting in settings or []))
 
 

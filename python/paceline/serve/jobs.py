@@ -1,4 +1,4 @@
-"""Runs that the page asks for, on a thread of their own.
+"""Runs that the page requests, on a separate thread.
 
 The plots fill in while a simulation is at work: its beginning is run first, a sixteenth of it, then
 a quarter, then all. A shorter run of the same seed is the beginning of the longer one, and together
@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
-from paceline import _paceline, answers, batch, guests, store
+from paceline import _paceline, batch, guests, pages, store
 from paceline.errors import NotARunError, PacelineError, ScenarioError, StoreError
 from paceline.runs import Progress, Run
 from paceline.serve import limits
@@ -28,19 +28,19 @@ _log = logging.getLogger("paceline.serve")
 
 
 class Busy(Exception):  # noqa: N818 - it is an answer
-    """There are as many jobs as there may be."""
+    """The maximum number of jobs is reached."""
 
 
 class _Stopped(Exception):  # noqa: N818 - it is a wish
-    """The run was given up."""
+    """The run was stopped."""
 
 
 class _TooLong(Exception):  # noqa: N818 - it is a limit
-    """The run took longer than it may."""
+    """The run took longer than its limit."""
 
 
 class Job:
-    """One run: how far it is, and what there is of it."""
+    """One run: its progress, and its results so far."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Job:
         self.text = text
         self.seed = seed
         self.backend = backend
-        #: What there is of it in memory: nothing once it is in the folder.
+        #: Its results so far in memory: nothing once it is in the folder.
         self.run: Run | None = None
         #: `running`, `done`, `failed` or `stopped`.
         self.state: Literal["running", "done", "failed", "stopped"] = "running"
@@ -61,25 +61,25 @@ class Job:
         self.path: str | None = None
         self.simulated_ns = 0
         self.total_ns = 1
-        #: Counts what there is to see.
+        #: Incremented whenever there is something new to see.
         self.version = 0
         self.wish_to_stop = False
         self.future: Future[None] | None = None
         self._lock = Lock()
 
     def tell(self, **changes: Any) -> None:
-        """Change it, all at once."""
+        """Change several attributes atomically."""
         with self._lock:
             for name, value in changes.items():
                 setattr(self, name, value)
 
     def stop(self) -> None:
-        """Give it up."""
+        """Stop it."""
         self.wish_to_stop = True
         if self.future is not None and self.future.cancel():
             self.tell(state="stopped")
 
-    def as_json(self) -> answers.JobState:
+    def as_json(self) -> pages.JobState:
         """Return the job's state for a page."""
         with self._lock:
             return {
@@ -95,7 +95,7 @@ class Job:
 
 
 class _Seen(batch.Watch):
-    """Shows a page how far its job is, and stops it where that is asked for."""
+    """Reports a job's progress to a page, and stops it on request."""
 
     def __init__(self, job: Job, until: float) -> None:
         self._job = job
@@ -144,7 +144,7 @@ class Jobs:
         return job
 
     def running(self) -> int:
-        """Return how many wait or run."""
+        """Return the number of jobs waiting or running."""
         return sum(job.state == "running" for job in list(self._jobs.values()))
 
     def get(self, number: int) -> Job:
@@ -152,7 +152,7 @@ class Jobs:
         return self._jobs[number]
 
     def close(self) -> None:
-        """Give up what is at work, and wait until it has heard."""
+        """Stop the active job, and wait until it has ended."""
         for job in list(self._jobs.values()):
             job.stop()
         self._pool.shutdown(cancel_futures=True)

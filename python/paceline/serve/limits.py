@@ -1,40 +1,40 @@
-"""The server's limits; `paceline serve --help` says so."""
+"""The server's limits; `paceline serve --help` prints them."""
 
 from __future__ import annotations
 
-#: Connections at a time; one more is closed at once.
+#: Simultaneous connections; an additional one is closed at once.
 CONNECTIONS = 64
-#: Seconds for a request's header, also the first, and for its body.
+#: Seconds for a request's header, including the first, and for its body.
 HEADER_S, BODY_S = 15.0, 10.0
-#: Seconds for which an answer may wait for its reader.
+#: Seconds for which a response may wait for its reader.
 WRITE_S = 20.0
 #: Bytes of a request's header and of its body.
 HEADER_BYTES, BODY_BYTES = 64 << 10, 256 << 10
-#: Brackets in each other in a request's JSON.
+#: Nesting depth of a request's JSON.
 DEPTH = 16
-#: Settings of one order, and characters of each.
+#: Settings of one request, and characters of each.
 SETTINGS, SETTING = 100, 10_000
 #: Threads that read and draw.
 THREADS = 4
 #: Runs in a plot, and their lines.
 OVERLAID, LINES = 40, 10_000
 
-#: Jobs that wait or run, and those kept after their end.
+#: Jobs waiting or running, and those kept after their end.
 JOBS, ENDED = 8, 8
-#: Seconds that a job may run.
+#: Maximum duration of a job in seconds.
 JOB_S = 1800.0
 
 #: Runs and sweeps that are listed, folders that are searched, and their depth.
 ENTRIES, FOLDERS, DEEP = 20_000, 100_000, 8
-#: Bytes of a picture, rows of a table, and bytes of tables that are kept in memory.
+#: Bytes of a picture, rows of a table, and bytes of tables kept in memory.
 PICTURE, ROWS, TABLES = 32 << 20, 20_000_000, 1 << 30
 
-#: Repeats of a run that are compared with it.
+#: Number of repeats of a run that are included in a comparison.
 REPEATS = 200
-#: Points of a sweep that are all shown; of more, so many, the lowest and the highest.
+#: Number of points up to which a sweep shows all; of more, this many of the lowest and the highest.
 POINTS, POINTS_SHOWN = 400, 50
 
-#: All of them as a user reads them.
+#: All of them in words for the user.
 TEXT = (
     f"Limits: {CONNECTIONS} connections, {THREADS} threads; {HEADER_S:.0f} s to a request's header "
     f"and to the next request, {BODY_S:.0f} s for its body, {WRITE_S:.0f} s to take an answer; "

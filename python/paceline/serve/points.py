@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from paceline import _paceline, answers, grid, guests
+from paceline import _paceline, grid, guests, pages
 from paceline.errors import NotARunError
 from paceline.quantities import NONE, quantity, scale_of
 from paceline.serve import limits
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from paceline.study.sweep.result import Sweep
 
 
-def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> answers.Points:
-    """Return a metric at each point; of many points, where it is lowest and where it is highest."""
+def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> pages.Points:
+    """Return a metric at each point; with many points, only the lowest and the highest."""
     over = sweep.grid
     found = dataset.means(over, frame, metric)
     numbers = list(range(len(found)))
@@ -30,7 +30,7 @@ def points(sweep: Sweep, frame: pl.DataFrame, metric: str) -> answers.Points:
         defined.sort(key=lambda n: (found[n] or {})["mean"] or 0.0)
         half = limits.POINTS_SHOWN // 2
         numbers = sorted({*defined[:half], *defined[-half:]}, key=defined.index)
-    shown: list[answers.GridPoint] = []
+    shown: list[pages.GridPoint] = []
     for number in numbers:
         statistics = found[number]
         mean, low, high = (
@@ -59,7 +59,7 @@ def _picture(
     metric: str,
     found: Sequence[Mapping[str, float | None] | None],
     numbers: list[int],
-) -> answers.Picture | None:
+) -> pages.Picture | None:
     """Return a metric along the only axis, or its distribution over each population."""
     means = [statistics["mean"] if statistics else None for statistics in found]
     defined = {number: mean for number, mean in enumerate(means) if mean is not None}
@@ -106,8 +106,8 @@ def _distribution(
     defined: dict[int, float],
     shown: dict[int, int],
     size: float,
-) -> answers.Picture:
-    """Return which share of each population is at most at each value."""
+) -> pages.Picture:
+    """Return the share of each population at or below each value."""
 
     def other(number: int) -> tuple[str, ...]:
         names = enumerate(sweep.grid.place(number))
@@ -143,7 +143,7 @@ def _distribution(
 
 
 def scenario(sweep: Sweep, text: str, point: int) -> str:
-    """Return what was run at a point: with its seed, it gives the same bytes again."""
+    """Return the scenario of a point: with its seed, it gives the same bytes again."""
     if not 0 <= point < len(sweep.grid.points):
         raise NotARunError("the sweep has no such point")
     set_there = (*sweep.overrides, *sweep.grid.points[point])

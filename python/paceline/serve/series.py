@@ -1,4 +1,4 @@
-"""Lines over time, thinned to what a screen shows: no peak is lost at any zoom."""
+"""Lines over time, reduced to a screen's resolution: no peak is lost at any zoom."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, Protocol
 
 import polars as pl
 
-from paceline import _paceline, answers, memory
+from paceline import _paceline, memory, pages
 from paceline.errors import NotARunError, PacelineError
 from paceline.quantities import quantity, scale_of
 from paceline.reading import open_regular
@@ -19,9 +20,9 @@ from paceline.runs import Run
 from paceline.serve import limits
 from paceline.serve.beneath import opened
 from paceline.show.palette import Style, flow_style
-from paceline.show.panels import Values, envelopes, rates
+from paceline.show.panels import envelopes, rates
 
-#: What can be drawn: its title, and the column.
+#: The quantities that can be plotted: title, and column.
 QUANTITIES = {
     "throughput_bps": "Throughput",
     "rtt_ns": "Round-trip time",
@@ -35,14 +36,14 @@ QUANTITIES = {
 #: Those of the bottleneck, in the table `queue`.
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
-#: Buckets of a line over an entire run, at most and at least, and those of all lines of a plot.
+#: Minimum and maximum number of buckets of a line over an entire run, and of all lines of a plot.
 BUCKETS, _FEWEST, _ALL = 600, 150, 25_000
-#: Bins of throughput, at least.
+#: Minimum number of throughput bins.
 _BIN_NS = 20_000_000
 
 
 class Tables(Protocol):
-    """Where the tables of a run are; only the columns that are asked for are read."""
+    """Where the tables of a run are; only the requested columns are read."""
 
     @property
     def flows(self) -> pl.DataFrame:
@@ -76,10 +77,12 @@ class OnDisk:
         self._root = root
         self._name = name
         self._read: dict[tuple[str, str], pl.Series] = {}
+        # Plots are drawn in parallel, and share columns.
+        self._reads = Lock()
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[BinaryIO]:
-        """Yield a table's open file: polars gets no name that it could take for a pattern."""
+        """Yield a table's open file: polars gets no name that it could interpret as a pattern."""
         reason = f"{self._name}: {table} cannot be read: run `paceline report` to see why"
         try:
             rows, size = _paceline.parquet_size(Path(self._name, f"{table}.parquet"), self._root)
@@ -100,7 +103,7 @@ class OnDisk:
             raise NotARunError(reason) from None
 
     def check(self) -> None:
-        """Raise `NotARunError` if a table has more rows than are read."""
+        """Raise `NotARunError` if a table has more rows than the limit."""
         try:
             with opened(self._root, self._name) as folder:
                 names = os.listdir(folder)
@@ -112,7 +115,7 @@ class OnDisk:
                     pass
 
     def size(self) -> int:
-        """Return how many bytes of memory its columns take."""
+        """Return the bytes of memory that its columns take."""
         return sum(int(column.estimated_size()) for column in list(self._read.values()))
 
     @cached_property
@@ -131,13 +134,14 @@ class OnDisk:
 
     def columns(self, table: str, names: tuple[str, ...]) -> pl.DataFrame:
         """Return columns of a table, those that it has."""
-        wanted = [name for name in names if name in self._names[table]]
-        fresh = [name for name in wanted if (table, name) not in self._read]
-        if fresh:
-            with self._reading(table) as file:
-                frame = pl.read_parquet(file, columns=fresh)
-            for name in fresh:
-                self._read[table, name] = frame[name]
+        with self._reads:
+            wanted = [name for name in names if name in self._names[table]]
+            fresh = [name for name in wanted if (table, name) not in self._read]
+            if fresh:
+                with self._reading(table) as file:
+                    frame = pl.read_parquet(file, columns=fresh)
+                for name in fresh:
+                    self._read[table, name] = frame[name]
         return pl.DataFrame([self._read[table, name] for name in wanted])
 
 
@@ -159,7 +163,7 @@ def _spacing_ns(run: Tables) -> int:
 
 def series(
     runs: Mapping[str, Tables], quantity: str, start: int | None = None, end: int | None = None
-) -> answers.Series:
+) -> pages.Series:
     """Return the lines of a quantity of some runs between two times, in nanoseconds.
 
     Each bucket of time gives its minimum and maximum, in the order in which they occurred.
@@ -187,17 +191,17 @@ def series(
         width = max(-(-(end - start + 1) // buckets), least)
         count = -(-(end - start + 1) // width)
         times = [(start + (i + 0.5) * width / 2) / 1e9 for i in range(2 * count)]
-    lines: list[tuple[str, str, Style, Values]] = []
+    lines: list[tuple[str, str, Style, pl.Series]] = []
     for nth, (name, run) in enumerate(runs.items()):
         found = _lines(run, quantity, start, width, count)
         for index, (label, values) in enumerate(found):
-            # Of several runs, a colour is a run and a dash a flow.
+            # With several runs, the colour shows the run and the dash the flow.
             style = flow_style(index)
             if len(runs) > 1:
                 style = Style(flow_style(nth).colour, flow_style(index).dash)
             lines.append((name, label, style, values))
-    # All lines as one column: a thousand are written at the cost of a few.
-    column = pl.Series([value for *_, values in lines for value in values], dtype=pl.Float64)
+    # All lines as one column: a thousand cost as much to write as a few.
+    column = pl.concat([values for *_, values in lines]) if lines else pl.Series(dtype=pl.Float64)
     most = column.max()
     scale = scale_of(quantity, most if isinstance(most, float) else 0.0)
     # To the digits that a plot can show.
@@ -222,17 +226,16 @@ def series(
 
 def _lines(
     run: Tables, quantity: str, start: int, width: int, count: int
-) -> list[tuple[str, Values]]:
+) -> list[tuple[str, pl.Series]]:
     if quantity in _QUEUE:
         table = run.columns("queue", ("link", "t_ns", _QUEUE[quantity]))
         frame = table.filter(pl.col("link") == 0).with_columns(flow=pl.lit(0))
-        values = envelopes(frame, _QUEUE[quantity], width, count, start).get(0)
-        return [("bottleneck", values)] if values else []
-    found: dict[int, Values]
+        found = envelopes(frame, _QUEUE[quantity], width, count, start)
+        return [("bottleneck", values) for values in found.values()]
     labels = dict(run.flows.sort("flow").select("flow", "label").iter_rows())
     if quantity == "throughput_bps":
         frame = run.columns("samples", ("flow", "t_ns", "delivered_bytes"))
-        found = {flow: [*line] for flow, line in rates(frame, width, count, start).items()}
+        found = rates(frame, width, count, start)
     elif quantity in (frame := run.columns("samples", ("flow", "t_ns", quantity))).columns:
         found = envelopes(frame, quantity, width, count, start)
     else:

@@ -30,7 +30,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import Application, HTTPError, RequestHandler
 
-from paceline import _paceline, answers, guests, shipped
+from paceline import _paceline, guests, pages, shipped
 from paceline.errors import NotARunError, PacelineError, ScenarioError
 from paceline.reading import json_value, read_text
 from paceline.serve import limits
@@ -60,13 +60,13 @@ _PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:;
 
 _BACKENDS: tuple[_paceline.Backend, ...] = ("sim", "emu", "vm")
 
-#: What a new scenario begins with.
+#: The start of a new scenario.
 _TEMPLATE = shipped.folder("templates") / "scenario.toml"
 
-#: Seconds from one look at a job to the next, and between two messages if nothing happens.
+#: Seconds between two checks of a job, and between two messages if nothing happens.
 _LOOK_S, _BEAT_S = 0.05, 2.0
 
-#: Seconds that a time in a request may be.
+#: Maximum seconds of a time in a request.
 _TIME_S = 1e9
 
 Answer = TypeVar("Answer")
@@ -87,14 +87,14 @@ class Server:
         self._socket = socket.create_server(("127.0.0.1", port), backlog=limits.CONNECTIONS)
         self._socket.setblocking(False)
         self.port = int(self._socket.getsockname()[1])
-        #: Who knows it may ask.
+        #: Whoever knows it may send requests.
         self.token = secrets.token_urlsafe(32)
         self.catalogue = Catalogue(folder)
         self.jobs = Jobs(folder)
-        #: Where files are read and pages made.
+        #: Threads that read files and make pages.
         self.pool = ThreadPoolExecutor(limits.THREADS)
         self.stopping = False
-        #: How many connections are open.
+        #: The number of open connections.
         self.connections = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -105,7 +105,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where the page is; a secret."""
+        """The address of the page; a secret."""
         return f"{self.origin}/?{urlencode({'token': self.token})}"
 
     @property
@@ -114,11 +114,11 @@ class Server:
         return f"paceline-{self.port}"
 
     def hosts(self) -> set[str]:
-        """Return the names that it answers to."""
+        """Return the host names that it accepts."""
         return {f"{name}:{self.port}" for name in ("127.0.0.1", "localhost")}
 
     def serve(self) -> None:
-        """Answer until `stop` or Ctrl-C."""
+        """Serve until `stop` or Ctrl-C."""
         # Malformed requests and closed connections must not fill the terminal.
         logging.getLogger("tornado.general").setLevel(logging.CRITICAL)
         try:
@@ -220,7 +220,7 @@ class _Handler(RequestHandler):
             raise _refusal("open the address that `paceline serve` printed")
 
     def knows(self, secret: str | None) -> bool:
-        """Whether someone has the secret; takes as long whatever is given."""
+        """Return whether a request has the secret, in constant time."""
         return hmac.compare_digest((secret or "").encode(), self.server.token.encode())
 
     async def work(self, work: Callable[[], Answer]) -> Answer:
@@ -257,7 +257,7 @@ class _Handler(RequestHandler):
         return values[0]
 
     def number(self, name: str) -> int:
-        """Return a parameter that counts."""
+        """Return a parameter that is a number."""
         text = self.one(name)
         if re.fullmatch("[0-9]{1,19}", text) is None:
             raise _bad(f"{name} must be a whole number")
@@ -289,7 +289,7 @@ class _Handler(RequestHandler):
 
     async def send_json(self, value: Any) -> None:
         """Answer a value."""
-        # Escaped: half a pair of surrogates is text in a file's JSON, and no UTF-8.
+        # Escaped: a lone surrogate is valid in a file's JSON, but not in UTF-8.
         await self.send("application/json", json.dumps(value, separators=(",", ":")).encode())
 
     def write_error(self, status_code: int, **about: Any) -> None:
@@ -356,8 +356,8 @@ class _Runs(_Handler):
 
 class _Basis(_Handler):
     async def get(self) -> None:
-        def find() -> answers.Basis:
-            scenarios: list[answers.Shipped] = [
+        def find() -> pages.Basis:
+            scenarios: list[pages.Shipped] = [
                 {"name": name, "about": about(read_text(path))}
                 for name, path in shipped.scenarios().items()
             ]
@@ -372,7 +372,7 @@ class _Basis(_Handler):
 
 class _Scenario(_Handler):
     async def get(self) -> None:
-        def find() -> answers.Scenario:
+        def find() -> pages.Scenario:
             if self.get_query_arguments("id"):
                 run = self.server.catalogue.order(self.one("id"))
                 backend = "sim" if run.backend not in _BACKENDS else run.backend
@@ -395,7 +395,7 @@ class _Points(_Handler):
     async def get(self) -> None:
         name, metric = self.one("id"), self.get_query_argument("metric", "")
 
-        def find() -> answers.Points:
+        def find() -> pages.Points:
             with _damage():
                 return self.server.catalogue.points(name, metric)
 
@@ -417,7 +417,7 @@ class _Series(_Handler):
             raise _bad(f"more than {limits.OVERLAID} runs in a plot")
         start, end = self.time("from"), self.time("to")
 
-        def find() -> answers.Series:
+        def find() -> pages.Series:
             with _damage():
                 return series({name: self.tables(name) for name in names}, quantity, start, end)
 
@@ -436,7 +436,7 @@ class _Series(_Handler):
         return int(seconds * 1e9)
 
     def tables(self, name: str) -> Tables:
-        """Return those of a run of the folder, or of what there is of a job: `job:3`."""
+        """Return the tables of a run in the folder, or of a job so far: `job:3`."""
         if re.fullmatch("job:[0-9]{1,9}", name) is None:
             return self.server.catalogue.tables(name)
         job = self.job(name.removeprefix("job:"))
@@ -471,7 +471,7 @@ class _Events(_Handler):
     async def get(self, number: str) -> None:
         job = self.job(number)
         self.set_header("Content-Type", "text/event-stream")
-        said: answers.JobState | None = None
+        said: pages.JobState | None = None
         waited = 0.0
         while not (self.has_gone or self.server.stopping):
             now = job.as_json()
@@ -489,8 +489,8 @@ class _Events(_Handler):
 
 class _Posted(_Handler):
     def order(self) -> dict[str, Any]:
-        """Return what was sent."""
-        # Other pages cannot send this type without asking first, and nobody answers them.
+        """Return the request's body."""
+        # Other pages cannot send this type without a preflight request, which nothing answers.
         kind = self.request.headers.get("Content-Type", "").partition(";")[0].strip()
         if kind != "application/json":
             raise _bad("request body must be JSON")
@@ -508,7 +508,7 @@ class _Posted(_Handler):
         """Return the scenario of a request."""
         match body:
             case {"scenario": str(text)}:
-                # Half a pair of surrogates is no text.
+                # A lone surrogate is not valid text.
                 if text.encode(errors="replace").decode() == text:
                     return text
         raise _bad("request body has scenario, which is text")
@@ -531,7 +531,7 @@ class _Check(_Posted):
     async def post(self) -> None:
         text = self.scenario(self.order())
 
-        def check() -> answers.Problems:
+        def check() -> pages.Problems:
             try:
                 guests.check(text, "scenario.toml", (), False, "sim", files=False)
             except ScenarioError as error:
@@ -576,7 +576,7 @@ def _damage() -> Iterator[None]:
 
 
 def _depth(text: bytes) -> int:
-    """Return how many brackets are open at once, at most; those within strings count too."""
+    """Return the maximum nesting depth of brackets; those within strings count too."""
     depth = deepest = 0
     for at in re.finditer(rb"[\[{]|[\]}]", text):
         depth += 1 if at[0] in b"[{" else -1

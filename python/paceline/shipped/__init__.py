@@ -1,4 +1,4 @@
-"""What comes with the package: scenarios, claims, criteria, conformance cases and templates.
+"""The files in the package: scenarios, claims, criteria, conformance cases and templates.
 
 In the sources these are links to the folders of the same names. The golden traces of Linux are not
 among them: they are larger than all the rest.
@@ -14,25 +14,25 @@ Kind = Literal["scenarios", "claims", "evaluation", "conformance", "include", "t
 
 
 def folder(kind: Kind) -> Path:
-    """Return a folder of what comes with the package."""
+    """Return a folder of the package's files."""
     return Path(str(files("paceline") / "shipped" / kind))
 
 
 def nearest_folder(kind: Kind) -> Path:
-    """Return the folder of that name that is here, as in the sources, or else ours."""
+    """Return the folder of that name in the current folder, as in the sources, or else ours."""
     here = Path(kind)
     return here if here.is_dir() else folder(kind)
 
 
 def scenarios() -> dict[str, Path]:
-    """Return the scenarios that come with the package, by names such as ``bbr3/cellular``."""
+    """Return the included scenarios, by names such as ``bbr3/cellular``."""
     root = folder("scenarios")
     found = sorted(root.rglob("*.toml"))
     return {path.relative_to(root).with_suffix("").as_posix(): path for path in found}
 
 
 def scenario(name: str) -> Path | None:
-    """Return the scenario of this name, or the one whose name is this without its end.
+    """Return the scenario of this name, or one whose name begins with it.
 
     ``four-flows`` is ``bbr3/four-flows-50M-40ms-1bdp``: of several the shortest, and of these the
     first.

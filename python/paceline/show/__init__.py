@@ -1,1 +1,1 @@
-"""What people look at: colours, panels, pages and figures of runs."""
+"""Visual output: colours, panels, pages and figures of runs."""

@@ -1,4 +1,4 @@
-"""A run as a figure for paper: the page's plots, the same bytes every time."""
+"""A run as a figure for a paper: the page's plots, with identical bytes every time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from paceline.show.recorded import Recorded
 
-#: How every figure looks.
+#: The style of every figure.
 SETTINGS: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 9,
@@ -38,14 +38,14 @@ SETTINGS: dict[Any, Any] = {
     "lines.linewidth": 0.9,
     "legend.frameon": False,
     "legend.fontsize": 7,
-    # Element ids of SVG come from this instead of from chance.
+    # The seed of SVG element ids, which are random otherwise.
     "svg.hashsalt": "paceline",
 }
 
-#: How strong a state's colour is behind lines.
+#: The opacity of a state's colour behind lines.
 _PALE = 0.4
 
-#: Entries of a legend, at most; the rest is counted.
+#: Maximum number of entries in a legend; the rest is counted.
 _LEGEND = 14
 
 
@@ -62,7 +62,7 @@ def draw(run: Recorded, flow: int | None = None) -> Figure:
 
 
 def sheet(title: str, panels: list[tuple[Panel, list[Band]]], end: float) -> Figure:
-    """Draw panels one below the other, with what is behind each, up to a time in seconds."""
+    """Draw panels one below the other, with their backgrounds, up to a time in seconds."""
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(SETTINGS)
@@ -78,7 +78,7 @@ def sheet(title: str, panels: list[tuple[Panel, list[Band]]], end: float) -> Fig
 
 
 def plain(name: str) -> str:
-    """Return a name as matplotlib shows it letter for letter: between $ it reads a formula."""
+    """Return a name escaped for matplotlib, which reads text between $ as a formula."""
     return re.sub(r"(?<!\\)\$", r"\\$", visible(name))
 
 
@@ -102,7 +102,7 @@ def write(figure: Figure, path: Path, format: str) -> None:  # noqa: A002
     path.write_bytes(saved(figure, format))
 
 
-#: No date, no version: nothing but what is drawn.
+#: No date, no version: nothing but the drawing.
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -113,12 +113,12 @@ _METADATA: dict[str, dict[str, Any]] = {
 def saved(figure: Figure, format: str) -> bytes:  # noqa: A002
     """Return a figure as ``png``, ``svg`` or ``pdf``, the same bytes every time."""
     out = BytesIO()
-    # Type 42 keeps the text of a PDF text.
+    # Type 42 keeps text in a PDF as text.
     with (
         mpl.rc_context({"svg.hashsalt": "paceline", "pdf.fonttype": 42}),
         warnings.catch_warnings(),
     ):
-        # Of a name in a script that no font here has, the picture shows boxes.
+        # For a name in a script that no font here has, the picture shows boxes.
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         figure.savefig(out, format=format, metadata=_METADATA[format])
     return out.getvalue()

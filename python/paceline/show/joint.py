@@ -18,10 +18,10 @@ from paceline.show.palette import Style, flow_style
 from paceline.show.panels import BIN_NS, BINS, Panel, Series, Values, rates, scaled, top
 from paceline.show.recorded import Recorded
 
-#: Runs that are drawn one by one, at most, where there is no comparison.
+#: Maximum number of runs drawn one by one if there is no comparison.
 DRAWN = 12
 
-#: What is drawn of each run: title, unit by its end, table and column; of throughput, the sum.
+#: The plots of each run: title, suffix with unit, table and column; for throughput, the sum.
 _DRAWN = (
     ("Throughput of all flows", "_bps", "samples", "delivered_bytes"),
     ("Round-trip time, mean of all flows", "_ns", "samples", "rtt_ns"),
@@ -31,7 +31,7 @@ _DRAWN = (
 
 @dataclass(frozen=True)
 class One:
-    """A run: where it is below the folder, whose it is, what was measured and what is drawn."""
+    """A run: its path below the folder, its controller, its results and its lines."""
 
     place: str
     #: The controller of a comparison; empty if there is none.
@@ -62,7 +62,7 @@ class Joint:
 
     @property
     def sides(self) -> list[str]:
-        """Whose runs they are, in the order in which they came."""
+        """The controllers, in the order in which they were added."""
         return list(dict.fromkeys(run.side for run in self.runs))
 
     @property
@@ -101,12 +101,12 @@ class Joint:
         return drawn
 
     def _mean(self, runs: list[One], nth: int) -> Values:
-        """Return the mean of a line of some runs, as long as the longest of all."""
+        """Return the mean of a line over some runs, as long as the longest of all."""
         rows = zip_longest(*(run.lines[nth] for run in runs), range(self._bins))
         return [_mean([value for value in row[:-1] if value is not None]) for row in rows]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the metrics that are defined somewhere, with what each side has of them."""
+        """Return the metrics that are defined somewhere, with the values of each side."""
         names = dict.fromkeys(name for run in self.runs for name in run.metrics)
         rows = []
         for name in names:
@@ -137,9 +137,10 @@ def _end(run: Recorded) -> int:
 
 
 def _lines(run: Recorded, width: int) -> list[Values]:
-    """Return what is drawn of a run, in bins."""
+    """Return the lines of a run, in bins."""
     count = max(-(-_end(run) // width), 1)
-    sums = [sum(row) for row in zip(*rates(run.samples, width, count).values(), strict=True)]
+    flows = [values.to_list() for values in rates(run.samples, width, count).values()]
+    sums = [sum(row) for row in zip(*flows, strict=True)]
     lines: list[Values] = [[*sums] or [None] * count]
     for _, _, table, column in _DRAWN[1:]:
         frame = run.samples if table == "samples" else run.queue.filter(pl.col("link") == 0)
@@ -156,7 +157,7 @@ def _lines(run: Recorded, width: int) -> list[Values]:
 
 
 def write_page(joint: Joint, path: Path, reports: Iterable[str] = ()) -> Path:
-    """Write the page; `reports` are the places of runs whose own reports are in their folders."""
+    """Write the page; `reports` are the paths of runs that have their own reports."""
     panels = [page.as_json(panel) for panel in joint.panels()]
     text = page.filled(
         "joint.html.j2",

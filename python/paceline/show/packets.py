@@ -9,17 +9,17 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paceline import answers
+    from paceline import pages
     from paceline.show.recorded import Recorded
 
-#: What a page draws. Deliveries are left out: the acknowledgments that they cause are there.
+#: The packets that a page draws. Deliveries are left out: their acknowledgments are there.
 KINDS = ("send", "retransmit", "drop", "mark", "ack", "sack")
 
-#: Packets of a page, at most: a row takes some 3 bytes of it. Later ones are left out.
+#: Maximum number of packets on a page: a row takes about 3 bytes of it. Later ones are left out.
 MOST = 300_000
 
 
-def of_flows(run: Recorded, flows: Sequence[int]) -> dict[int, answers.Packets]:
+def of_flows(run: Recorded, flows: Sequence[int]) -> dict[int, pages.Packets]:
     """Return the packets of each flow; nothing if the run did not record them."""
     try:
         frame = run.packets
@@ -40,7 +40,7 @@ def of_flows(run: Recorded, flows: Sequence[int]) -> dict[int, answers.Packets]:
     return {flow: _packed(parts.get((flow,), rows.clear()), until) for flow in flows}
 
 
-def _packed(rows: pl.DataFrame, until: int | None) -> answers.Packets:
+def _packed(rows: pl.DataFrame, until: int | None) -> pages.Packets:
     """Return rows as differences, which compress to a fraction."""
     times = (rows["t_ns"] + 500) // 1000
     starts = rows.select(pl.col("seq_bytes").diff().over("code").fill_null(pl.col("seq_bytes")))

@@ -1,24 +1,26 @@
-"""The report of a run as one HTML file that needs nothing else."""
+"""The report of a run as one self-contained HTML file."""
 
 from __future__ import annotations
 
 import base64
 import gzip
 import json
+import re
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
-from paceline import answers
+from paceline import pages
 from paceline._paceline import __version__, metrics
 from paceline.quantities import quantity
 from paceline.show import packets, path
 from paceline.show.palette import flow_style, state_colour
 from paceline.show.panels import Band, Detail, Happening, Panel, Series, Sketch
-from paceline.show.tables import emulation_rows, guest_lines
+from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
 if TYPE_CHECKING:
     from paceline.show.recorded import Recorded
@@ -31,7 +33,7 @@ def write_page(run: Recorded, file: Path) -> Path:
 
 
 def render(run: Recorded, *, served: bool = False) -> str:
-    """Return the page; one that is served has its scripts and styles as files beside it."""
+    """Return the page; a served page has its scripts and styles as separate files."""
     sketch = Sketch(run)
     details = [sketch.detail(flow) for flow in sketch.drawn]
     recorded = packets.of_flows(run, sketch.drawn)
@@ -58,11 +60,17 @@ def render(run: Recorded, *, served: bool = False) -> str:
     )
 
 
-def filled(template: str, data: answers.Drawn, **values: Any) -> str:
-    """Return a page with its plots' data, and with all that it needs."""
+def _code(text: str) -> Markup:
+    """Return a text with what stands between backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def filled(template: str, data: pages.Drawn, **values: Any) -> str:
+    """Return a page with its plots' data and everything that it needs."""
     environment = Environment(
         loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
+    environment.filters["code"] = _code
     return environment.get_template(template).render(
         version=__version__,
         style=_asset("uPlot.min.css") + _asset("report.css"),
@@ -84,7 +92,7 @@ def _labels() -> dict[tuple[str, str], str]:
 
 
 def label(scope: str, name: str) -> str:
-    """Return what people call a metric of a run or of a flow."""
+    """Return the label of a metric of a run or of a flow."""
     return _labels().get((scope, name), name)
 
 
@@ -111,7 +119,7 @@ _FIRST = (
 
 
 def _headlines(run: Recorded) -> list[dict[str, str]]:
-    """Return the six numbers that matter most, those that are defined."""
+    """Return the six most important metrics, if they are defined."""
     one = len(run.flow_metrics) < 2
     names = [name for name in _FIRST if not (one and name.startswith("jain"))]
     known = {name: run.metrics[name] for name in names if run.metrics.get(name) is not None}
@@ -119,23 +127,20 @@ def _headlines(run: Recorded) -> list[dict[str, str]]:
 
 
 def _expectations(run: Recorded) -> list[dict[str, Any]]:
-    """Return what became of `[expect]`, with units."""
+    """Return the results of `[expect]`, with units."""
     rows = []
     for outcome in run.outcomes:
-        name, (sign, bound) = outcome["metric"], outcome["bound"].split(" ", 1)
+        name = outcome["metric"]
         rows.append(
             {
                 "label": label("run", name),
                 "name": name,
-                "bound": f"{_SIGNS.get(sign, sign)} {quantity(name, float(bound))}",
+                "bound": bound_in_words(outcome),
                 "value": quantity(name, outcome["value"]),
                 "held": outcome["held"],
             }
         )
     return rows
-
-
-_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
 
 
 def _flow_columns(run: Recorded) -> list[dict[str, str]]:
@@ -148,7 +153,7 @@ def _flow_columns(run: Recorded) -> list[dict[str, str]]:
 
 
 def _emulation(run: Recorded) -> dict[str, Any] | None:
-    """Return what the emulator measured of itself, and why it is not to be trusted."""
+    """Return the emulator's measurements of itself, and why it is not reliable."""
     if run.emulation is None:
         return None
     beyond = [bound["message"] for bound in run.emulation["beyond"]]
@@ -167,10 +172,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def drawn(
-    sketch: Sketch, details: list[Detail], recorded: dict[int, answers.Packets]
-) -> answers.Drawn:
-    """Return what the page draws."""
+def drawn(sketch: Sketch, details: list[Detail], recorded: dict[int, pages.Packets]) -> pages.Drawn:
+    """Return the data that the page draws."""
     states = dict.fromkeys(band.state for detail in details for band in detail.bands)
     return {
         "end": sketch.end_ns / 1e9,
@@ -193,20 +196,20 @@ def drawn(
     }
 
 
-def _happened(event: Happening) -> answers.Happening:
+def _happened(event: Happening) -> pages.Happening:
     return {"t": event.t, "flow": event.flow, "kind": event.kind, "text": event.text}
 
 
-def _spans(bands: list[Band]) -> list[answers.Band]:
+def _spans(bands: list[Band]) -> list[pages.Band]:
     return [{"start": b.start, "end": b.end, "state": b.state} for b in bands]
 
 
-def _packed(data: answers.Drawn) -> str:
+def _packed(data: pages.Drawn) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def as_json(panel: Panel) -> answers.Panel:
+def as_json(panel: Panel) -> pages.Panel:
     """Return a plot in the page's format."""
     return {
         "title": panel.title,
@@ -219,7 +222,7 @@ def as_json(panel: Panel) -> answers.Panel:
     }
 
 
-def _shape(series: Series) -> answers.Shape:
+def _shape(series: Series) -> pages.Shape:
     return {
         "label": series.label,
         "colour": series.style.colour,

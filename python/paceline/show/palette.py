@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Style(NamedTuple):
-    """How a line looks."""
+    """The style of a line."""
 
     colour: str
     dash: tuple[int, ...]
@@ -58,10 +58,10 @@ def quantity_style(index: int) -> Style:
 
 
 def reference_style(index: int) -> Style:
-    """Return the style of the `index`-th line that others are compared with."""
+    """Return the style of the `index`-th reference line."""
     return Style(NEUTRAL, ((6, 4), (2, 3), (10, 3, 2, 3), (1, 2))[index % 4])
 
 
 def state_colour(state: str) -> str:
-    """Return the colour of a controller's state; of one that is not listed, by its name."""
+    """Return the colour of a controller's state; for an unlisted one, by its name."""
     return _STATES.get(state) or _LIGHT[sum(state.encode()) % len(_LIGHT)]

@@ -1,4 +1,4 @@
-"""What a report draws, worked out once for the page and for the figures.
+"""The panels of a report, computed once for the page and for the figures.
 
 Time is divided into buckets. For each quantity, a bucket keeps the minimum and maximum in the order
 in which they occurred, so that no peak is lost, however long the run is.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import polars as pl
@@ -25,14 +26,14 @@ from paceline.show.recorded import Recorded
 #: Buckets over an entire run.
 BUCKETS = 1000
 
-#: Width of the bins of throughput, at least; a long run has wider ones.
+#: Minimum width of throughput bins; a long run has wider ones.
 BIN_NS = 100_000_000
 BINS = 1200
 
-#: The flows that are drawn one by one, the largest first; the others are drawn as their sum.
+#: Maximum number of flows drawn one by one, the largest first; the others are drawn as their sum.
 DRAWN = 12
 
-#: The most events in a page: those of the largest flows, and of the path.
+#: Maximum number of events in a page: those of the largest flows, and of the path.
 HAPPENINGS = 20_000
 
 # Internal state of a controller, which would hide its estimates.
@@ -62,7 +63,7 @@ class Panel:
     series: list[Series]
     stacked: bool = False
     unit_right: str | None = None
-    #: What the lines are to be compared with: capacity, fair share, base RTT.
+    #: Reference lines: capacity, fair share, base RTT.
     references: list[Series] = field(default_factory=list)
 
 
@@ -77,13 +78,13 @@ class Band:
 
 @dataclass(frozen=True)
 class Detail:
-    """What is drawn of one flow."""
+    """The plotted data of one flow."""
 
     flow: int
     label: str
     panels: list[Panel]
     bands: list[Band] = field(default_factory=list)
-    #: What bounded the sender, span by span.
+    #: What limited the sender, span by span.
     limits: list[Band] = field(default_factory=list)
     #: Packets declared lost up to each time of the panels.
     lost: list[int] = field(default_factory=list)
@@ -91,7 +92,7 @@ class Detail:
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that happened, in words; without a flow, to the path."""
+    """An event, in words; without a flow, of the path."""
 
     t: float
     flow: int | None
@@ -105,12 +106,12 @@ def envelope(frame: pl.DataFrame, column: str, width: int, count: int) -> Values
     A bucket gives two values, in the order in which they occurred; an empty one gives two gaps.
     """
     found = envelopes(frame.with_columns(flow=pl.lit(0)), column, width, count)
-    return found.get(0, [None] * (2 * count))
+    return found[0].to_list() if found else [None] * (2 * count)
 
 
 def envelopes(
     frame: pl.DataFrame, column: str, width: int, count: int, start: int = 0
-) -> dict[int, Values]:
+) -> dict[int, pl.Series]:
     """Return the envelope of each flow of a frame from `start` on, by its number."""
     bucket = (pl.col("t_ns") - start).floordiv(width)
     known = (
@@ -133,13 +134,18 @@ def envelopes(
     firsts = extremes.group_by("cell").agg(pl.col("v").first())
     first = _spread(firsts["cell"], firsts["v"], cells)
     last = high.zip_with(first == low, low)
-    values: Values = [None] * (2 * cells)
-    values[0::2], values[1::2] = first.to_list(), last.to_list()
-    return {int(flow): values[2 * n * count : 2 * (n + 1) * count] for n, flow in enumerate(flows)}
+    place = pl.int_range(2 * cells, eager=True)
+    values = pl.concat([first, last]).gather(place % 2 * cells + place // 2)
+    return _by_flow(values, flows, 2 * count)
+
+
+def _by_flow(values: pl.Series, flows: pl.Series, length: int) -> dict[int, pl.Series]:
+    """Return the part of each flow of a column in which they follow each other."""
+    return {int(flow): values.slice(n * length, length) for n, flow in enumerate(flows)}
 
 
 def _spread(places: pl.Series, values: pl.Series, length: int) -> pl.Series:
-    """Return a column with values at some places, and null at the others."""
+    """Return a column with values at some rows, and null at the others."""
     empty = pl.repeat(None, length, dtype=values.dtype, eager=True)
     return empty.scatter(places, values)
 
@@ -157,7 +163,7 @@ class Sketch:
         self.flows = run.flows.sort("flow")
         ends = [frame["t_ns"].max() for frame in (self._samples, self._queue)]
         self.end_ns = max([int(end) for end in ends if isinstance(end, int)], default=1) or 1
-        # Of many flows few are drawn one by one: the rows of the others stay where they are.
+        # With many flows few are drawn one by one: the rows of the others are not copied.
         few = self._samples.filter(pl.col("flow").is_in(self.drawn))
         self._by_flow = {
             int(key[0]): frame for key, frame in few.partition_by("flow", as_dict=True).items()
@@ -186,7 +192,7 @@ class Sketch:
         return self._by_flow.get(flow, self._samples.clear())
 
     def overview(self) -> list[Panel]:
-        """Return what is drawn of all flows together."""
+        """Return the panels of all flows together."""
         both = [self.throughput(), self.rtt()]
         if self._queue.is_empty():
             return both
@@ -194,7 +200,7 @@ class Sketch:
         return [*both, self.queue(), *([drops] if drops else [])]
 
     def throughput(self) -> Panel:
-        """Throughput of each flow, one on the other.
+        """Throughput of each flow, stacked.
 
         It counts what arrived, in whatever order: what the receiver hands over in order comes in
         bursts after a loss, beyond what the link can carry.
@@ -202,7 +208,7 @@ class Sketch:
         interval = self.end_ns // max(self._rows - 1, 1)
         width = max(BIN_NS, interval, -(-self.end_ns // BINS))
         count = max(-(-self.end_ns // width), 1)
-        found = rates(self._samples, width, count)
+        found = {flow: r.to_list() for flow, r in rates(self._samples, width, count).items()}
         sent = {int(f): found.get(int(f), [0.0] * count) for f in self.flows["flow"]}
         total = max((sum(row) for row in zip(*sent.values(), strict=True)), default=0.0)
         capacity = self._queue["rate_bps"].max() if self._queue.height else None
@@ -228,7 +234,7 @@ class Sketch:
         return Panel(title, scale.unit, times, series, stacked=True, references=references)
 
     def _capacity(self, width: int, count: int) -> Values:
-        """Return what the bottleneck could have carried in each bin, in bit/s."""
+        """Return the capacity of the bottleneck in each bin, in bit/s."""
         ends = (
             self._queue.lazy()
             .select("capacity_bytes", "t_ns", bin=((pl.col("t_ns") - 1) // width).clip(-1, count))
@@ -271,11 +277,13 @@ class Sketch:
             ("base RTT" if len(bases) == 1 else f"base RTT {i + 1}", base)
             for i, base in enumerate(bases[:4])
         ]
+        levels: list[tuple[str, Values]] = [(label, self._at_all(base)) for label, base in lines]
         if self._limit is not None and self._rate and len(bases) == 1:
-            lines.append(("base RTT and a full queue", bases[0] + self._limit * 8e9 / self._rate))
+            full = [bases[0] + self._limit * 8e9 / r if r else None for r in self._rates]
+            levels.append(("base RTT and a full queue", full))
         most = max((top(values) for _, _, values in series), default=0.0)
-        # A buffer that was never half full would flatten all else.
-        shown = [(label, value) for label, value in lines if value <= 2 * most]
+        # A buffer that was never half full would flatten everything else.
+        shown = [(label, values) for label, values in levels if top(values) <= 2 * most]
         return self._panel(title, "_ns", series, shown)
 
     def queue(self) -> Panel:
@@ -290,14 +298,14 @@ class Sketch:
         title = "Queue at the bottleneck"
         lines = []
         if self._limit is not None and self._limit <= 2 * top(peak):
-            lines.append(("queue limit", float(self._limit)))
+            lines.append(("queue limit", self._at_all(self._limit)))
         references = self._level(lines, volume)
         return Panel(
             title, volume.unit, self._times, series, unit_right=time.unit, references=references
         )
 
     def drops(self) -> Panel | None:
-        """Packets that the bottleneck dropped and marked, if it did."""
+        """Packets that the bottleneck dropped and marked, if there were any."""
         columns = [("dropped", "dropped_packets"), ("marked with CE", "marked_packets")]
         found = [
             (label, column)
@@ -325,14 +333,17 @@ class Sketch:
         return Panel(title, "packets", times, series)
 
     def detail(self, flow: int) -> Detail:
-        """Return what is drawn of one flow."""
+        """Return the panels of one flow."""
         labels = self.flows.filter(pl.col("flow") == flow)["label"]
         label = str(labels[0]) if labels.len() else str(flow)
         frame = self._of_flow(flow)
         windows = [("in flight", "in_flight_bytes"), ("cwnd", "cwnd_bytes")]
         bases = self.flows.filter(pl.col("flow") == flow)["base_rtt_ns"].to_list()
-        bdp = [("1 BDP", self._rate * base / 8e9) for base in bases[:1] if self._rate]
-        rate = [("link rate", self._rate)] if self._rate else []
+        known = self._rates if self._rate else []
+        bdp = [
+            ("1 BDP", [None if r is None else r * base / 8e9 for r in known]) for base in bases[:1]
+        ]
+        rate = [("link rate", known)]
         panels = [
             self._columns(f"Window and bytes in flight, {label}", "_bytes", frame, windows, bdp),
             self._columns(f"Rates, {label}", "_bps", frame, self._rate_columns(frame), rate),
@@ -341,7 +352,7 @@ class Sketch:
         return Detail(flow, label, panels, bands, self._limits(frame), self._lost(frame))
 
     def _limits(self, frame: pl.DataFrame) -> list[Band]:
-        """Return what bounded the sender at each sample, equal ones together.
+        """Return what limited the sender at each sample, with equal neighbours merged.
 
         A sender whose window has room for another packet waits for its pacer.
         """
@@ -375,7 +386,7 @@ class Sketch:
         return [int(n or 0) for n in found["lost_packets"]]
 
     def marks(self) -> list[Happening]:
-        """Return what the scenario changes, and when the flows have converged."""
+        """Return the scenario's changes, and when the flows have converged."""
         changes = self._events.filter(pl.col("kind") == "change")
         marks = [happening(row) for row in changes.iter_rows(named=True)]
         if self._convergence is not None and self.flows.height > 1:
@@ -385,7 +396,7 @@ class Sketch:
         return sorted(marks, key=lambda mark: mark.t)
 
     def happenings(self) -> list[Happening]:
-        """Return what happened to the flows that are drawn, and to the path."""
+        """Return the events of the flows that are drawn, and of the path."""
         drawn = self._events.filter(pl.col("flow").is_null() | pl.col("flow").is_in(self.drawn))
         return [happening(row) for row in drawn.head(HAPPENINGS).iter_rows(named=True)]
 
@@ -408,7 +419,7 @@ class Sketch:
         suffix: str,
         frame: pl.DataFrame,
         columns: list[tuple[str, str]],
-        levels: list[tuple[str, float]],
+        levels: list[tuple[str, Values]],
     ) -> Panel:
         series = [
             (label, quantity_style(i), self._envelope(frame, column))
@@ -421,24 +432,37 @@ class Sketch:
         title: str,
         suffix: str,
         series: list[tuple[str, Style, Values]],
-        levels: list[tuple[str, float]],
+        levels: list[tuple[str, Values]],
     ) -> Panel:
         scale = scale_of(suffix, max((top(values) for _, _, values in series), default=0.0))
         lines = [Series(label, style, scaled(v, scale)) for label, style, v in series]
         return Panel(title, scale.unit, self._times, lines, references=self._level(levels, scale))
 
-    def _level(self, levels: list[tuple[str, float]], scale: Scale) -> list[Series]:
-        """Return lines at some levels."""
+    def _level(self, levels: list[tuple[str, Values]], scale: Scale) -> list[Series]:
+        """Return the reference lines that there are values for."""
         return [
-            Series(label, reference_style(nth), scaled([value] * len(self._times), scale))
-            for nth, (label, value) in enumerate(levels)
+            Series(label, reference_style(nth), scaled(values, scale))
+            for nth, (label, values) in enumerate(levels)
+            if values
         ]
+
+    def _at_all(self, value: float) -> Values:
+        return [float(value)] * len(self._times)
+
+    @cached_property
+    def _rates(self) -> Values:
+        """The rate of the bottleneck at each time of the panels, in bit/s."""
+        if self._queue.is_empty():
+            return self._at_all(self._rate)
+        times = pl.DataFrame({"t_ns": [int(t * 1e9) for t in self._times]})
+        known = self._queue.select("t_ns", pl.col("rate_bps").cast(pl.Float64))
+        return times.join_asof(known, on="t_ns", strategy="forward")["rate_bps"].to_list()
 
     def _envelope(self, frame: pl.DataFrame, column: str) -> Values:
         return envelope(frame, column, self._width, self._count)
 
     def _bands(self, flow: int, frame: pl.DataFrame) -> list[Band]:
-        """Return the states of a flow's controller, from the events; they miss no short one."""
+        """Return the states of a flow's controller, from the events, so that none is missed."""
         if frame.is_empty():
             return []
         changes = self._events.filter((pl.col("kind") == "state") & (pl.col("flow") == flow))
@@ -459,8 +483,8 @@ class Sketch:
         ]
 
 
-#: How the unit of an event's value ends the name of a quantity.
-_SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "_ratio"}
+#: The suffix of a quantity for the unit of an event's value; what has no unit is a probability.
+_SUFFIXES = {"bit/s": "_bps", "ns": "_ns", "byte": "_bytes", "1": "loss_ratio"}
 
 
 def happening(row: dict[str, Any]) -> Happening:
@@ -488,7 +512,7 @@ def happening(row: dict[str, Any]) -> Happening:
     return Happening(int(row["t_ns"]) / 1e9, None if flow is None else int(flow), kind, text)
 
 
-def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, list[float]]:
+def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[int, pl.Series]:
     """Return the throughput of each flow in bins of `width` nanoseconds from `start`, in bit/s.
 
     The counter is read at the last sample of each bin, and what it grew by is spread over the time
@@ -527,8 +551,8 @@ def rates(frame: pl.DataFrame, width: int, count: int, start: int = 0) -> dict[i
     )
     flows = ends["flow"].unique().sort()
     cells = flows.search_sorted(ends["flow"]).cast(pl.Int64) * count + ends["bin"]
-    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0).to_list()
-    return {int(flow): found[n * count : (n + 1) * count] for n, flow in enumerate(flows)}
+    found = _spread(cells, ends["rate"], flows.len() * count).fill_null(0.0)
+    return _by_flow(found, flows, count)
 
 
 def top(values: Values) -> float:

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 
 class Box(NamedTuple):
-    """A host or a link: its name, and what it is like, line by line."""
+    """A host or a link: its name, and its properties, line by line."""
 
     kind: str
     title: str
     lines: list[str]
 
 
-#: What a link may do to packets beyond queueing, and what each is called.
+#: The impairments of a link beyond queueing, and their labels.
 _IMPAIRMENTS = {
     "loss": "loss",
     "jitter": "jitter",
@@ -31,7 +31,7 @@ _MARKING = {"mark": "marks above", "red": "RED"}
 
 
 def about(toml: str) -> str:
-    """Return what a scenario says of itself."""
+    """Return a scenario's description."""
     return " ".join(str(_read(toml).get("about", "")).split())
 
 

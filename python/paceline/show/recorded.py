@@ -1,4 +1,4 @@
-"""What is shown: a run, as far as pages and figures ask it."""
+"""The interface of a run for pages and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Recorded(Protocol):
-    """A run with its tables and what was measured; `paceline.Run` is one."""
+    """A run with its tables and results; `paceline.Run` is one."""
 
     @property
     def scenario(self) -> str:
@@ -23,7 +23,7 @@ class Recorded(Protocol):
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """What became of the scenario's ``[expect]``."""
+        """The results of the scenario's ``[expect]``."""
 
     @property
     def links(self) -> list[tuple[str, int, int | None]]:
@@ -43,11 +43,11 @@ class Recorded(Protocol):
 
     @property
     def guests(self) -> list[dict[str, str]]:
-        """The user-defined controllers that it ran."""
+        """The user-defined controllers of the run."""
 
     @property
     def emulation(self) -> dict[str, Any] | None:
-        """What the emulator measured of itself."""
+        """The emulator's measurements of itself."""
 
     @property
     def source(self) -> dict[str, Any] | None:
@@ -67,7 +67,7 @@ class Recorded(Protocol):
 
     @property
     def events(self) -> pl.DataFrame:
-        """What happened, in order."""
+        """Events, in order."""
 
     @property
     def packets(self) -> pl.DataFrame:

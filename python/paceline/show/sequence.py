@@ -1,4 +1,4 @@
-"""What a time-sequence diagram shows of a flow, from the table ``packets``.
+"""The content of a time-sequence diagram of a flow, from the table ``packets``.
 
 A view is cut into columns and rows no wider than what a figure can show. New data in a column is
 drawn as one stroke, which covers the same ground as its packets; of retransmissions, losses and
@@ -32,7 +32,7 @@ class SequenceError(ValueError):
 
 @dataclass(frozen=True)
 class View:
-    """The part of time that is shown."""
+    """The time range that is shown."""
 
     from_ns: int
     to_ns: int
@@ -43,13 +43,13 @@ class Trace:
     """A flow's packets as its sender saw them: time, and the range of the stream."""
 
     label: str
-    #: ``t_ns``, ``seq``, ``end`` of what was sent for the first time, in order.
+    #: ``t_ns``, ``seq``, ``end`` of first transmissions, in order.
     sends: pl.DataFrame
-    #: The same of retransmissions, of packets dropped and of SACK blocks.
+    #: The same for retransmissions, dropped packets and SACK blocks.
     retransmits: pl.DataFrame
     drops: pl.DataFrame
     sacks: pl.DataFrame
-    #: ``t_ns``, ``seq`` (acknowledged below) and ``end`` (what the receive window allows).
+    #: ``t_ns``, ``seq`` (acknowledged below) and ``end`` (allowed by the receive window).
     acks: pl.DataFrame
 
     @property
@@ -59,7 +59,7 @@ class Trace:
 
     @property
     def end_ns(self) -> int:
-        """When the last thing happened."""
+        """The time of the last entry."""
         parts = (self.sends, self.retransmits, self.acks)
         return max(int(part["t_ns"][-1]) for part in parts if part.height)
 
@@ -81,7 +81,7 @@ class Trace:
 
 
 def traces(runs: Sequence[Recorded], flow: int | None = None) -> list[Trace]:
-    """Return the flows of runs, all or the one that is named, in their order.
+    """Return the flows of runs, all or the named one, in their order.
 
     Raises `SequenceError` where a run has no packets, or not that flow.
     """
@@ -125,7 +125,7 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
         return rows.select("t_ns", pl.col("seq_bytes").alias("seq"), end.alias("end"))
 
     acks = kind("ack", pl.col("seq_bytes") + pl.col("window_bytes"))
-    # An ACK that comes late says nothing new.
+    # A late ACK says nothing new.
     acks = acks.with_columns(pl.col("seq", "end").cum_max())
     sends = kind("send")
     if sends.is_empty():
@@ -134,7 +134,7 @@ def _trace(label: str, packets: pl.DataFrame) -> Trace | None:
 
 
 def _named(runs: Sequence[Recorded], found: list[tuple[Recorded, Trace]]) -> list[Trace]:
-    """Give every trace a label that no other has."""
+    """Give every trace a unique label."""
     labels = [trace.label for _, trace in found]
     if len(set(labels)) < len(labels) and len(runs) > 1:
         alone = len(found) == len(runs)
@@ -197,7 +197,7 @@ def strokes(frame: pl.DataFrame, view: View) -> pl.DataFrame:
 
 
 def marks(frame: pl.DataFrame, view: View) -> pl.DataFrame:
-    """Return what happened in a view, one for each cell if there is much of it."""
+    """Return the marks in a view, one per cell if there are many."""
     rows = inside(frame, view)
     if rows.height <= FEW:
         return rows
@@ -212,7 +212,7 @@ def marks(frame: pl.DataFrame, view: View) -> pl.DataFrame:
 
 
 def steps(frame: pl.DataFrame, column: str, view: View) -> tuple[list[int], list[int]]:
-    """Return times and values of a line that keeps its value until the next, in a view."""
+    """Return times and values of a step line in a view."""
     before = frame.filter(pl.col("t_ns") < view.from_ns).tail(1)
     rows = inside(frame, view)
     if rows.height > FEW:
@@ -225,6 +225,6 @@ def steps(frame: pl.DataFrame, column: str, view: View) -> tuple[list[int], list
     if before.height:
         times, values = [view.from_ns, *times], [int(before[column][0]), *values]
     if times:
-        # What was last said holds until the view ends.
+        # The last value holds until the view ends.
         times, values = [*times, view.to_ns], [*values, values[-1]]
     return times, values

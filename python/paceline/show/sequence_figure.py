@@ -31,7 +31,7 @@ _LOSS = "#000000"
 
 _WINDOW = "#AAAAAA"
 
-#: Of one flow, its parts have colours of their own.
+#: For a single flow, its parts have their own colours.
 _ALONE = {"send": "#0072B2", "ack": "#009E73", "sack": "#CC79A7", "retransmit": "#D55E00"}
 
 #: The order of the legend.
@@ -53,7 +53,7 @@ def draw(
     rounds: int | None = None,
     title: str | None = None,
 ) -> Figure:
-    """Draw the flows of one run, or of several over each other.
+    """Draw the flows of one run, or of several runs overlaid.
 
     The time range is the entire run, `from_ns` to `to_ns`, or the first `rounds` round trips
     of the slowest flow. Raises `SequenceError` where there is nothing to draw.
@@ -91,7 +91,7 @@ class _Diagram:
         self._low, self._high = self._extent()
         self._time = scale_of("_ns", view.to_ns)
         self._volume = scale_of("_bytes", self._high)
-        #: What is drawn, by name, for the legend.
+        #: The drawn elements by name, for the legend.
         self._kinds: dict[str, Line2D] = {}
 
     def _extent(self) -> tuple[int, int]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from paceline.quantities import quantity
 
-#: What is shown of an emulation: where it is in the object, and its name.
+#: The figures of an emulation that are shown: key in the object, and label.
 EMULATION = {
     ("lateness", "p50_ns"): "release lateness p50",
     ("lateness", "p99_ns"): "release lateness p99",
@@ -39,7 +39,7 @@ def guest_lines(guests: Iterable[dict[str, str]]) -> list[str]:
 
 
 def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what an engine with a kernel measured of itself, as names and values."""
+    """Return the emulator's or the machine's measurements of itself, as names and values."""
     if "snapshot" in emulation:
         return [
             ("kernel", emulation["kernel"]),
@@ -67,3 +67,12 @@ def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
     rows.append(("real-time scheduling", "yes" if emulation["real_time"] else "no"))
     rows.append(("kernel", emulation["kernel"]))
     return rows
+
+
+_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}
+
+
+def bound_in_words(outcome: Mapping[str, Any]) -> str:
+    """Return the bound of an expectation: ``<= 50000000`` of a time is ``at most 50.00 ms``."""
+    sign, bound = outcome["bound"].split(" ", 1)
+    return f"{_SIGNS.get(sign, sign)} {quantity(outcome['metric'], float(bound))}"

@@ -1,1 +1,1 @@
-"""What is asked of many runs: sweeps, comparisons, claims, conformance, evaluations."""
+"""Studies over many runs: sweeps, comparisons, claims, conformance, evaluations."""

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
+// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
 "use strict";
 (() => {
   // src/chart.ts
@@ -199,7 +199,7 @@
         padding: [null, margin2, null, 0],
         scales: { x: { time: false }, y: { range: (_, low, high) => low == null || high == null ? [0, 1] : [low - (high - low) * 0.06 - 2e-3, high + (high - low) * 0.06 + 2e-3] } },
         axes: [timeAxis(), axis("MB", SIDE - 18)],
-        series: [{ label: "time", value: (_, t) => seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
+        series: [{ label: "time", value: (_, t) => t == null ? "" : seconds(t) }, line2("sent", BLUE), line2("acknowledged", GREEN)],
         cursor: cursor(),
         hooks: { setScale: [follow], draw: [each(rows, told)] }
       },
@@ -317,7 +317,7 @@
   var NEAR2 = 300;
   var Zoom = class {
     #plots = /* @__PURE__ */ new Set();
-    /** Those near what is seen of the page, and those that have yet to follow: a page has dozens. */
+    /** Plots near the visible part of the page, and those still to be updated: a page has dozens. */
     #near = /* @__PURE__ */ new Set();
     #behind = /* @__PURE__ */ new Set();
     #watch;
@@ -367,7 +367,7 @@
       const [middle, half] = [(from + to) / 2, (to - from) / 2 * factor];
       this.to(middle - half, middle + half);
     }
-    /** Moves by a part of what is shown. */
+    /** Moves by a fraction of the visible span. */
     shift(part) {
       const [from, to] = this.#view;
       const by = Math.min(Math.max((to - from) * part, -from), this.end - to);
@@ -412,7 +412,8 @@
       };
       box.addEventListener("keydown", (event) => {
         const act = acts[event.key];
-        if (!act || event.ctrlKey || event.metaKey || event.altKey || event.target instanceof HTMLSelectElement) return;
+        const typing = event.target instanceof HTMLSelectElement || event.target instanceof HTMLInputElement;
+        if (!act || event.ctrlKey || event.metaKey || event.altKey || typing) return;
         event.preventDefault();
         act();
       });
@@ -533,6 +534,10 @@
         this.#take(strips(details, tints, width(), margin(), box, zoom.follow), true);
       }
       this.#each();
+      this.#moment().addEventListener("change", ({ target }) => {
+        const t = target.valueAsNumber;
+        if (Number.isFinite(t)) this.#explain(t);
+      });
       const choice = byId("flow", HTMLSelectElement);
       choice.addEventListener("change", () => this.#detail(choice.selectedIndex));
       this.#detail(0);
@@ -547,8 +552,13 @@
       });
       return plot;
     }
-    #explain(t) {
-      explain(byId("why", HTMLElement), this.#data, Math.min(Math.max(t, 0), this.#data.end));
+    #moment() {
+      return byId("moment", HTMLInputElement);
+    }
+    #explain(moment) {
+      const t = Math.min(Math.max(moment, 0), this.#data.end);
+      this.#moment().value = t.toFixed(3);
+      explain(byId("why", HTMLElement), this.#data, t);
     }
     /** The key to the colours of states. */
     #states() {

@@ -1,4 +1,4 @@
-// Built from web/ by `make web`. Sources: sha256 c0db30bb9c846c784226b4723c262ab47eb44aadf6fdbff1f6c793f3d58d7c3b
+// Built from web/ by `make web`. Sources: sha256 d73b0d006820b1a4c131e798c7bcbace5fe541f577aaac8619391b92e5d75d70
 "use strict";
 (() => {
   // src/ask.ts
@@ -222,7 +222,7 @@
     /** Problems in addition to the text's own, until it is edited. */
     #notice = [];
     #checked = 0;
-    /** Whether a run has said what is wrong with the text. */
+    /** Whether a run has reported the text's problems. */
     #judged = false;
     constructor(hands) {
       this.#hands = hands;
@@ -268,7 +268,7 @@
       this.#notice = [{ message }];
       this.show([]);
     }
-    /** Shows problems of a run, in the place of what a check may still find. */
+    /** Shows problems of a run, instead of those that a check may still find. */
     show(found2) {
       this.#checked += 1;
       this.#judged = true;
@@ -434,7 +434,7 @@
     #names = [];
     /** The visible span; null for the entire run. */
     #view = null;
-    /** What there is data for at the fineness of the view. */
+    /** The span with data at the resolution of the view. */
     #loaded = null;
     #end = 1;
     #turn = 0;
@@ -459,7 +459,7 @@
       }
       return this.#load();
     }
-    /** What is zoomed in to, in seconds; nothing if that is all of the time. */
+    /** The visible span in seconds; null for the entire run. */
     get view() {
       return this.#view;
     }
@@ -483,7 +483,7 @@
       );
       document.body.dataset["drawn"] = String(turn);
     }
-    /** Fetches until there is data for what is shown by then. */
+    /** Fetches until there is data for the current view. */
     async #refine() {
       if (this.#loading) return;
       this.#loading = true;
@@ -630,8 +630,8 @@
   };
   var scale = (low, high, from, to, log = false) => {
     const place = log ? Math.log : (value) => value;
-    const [start2, end] = [place(low), place(high)];
-    return (value) => start2 === end ? (from + to) / 2 : from + (place(value) - start2) / (end - start2) * (to - from);
+    const [start, end] = [place(low), place(high)];
+    return (value) => start === end ? (from + to) / 2 : from + (place(value) - start) / (end - start) * (to - from);
   };
   var keys2 = (marks, chosen2) => {
     marks.forEach((mark, nth) => {
@@ -1066,10 +1066,8 @@
       ended(error instanceof Stopped ? "stopped" : "failed");
     }
   };
-  var start = async () => {
-    const [given] = await Promise.all([ask("/api/basis"), refresh()]);
-    recall();
-    plots = new Plots(Object.keys(quantities), engine, tell);
+  var form = async () => {
+    const given = await ask("/api/basis");
     editor = new Editor({
       schema: given.schema,
       controllers: given.controllers,
@@ -1079,6 +1077,13 @@
       }
     });
     for (const { name, about: about2 } of given.scenarios) make("option", name, basis).title = about2;
+    await load("shipped=");
+    startButton.disabled = false;
+  };
+  var results = async () => {
+    await refresh();
+    recall();
+    plots = new Plots(Object.keys(quantities), engine, tell);
     for (const [name, title] of Object.entries(quantities)) {
       const label = make("label", void 0, byId("quantities", HTMLElement));
       const tick = make("input", void 0, label);
@@ -1091,11 +1096,9 @@
         draw2(true).catch(tell);
       });
     }
-    await load("shipped=");
     const latest = entries.find(({ kind }) => kind === "run") ?? entries[0];
     edit.open = !latest;
     await choose(chosen.length || !latest ? chosen : [latest.id]);
-    document.body.dataset["ready"] = "yes";
   };
   startButton.addEventListener("click", () => void run());
   stopButton.addEventListener("click", () => engine.stop());
@@ -1105,7 +1108,7 @@
     if (!only) return;
     edit.open = true;
     edit.scrollIntoView();
-    load(`id=${encodeURIComponent(only.id)}`).catch(tell);
+    formed.then(() => load(`id=${encodeURIComponent(only.id)}`)).catch(tell);
   });
   byId("delete", HTMLButtonElement).addEventListener("click", () => {
     const [only] = kept();
@@ -1117,5 +1120,6 @@
     byId("toml", HTMLTextAreaElement).focus();
   });
   filter.addEventListener("input", list);
-  start().catch(tell);
+  var formed = form();
+  Promise.all([results(), formed]).then(() => document.body.dataset["ready"] = "yes", tell);
 })();

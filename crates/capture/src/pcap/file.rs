@@ -8,19 +8,19 @@ use crate::error::CaptureError;
 use crate::frame;
 use crate::source::Source;
 
-/// Bytes that are read at once, and the most that a block may have.
+/// Bytes that are read at once, and the maximum size of a block.
 const CHUNK: usize = 1 << 18;
 const LARGEST: usize = 16 << 20;
 
-/// What a capture said beside its frames.
+/// A capture's information other than its frames.
 #[derive(Debug, Default)]
 pub struct Read {
     pub frames: u64,
-    /// Frames of links that are not read.
+    /// Frames on links of unsupported types.
     pub foreign: u64,
-    /// Why it ended before its end.
+    /// Why it ended early.
     pub cut: Option<String>,
-    /// Frames that whoever captured did not take, as it says itself.
+    /// Frames that the capturing program dropped, as it reports itself.
     pub missed: u64,
     pub next_generation: bool,
 }
@@ -45,7 +45,7 @@ impl Interface {
     }
 }
 
-/// Hands over each frame: its time in nanoseconds since 1970, its link type, its bytes.
+/// Passes each frame to the caller: its time in nanoseconds since 1970, its link type, its bytes.
 pub fn frames(
     source: &Source<'_>,
     mut each: impl FnMut(u64, i32, &[u8]) -> bool,
@@ -93,7 +93,8 @@ pub fn frames(
                                     // isb_ifdrop and isb_osdrop.
                                     let number = option.value.first_chunk::<8>();
                                     if let (5 | 7, Some(bytes)) = (option.code.0, number) {
-                                        // Drops fit in 32 bits: the other order of bytes would say more.
+                                        // Drops fit in 32 bits: in the wrong byte order the number
+                                        // would be larger.
                                         let count = u64::from_le_bytes(*bytes)
                                             .min(u64::from_be_bytes(*bytes));
                                         let key = (statistics.if_id, option.code.0);

@@ -1,4 +1,4 @@
-//! A connection, followed from wherever it was captured.
+//! A connection, followed from any capture point.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,8 @@ use crate::frame::End;
 use crate::tcp::Tcp;
 use crate::tracker::Tracker;
 
-/// Timestamps that wait for their echo, and gaps in a stream: those before them are given up.
+/// Maximum numbers of timestamps waiting for their echo and of gaps in a stream: older ones are
+/// dropped.
 const WAITING: usize = 4096;
 /// Data that arrives within this time of the start of a gap was only reordered (RFC 8985 section
 /// 6.2: a quarter of the minimum RTT).
@@ -16,23 +17,23 @@ const REORDERING: u64 = 4;
 /// The same while no RTT is known.
 const UNKNOWN: Duration = Duration::from_millis(3);
 
-/// Where a flow was captured, seen from its sender.
+/// The capture point of a flow, relative to its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vantage {
-    /// Close to it: a round trip is from a packet to its ACK.
+    /// Close to it: an RTT is from a packet to its ACK.
     Sender,
-    /// Elsewhere: the way to the sender and back, by timestamps, is added.
+    /// Elsewhere: the time to the sender and back, from timestamps, is added.
     Between,
 }
 
-/// What data a segment carries.
+/// The data of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
     /// None, or a probe of one byte that is not sent for its own sake.
     None,
     /// Seen for the first time, from this byte on.
     New(u64),
-    /// Sent again, from this byte on.
+    /// A retransmission, from this byte on.
     Again(u64),
 }
 
@@ -43,7 +44,7 @@ pub struct Side {
     pub data_packets: u64,
     pub retransmitted: u64,
     pub reordered: u64,
-    /// Bytes that were acknowledged and never seen.
+    /// Bytes that were acknowledged and never captured.
     pub unseen: u64,
     /// The largest payload.
     pub largest: u32,
@@ -52,17 +53,17 @@ pub struct Side {
     pub finished: Option<Instant>,
     /// Where the stream ends.
     end: Option<u64>,
-    /// What has not been seen of it: from, to, since.
+    /// The gaps in it: from, to, since.
     gaps: Vec<(u64, u64, Instant)>,
-    /// From here to the receiver and back.
+    /// From the capture point to the receiver and back.
     there: Leg,
-    /// From here to the sender and back.
+    /// From the capture point to the sender and back.
     back: Leg,
     /// Timestamps of the receiver that the sender has not echoed.
     stamps: VecDeque<(u32, Instant)>,
 }
 
-/// A way there and back.
+/// A path segment, there and back.
 #[derive(Debug, Default)]
 struct Leg {
     latest: Option<Duration>,
@@ -89,17 +90,17 @@ impl Side {
         join(self.there.latest, self.back.latest, vantage)
     }
 
-    /// The least, as far as it has been followed.
+    /// The minimum, as far as the flow has been followed.
     pub fn least(&self, vantage: Vantage) -> Option<Duration> {
         join(self.there.least, self.back.least, vantage)
     }
 
-    /// The least of the whole flow.
+    /// The minimum of the whole flow.
     pub fn least_rtt(&self) -> Option<Duration> {
         self.least(self.vantage())
     }
 
-    /// What data a segment of this side carries.
+    /// The data of a segment of this side.
     fn on_data(&mut self, now: Instant, tcp: &Tcp, handshake: Option<Duration>) -> Data {
         let start = self.tracker.start_of(tcp);
         let end = start + u64::from(tcp.len);
@@ -135,7 +136,7 @@ impl Side {
         Data::Again(start)
     }
 
-    /// Whether a segment fills a gap so soon that it was overtaken and not lost.
+    /// Whether a segment fills a gap so soon that it was reordered and not lost.
     fn fills(&mut self, start: u64, end: u64, now: Instant, handshake: Option<Duration>) -> bool {
         let gap = self
             .gaps
@@ -157,7 +158,7 @@ impl Side {
     fn on_ack(&mut self, now: Instant, tcp: &Tcp) {
         let ack = self.tracker.ack_of(tcp);
         let highest = self.tracker.highest();
-        // A FIN takes a number of its own.
+        // A FIN uses a sequence number.
         let end = self.end.map_or(ack, |end| ack.min(end));
         if end > highest + u64::from(self.end.is_none()) {
             self.unseen += end - highest;
@@ -204,14 +205,14 @@ fn join(there: Option<Duration>, back: Option<Duration>, vantage: Vantage) -> Op
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
-    /// Where each side sends from; the first is the one that was first seen to send.
+    /// The address and port of each side; the first is the one that was first seen to send.
     pub ends: [End; 2],
     pub sides: [Side; 2],
     /// Whether its beginning was captured.
     pub opened: bool,
-    /// The round trip of its handshake.
+    /// The RTT of its handshake.
     pub handshake: Option<Duration>,
-    /// When its SYN was seen, and its answer.
+    /// The time of its SYN, and of the SYN-ACK.
     syns: [Option<(Instant, u32)>; 2],
     broken: bool,
 }
@@ -252,7 +253,7 @@ impl Connection {
             return Data::None;
         }
         if let ([Some((opened, _)), Some((answered, _))], None) = (self.syns, self.handshake) {
-            // From the SYN to the ACK of its answer is a round trip, wherever it is seen.
+            // From the SYN to the ACK of the SYN-ACK is a round trip, at any capture point.
             if usize::from(answered < opened) == from {
                 self.handshake = Some(now.since(opened.min(answered)));
             }

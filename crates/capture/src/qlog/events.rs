@@ -1,4 +1,4 @@
-//! The events of a file, whatever version and container it has.
+//! The events of a file, in any version and container.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,20 +9,20 @@ use serde_json::Value;
 use crate::error::CaptureError;
 use crate::source::Source;
 
-/// The most bytes of one JSON text: an event, or a whole file that is one.
+/// The maximum size of one JSON text: an event, or a whole file that is one.
 const MOST: u64 = 512 << 20;
-/// What the values of a JSON text take in memory, in multiples of its length.
+/// Memory of the values of a JSON text, as a multiple of its length.
 const TAKES: u64 = 8;
 
-/// What a trace says before its events.
+/// A trace's header before its events.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub number: usize,
     pub title: String,
     pub vantage: String,
-    /// Nanoseconds in a unit of its times, those of its metrics too.
+    /// Nanoseconds per unit of its times, including those in its metrics.
     pub unit: f64,
-    /// What is added to its times, in nanoseconds.
+    /// Offset of its times, in nanoseconds.
     reference: i128,
     delta: bool,
     group: String,
@@ -35,23 +35,23 @@ pub struct Head {
 pub struct Event {
     pub nanos: i128,
     pub group: String,
-    /// Its name in lower case, without what stands before a colon.
+    /// Its name in lower case, without the part before a colon.
     pub name: String,
     pub data: Value,
 }
 
-/// What a file said beside its events.
+/// A file's information other than its events.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub version: String,
     pub events: u64,
     /// Events without time or name.
     pub odd: u64,
-    /// Why it ended before its end.
+    /// Why it ended early.
     pub cut: Option<String>,
 }
 
-/// Hands over each event with the head of its trace.
+/// Passes each event to the caller, with the header of its trace.
 pub fn read(
     source: &Source<'_>,
     mut each: impl FnMut(&Head, &Event) -> bool,
@@ -212,7 +212,7 @@ fn group(fields: &Value) -> String {
     }
 }
 
-/// An event from what stands in the file: an object, or in the first drafts an array.
+/// An event from its JSON value: an object, or in the first drafts an array.
 fn event(head: &Head, last: i128, raw: Value) -> Option<Event> {
     let (time, name, group_of, data) = match raw {
         Value::Array(cells) => {
@@ -282,7 +282,7 @@ pub fn number_of(value: Option<&Value>) -> Option<f64> {
 /// The bytes of JSON texts: the separators of a sequence (RFC 7464) become blanks.
 struct Text<'a> {
     inner: Box<dyn BufRead + Send + 'a>,
-    /// How much the text may yet have.
+    /// How much more text is allowed.
     left: Rc<Cell<u64>>,
 }
 

@@ -10,19 +10,19 @@ use crate::build::Told;
 use crate::qlog::events::{Event, number_of};
 use crate::qlog::ranges::Ranges;
 
-/// What is taken for seconds where milliseconds are meant is so many times too small.
+/// The factor by which a time is too small if it is taken for seconds but is in milliseconds.
 const SECONDS: u64 = 1000;
-/// Ranges of an acknowledgment that are looked at.
+/// Maximum number of ranges of an acknowledgment that are processed.
 const ACK_RANGES: usize = 4096;
 
-/// What an event did.
+/// The effect of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Did {
     /// Data was sent: the length of its payload, and its offset.
     Sent { at: u64, len: u64, again: bool },
     /// A packet with data was acknowledged.
     Acked { at: u64, len: u64 },
-    /// Data came.
+    /// Data arrived.
     Received { at: u64, len: u64 },
     /// The controller changed its state.
     State { from: String, to: String },
@@ -40,19 +40,19 @@ struct Sent {
     lost: bool,
 }
 
-/// What goodput is counted by.
+/// The basis for counting goodput.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counting {
     /// Stream data, each byte once.
     #[default]
     Frames,
-    /// Whole packets: no frame says what is in them.
+    /// Whole packets: no frame describes their content.
     Packets,
     /// Whole packets that are neither lost nor in flight: nothing says which were acknowledged.
     InFlight,
 }
 
-/// What one end sends, or receives.
+/// The data that one end sends, or receives.
 #[derive(Clone, Debug, Default)]
 struct Direction {
     packets: u64,
@@ -83,7 +83,7 @@ impl Direction {
 #[derive(Clone, Debug, Default)]
 pub struct Connection {
     waiting: BTreeMap<(u8, u64), Sent>,
-    /// What is delivered of what this end sends.
+    /// Delivered data of this end.
     sent: Direction,
     received: Direction,
     /// Bytes of stream data that were sent for the first time.
@@ -96,13 +96,13 @@ pub struct Connection {
     lost_bytes: u64,
     has_frames: bool,
     has_acks: bool,
-    /// The most that was neither lost nor in flight.
+    /// The maximum that was neither lost nor in flight.
     cleared: u64,
     /// When this end first sent, and how long it then waited for the other.
     first_sent: Option<Instant>,
     answered: Option<Duration>,
     least_rtt: Option<Duration>,
-    /// By how much times of metrics are to be multiplied.
+    /// The factor for times in metrics.
     scale: u64,
     pub has_metrics: bool,
     pub counting: Counting,
@@ -117,7 +117,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// An empty one that counts as another was found to have to.
+    /// An empty connection that counts in the way that another was found to need.
     pub fn like(other: &Self) -> Self {
         Self {
             counting: other.counting,
@@ -126,12 +126,12 @@ impl Connection {
         }
     }
 
-    /// Whether RTTs are in seconds although times are not: quinn writes them so.
+    /// Whether RTTs are in seconds although times are not: quinn writes them like that.
     pub fn is_in_seconds(&self) -> bool {
         self.scale > 1
     }
 
-    /// Decides what goodput is of, when all is known.
+    /// Decides the basis of goodput once everything is known.
     pub fn settle(&mut self) {
         self.counting = match (self.has_frames, self.has_acks) {
             (true, _) => Counting::Frames,
@@ -147,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that one direction carried.
+    /// Bytes carried in one direction.
     pub fn carried(&self, sent: bool) -> u64 {
         let direction = if sent { &self.sent } else { &self.received };
         match (self.counting, sent) {
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// From when to when a direction was used.
+    /// The time span in which a direction was used.
     pub fn active(&self, sent: bool) -> Option<(Instant, Instant)> {
         let direction = if sent { &self.sent } else { &self.received };
         direction.first.zip(direction.last)
@@ -212,7 +212,7 @@ impl Connection {
         }
     }
 
-    /// Takes an event; `unit` is what times of metrics are in, in nanoseconds.
+    /// Processes an event; `unit` is the unit of times in metrics, in nanoseconds.
     pub fn on_event(&mut self, now: Instant, unit: f64, event: &Event) -> Vec<Did> {
         let data = &event.data;
         match event.name.as_str() {
@@ -232,7 +232,7 @@ impl Connection {
                 self.on_lost(data);
                 Vec::new()
             }
-            // mvfst's count of them.
+            // mvfst's number of ranges.
             "packets_lost" | "loss" => {
                 self.lost += whole(data.get("lost_packets")).unwrap_or(0);
                 Vec::new()
@@ -302,7 +302,7 @@ impl Connection {
             frames,
             lost: false,
         };
-        // Nobody need acknowledge the rest.
+        // The rest need not be acknowledged.
         if elicits || of_data {
             self.waiting
                 .insert((space(packet_type(data)), number), sent);
@@ -360,7 +360,7 @@ impl Connection {
         did
     }
 
-    /// What was sent under these numbers has arrived.
+    /// The packets with these numbers have arrived.
     fn acknowledge(&mut self, now: Instant, space: u8, first: u64, last: u64) -> Vec<Did> {
         self.has_acks = true;
         let numbers = self.waiting.range((space, first)..=(space, last));
@@ -418,12 +418,12 @@ impl Connection {
         let time = |keys: &[&str]| {
             let value = keys.iter().find_map(|key| number_of(data.get(*key)))?;
             let nanos = value * unit;
-            // Nine hours; stacks write the largest number of all for none.
+            // Nine hours; stacks write the maximum number for none.
             let known = nanos > 0.0 && nanos < 3.2e13;
             known.then(|| Duration::from_nanos(nanos.round() as u64) * scale)
         };
         let amount = |keys: &[&str]| keys.iter().find_map(|key| whole(data.get(*key)));
-        // "No limit" is the largest number that a stack has.
+        // Stacks write "no limit" as their maximum number.
         let finite = |value: Option<u64>| value.filter(|value| *value < u64::from(u32::MAX) * 1024);
         if !self.has_metrics {
             self.has_metrics = true;
@@ -470,7 +470,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number of things: neither negative nor beyond all bounds.
+/// A count: neither negative nor absurdly large.
 fn whole(value: Option<&Value>) -> Option<u64> {
     let exact = value?.as_u64();
     exact
@@ -487,7 +487,7 @@ fn number(data: &Value) -> Option<u64> {
     whole(header.get("packet_number"))
 }
 
-/// Bytes of a packet on the wire, from whatever names them.
+/// Bytes of a packet on the wire, from whichever field has them.
 fn size(data: &Value) -> u64 {
     let within = |key: &str, of: &str| whole(data.get(key)?.get(of));
     within("raw", "length")
@@ -510,7 +510,7 @@ fn packet_type(data: &Value) -> &str {
     }
 }
 
-/// The space that a packet's number is of (RFC 9000 section 12.3), by its type or the space's name.
+/// The packet-number space of a packet (RFC 9000 section 12.3), by its type or the space's name.
 fn space(kind: &str) -> u8 {
     match kind {
         "initial" | "Initial" | "INITIAL" => 0,

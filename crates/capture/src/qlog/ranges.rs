@@ -1,4 +1,4 @@
-//! Bytes of a stream that have been seen, as few ranges.
+//! Bytes of a stream that have been seen, as a few ranges.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Adds bytes; how many are new.
+    /// Adds bytes; returns how many are new.
     pub fn add(&mut self, start: u64, length: u64) -> u64 {
         let mut end = start.saturating_add(length);
         let (mut from, mut new) = (start, end - start);
@@ -29,7 +29,7 @@ impl Ranges {
         if self.ends.len() >= MOST
             && let Some((&first, &last)) = self.ends.iter().next()
         {
-            // Holes at the beginning, of a log with pieces missing.
+            // Holes at the beginning, from a log with missing pieces.
             self.ends.remove(&first);
             if let Some((&second, &after)) = self.ends.iter().next() {
                 self.ends.remove(&second);

@@ -5,7 +5,7 @@ use paceline_units::Duration;
 
 use crate::pairs::Pairs;
 
-/// What happened, at `jiffies`.
+/// The kinds of event, each at `jiffies`.
 #[derive(Clone, Copy, Debug)]
 pub struct CubicInput {
     pub(crate) jiffies: u32,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
         una: u32,
         nxt: u32,
     },
-    /// `a`: `pkts_acked()`; a negative RTT is none.
+    /// `a`: `pkts_acked()`; a negative RTT means none.
     Acked {
         una: u32,
         nxt: u32,
@@ -43,7 +43,7 @@ pub(crate) enum Kind {
 }
 
 impl CubicInput {
-    /// Its name, as a state line gives it.
+    /// Its name, as in a state line.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Init { .. } => "init",
@@ -57,7 +57,7 @@ impl CubicInput {
         }
     }
 
-    /// The event of a line, if its letter names one.
+    /// Parses the event of a line, if its letter names one.
     pub(crate) fn read(letter: &str, pairs: &mut Pairs<'_>) -> Result<Option<Self>, String> {
         if !matches!(letter, "i" | "a" | "g" | "h" | "s" | "l" | "u" | "x") {
             return Ok(None);

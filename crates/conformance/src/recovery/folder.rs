@@ -6,14 +6,14 @@ use std::{fs, io};
 use super::{Departure, Script, Trace, Transmission, compare, play};
 use crate::Case;
 
-/// A script and where it is.
+/// A script and its location.
 #[derive(Clone, Debug)]
 pub struct Played {
     /// Its name.
     pub name: String,
     /// Its file.
     pub file: PathBuf,
-    /// What it says.
+    /// Its content.
     pub script: Script,
 }
 
@@ -23,7 +23,7 @@ impl Played {
         format!("recovery/{}", self.name)
     }
 
-    /// The case of one that could not be played.
+    /// The case of a script that could not be played.
     pub fn failed(&self, evidence: String) -> Case {
         self.case("fail", evidence)
     }
@@ -42,7 +42,7 @@ impl Played {
 /// The scripts of a folder by their names.
 ///
 /// # Errors
-/// When it cannot be read or has none, or one is wrong.
+/// When it cannot be read or contains no script, or one is invalid.
 pub fn scripts(dir: &Path) -> io::Result<Vec<Played>> {
     let entries = fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path()));
     let mut files = entries.collect::<io::Result<Vec<_>>>()?;
@@ -88,7 +88,7 @@ fn replay(played: &Played) -> Case {
     }
 }
 
-/// Plays a script to our sender, against what a kernel sent.
+/// Plays a script to our sender and compares with the kernel's transmissions.
 pub fn judge(played: &Played, trace: &Trace) -> Case {
     let ours = play(&played.script);
     let departure = compare(&trace.sent, &ours, played.script.rtt);
@@ -118,7 +118,7 @@ pub fn judge(played: &Played, trace: &Trace) -> Case {
     }
 }
 
-/// Where they part, and the transmissions around it.
+/// The first difference, and the transmissions around it.
 fn words(
     departure: &Departure,
     theirs: &[Transmission],

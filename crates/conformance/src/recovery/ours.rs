@@ -1,4 +1,4 @@
-//! A script, played to our sender in virtual time.
+//! Plays a script to our sender in virtual time.
 
 use paceline_congestion::options::OptionValue;
 use paceline_congestion::{AnyController, Config, build};
@@ -9,7 +9,7 @@ use super::peer::Peer;
 use super::script::{Cc, MSS, Script};
 use super::trace::Transmission;
 
-/// What our sender sends, with Linux's settings.
+/// Our sender's transmissions, with Linux's settings.
 pub fn play(script: &Script) -> Vec<Transmission> {
     // Time before the first write: a clock at zero would hide earlier times.
     let start = Instant::ZERO + script.rtt * 2;

@@ -1,4 +1,4 @@
-//! What a sender talks to: the path of a script and the receiver behind it, without a clock.
+//! The other side of a sender: the path of a script and the receiver behind it, without a clock.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use paceline_units::{Duration, Instant};
 use super::script::{Delay, MSS, Pick, Script};
 use super::trace::Transmission;
 
-/// SACK ranges that fit beside timestamps.
+/// SACK ranges that fit next to timestamps.
 const SACK_RANGES: usize = 3;
 
-/// What a receiver may hold; never the limit.
+/// The receiver's buffer; never the limit.
 pub const WINDOW: u64 = 1 << 25;
 
 /// The path and the receiver. Data goes in as it is sent; acknowledgments come out when they arrive.
@@ -64,7 +64,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// The sender sends the segment at `seq` now; `stamp` is its timestamp, which is echoed.
+    /// The sender sends the segment at `seq` now; the receiver echoes its timestamp, `stamp`.
     pub fn on_data(&mut self, now: Instant, seq: u64, stamp: Instant) {
         let number = seq / u64::from(MSS) + 1;
         let count = self.counts.entry(number).or_default();
@@ -94,7 +94,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub fn next_event(&self) -> Option<Instant> {
         let arrival = self.on_the_way.keys().next().map(|(time, _)| *time);
         [arrival, self.receiver.next_timer()]
@@ -126,13 +126,13 @@ impl<'a> Peer<'a> {
         None
     }
 
-    /// Whether everything is acknowledged and nothing is on its way, or time is over.
+    /// Whether everything is acknowledged and nothing is on its way, or time is up.
     pub fn is_over(&self, now: Instant) -> bool {
         let done = self.acked >= self.script.bytes() && self.on_the_way.is_empty();
         done || now >= self.start + self.script.end
     }
 
-    /// What was sent.
+    /// The transmissions so far.
     pub fn into_log(self) -> Vec<Transmission> {
         self.log
     }

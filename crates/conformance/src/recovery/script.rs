@@ -1,4 +1,4 @@
-//! A script: what an application writes, and what the path does to which transmission.
+//! A script: the application's writes, and the path's treatment of each transmission.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,16 +10,16 @@ use serde::de::{self, Deserializer};
 /// Payload bytes of every segment.
 pub const MSS: u32 = 1000;
 
-/// One script. Segments, their transmissions and acknowledgments are counted from 1; times are
-/// those since the first write.
+/// One script. Segments, their transmissions and acknowledgments are counted from 1; times count
+/// from the first write.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// What it is about.
+    /// A description.
     pub about: String,
     /// The controller of both senders.
     pub cc: Cc,
-    /// The round trip of the empty path.
+    /// The RTT of the empty path.
     pub rtt: Duration,
     /// Initial window in segments.
     pub initial_window: u32,
@@ -29,29 +29,29 @@ pub struct Script {
     pub dsack: bool,
     /// In-order segments for each acknowledgment.
     pub ack_every: u32,
-    /// How long an acknowledgment is held back at the most.
+    /// The maximum delay of an acknowledgment.
     pub ack_delay: Duration,
-    /// The least time between two segments that arrive.
+    /// The minimum time between two segments that arrive.
     pub spacing: Duration,
-    /// What the application writes.
+    /// The application's writes.
     pub writes: Vec<Write>,
     /// Transmissions that are lost.
     pub drop: Vec<Pick>,
-    /// Transmissions that take longer.
+    /// Transmissions that are delayed.
     pub delay: Vec<Delay>,
     /// Transmissions that arrive twice.
     pub duplicate: Vec<Pick>,
     /// Acknowledgments that are lost.
     pub drop_acks: Vec<Pick>,
-    /// Acknowledgments that take longer.
+    /// Acknowledgments that are delayed.
     pub delay_acks: Vec<Delay>,
-    /// When nothing passes, either way.
+    /// Outages in both directions.
     pub blackouts: Vec<Blackout>,
-    /// When it is over, if not everything is acknowledged before.
+    /// When it ends, if not everything is acknowledged before.
     pub end: Duration,
     /// Writes and losses are drawn from this seed.
     pub drawn: Option<u64>,
-    /// Why the senders differ, where they are known to.
+    /// Why the senders differ, if they are known to.
     pub differs: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Default for Script {
     }
 }
 
-/// A controller that Linux and we have.
+/// A controller that exists in Linux and here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cc {
@@ -113,30 +113,30 @@ impl Cc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Write {
-    /// When.
+    /// The time.
     #[serde(default)]
     pub at: Duration,
-    /// How many.
+    /// The number of segments.
     pub segments: u64,
 }
 
-/// What takes longer, and by how much.
+/// Delayed packets, and their delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delay {
-    /// Which.
+    /// The packets.
     pub of: Pick,
-    /// The additional time.
+    /// The additional delay.
     pub by: Duration,
 }
 
-/// A time when nothing passes.
+/// An outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Blackout {
-    /// From when.
+    /// Its start.
     pub at: Duration,
-    /// For how long.
+    /// Its duration.
     #[serde(rename = "for")]
     pub length: Duration,
 }
@@ -153,7 +153,7 @@ pub struct Pick {
 }
 
 impl Pick {
-    /// Whether it picks the `nth` transmission of `number`.
+    /// Whether it selects the `nth` transmission of `number`.
     pub const fn holds(&self, number: u64, nth: u64) -> bool {
         self.first <= number && number <= self.last && self.from <= nth && nth <= self.to
     }
@@ -189,7 +189,7 @@ impl<'de> Deserialize<'de> for Pick {
     }
 }
 
-/// Why a file is no script.
+/// Why a file is not a script.
 #[derive(Debug)]
 pub struct ScriptError(String);
 
@@ -202,14 +202,14 @@ impl fmt::Display for ScriptError {
 impl std::error::Error for ScriptError {}
 
 impl Script {
-    /// The most segments and the longest time of one.
+    /// The maximum number of segments and the maximum duration of a script.
     const MOST: u64 = 10_000;
     const LONGEST: Duration = Duration::from_secs(600);
 
     /// Reads one.
     ///
     /// # Errors
-    /// Where the text is no TOML, a key is unknown or a value is out of bounds.
+    /// If the text is not TOML, a key is unknown or a value is out of bounds.
     pub fn read(text: &str) -> Result<Self, ScriptError> {
         let script: Self = toml::from_str(text)
             .map_err(|error| ScriptError(error.to_string().trim_end().into()))?;
@@ -239,20 +239,21 @@ impl Script {
         Ok(script)
     }
 
-    /// The round trip of the handshake, the least of all: what depends on the least round trip does not
+    /// The RTT of the handshake is the minimum: results that depend on the minimum RTT then do not
     /// depend on microseconds.
     pub fn handshake_rtt(&self) -> Duration {
         self.rtt - Duration::from_millis(2)
     }
 
-    /// Bytes that the application writes in all.
+    /// Total bytes that the application writes.
     pub fn bytes(&self) -> u64 {
         let segments: u64 = self.writes.iter().map(|write| write.segments).sum();
         segments * u64::from(MSS)
     }
 
-    /// Draws what happens: 30 to 109 segments, in one write or two, of which up to 12 % of the first and some of
-    /// the later transmissions are lost, a few delayed, a few doubled; acknowledgments get lost as well.
+    /// Draws the events: 30 to 109 segments, in one write or two. Up to 12 % of the first and some
+    /// of the later transmissions are lost, a few delayed, a few duplicated; acknowledgments get
+    /// lost as well.
     fn draw(self, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let segments = 30 + rng.below(80);

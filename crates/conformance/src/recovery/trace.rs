@@ -1,4 +1,4 @@
-//! What a sender sent, and how that is compared.
+//! A sender's transmissions, and how they are compared.
 
 use std::fmt::{self, Write as _};
 
@@ -7,11 +7,11 @@ use paceline_units::Duration;
 /// A segment was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// Since the first write.
+    /// Time since the first write.
     pub time: Duration,
-    /// Which segment, from 1.
+    /// The segment, from 1.
     pub number: u64,
-    /// The how manieth time, from 1.
+    /// The number of the transmission, from 1.
     pub nth: u64,
 }
 
@@ -26,10 +26,10 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What a kernel sent: `# KERNEL`, then a line `MILLISECONDS SEGMENT#TRANSMISSION` for each.
+/// A kernel's transmissions: `# KERNEL`, then a line `MILLISECONDS SEGMENT#TRANSMISSION` for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// Whose it is.
+    /// The kernel.
     pub kernel: String,
     /// In the order of sending.
     pub sent: Vec<Transmission>,
@@ -39,7 +39,7 @@ impl Trace {
     /// Reads one.
     ///
     /// # Errors
-    /// The number of a line that is none of a trace.
+    /// The number of a line that is not part of a trace.
     pub fn read(text: &str) -> Result<Self, usize> {
         let kernel = text.lines().next().and_then(|line| line.strip_prefix("# "));
         let lines = text.lines().enumerate().skip(1);
@@ -77,15 +77,15 @@ fn transmission(line: &str) -> Option<Transmission> {
 /// How two senders differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// Which transmission, from 0.
+    /// The transmission, from 0.
     pub at: usize,
-    /// The one's, and the other's.
+    /// The transmission of each.
     pub sent: [Option<Transmission>; 2],
 }
 
-/// Where two senders first differ: the segments, in order, and the time since the transmission
-/// before. Half a round trip is allowed there, or a quarter of the time if that is more: kernels
-/// count in jiffies, and round the timeouts that are further off by up to an eighth.
+/// Where two senders first differ: the segments, in order, and the time since the previous
+/// transmission. Half a round trip is allowed there, or a quarter of the time if that is more:
+/// kernels count in jiffies, and round more distant timeouts by up to an eighth.
 pub fn compare(one: &[Transmission], other: &[Transmission], rtt: Duration) -> Option<Departure> {
     let mut before = [Duration::ZERO; 2];
     for at in 0..one.len().max(other.len()) {

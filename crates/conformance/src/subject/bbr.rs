@@ -1,4 +1,4 @@
-//! What each event does to a BBR and its socket.
+//! The effect of each event on a BBR and its socket.
 
 use paceline_congestion::linux::{Algorithm, Field, Socket};
 

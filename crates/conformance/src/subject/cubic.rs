@@ -1,4 +1,4 @@
-//! What each event does to CUBIC and its socket.
+//! The effect of each event on CUBIC and its socket.
 
 use paceline_congestion::linux::Field;
 use paceline_congestion::linux::cubic::{Core, INFINITE_SSTHRESH, Sock};

@@ -1,4 +1,4 @@
-//! The response to loss (5.5.10.2), recovery (5.6.4.4), and their undoing (5.5.11).
+//! The response to loss (5.5.10.2), recovery (5.6.4.4), and undo (5.5.11).
 
 use paceline_units::{Bytes, Gain};
 
@@ -25,8 +25,8 @@ impl Bbr3 {
         }
     }
 
-    /// `HandleLostPacket` (5.5.10.2). The sample is the packet's own: the ACK's
-    /// must survive for the steps that follow (divergence 4).
+    /// `HandleLostPacket` (5.5.10.2). The sample is the packet's own: the ACK's sample must survive
+    /// for the following steps (divergence 4).
     pub(super) fn handle_lost_packet(&mut self, loss: &Lost) {
         self.delivered = loss.delivered;
         self.is_loss_in_fast_recovery |= self.in_fast_recovery;
@@ -81,8 +81,8 @@ impl Bbr3 {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
-    /// `SaveStateUponLoss` (5.5.11.1), once an episode: a later save would hold
-    /// bounds that this very episode has cut (divergence 1).
+    /// `SaveStateUponLoss` (5.5.11.1), once per episode: a later save would store bounds that this
+    /// same episode has cut (divergence 1).
     fn save_state_upon_loss(&mut self) {
         if self.is_episode_saved {
             return;

@@ -1,6 +1,6 @@
-/// A maximum over the last `window` ticks of a clock that the caller counts,
-/// after Kathleen Nichols: the best value of the window and the best two after
-/// it, so that an expired best has a successor. Constant time and space.
+/// A maximum over the last `window` ticks of a clock that the caller counts, after Kathleen
+/// Nichols: the best value of the window and the best two after it, so that an expired best has a
+/// successor. Constant time and space.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MaxFilter {
     values: [u64; 3],
@@ -80,7 +80,7 @@ mod tests {
                 now += gap;
                 seen.push((now, value));
                 let got = filter.update(now, window, value);
-                // An estimate of the maximum: what it holds back may be younger than the window.
+                // An estimate of the maximum: the retained value may be younger than the window.
                 let highest = seen.iter().filter(|s| now - s.0 < window).map(|s| s.1).max().unwrap();
                 prop_assert!(got >= value && got <= highest);
             }

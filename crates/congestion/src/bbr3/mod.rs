@@ -1,11 +1,10 @@
-//! BBRv3 as the IETF draft says (draft-ietf-ccwg-bbr-06, in the words of its
-//! repository at 4ce5e87d). Section numbers beside the steps are the draft's;
-//! where the draft slips, `docs/divergences.md` says what is done instead.
+//! BBRv3 according to the IETF draft (draft-ietf-ccwg-bbr-06, the text of its repository at
+//! 4ce5e87d). Section numbers next to the steps are the draft's; where the draft has an error,
+//! `docs/divergences.md` describes what this does instead.
 //!
-//! One concept a file: the path model (`model`), Startup and Drain
-//! (`startup`), the ProbeBW cycle (`probe_bw`), ProbeRTT (`probe_rtt`),
-//! the response to loss and its undoing (`loss`), and the three control
-//! parameters (`control`).
+//! One concept per file: the path model (`model`), Startup and Drain (`startup`), the ProbeBW cycle
+//! (`probe_bw`), ProbeRTT (`probe_rtt`), the response to loss and its undo (`loss`), and the three
+//! control parameters (`control`).
 
 mod control;
 mod loss;
@@ -61,7 +60,7 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// What an undo returns to (5.5.11).
+/// The state that an undo restores (5.5.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UndoState {
     None,
@@ -87,14 +86,14 @@ pub struct Bbr3 {
     has_seen_rtt: bool,
 
     // Rounds (5.5.1).
-    /// `C.delivered` as last told.
+    /// The last reported `C.delivered`.
     delivered: Bytes,
     next_round_delivered: Bytes,
     round_count: u32,
     round_start: bool,
 
     // Data rate model (2.9.1).
-    /// The max of the cycle before and of this one.
+    /// The maximum of the previous cycle and of this one.
     max_bw_filter: [Rate; 2],
     max_bw: Rate,
     bw: Rate,
@@ -123,7 +122,7 @@ pub struct Bbr3 {
     loss_ranges_in_round: u32,
     in_fast_recovery: bool,
     in_recovery: bool,
-    /// Since the last ACK a loss was found within fast recovery.
+    /// A loss was detected within fast recovery since the last ACK.
     is_loss_in_fast_recovery: bool,
     prior_cwnd: Bytes,
 
@@ -153,7 +152,7 @@ pub struct Bbr3 {
     /// [`Instant::MAX`] while not scheduled.
     probe_rtt_done_stamp: Instant,
     probe_rtt_round_done: bool,
-    /// This ACK was handled in ProbeRTT, also if it ended it.
+    /// This ACK was handled in ProbeRTT, also if it ended ProbeRTT.
     marks_app_limited: bool,
     idle_restart: bool,
 
@@ -162,7 +161,7 @@ pub struct Bbr3 {
     undo_bw_shortterm: Rate,
     undo_inflight_shortterm: Bytes,
     undo_inflight_longterm: Bytes,
-    /// Whether this loss episode's state is saved already.
+    /// Whether this loss episode's state is already saved.
     is_episode_saved: bool,
 }
 
@@ -379,7 +378,8 @@ impl Controller for Bbr3 {
             model_min_rtt: Duration = self.min_rtt,
             probe_rtt_min_delay: Duration = self.probe_rtt_min_delay,
             probe_rtt_min_stamp: Duration = self.probe_rtt_min_stamp.since(Instant::ZERO),
-            // `Inflight(bw, 1.0)`, where Drain ends, and that of max_bw, where ProbeBW_DOWN may end.
+            // `Inflight(bw, 1.0)`, where Drain ends, and the same for max_bw, where ProbeBW_DOWN
+            // may end.
             inflight_at_bw: Bytes = self.inflight(self.bw, Gain::ONE),
             inflight_at_max_bw: Bytes = self.inflight(self.max_bw, Gain::ONE),
             inflight_with_headroom: Bytes = self.inflight_with_headroom(),

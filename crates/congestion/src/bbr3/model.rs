@@ -30,8 +30,8 @@ impl Bbr3 {
         }
     }
 
-    /// `AdvanceMaxBwFilter` (5.5.6). The window's move shows at once, and a
-    /// cycle without a sample does not empty it (divergence 14).
+    /// `AdvanceMaxBwFilter` (5.5.6). Advancing the window takes effect at once, and a cycle without
+    /// a sample does not empty it (divergence 14).
     pub(super) fn advance_max_bw_filter(&mut self) {
         self.cycle_count = self.cycle_count.wrapping_add(1);
         if self.max_bw_filter[1] > Rate::ZERO {

@@ -5,7 +5,7 @@ use paceline_units::{Duration, Gain, parameters};
 use crate::options::thousandths;
 
 parameters! {
-    /// What a scenario may set; the defaults are the draft's.
+    /// The options that a scenario may set; the defaults are the draft's.
     pub struct Parameters {
         /// StartupPacingGain: pacing gain in Startup, 4 ln 2 (2.5)
         startup_pacing_gain: Gain(1001, 10_000) = Gain::from_millionths(2_772_589); // 4 ln 2
@@ -31,7 +31,7 @@ parameters! {
         pacing_margin: Gain(0, 500) = thousandths(10);
         /// LossThresh: loss rate of a round that is too high (5.5.10)
         loss_threshold: Gain(1, 999) = thousandths(20);
-        /// Beta: what a bound keeps when it is cut (5.5.10)
+        /// Beta: the fraction of a bound that remains after a cut (5.5.10)
         beta: Gain(100, 1000) = thousandths(700);
         /// Headroom: share of inflight_longterm left free in CRUISE and ProbeRTT (5.3.3)
         headroom: Gain(0, 900) = thousandths(150);
@@ -47,15 +47,15 @@ parameters! {
         extra_acked_filter_rounds: Count(1, 1000) = 10;
         /// MinPipeCwnd in packets: floor of the window (5.6.4.3)
         min_pipe_packets: Count(1, 1000) = 4;
-        /// Most rounds between bandwidth probes (5.3.3.8)
+        /// Maximum number of rounds between bandwidth probes (5.3.3.8)
         reno_rounds: Count(1, 1_000_000) = 63;
-        /// MinRTTFilterLen: life of min_rtt (5.5.7)
+        /// MinRTTFilterLen: lifetime of min_rtt (5.5.7)
         min_rtt_filter: Millis(1, HOUR_MS) = Duration::from_secs(10);
         /// ProbeRTTInterval: time between ProbeRTT states (5.3.4)
         probe_rtt_interval: Millis(1, HOUR_MS) = Duration::from_secs(5);
-        /// ProbeRTTDuration: least time at the reduced window (5.3.4)
+        /// ProbeRTTDuration: minimum time at the reduced window (5.3.4)
         probe_rtt_duration: Millis(1, HOUR_MS) = Duration::from_millis(200);
-        /// Least wall-clock time between bandwidth probes (5.3.3.8)
+        /// Minimum wall-clock time between bandwidth probes (5.3.3.8)
         probe_wait: Millis(0, HOUR_MS) = Duration::from_secs(2);
         /// Random addition to it, uniform (5.3.3.8)
         probe_wait_random: Millis(0, HOUR_MS) = Duration::from_secs(1);

@@ -148,8 +148,8 @@ impl Bbr3 {
     }
 
     /// `IsRenoCoexistenceProbeTime`: rounds are compared with packets (divergence 5). At least one:
-    /// a BDP below a packet would end DOWN at its first ACK, before its samples have ended and the
-    /// bandwidth filter has moved on.
+    /// with a BDP below one packet, DOWN would end at its first ACK, before its samples have ended
+    /// and the bandwidth filter has advanced.
     pub(super) fn is_reno_coexistence_probe_time(&self) -> bool {
         let reno_rounds = self.target_inflight().packets(u64::from(self.mss));
         u64::from(self.rounds_since_probe_up)

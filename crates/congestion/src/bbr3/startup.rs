@@ -20,8 +20,8 @@ impl Bbr3 {
         self.full_bw_now = false;
     }
 
-    /// `CheckFullBWReached` (5.3.1.2). A sample that gives no rate says nothing
-    /// of growth (divergence 13).
+    /// `CheckFullBWReached` (5.3.1.2). A sample without a rate says nothing about growth
+    /// (divergence 13).
     pub(super) fn check_full_bw_reached(&mut self, ack: &Ack, rate: Rate) {
         if self.full_bw_now || !self.round_start || ack.sample.app_limited || rate == Rate::ZERO {
             return;
@@ -46,11 +46,10 @@ impl Bbr3 {
         }
     }
 
-    /// `CheckStartupHighLoss` (5.3.1.3), at the end of each loss round: it began
-    /// with the first loss, so a full round has passed in recovery; the newest
-    /// sample's losses over what was in flight are the round's loss rate
-    /// (divergence 11). Without selective acknowledgments any loss within fast
-    /// recovery is high.
+    /// `CheckStartupHighLoss` (5.3.1.3), at the end of each loss round. The round began with the
+    /// first loss, so a full round has passed in recovery, and the newest sample's losses over its
+    /// data in flight are the round's loss rate (divergence 11). Without selective acknowledgments
+    /// any loss within fast recovery is high.
     fn check_startup_high_loss(&mut self, ack: &Ack) {
         let again = core::mem::take(&mut self.is_loss_in_fast_recovery);
         let high = if self.has_selective_acks {

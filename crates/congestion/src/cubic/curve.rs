@@ -1,6 +1,6 @@
 //! The cubic function of RFC 9438 section 4.2, in integers.
 //!
-//! Inside, time is in units of 2^-20 s, a little under a microsecond.
+//! Internally, time is in units of 2^-20 s, slightly less than a microsecond.
 
 use paceline_units::{Bytes, Duration, Gain};
 
@@ -8,9 +8,9 @@ use paceline_units::{Bytes, Duration, Gain};
 const TIME: u32 = 20;
 /// Fractional bits of the coefficient.
 const COEFFICIENT: u32 = 24;
-/// The longest distance from K that is represented: 2^34 units, four and a half hours.
+/// The maximum distance from K that is represented: 2^34 units, four and a half hours.
 const MAX_OFFSET: u64 = 1 << 34;
-/// The greatest fall below `W_max` that K is worked out for: 128 TiB.
+/// The maximum fall below `W_max` for which K is computed: 128 TiB.
 const MAX_FALL: u64 = 1 << 47;
 
 /// `C` for segments of one size.
@@ -63,13 +63,13 @@ fn to_units(span: Duration) -> u64 {
     ((u128::from(span.as_nanos()) * PER_NANO) >> 64) as u64
 }
 
-/// The least span that holds `units` of 2^-20 s.
+/// The shortest time span that has `units` of 2^-20 s.
 fn from_units(units: u64) -> Duration {
     let nanos = (u128::from(units) * u128::from(Duration::NANOS_PER_SEC)).div_ceil(1 << TIME);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The greatest integer whose cube is at most `value`, bit by bit.
+/// The largest integer whose cube is at most `value`, bit by bit.
 fn cubic_root(value: u128) -> u64 {
     // The cube of 2^43 does not fit.
     let mut root: u128 = 0;
@@ -171,7 +171,7 @@ mod tests {
             prop_assert!(units.abs_diff(exact) <= 1);
         }
 
-        /// At K the curve is at W_max, at 0 it is where the epoch began.
+        /// At K the curve is at W_max, at 0 it is at the window at the start of the epoch.
         #[test]
         fn the_curve_starts_at_the_epoch(
             mss in 100u64..10_000,

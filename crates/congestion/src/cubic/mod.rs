@@ -1,8 +1,8 @@
 //! CUBIC (RFC 9438), by default with HyStart++ (RFC 9406).
 //!
-//! The transport keeps fast recovery (RFC 9937). The window, not the flight
-//! size, is what a congestion event multiplies, as section 4.6 allows to a
-//! sender that does not grow a window it does not use.
+//! The transport handles fast recovery (RFC 9937). A congestion event multiplies the window, not
+//! the flight size; section 4.6 allows that to a sender that does not grow a window it does not
+//! use.
 
 mod curve;
 mod parameters;
@@ -24,14 +24,15 @@ const ALPHA: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     /// The window before the last reduction, up to which `w_est` grows by `alpha_cubic`; zero
-    /// before the first, as after a slow start without loss `alpha_cubic` is 1 at once.
+    /// before the first reduction, because after a slow start without loss `alpha_cubic` is 1 at
+    /// once.
     cwnd_prior: Bytes,
-    /// Where the plateau is; zero when no loss has told it.
+    /// The window of the plateau; zero if no loss has revealed it.
     w_max: Bytes,
     /// Time from the start of the epoch to `w_max`.
     k: Duration,
-    /// The start of this stage of congestion avoidance, moved on by the time in
-    /// which the application was the limit; none until its first ACK.
+    /// The start of this stage of congestion avoidance, moved forward by the time in which the
+    /// application was the limit; none until its first ACK.
     epoch_start: Option<Instant>,
     /// The window that Reno would have.
     w_est: Bytes,
@@ -52,9 +53,9 @@ pub struct Cubic {
     undo: Option<Epoch>,
     /// Bytes of growth carried over, with [`SHARE`] fractional bits.
     cwnd_fraction: u64,
-    /// The same of `w_est`, with [`SHARE`] + [`ALPHA`] fractional bits.
+    /// The same for `w_est`, with [`SHARE`] + [`ALPHA`] fractional bits.
     w_est_fraction: u64,
-    /// The last event that the epoch's clock has seen.
+    /// The last event of which the epoch's clock knows.
     last_event: Instant,
 }
 
@@ -156,8 +157,8 @@ impl Cubic {
         self.cwnd_fraction = (growth & ((1 << SHARE) - 1)) as u64;
     }
 
-    /// Moves the epoch on by the time since the last event: it does not count
-    /// the time in which the window was not updated (4.2, 5.8).
+    /// Moves the epoch forward by the time since the last event: it excludes the time in which the
+    /// window was not updated (4.2, 5.8).
     fn hold_clock(&mut self, now: Instant) {
         let held = now.since(self.last_event);
         if let Some(start) = &mut self.epoch.epoch_start {
@@ -216,8 +217,8 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ack: &Ack) {
         if self.window.begin_ack(ack) {
-            // 4.6: after an ECN signal the window may fall to one segment, where
-            // a threshold of two leaves room for slow start.
+            // 4.6: after an ECN signal the window may fall to one segment, where a threshold of two
+            // leaves room for slow start.
             let reduced = self.window.reduced();
             self.reduce();
             self.window.set_cwnd(reduced);
@@ -237,8 +238,8 @@ impl Controller for Cubic {
         self.window.end_ack(ack);
     }
 
-    /// What follows up to the threshold is slow start, and after it a new stage of congestion
-    /// avoidance (4.2).
+    /// Growth up to the threshold is slow start, and after it a new stage of congestion avoidance
+    /// begins (4.2).
     fn on_idle_restart(&mut self, _now: Instant) {
         if self.window.restart() {
             self.epoch.epoch_start = None;
@@ -262,7 +263,7 @@ impl Controller for Cubic {
         if self.window.first_timeout() {
             self.reduce();
         }
-        // 4.8: K is 0 in the next stage, W_max the window at its beginning.
+        // 4.8: in the next stage K is 0, and W_max is the window at its beginning.
         self.epoch.w_max = Bytes::ZERO;
         self.epoch.epoch_start = None;
         self.window.collapse();

@@ -10,6 +10,6 @@ window_parameters! {
     hystart = true;
     /// C: how steep the cubic function is, in segments per cubic second (RFC 9438 5.1)
     c: Gain(1, 100_000) = Gain::from_millionths(400_000);
-    /// Give way further when the last loss came below W_max (RFC 9438 4.7)
+    /// Reduce further if the last loss came below W_max: fast convergence (RFC 9438 4.7)
     fast_convergence: Flag = true;
 }

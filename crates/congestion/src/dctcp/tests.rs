@@ -7,7 +7,7 @@ use crate::{Ecn, RateSample};
 const MSS: u64 = 1000;
 const RTT: Duration = Duration::from_micros(100);
 
-/// A round's worth of ACKs at a time, each of one packet.
+/// ACKs of one round at a time, each for one packet.
 struct Flow {
     cc: Dctcp,
     now: Instant,
@@ -66,7 +66,7 @@ impl Flow {
         });
     }
 
-    /// Until the window that runs has ended.
+    /// Until the end of the current window.
     fn window(&mut self, marked_every: u64) {
         let end = self.cc.window_end;
         let mut nth = 0;
@@ -141,7 +141,7 @@ fn a_window_is_reduced_once_by_half_of_alpha() {
             break;
         }
     }
-    // All that was in flight, 99 less what the reduction took, is covered.
+    // All data that was in flight, 99 less the reduction, is covered.
     assert!((88..=101).contains(&acks), "{acks}");
 }
 
@@ -191,7 +191,7 @@ fn the_window_falls_to_one_packet_and_no_further() {
 fn the_instantaneous_response_forgets() {
     let mut flow = Flow::new(100, &[("response", OptionValue::Choice("instant"))]);
     flow.ack(0, false);
-    // The fraction of the round decides, at its end, whatever alpha is.
+    // The fraction of the round decides, at its end, whatever the value of alpha.
     let before = flow.cc.cwnd();
     flow.window(1);
     let fraction = flow.cc.fraction;

@@ -1,5 +1,5 @@
 //! LEDBAT (RFC 6817): a window that grows and shrinks with the distance of the queuing delay from a
-//! target. The pseudocode of section 2.4.2 as it stands, without the slow start that it leaves open.
+//! target. Implements the pseudocode of section 2.4.2, without the slow start that it leaves open.
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Value, parameters};
 
@@ -11,7 +11,7 @@ use crate::words::words;
 use crate::{Ack, CaState, Config, Controller, Described, Signals};
 
 choice! {
-    /// Which delay is measured.
+    /// The delay that is measured.
     DelaySignal {
         /// From the sender to the receiver (section 2.3).
         OneWay = "one-way" default,
@@ -21,24 +21,26 @@ choice! {
 }
 
 parameters! {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     pub struct Parameters {
         /// The delay that is measured (RFC 6817 2.3)
         delay: Choice(DelaySignal) = DelaySignal::OneWay;
-        /// TARGET: the queuing delay to hold, at most 100 ms (RFC 6817 2.5)
+        /// TARGET: the target queuing delay, at most 100 ms (RFC 6817 2.5)
         target: Millis(1, 100) = Duration::from_millis(100);
-        /// GAIN: windows of growth a round trip at an empty queue, at most 1 (RFC 6817 2.5)
+        /// GAIN: growth in windows per round trip with an empty queue, at most 1 (RFC 6817 2.5)
         gain: Gain(1, 1000) = Gain::ONE;
         /// GAIN above the target, where it may be larger (RFC 6817 2.5)
         decrease_gain: Gain(1, 10_000) = Gain::ONE;
         /// ALLOWED_INCREASE: the maximum number of packets by which the window exceeds the flight
         /// size (RFC 6817 2.5)
         allowed_increase: Count(1, 1000) = 1;
-        /// BASE_HISTORY: intervals whose least delays make the base delay (RFC 6817 2.5)
+        /// BASE_HISTORY: number of intervals whose minimum delays make the base delay (RFC 6817
+        /// 2.5)
         base_history: Count(1, 10) = MAX_HISTORY;
         /// Length of such an interval, a minute (RFC 6817 2.4.2)
         base_interval: Millis(100, 3_600_000) = Duration::from_secs(60);
-        /// CURRENT_FILTER: samples whose minimum is the current delay, none older than a round trip (RFC 6817 2.5)
+        /// CURRENT_FILTER: number of samples whose minimum is the current delay, none older than a
+        /// round trip (RFC 6817 2.5)
         current_filter: Count(1, 10) = 4;
     }
 }
@@ -62,7 +64,7 @@ pub struct Ledbat {
     current: CurrentFilter,
     current_delay: Option<Duration>,
     ca_state: CaState,
-    /// From the first reduction of an episode of loss to its end.
+    /// Whether between the first reduction of a loss episode and its end.
     in_episode: bool,
     /// The window before the last episode, for its undo.
     before_loss: Option<Bytes>,
@@ -94,7 +96,7 @@ impl Ledbat {
         Some(self.current_delay? - self.base.least()?)
     }
 
-    /// What a round trip changes, in 2^-16 bytes: `GAIN * off_target * MSS`.
+    /// The change over one round trip, in 2^-16 bytes: `GAIN * off_target * MSS`.
     fn change(&self, queuing_delay: Duration) -> i128 {
         let target = i128::from(self.parameters.target.as_nanos().max(1));
         let distance = target - i128::from(queuing_delay.as_nanos());

@@ -2,12 +2,12 @@
 
 use paceline_units::{Duration, Instant};
 
-/// The most intervals that the history spans, and the default (section 2.5).
+/// The maximum number of intervals in the history, and the default (section 2.5).
 pub(super) const MAX_HISTORY: u32 = 10;
-/// The most samples that the filter looks at.
+/// The maximum number of samples in the filter.
 pub(super) const MAX_FILTER: u32 = 10;
 
-/// `base_delays`: the least delay of each of the last intervals, minutes in the RFC. An interval
+/// `base_delays`: the minimum delay of each of the last intervals, minutes in the RFC. An interval
 /// without a sample holds [`Duration::MAX`].
 #[derive(Clone, Debug)]
 pub(super) struct BaseHistory {
@@ -80,7 +80,8 @@ impl CurrentFilter {
         self.count = (self.count + 1).min(self.len);
     }
 
-    /// The current delay: the least of the samples that are no older than `age`, the newest in any case.
+    /// The current delay: the minimum of the samples that are no older than `age`, and of the
+    /// newest in any case.
     pub(super) fn least(&self, now: Instant, age: Duration) -> Option<Duration> {
         let (newest, older) = self.samples[..self.count].split_first()?;
         let recent = older.iter().take_while(|(at, _)| now.since(*at) <= age);

@@ -1,17 +1,17 @@
-//! The window of both, and the bounds that they share.
+//! The window of both algorithms, and their common bounds.
 
 use paceline_units::Bytes;
 
 /// RFC 6817 section 2.5: `MIN_CWND`, `INIT_CWND`.
 pub(super) const MIN_CWND: u64 = 2;
-/// What an unpaced burst may hold at the least; the window is the bound.
+/// The minimum limit of an unpaced burst; the window is the bound.
 pub(super) const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
 
 /// A window that changes by less than a byte at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FineWindow {
     pub(super) bytes: Bytes,
-    /// What an acknowledgment left over, in 2^-16 bytes.
+    /// The remainder of an acknowledgment, in 2^-16 bytes.
     fraction: u16,
 }
 
@@ -38,7 +38,8 @@ impl FineWindow {
     }
 }
 
-/// `change` for each `whole` bytes, of which `part` have come: one division, in 64 bits if they do.
+/// `change` per `whole` bytes, for the `part` that has arrived: one division, in 64 bits if the
+/// values fit.
 pub(super) fn share(change: i128, part: Bytes, whole: Bytes) -> i128 {
     let (part, whole) = (part.min(whole).get(), whole.get().max(1));
     let small = i64::try_from(change)

@@ -1,4 +1,4 @@
-//! Less-than-best-effort transports that hold a small queue: LEDBAT (RFC 6817) and LEDBAT++
+//! Less-than-best-effort transports that keep the queue small: LEDBAT (RFC 6817) and LEDBAT++
 //! (draft-irtf-iccrg-ledbat-plus-plus).
 //!
 //! Sections of the draft are those of its version -01; later versions keep their text.

@@ -1,5 +1,5 @@
-//! The options of LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus). The defaults are the draft's; what it
-//! leaves open, and what others do, can be chosen.
+//! The options of LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus). The defaults are the draft's; open
+//! points of the draft, and variants of other implementations, are options.
 
 use paceline_units::{Duration, Gain, parameters};
 
@@ -7,33 +7,33 @@ use super::delay::MAX_HISTORY;
 use crate::options::choice;
 
 choice! {
-    /// What the queuing delay is held to.
+    /// The target for the queuing delay.
     TargetRule {
-        /// The target as it is.
+        /// The configured target.
         Fixed = "fixed" default,
-        /// The least of the target and the base RTT.
+        /// The minimum of the target and the base RTT.
         MinBaseRtt = "min-base-rtt",
     }
 }
 
 choice! {
-    /// Which target the gain is computed from.
+    /// The target from which the gain is computed.
     GainTarget {
-        /// The fixed one, whatever the rule.
+        /// The configured one, whatever the rule.
         Fixed = "fixed" default,
-        /// The one in force.
+        /// The current one.
         Effective = "effective",
     }
 }
 
 choice! {
-    /// How often, for how long and how far the window is cut to see the base RTT.
+    /// How often, for how long and how far the window is cut to measure the base RTT.
     Slowdown {
-        /// As the draft: two packets for two round trips, after nine times as long as the last
-        /// slowdown and its ramp took.
+        /// As in the draft: two packets for two round trips, after nine times the duration of the
+        /// last slowdown and its ramp.
         Periodic = "periodic" default,
-        /// As BBRv1's ProbeRTT: four packets for 200 ms and at least a round trip, 10 s after the
-        /// base RTT was last seen.
+        /// Like BBRv1's ProbeRTT: four packets for 200 ms and at least a round trip, 10 s after the
+        /// base RTT was last measured.
         BbrStyle = "bbr-style",
     }
 }
@@ -49,9 +49,9 @@ choice! {
 }
 
 choice! {
-    /// What ends the ramp.
+    /// The condition that ends the ramp.
     RampEnd {
-        /// The threshold alone.
+        /// Only the threshold.
         Threshold = "threshold" default,
         /// A queuing delay above the target too; the slowdown then counts as twice as long.
         Target = "target",
@@ -63,13 +63,13 @@ choice! {
     DecreasePace {
         /// Spread over the acknowledgments, at most half a window in a round trip.
         Spread = "spread" default,
-        /// At once, and then not for a round trip.
+        /// All at once, and then not for a round trip.
         Once = "once",
     }
 }
 
 choice! {
-    /// What a loss halves during a slowdown.
+    /// The quantity that a loss halves during a slowdown.
     LossInSlowdown {
         /// The frozen window: the ramp ends where it begins.
         Window = "window" default,
@@ -79,15 +79,15 @@ choice! {
 }
 
 parameters! {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     pub struct PlusPlusParameters {
-        /// TARGET: the queuing delay to hold (4.5)
+        /// TARGET: the target queuing delay (4.5)
         target: Millis(1, 1000) = Duration::from_millis(60);
         /// with min-base-rtt the target is at most the base RTT (IETF 115, BBR and LEDBAT++)
         target_rule: Choice(TargetRule) = TargetRule::Fixed;
         /// The factor on the base RTT with target_rule = min-base-rtt
         base_rtt_share: Gain(10, 10_000) = Gain::ONE;
-        /// The target that the gain is computed from; UC3M's receiver keeps the fixed one
+        /// The target from which the gain is computed; UC3M's receiver keeps the fixed one
         gain_target: Choice(GainTarget) = GainTarget::Fixed;
         /// The 16 of GAIN = 1 / min(16, ceil(2 TARGET / base)) (4.2)
         gain_constant: Count(1, 1000) = 16;
@@ -97,15 +97,16 @@ parameters! {
         decrease: Choice(DecreasePace) = DecreasePace::Spread;
         /// periodic (4.4), or bbr-style (IETF 115, BBR and LEDBAT++)
         slowdown: Choice(Slowdown) = Slowdown::Periodic;
-        /// Time from the end of a ramp to the next slowdown, in times that slowdown and ramp took (4.4)
+        /// Time from the end of a ramp to the next slowdown, as a multiple of the duration of
+        /// slowdown and ramp (4.4)
         slowdown_factor: Count(1, 1000) = 9;
         /// Round trips of two packets in a periodic slowdown (4.4)
         slowdown_rounds: Count(1, 100) = 2;
-        /// A decrease puts the next slowdown off by this; 30 s in XNU
+        /// A decrease delays the next slowdown by this; 30 s in XNU
         slowdown_deferral: Millis(0, HOUR_MS) = Duration::ZERO;
-        /// bbr-style: time since the base RTT was last seen
+        /// bbr-style: time since the base RTT was last measured
         bbr_interval: Millis(100, HOUR_MS) = Duration::from_secs(10);
-        /// bbr-style: time at the floor, and at least a round trip
+        /// bbr-style: time at the floor, at least a round trip
         bbr_duration: Millis(0, HOUR_MS) = Duration::from_millis(200);
         /// bbr-style: the floor in packets
         bbr_window: Count(1, 1000) = 4;

@@ -1,6 +1,6 @@
-//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): RFC 6817 on round-trip times, with a gain that scales
-//! with the base RTT, a multiplicative decrease above the target, and slowdowns in which the base RTT
-//! shows itself.
+//! LEDBAT++ (draft-irtf-iccrg-ledbat-plus-plus): RFC 6817 on round-trip times, with a gain that
+//! scales with the base RTT, a multiplicative decrease above the target, and slowdowns to measure
+//! the base RTT.
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Rate, Value};
 
@@ -17,7 +17,7 @@ use crate::{Ack, CaState, Config, Controller, Described, Sent, Signals};
 
 /// Round trips from the end of the initial slow start to the initial slowdown (4.4).
 const INITIAL_SLOWDOWN_ROUNDS: u64 = 2;
-/// A pause this long is idleness: the least retransmission timeout (RFC 6298 2.4).
+/// A pause of this length is idleness: the minimum retransmission timeout (RFC 6298 2.4).
 const IDLE: Duration = Duration::from_secs(1);
 const PACING_SLOW_START: Gain = Gain::from_millionths(2_000_000);
 const PACING_AVOIDANCE: Gain = Gain::from_millionths(1_200_000);
@@ -25,7 +25,7 @@ const PACING_AVOIDANCE: Gain = Gain::from_millionths(1_200_000);
 words! {
     /// States of the machine.
     enum Phase {
-        /// Slow start that a queue ends (4.1).
+        /// Slow start, ended by a queue (4.1).
         InitialSlowStart = "InitialSlowStart",
         /// Slow start after a timeout or idleness.
         SlowStart = "SlowStart",
@@ -37,7 +37,7 @@ words! {
     }
 }
 
-/// What it shows in place of its state while the transport reduces the window.
+/// The state it shows while the transport reduces the window.
 const RECOVERY: &str = "Recovery";
 
 /// The base RTT.
@@ -45,7 +45,7 @@ const RECOVERY: &str = "Recovery";
 enum Base {
     /// By RFC 6817's history.
     History(BaseHistory),
-    /// By BBR's filter: the least since `seen`, when a sample was last as low.
+    /// By BBR's filter: the minimum since `seen`, when a sample was last as low.
     Window {
         least: Option<Duration>,
         seen: Instant,
@@ -61,7 +61,7 @@ impl Base {
     }
 }
 
-/// What an episode of loss takes.
+/// The state saved for an episode of loss.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     cwnd: Bytes,
@@ -83,13 +83,14 @@ pub struct LedbatPlusPlus {
     ca_state: CaState,
     /// The time of the flow's last event, to detect idle periods.
     last_event: Instant,
-    /// When the slowdown, or the one whose ramp is under way, began.
+    /// The start of the slowdown, or of the one whose ramp is in progress.
     slowdown_begin: Instant,
     /// When the next periodic slowdown is due.
     next_slowdown: Option<Instant>,
-    /// `bbr-style`: when the floor was reached, and the delivered data that makes a round from then.
+    /// `bbr-style`: when the floor was reached, and the delivered data that completes a round from
+    /// then.
     at_floor: Option<(Instant, Bytes)>,
-    /// `spread`: delivered data that ends the round trip, and what it may still take.
+    /// `spread`: delivered data that ends the round trip, and the remaining reduction in it.
     decrease_round: Bytes,
     decrease_left: i128,
     /// `once`: no decrease before this.
@@ -108,8 +109,8 @@ pub(super) fn gain_divisor(target: Duration, base: Duration, constant: u32) -> u
     }
 }
 
-/// Section 4.3: what a round trip changes, in 2^-16 bytes, with `delay` the queuing delay. Above the
-/// target only the decrease counts; just above it the sum still grows.
+/// Section 4.3: the change over one round trip, in 2^-16 bytes, with `delay` the queuing delay.
+/// Above the target only the decrease counts; just above it the sum still grows.
 pub(super) fn change(
     mss: Bytes,
     divisor: u64,
@@ -147,7 +148,7 @@ impl LedbatPlusPlus {
         };
         let mut controller = Self {
             mss,
-            // 4.1: two packets, and no more than the transport's.
+            // 4.1: two packets, but no more than the transport's.
             window: FineWindow::new(config.initial_window.min(mss * MIN_CWND).max(mss)),
             ssthresh: Bytes::INFINITE,
             base,
@@ -183,7 +184,7 @@ impl LedbatPlusPlus {
         }
     }
 
-    /// The target in force.
+    /// The current target.
     fn target(&self) -> Duration {
         let target = self.parameters.target;
         match (self.parameters.target_rule, self.base.least()) {
@@ -203,7 +204,8 @@ impl LedbatPlusPlus {
         gain_divisor(target, base, self.parameters.gain_constant)
     }
 
-    /// Takes in a round-trip time. True when BBR's filter says that it is time to look for the base.
+    /// Processes an RTT sample. True when BBR's filter says that it is time to measure the base
+    /// RTT.
     fn on_rtt(&mut self, now: Instant, rtt: Duration) -> bool {
         self.current.on_sample(now, rtt);
         match &mut self.base {
@@ -221,7 +223,7 @@ impl LedbatPlusPlus {
         }
     }
 
-    /// 4.4: the window goes to its floor, its value becomes the threshold.
+    /// 4.4: the window falls to its floor, its previous value becomes the threshold.
     fn begin_slowdown(&mut self, now: Instant) {
         self.ssthresh = self.window.bytes.max(self.floor());
         self.phase = Phase::Slowdown;
@@ -239,7 +241,7 @@ impl LedbatPlusPlus {
         self.window.set(self.window.bytes.min(self.mss * packets));
     }
 
-    /// Whether the slowdown has lasted.
+    /// Whether the slowdown has lasted long enough.
     fn is_slow_enough(&mut self, ack: &Ack) -> bool {
         match self.parameters.slowdown {
             Slowdown::Periodic => {
@@ -274,7 +276,7 @@ impl LedbatPlusPlus {
         }
     }
 
-    /// To congestion avoidance, and the next slowdown on the calendar (4.4).
+    /// Changes to congestion avoidance, and schedules the next slowdown (4.4).
     fn avoid_congestion_from(&mut self, now: Instant, cut_short: bool) {
         let wait = match self.phase {
             Phase::Ramp | Phase::Slowdown => {

@@ -12,10 +12,10 @@ use crate::{
 
 /// A core with the socket that it acts on.
 ///
-/// A packet is one MSS of data: cumulative counts are rounded down, so that
-/// short packets add up, and volumes at a point in time are rounded up. The
-/// pacer's next departure is derived from the packets sent; the transport does
-/// not tell of tail-loss probes, so [`Algorithm::tlp_recovery`] never comes.
+/// A packet is one MSS of data: cumulative counts are rounded down, so that short packets add up,
+/// and volumes at a point in time are rounded up. The pacer's next departure is derived from the
+/// packets sent. The transport does not report tail-loss probes, so [`Algorithm::tlp_recovery`] is
+/// never called.
 #[derive(Clone, Debug)]
 pub struct Adapter<A> {
     sk: Socket,
@@ -49,7 +49,7 @@ impl<A: Algorithm> Adapter<A> {
         }
     }
 
-    /// Sets the time and gives the parts that an event needs.
+    /// Sets the time and returns the parts that an event needs.
     fn at(&mut self, now: Instant) -> (&mut A, &mut Socket, impl FnMut(u32) -> u32 + '_) {
         self.sk.now = micros_at(now);
         let rng = &mut self.rng;
@@ -234,7 +234,7 @@ impl<A: Algorithm> Controller for Adapter<A> {
     }
 }
 
-/// A field in the units of [`Value`]; what is unset there is infinite here.
+/// A field in the units of [`Value`]; an unset one becomes infinite.
 pub(super) fn value(field: Field, mss: u32) -> Value {
     match field {
         Field::Packets(UNSET) => Value::Bytes(Bytes::INFINITE),
@@ -271,7 +271,7 @@ pub(super) fn whole(volume: Bytes, mss: u32) -> u32 {
     volume.packets(u64::from(mss)) as u32
 }
 
-/// Packets that a volume takes up.
+/// Packets that a volume occupies.
 pub(super) fn part(volume: Bytes, mss: u32) -> u32 {
     let packets = volume.get().div_ceil(u64::from(mss).max(1));
     i32::try_from(packets).unwrap_or(i32::MAX).unsigned_abs()

@@ -3,9 +3,9 @@
 use super::arithmetic::{BBR_SCALE, elapsed, packets_in};
 use super::{RateSample, Socket};
 
-/// The greatest count that an epoch holds (20 bits).
+/// The maximum count of an epoch (20 bits).
 const MAX_EPOCH_ACKED: u32 = 0xf_ffff;
-/// A bonus is at most what the bandwidth delivers in this time, in microseconds.
+/// A bonus is at most the data that the bandwidth delivers in this time, in microseconds.
 const EXTRA_ACKED_MAX_US: u64 = 100_000;
 
 /// The windowed maximum of data acknowledged beyond what was expected: two
@@ -31,12 +31,12 @@ impl AckAggregation {
         u32::from(self.extra_acked[0].max(self.extra_acked[1]))
     }
 
-    /// What it adds to the window, in packets.
+    /// Its addition to the window, in packets.
     pub fn cwnd_bonus(&self, bw: u32, gain: u32) -> u32 {
         (gain.wrapping_mul(self.extra_acked()) >> BBR_SCALE).min(packets_in(bw, EXTRA_ACKED_MAX_US))
     }
 
-    /// Takes in an ACK; a slot lasts `slot_rtts` rounds.
+    /// Processes an ACK; a slot lasts `slot_rtts` rounds.
     pub fn update(
         &mut self,
         sk: &Socket,

@@ -13,15 +13,15 @@ pub const BBR_UNIT: u32 = 1 << BBR_SCALE;
 /// A bound that is not set, or an RTT that is not known (`~0U`).
 pub const UNSET: u32 = u32::MAX;
 
-/// The largest burst a device takes (`GSO_LEGACY_MAX_SIZE`).
+/// The largest burst that a device accepts (`GSO_LEGACY_MAX_SIZE`).
 const GSO_MAX_SIZE: u64 = 65_536;
-/// Room for headers that a burst leaves (`MAX_TCP_HEADER` of the recorded kernel).
+/// Room for headers in a burst (`MAX_TCP_HEADER` of the recorded kernel).
 const MAX_TCP_HEADER: u64 = 320;
-/// The most bytes in a burst.
+/// The maximum number of bytes in a burst.
 pub const MAX_BURST: u64 = GSO_MAX_SIZE - 1 - MAX_TCP_HEADER;
 /// Bytes per second below which bursts of one packet are allowed: 1.2 Mbit/s (`bbr_min_tso_rate`).
 pub const MIN_TSO_RATE: u64 = 1_200_000 / 8;
-/// log2 of the bursts in a second of pacing (`sk_pacing_shift`).
+/// log2 of the number of bursts in a second of pacing (`sk_pacing_shift`).
 const PACING_SHIFT: u32 = 10;
 
 /// `value * fraction`, rounded down; `fraction` in 256ths.
@@ -80,8 +80,8 @@ pub fn burst_for_rtt(min_rtt: u32) -> u64 {
     GSO_MAX_SIZE.checked_shr(min_rtt >> 9).unwrap_or(0)
 }
 
-/// How many of `inflight` packets are still in the network when the next
-/// packet departs, at `departure_ns`; `burst` of them leave then.
+/// The number of the `inflight` packets still in the network when the next packet departs, at
+/// `departure_ns`; `burst` of them leave then.
 pub fn packets_in_net_at_edt(bw: u32, inflight: u32, burst: u32, now: u64, edt_ns: u64) -> u32 {
     let wait = edt_ns.saturating_sub(now.wrapping_mul(1_000)) / 1_000;
     inflight
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_initial_rate_is_the_kernels() {
-        // 10 packets of 1448 bytes in 40 ms, times 710/256, less 1 percent and what rounding takes.
+        // 10 packets of 1448 bytes in 40 ms, times 710/256, less 1 percent and rounding.
         let bw = initial_bw(10, 40_000);
         assert_eq!(bytes_per_sec(bw, 1448, 710, 1), 993_872);
         assert_eq!(initial_bw(10, 0), (10 * BW_UNIT / 1000) as u32);

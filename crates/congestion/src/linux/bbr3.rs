@@ -1,8 +1,8 @@
 //! BBRv3 as in Linux (google/bbr branch v3, `tcp_bbr.c`).
 //!
-//! The [`bbr23`] with v3's constants and steps. Not here, for
-//! they touch no state of it: protective load balancing (off by default), the
-//! receiver's side of precise ECN echoes, and the fast ACK mode.
+//! The [`bbr23`] with v3's constants and steps. Left out, because they touch none of its state:
+//! protective load balancing (off by default), the receiver's side of precise ECN echoes, and the
+//! fast ACK mode.
 
 use super::Adapter;
 use super::bbr23;
@@ -10,7 +10,7 @@ use crate::{Described, Signals};
 
 /// The algorithm.
 pub type Core = bbr23::Core<3>;
-/// What can be set.
+/// The options.
 pub type Parameters = bbr23::Parameters<3>;
 /// `bbr3-linux` as a controller.
 pub type Bbr3 = Adapter<Core>;

@@ -7,7 +7,7 @@ struct Entry {
     value: u32,
 }
 
-/// The greatest value of the last `window` ticks, to a quarter of the window.
+/// The maximum of the last `window` ticks, to within a quarter of the window.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowedMax {
     best: Entry,
@@ -21,7 +21,7 @@ impl WindowedMax {
         self.best.value
     }
 
-    /// Takes in `value` at `time`.
+    /// Processes `value` at `time`.
     pub fn update(&mut self, window: u32, time: u32, value: u32) {
         let new = Entry { time, value };
         let age = |entry: Entry| time.wrapping_sub(entry.time);
@@ -34,8 +34,8 @@ impl WindowedMax {
         } else if value >= self.third.value {
             self.third = new;
         }
-        // Promote what is left when the best expires, and keep the runners-up
-        // from later parts of the window than those above them.
+        // Promote the remaining samples when the best expires, and keep the runners-up from later
+        // parts of the window than those above them.
         if age(self.best) > window {
             (self.best, self.second, self.third) = (self.second, self.third, new);
             if age(self.best) > window {

@@ -1,13 +1,12 @@
-//! What Linux runs, digit for digit: BBR, as [`bbr1`] (mainline), [`bbr2`] (the
-//! alpha) and [`bbr3`] (google/bbr, branch v3), and [`cubic`].
+//! Linux's algorithms, digit for digit: BBR, as [`bbr1`] (mainline), [`bbr2`] (the alpha) and
+//! [`bbr3`] (google/bbr, branch v3), and [`cubic`].
 //!
-//! Each BBR is a core ([`Algorithm`]) in Linux's own units, packets and
-//! microseconds and packets per microsecond shifted left by 24, driven by the
-//! events of Linux's congestion-control interface and acting on a [`Socket`].
-//! Golden traces of the kernel's code hold every field after every event. An
-//! [`Adapter`] turns a core into a [`Controller`](crate::Controller).
+//! Each BBR is a core ([`Algorithm`]) in Linux's own units (packets, microseconds, and packets per
+//! microsecond shifted left by 24), driven by the events of Linux's congestion-control interface
+//! and acting on a [`Socket`]. Golden traces of the kernel's code hold every field after every
+//! event. An [`Adapter`] turns a core into a [`Controller`](crate::Controller).
 //!
-//! v2 and v3 are one algorithm, [`bbr23`]; what differs is marked there.
+//! v2 and v3 share one algorithm, [`bbr23`]; differences are marked there.
 //!
 //! Arithmetic follows C's: 32-bit values wrap or truncate where Linux's do,
 //! because a trace sees the difference.

@@ -1,10 +1,10 @@
-//! BBRv1's long-term bandwidth estimator: tells a token-bucket policer by two
-//! consecutive intervals of high loss at the same rate.
+//! BBRv1's long-term bandwidth estimator: detects a token-bucket policer by two consecutive
+//! intervals of high loss at the same rate.
 
 use super::Socket;
 use super::arithmetic::{BBR_SCALE, BBR_UNIT, BW_UNIT, bytes_per_sec};
 
-/// Fewest rounds in an interval (`bbr_lt_intvl_min_rtts`); the most are four times that.
+/// Minimum rounds in an interval (`bbr_lt_intvl_min_rtts`); the maximum is four times that.
 const INTERVAL_MIN_RTTS: u32 = 4;
 /// Loss in an interval that suggests a policer, in 256ths (`bbr_lt_loss_thresh`).
 const LOSS_THRESH: u32 = 50;
@@ -14,7 +14,7 @@ const BW_RATIO: u32 = BBR_UNIT / 8;
 const BW_DIFF: u64 = 4_000 / 8;
 /// Rounds for which the policed rate is kept (`bbr_lt_bw_max_rtts`).
 const MAX_RTTS: u32 = 48;
-/// The percentage that Linux takes off any rate in bytes per second.
+/// The percentage that Linux subtracts from any rate in bytes per second.
 const MARGIN: u32 = 1;
 
 /// The detector's state (`lt_*`).
@@ -42,7 +42,7 @@ impl PolicerDetector {
         }
     }
 
-    /// The policed rate, while one is believed in.
+    /// The policed rate, while a policer is assumed.
     pub fn bw(&self) -> Option<u32> {
         self.use_bw.then_some(self.bw)
     }
@@ -57,12 +57,13 @@ impl PolicerDetector {
         self.rtt_cnt
     }
 
-    /// Forgets everything.
+    /// Resets everything.
     pub fn reset(&mut self, sk: &Socket) {
         *self = Self::new(sk);
     }
 
-    /// Counts a round at the policed rate. Resets, and says so, when it has been in use long enough.
+    /// Counts a round at the policed rate. Resets, and returns true, when it has been in use long
+    /// enough.
     pub fn has_served(&mut self, sk: &Socket) -> bool {
         self.rtt_cnt += 1;
         let served = self.rtt_cnt >= MAX_RTTS;
@@ -72,7 +73,7 @@ impl PolicerDetector {
         served
     }
 
-    /// Takes in an ACK (or a timeout). Says whether a policer has just been detected.
+    /// Processes an ACK (or a timeout). Returns whether a policer has just been detected.
     pub fn sample(
         &mut self,
         sk: &Socket,

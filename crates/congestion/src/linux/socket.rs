@@ -1,4 +1,4 @@
-//! What Linux's stack and its congestion control say to each other.
+//! The interface between Linux's stack and its congestion control.
 
 use super::arithmetic::FixedPoint;
 use crate::{CaState, Described};
@@ -10,7 +10,7 @@ use crate::{CaState, Described};
 pub struct Socket {
     /// The time, in microseconds (`tcp_mstamp`).
     pub now: u64,
-    /// When the pacer lets the next packet go, in nanoseconds (`tcp_wstamp_ns`).
+    /// When the pacer releases the next packet, in nanoseconds (`tcp_wstamp_ns`).
     pub wstamp_ns: u64,
     /// Time of the latest delivery, in microseconds (`delivered_mstamp`).
     pub delivered_mstamp: u64,
@@ -34,7 +34,7 @@ pub struct Socket {
     pub srtt: u32,
     /// The stack's minimum RTT in microseconds, `u32::MAX` before the first sample.
     pub min_rtt: u32,
-    /// Whether the window limited what was in flight (`is_cwnd_limited`).
+    /// Whether the window limited the data in flight (`is_cwnd_limited`).
     pub is_cwnd_limited: bool,
     /// Recovery state (`icsk_ca_state`).
     pub ca_state: CaState,
@@ -133,7 +133,7 @@ impl Field {
     }
 }
 
-/// Linux's `struct tcp_congestion_ops` as BBR fills it.
+/// Linux's `struct tcp_congestion_ops`, as implemented by BBR.
 pub trait Algorithm: Described + Sized {
     /// `init`: the connection is established.
     fn new(sk: &mut Socket, parameters: Self::Parameters) -> Self;
@@ -150,7 +150,7 @@ pub trait Algorithm: Described + Sized {
     /// `set_state`: the recovery state changes to `state`; the window already has the stack's change.
     fn set_state(&mut self, sk: &mut Socket, state: CaState, random: &mut Random<'_>);
 
-    /// `undo_cwnd`: the recovery was spurious. Gives the window to return to.
+    /// `undo_cwnd`: the recovery was spurious. Returns the window to restore.
     fn undo_cwnd(&mut self, sk: &Socket) -> u32;
 
     /// `cwnd_event(CA_EVENT_TX_START)`: sending starts with nothing in flight.
@@ -162,7 +162,7 @@ pub trait Algorithm: Described + Sized {
     /// Packets in a burst (`tso_segs`).
     fn tso_segs(&self, sk: &Socket) -> u32;
 
-    /// Whether the pacing rate holds now; if not, the ACK clock alone lets packets go.
+    /// Whether the pacing rate applies now; if not, only the ACK clock releases packets.
     fn is_paced(&self) -> bool {
         true
     }
@@ -175,12 +175,12 @@ pub trait Algorithm: Described + Sized {
     /// The state, by Linux's name.
     fn phase(&self) -> &'static str;
 
-    /// Rounds so far, where it counts them.
+    /// Rounds so far, if it counts them.
     fn round_count(&self) -> u32 {
         0
     }
 
-    /// Names what [`visit`](Self::visit) shows, in its order; `state!` writes both.
+    /// Names the values of [`visit`](Self::visit), in the same order; `state!` writes both.
     fn visit_fields(visit: &mut dyn FnMut(paceline_units::Field));
 
     /// Every field that a golden trace shows, in its order, by Linux's names.

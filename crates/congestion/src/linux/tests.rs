@@ -1,5 +1,5 @@
-//! Whatever the events, a core neither panics nor stops; and on a plain path
-//! each controller does what its algorithm is for.
+//! For any events, a core neither panics nor stops sending; and on a simple path each controller
+//! achieves its algorithm's purpose.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -19,7 +19,7 @@ const STATES: [CaState; 5] = [
     CaState::Loss,
 ];
 
-/// A number that is small, or at an edge, or any.
+/// A small number, one at an edge, or any.
 fn number(rng: &mut Rng) -> u32 {
     let any = rng.next_u64() as u32;
     match rng.below(6) {
@@ -132,10 +132,10 @@ struct Path<C> {
     controller: C,
     delivery: Delivery,
     now: Instant,
-    /// When the link has sent all it holds.
+    /// When the link has sent everything in its queue.
     free: Instant,
     buffer: Duration,
-    /// Packets on their way: when the ACK comes, the token and its number; lost ones too.
+    /// Packets on their way: arrival time of the ACK, token and number; lost ones too.
     flying: VecDeque<(Instant, PacketState, u64, bool)>,
     sent: u64,
     next_send: Instant,
@@ -300,7 +300,7 @@ fn field(controller: &impl Controller, wanted: &str) -> Option<Value> {
     found
 }
 
-/// Runs 15 s and holds what is true of every version.
+/// Runs 15 s and checks the properties of every version.
 fn fills_the_pipe<A: Algorithm>(buffer: Duration) -> Path<super::Adapter<A>> {
     let controller = super::Adapter::<A>::new(&config(), A::Parameters::default());
     let mut path = path(controller, buffer);
@@ -351,7 +351,7 @@ fn in_a_shallow_buffer_v3_loses_least() {
     );
 }
 
-/// Everything visible of a controller on a path that loses.
+/// All visible state of a controller on a path with loss.
 fn history(
     name: &str,
     options: &[(&str, crate::options::OptionValue)],

@@ -78,7 +78,7 @@ impl Flow {
         }
     }
 
-    /// The window in packets, its carry included.
+    /// The window in packets, including its carry.
     fn window(&self) -> f64 {
         f64::from(self.cc.cwnd) + self.cc.carry as f64 / ONE as f64
     }
@@ -107,7 +107,7 @@ fn the_first_mark_halves_a_packet_an_ack_and_ends_slow_start() {
         assert_eq!(flow.cc.cwnd, before - 1);
         acks += 1;
     }
-    // Half of 60, but for what these ACKs earned themselves.
+    // Half of 60, plus the growth of these ACKs themselves.
     assert!((29..=30).contains(&acks), "{acks}");
     assert!((30.0..31.0).contains(&flow.window()), "{}", flow.window());
 }
@@ -165,7 +165,7 @@ fn what_is_marked_and_what_is_not_used_earns_nothing() {
 
 #[test]
 fn reductions_are_a_window_apart_and_with_short_rtts_a_target_rtt() {
-    // Ten round trips, all marked: of 5 ms they are two target RTTs.
+    // Ten round trips of 5 ms, all marked, are two target RTTs.
     for (transition, rtt, range) in [
         (1_000_000, ms(5), 9..=11),
         (0, ms(5), 2..=3),
@@ -175,7 +175,7 @@ fn reductions_are_a_window_apart_and_with_short_rtts_a_target_rtt() {
         let mut flow = Flow::avoiding(50, rtt, &options);
         let mut cuts = 0;
         while flow.now.since(Instant::ZERO) < rtt * 10 {
-            // Each reduction is to take a tenth; the window stays as it is.
+            // Each reduction should take a tenth; the window stays as it is.
             flow.cc.upscaled_alpha = (ONE / 5) << 4;
             flow.ack(true);
             cuts += u32::from(flow.cc.cwnd < 50);

@@ -1,9 +1,9 @@
-//! Swift: delay against a target, in the fabric and at the hosts ("Swift: Delay
-//! is Simple and Effective for Congestion Control in the Datacenter", SIGCOMM
-//! 2020, algorithms 1 and 2 and section 3).
+//! Swift: delay compared with a target, in the fabric and at the hosts ("Swift: Delay is Simple and
+//! Effective for Congestion Control in the Datacenter", SIGCOMM 2020, algorithms 1 and 2 and
+//! section 3).
 //!
-//! Windows are in packets with a fraction, and may be below one: then one packet
-//! leaves every `rtt / cwnd` by pacing. All arithmetic is in integers.
+//! Windows are in packets with a fraction, and may be below one: then pacing sends one packet every
+//! `rtt / cwnd`. All arithmetic is in integers.
 
 mod packets;
 mod parameters;
@@ -33,9 +33,9 @@ impl DelayWindow {
         self.last_decrease.is_none_or(|last| now.since(last) >= rtt)
     }
 
-    /// Multiplies by `1 - cut` if the last decrease is a round trip ago. Only
-    /// what makes the window smaller counts as a decrease: one that stands at
-    /// its floor or its ceiling does not keep it from the next.
+    /// Multiplies by `1 - cut` if the last decrease was at least a round trip ago. Only a change
+    /// that makes the window smaller counts as a decrease: a decrease at the floor or the ceiling
+    /// does not delay the next one.
     fn decrease(&mut self, now: Instant, rtt: Duration, cut: Gain, p: &Parameters) {
         if !self.can_decrease(now, rtt) {
             return;
@@ -60,7 +60,7 @@ impl DelayWindow {
     ) {
         if delay < target {
             let added = u128::from(p.ai.scale(acked));
-            // Above one packet a window's worth of ACKs adds ai; below, each does.
+            // Above one packet, the ACKs of a whole window add ai; below, each ACK does.
             let added = if self.cwnd >= ONE {
                 (added << BITS) / u128::from(self.cwnd)
             } else {
@@ -82,9 +82,9 @@ pub(crate) fn excess(delay: Duration, target: Duration, beta: Gain, most: Gain) 
 }
 
 words! {
-    /// What lets packets go.
+    /// The mechanism that releases packets.
     enum Phase {
-        /// A window of a packet or more.
+        /// The window, if it is one packet or more.
         Window = "Window",
         /// The pacer, below that.
         Paced = "Paced",
@@ -131,7 +131,8 @@ impl Swift {
         }
     }
 
-    /// The window in force, in packets with fraction. The hosts' binds once their delay is known.
+    /// The current window, in packets with fraction. The hosts' window applies once their delay is
+    /// known.
     fn window(&self) -> u64 {
         match self.endpoint_delay {
             Some(_) => self.fabric.cwnd.min(self.endpoint.cwnd),
@@ -145,7 +146,7 @@ impl Swift {
         p.base_target + p.hop_delay * u64::from(p.hops) + self.scaling.extra(self.fabric.cwnd)
     }
 
-    /// A loss: both windows, because it does not say where.
+    /// A loss reduces both windows, because it does not say where it happened.
     fn cut(&mut self, now: Instant) {
         let p = &self.parameters;
         self.fabric.decrease(now, self.rtt, p.max_mdf, p);
@@ -184,8 +185,8 @@ impl Controller for Swift {
         if ack.newly_acked > Bytes::ZERO {
             self.timeouts = 0;
         }
-        // Section 3.1: what the receiver's host took is not the fabric's. Where hosts tell, an ACK
-        // that does not is no sample.
+        // Section 3.1: the delay of the receiver's host is not the fabric's. If hosts report it, an
+        // ACK without a report gives no sample.
         let Some(network) = ack.network_rtt else {
             return;
         };
@@ -237,7 +238,7 @@ impl Controller for Swift {
         self.mss = mss.max(1);
     }
 
-    /// It may be less than a packet: pacing carries it then.
+    /// It may be less than one packet; pacing then limits the rate.
     fn cwnd(&self) -> Bytes {
         let bytes = (u128::from(self.window()) * u128::from(self.mss)) >> BITS;
         Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)).max(Bytes::new(1))

@@ -1,18 +1,18 @@
-//! Flow scaling (section 3.5): the more flows there are, the smaller their
-//! windows and the longer the queue that they need, by `1 / sqrt(cwnd)`.
+//! Flow scaling (section 3.5): the more flows there are, the smaller their windows and the longer
+//! the queue that they need, by `1 / sqrt(cwnd)`.
 
 use paceline_units::{Bytes, Duration, Gain};
 
 use super::packets::{BITS, ONE};
 use super::parameters::Parameters;
 
-/// `max(0, min(alpha / sqrt(cwnd) + beta, range))`, where `alpha` and `beta`
-/// make it `range` at the smallest window and 0 at the greatest.
+/// `max(0, min(alpha / sqrt(cwnd) + beta, range))`, where `alpha` and `beta` are such that it is
+/// `range` at the minimum window and 0 at the maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowScaling {
     /// Nanoseconds, for a window of one.
     pub(super) alpha: u64,
-    /// What `beta` takes away.
+    /// The amount that `beta` subtracts.
     pub(super) offset: u64,
     range: u64,
 }

@@ -156,11 +156,11 @@ fn growth_is_one_packet_a_window_above_one_and_one_an_ack_below() {
 #[test]
 fn each_window_has_its_own_time_of_decrease() {
     let mut swift = plain(10, &[("endpoint_ewma", gain(1000))]);
-    // The hosts hold 300 us, three targets; the fabric takes 300 us as well.
+    // The hosts' delay is 300 us, three targets; the fabric's is 300 us as well.
     swift.on_ack(&ack(1000, 600, Some(300)));
     assert_eq!(milli(swift.fabric.cwnd), 5_000);
     assert_eq!(milli(swift.endpoint.cwnd), 5_000);
-    // The window is the lesser, and each recovers by its own delay.
+    // The smaller window applies, and each recovers by its own delay.
     swift.on_ack(&ack(1700, 300, Some(250)));
     assert!(swift.fabric.cwnd > swift.endpoint.cwnd);
     assert_eq!(swift.window(), swift.endpoint.cwnd);
@@ -172,7 +172,7 @@ fn what_the_receiver_holds_is_not_the_fabrics() {
     swift.on_ack(&ack(1000, 190, Some(100)));
     assert_eq!(swift.fabric_delay, us(90));
     assert!(swift.fabric.cwnd > 10 * ONE);
-    // Without the option all of it counts, and the hosts' window does not bind.
+    // Without the option all of the delay counts, and the hosts' window does not apply.
     let mut swift = plain(10, &[]);
     swift.on_ack(&ack(1000, 190, None));
     assert!(swift.fabric.cwnd < 10 * ONE);
@@ -245,7 +245,7 @@ fn a_window_at_its_ceiling_can_still_fall() {
     assert_eq!(milli(swift.fabric.cwnd), 8_000);
     swift.on_ack(&ack(1050, 400, None));
     assert_eq!(milli(swift.fabric.cwnd), 4_000);
-    // Nor does one that stands at its floor keep from a decrease later.
+    // Nor does a decrease at the floor delay a later one.
     swift.fabric.cwnd = swift.parameters.clamp(0);
     swift.on_ack(&ack(2000, 400, None));
     swift.fabric.cwnd = ONE;
@@ -253,7 +253,7 @@ fn a_window_at_its_ceiling_can_still_fall() {
     assert_eq!(milli(swift.fabric.cwnd), 500);
 }
 
-/// Where hosts say what they took, an ACK that does not is no sample of the fabric's delay.
+/// If hosts report their delay, an ACK without a report gives no sample of the fabric's delay.
 #[test]
 fn an_ack_without_the_hosts_delay_is_no_sample() {
     let mut swift = plain(16, &[]);

@@ -37,7 +37,7 @@ fn the_window_follows_the_cubic_function() {
             continue;
         }
         seconds += 1;
-        // The window chases W_cubic(t + RTT): it lies between that and W_cubic(t).
+        // The window chases W_cubic(t + RTT): it is between that and W_cubic(t).
         let w_cubic = |t: f64| 0.4 * (t - k).powi(3) + 1000.0;
         let cwnd = segments(flow.cwnd());
         assert!(
@@ -174,7 +174,7 @@ fn time_without_use_of_the_window_does_not_count() {
     };
     flow.controller.on_send(&sent);
     assert_eq!(flow.duration("t"), t);
-    // ... and goes on.
+    // ... and continues.
     flow.cwnd_limited = true;
     flow.now += RTT;
     flow.ack(MSS);
@@ -196,9 +196,9 @@ fn ecn_may_take_the_window_to_one_segment() {
 
 #[test]
 fn the_average_window_of_periodic_loss() {
-    // RFC 9438 section 5.1, equation 6: 1.054 RTT^0.75 / p^0.75 for the defaults,
-    // in table 1 187 for RTT 0.1 s. The window before each loss is 1 / 0.925 of it.
-    // The cubic function is flat there, so that convergence takes hundreds of losses.
+    // RFC 9438 section 5.1, equation 6: 1.054 RTT^0.75 / p^0.75 for the defaults; table 1 has 187
+    // for RTT 0.1 s. The window before each loss is 1 / 0.925 of it. The cubic function is flat
+    // there, so convergence takes hundreds of losses.
     for (millis, expected) in [(100, 187.4), (200, 315.2)] {
         for start in [0.9, 1.1] {
             let window = (start * expected / 0.925) as u64;

@@ -1,4 +1,4 @@
-//! A transport reduced to its acknowledgments: a window's worth each round, evenly spaced.
+//! A transport reduced to its acknowledgments: one window per round, evenly spaced.
 
 use paceline_congestion::options::OptionValue;
 use paceline_congestion::{
@@ -87,7 +87,7 @@ impl Flow {
         self.feed(self.ack_of(size));
     }
 
-    /// A round: each whole segment of the window is acknowledged on its own.
+    /// A round: each whole segment of the window is acknowledged separately.
     pub fn round(&mut self) {
         let segments = self.controller.cwnd().get() / MSS;
         for _ in 0..segments {
@@ -96,7 +96,7 @@ impl Flow {
         }
     }
 
-    /// Fast recovery without any time in it.
+    /// Fast recovery that takes no time.
     pub fn recover(&mut self) {
         self.controller.on_recovery_enter(self.now, Bytes::ZERO);
         self.controller.on_recovery_exit(self.now);

@@ -1,4 +1,4 @@
-//! HyStart++ (RFC 9406), by way of both controllers.
+//! HyStart++ (RFC 9406), tested through both controllers.
 
 use paceline_congestion::{CaState, Controller};
 use paceline_units::{Bytes, Duration};
@@ -61,7 +61,7 @@ fn css_grows_by_a_quarter_and_exits_after_five_rounds() {
     let mut rounds = 0;
     let mut last = before;
     while flow.controller.phase() == "CSS" {
-        // What is acknowledged by the next round's end was in flight at its start.
+        // The data acknowledged by the end of the next round was in flight at its start.
         last = flow.cwnd();
         flow.round();
         rounds += 1;

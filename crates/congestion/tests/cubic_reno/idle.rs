@@ -8,7 +8,7 @@ use crate::flow::{Flow, MSS};
 
 const RTT: Duration = Duration::from_millis(40);
 
-/// The window is the initial one at the most, the threshold stays, and slow start leads to it.
+/// The window is at most the initial one, the threshold stays, and slow start leads to it.
 #[test]
 fn the_window_begins_anew() {
     for name in ["reno", "cubic", "dctcp"] {

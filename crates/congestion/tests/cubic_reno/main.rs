@@ -1,4 +1,4 @@
-//! Reno, CUBIC and HyStart++ against numbers worked out from their RFCs.
+//! Reno, CUBIC and HyStart++ compared with numbers computed from their RFCs.
 
 mod cubic;
 mod flow;

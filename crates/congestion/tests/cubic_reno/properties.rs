@@ -1,4 +1,4 @@
-//! Whatever happens, windows keep their floors and nothing overflows.
+//! For any events, windows keep their floors and nothing overflows.
 
 use paceline_congestion::options::{OptionKind, OptionValue};
 use paceline_congestion::{
@@ -192,11 +192,11 @@ proptest! {
             prop_assert!(controller.send_quantum() >= Bytes::new(mss));
             if let Event::Ack(ack) = event {
                 if !ack.cwnd_limited || ack.ca_state == CaState::Recovery {
-                    // Linux reduces to two packets at the least, even from one.
+                    // Linux reduces to at least two packets, even from one.
                     let least = if name == "cubic-linux" { 2 * mss } else { 0 };
                     prop_assert!(cwnd <= before.max(Bytes::new(least)));
                 }
-                // In the worst case slow start, and congestion avoidance beside it.
+                // In the worst case slow start, plus congestion avoidance.
                 let most = before + before + ack.newly_acked + Bytes::new(mss);
                 prop_assert!(cwnd <= most);
             }
@@ -205,7 +205,8 @@ proptest! {
         }
     }
 
-    /// Of every controller: a window and bursts that let something out, and states that it has named.
+    /// For every controller: a window and bursts that allow sending, and states that it has
+    /// declared.
     #[test]
     fn arbitrary_events_for_any_controller(
         which in any::<proptest::sample::Index>(),

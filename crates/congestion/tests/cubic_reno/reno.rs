@@ -43,7 +43,7 @@ fn bytes_beyond_a_segment_of_growth_count_on() {
     for _ in 0..7 {
         flow.ack(3 * MSS);
     }
-    // 21 segments are 10 and 11.
+    // 21 segments: 10 for the first segment of growth, 11 for the second.
     assert_eq!(flow.cwnd(), 12 * MSS);
     // But one ACK leaves at most a window of them.
     flow.ack(100 * MSS);
@@ -90,7 +90,7 @@ fn half_of_a_window_is_in_whole_segments() {
         flow.recover();
         assert_eq!((flow.cwnd(), flow.ssthresh()), (half * MSS, half * MSS));
     }
-    // Part of a segment is no help.
+    // A partial segment does not help.
     let mut flow = Flow::new("reno", 20, RTT, &[]);
     flow.ack(MSS / 2);
     flow.ack(MSS);
@@ -145,7 +145,7 @@ fn a_spurious_episode_is_undone_to_its_beginning() {
     assert_eq!(flow.cwnd(), 40 * MSS);
     assert_eq!(flow.controller.ssthresh(), Some(Bytes::INFINITE));
     assert_eq!(flow.controller.phase(), "SlowStart");
-    // Nothing is given back twice.
+    // Nothing is restored twice.
     flow.recover();
     flow.recover();
     flow.controller.on_spurious(flow.now, Bytes::ZERO);
@@ -199,7 +199,7 @@ fn ecn_reduces_once_a_round() {
         flow.cwnd() / MSS
     };
     assert_eq!(echo(&mut flow), 20);
-    // The round's ten segments, and the ACK of the last, which went before the one with CWR.
+    // The round's ten segments, and the ACK of the last, which was sent before the one with CWR.
     for _ in 0..10 {
         assert_eq!(echo(&mut flow), 20);
     }

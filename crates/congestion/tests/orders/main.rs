@@ -1,6 +1,6 @@
-//! Every controller over random paths, with losses before the sample and after it: what must hold in
-//! both orders, and how far they are apart. `cargo test -p paceline-congestion --test orders --
-//! --nocapture` prints the difference.
+//! Every controller over random paths, with losses reported before the sample and after it: the
+//! invariants of both orders, and the difference between them. `cargo test -p paceline-congestion
+//! --test orders -- --nocapture` prints the difference.
 
 mod path;
 mod quic;
@@ -11,9 +11,9 @@ use paceline_units::{Bytes, Duration, Rate};
 use path::{OUTAGE, Outcome, Path, run};
 use proptest::prelude::*;
 
-/// Those that such a transport can run, by its signals.
+/// Those that such a transport can run, given its signals.
 fn recipes() -> Vec<Recipe> {
-    // Swift's target is a data centre's: here it is one that these paths can have.
+    // Swift's default target is for a data centre: here it is one that these paths can reach.
     let target = [(
         "base_target",
         OptionValue::Duration(Duration::from_millis(250)),
@@ -47,9 +47,10 @@ fn drawn(seed: u64) -> Path {
     }
 }
 
-/// No controller starves on any path: a tenth of the link or a packet a round trip at the least, which
-/// is what a window of one packet carries (its ACK waits for the receiver's timer), and never four seconds
-/// without a delivery, outages aside: those the doubling probe timeout makes longer.
+/// No controller starves on any path: it reaches at least a tenth of the link or a packet per round
+/// trip, which is the rate of a window of one packet (its ACK waits for the receiver's timer), and
+/// there are never four seconds without a delivery, except in outages, which the doubling probe
+/// timeout extends.
 fn check(name: &str, path: &Path, outcome: &Outcome) {
     let calm = !path.story.contains(&OUTAGE);
     let told = format!("{name}: {outcome:?} over {path:?}");
@@ -77,9 +78,9 @@ proptest! {
     }
 }
 
-/// Runs all over `paths` in both orders and prints the difference; returns what the paths showed. Where
-/// they are `bounded`, losses told late may cost a twentieth of the goodput in the mean, and half a point
-/// more of losses.
+/// Runs all over `paths` in both orders and prints the difference; returns the results. If they are
+/// `bounded`, losses reported late may cost a twentieth of the mean goodput, and half a percentage
+/// point more losses.
 fn compare(paths: &[Path], bounded: bool) -> (u32, u32) {
     println!("| controller | goodput, after : before | least | most | lost before | lost after |");
     println!("|---|---|---|---|---|---|");
@@ -106,8 +107,9 @@ fn compare(paths: &[Path], bounded: bool) -> (u32, u32) {
             100.0 * before,
             100.0 * after
         );
-        // BBRv1's packet conservation begins with what is in flight at the next ACK. By then a flow that hears of
-        // its losses late has filled the lost packets' room again, and keeps that much in flight.
+        // BBRv1's packet conservation begins with the data in flight at the next ACK. By then a
+        // flow that learns of its losses late has filled the lost packets' room again, and keeps
+        // that much in flight.
         let more = if name == "bbr1" { 0.015 } else { 0.005 };
         if bounded && (mean < 0.95 || after - before > more) {
             apart.push(name);
@@ -131,7 +133,7 @@ fn late_losses_cost_little() {
     );
 }
 
-/// With ten packets an ACK, one ACK is up to a round trip: what must hold still does.
+/// With ten packets per ACK, an ACK covers up to a round trip: the invariants still hold.
 #[test]
 fn rare_acks_with_late_losses_starve_nobody() {
     let rare = |path| Path {

@@ -11,17 +11,17 @@ use crate::quic::{AckFrame, Sender};
 pub struct Path {
     pub rate: Rate,
     pub rtt: Duration,
-    /// Packets that the queue holds, and from which on it marks.
+    /// The queue's size in packets, and the threshold from which on it marks.
     pub queue: u64,
     pub mark: u64,
-    /// Of a thousand packets, those that are lost, and those that are late by up to 5 ms.
+    /// Of a thousand packets, the number lost, and the number delayed by up to 5 ms.
     pub loss: u64,
     pub late: u64,
-    /// Packets that an ACK waits for.
+    /// Packets per ACK.
     pub ack_every: usize,
     pub seed: u64,
-    /// What happens besides, at a third and at half of the run: keys discarded, another MSS, a pause, another
-    /// path, an outage of a second and a half.
+    /// Additional events, at a third and at half of the run: keys discarded, another MSS, a pause,
+    /// another path, an outage of one and a half seconds.
     pub story: [u8; 2],
 }
 
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub spurious: u32,
 }
 
-/// The story of an outage.
+/// The progress of an outage.
 pub const OUTAGE: u8 = 5;
 pub const LENGTH: Duration = Duration::from_secs(10);
 const MSS: u32 = 1200;
@@ -46,7 +46,7 @@ enum Event {
     Ack(AckFrame),
 }
 
-/// Runs a controller over a path. What no run may break is asserted here.
+/// Runs a controller over a path. Asserts the invariants of every run.
 pub fn run(recipe: &Recipe, path: &Path, losses_first: bool) -> Outcome {
     let name = recipe.name();
     let mut sender = Sender::new(recipe.clone(), losses_first, MSS, path.seed, Instant::ZERO);

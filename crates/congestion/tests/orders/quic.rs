@@ -1,6 +1,6 @@
-//! A sender as QUIC has it (RFC 9002), which tells its controller of losses before the sample or
-//! after it: packet numbers that are never used again, a gap of three or 9/8 of a round trip, probe
-//! timeouts, persistent congestion, discarded keys, a path that changes.
+//! A sender as in QUIC (RFC 9002), which reports losses to its controller before the sample or
+//! after it: packet numbers that are never reused, a gap of three or 9/8 of a round trip, probe
+//! timeouts, persistent congestion, discarded keys, a path change.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use paceline_congestion::{
 };
 use paceline_units::{Bytes, Duration, Instant};
 
-/// What it tells, but for the order.
+/// The signals that it gives, apart from the order.
 pub const SIGNALS: Signals = Signals {
     losses_first: false,
     receiver_delay: false,
@@ -19,14 +19,14 @@ pub const SIGNALS: Signals = Signals {
 const GRANULARITY: Duration = Duration::from_millis(1);
 pub const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 
-/// What one ACK frame newly says.
+/// The new information in one ACK frame.
 #[derive(Clone, Debug, Default)]
 pub struct AckFrame {
     pub numbers: Vec<u64>,
     pub marked: u64,
     /// Delay from the sender to the receiver of the newest.
     pub one_way: Duration,
-    /// It was held back until a timer.
+    /// A timer delayed it.
     pub delayed: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Sender {
     min_rtt: Duration,
     pto_count: u32,
     last_sent: Instant,
-    /// Data told to be lost, and marks heard of, since the last sample.
+    /// Data reported lost, and marks reported, since the last sample.
     untold: Bytes,
     late_marks: Bytes,
     pub persistent: u32,
@@ -120,7 +120,7 @@ impl Sender {
             .map_or(Duration::from_secs(1), |srtt| srtt * 9 / 8)
     }
 
-    /// The next packet, if window and pacer let it go.
+    /// The next packet, if window and pacer allow it.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(u64, u32, Ecn)> {
         let full = self.in_flight + self.size() > self.controller.cwnd();
         self.cwnd_limited |= full;
@@ -145,7 +145,7 @@ impl Sender {
             in_flight: self.in_flight,
             app_limited: self.delivery.is_app_limited(),
         });
-        // A transport asks again only where the pipe was empty, and may leave out what nobody hears.
+        // A transport asks again only if the pipe was empty, and may skip calls that nobody needs.
         assert!(self.in_flight == Bytes::ZERO || before == self.controller.outputs());
         assert!(state.is_none_or(|state| state == format!("{:?}", self.controller)));
         let token = self.delivery.on_send(now, self.mss, self.in_flight);
@@ -164,7 +164,7 @@ impl Sender {
         (self.next - 1, self.mss, self.controller.ecn())
     }
 
-    /// When something is due: a loss by time, a probe, the pacer.
+    /// The next due time: of a loss by time, a probe, or the pacer.
     pub fn next_timer(&self) -> Instant {
         let paced =
             self.in_flight + self.size() <= self.controller.cwnd() || self.in_flight == Bytes::ZERO;
@@ -184,7 +184,7 @@ impl Sender {
         pacer.min(probe).min(lost)
     }
 
-    /// A timer is due; a probe may have to go whatever the window says.
+    /// A timer is due; a probe may have to be sent whatever the window allows.
     pub fn on_timer(&mut self, now: Instant) -> Option<(u64, u32, Ecn)> {
         self.find_losses(now);
         if self.outstanding.is_empty() || now < self.last_sent + self.pto() {
@@ -294,7 +294,7 @@ impl Sender {
         (self.srtt, self.rttvar) = (Some(srtt), rttvar);
     }
 
-    /// RFC 9002 section 6.1 and 7.6. Returns what was declared lost.
+    /// RFC 9002 section 6.1 and 7.6. Returns the packets declared lost.
     fn find_losses(&mut self, now: Instant) -> Bytes {
         let largest = self.largest.unwrap_or(0);
         let due = self.threshold();
@@ -357,12 +357,12 @@ impl Sender {
         self.controller.on_mss(mss);
     }
 
-    /// The application had nothing for a moment.
+    /// The application had nothing to send for a moment.
     pub fn pause(&mut self) {
         self.delivery.mark_app_limited(self.in_flight);
     }
 
-    /// Another path: all that was known of the old one goes (RFC 9000 section 9.4).
+    /// Another path: all knowledge of the old one is discarded (RFC 9000 section 9.4).
     pub fn change_path(&mut self, now: Instant) {
         let counts = (self.sent_packets, self.lost_packets, self.next);
         let fresh = Self::new(

@@ -1,5 +1,5 @@
-//! A full pipe that never loses: enough of a transport to drive a controller
-//! at a steady number of packets in flight, without allocating.
+//! A full pipe that never loses: just enough of a transport to drive a controller at a steady
+//! number of packets in flight, without allocating.
 
 use paceline_congestion::{
     Ack, AnyController, CaState, Config, Controller, Delivery, Lost, PacketState, Sent, build,
@@ -18,7 +18,7 @@ pub struct Pipe<C> {
     gap: Duration,
 }
 
-/// What a controller of the pipe is made with.
+/// The configuration of a controller in the pipe.
 pub fn config() -> Config {
     Config {
         mss: MSS,
@@ -32,7 +32,7 @@ pub fn config() -> Config {
 
 impl Pipe<AnyController> {
     #[allow(dead_code, reason = "one benchmark brings its own")]
-    /// `flight` packets of round trip, with the controller of this name.
+    /// A round trip of `flight` packets, with the controller of this name.
     pub fn new(name: &str, flight: usize) -> Self {
         let controller = build(name, &config(), &[]).unwrap_or_else(|error| panic!("{error:?}"));
         Pipe::with(controller, flight)
@@ -40,7 +40,7 @@ impl Pipe<AnyController> {
 }
 
 impl<C: Controller> Pipe<C> {
-    /// `flight` packets of round trip, 50 ms long.
+    /// A round trip of `flight` packets, 50 ms long.
     pub fn with(controller: C, flight: usize) -> Self {
         let mut pipe = Self {
             controller,
@@ -75,7 +75,7 @@ impl<C: Controller> Pipe<C> {
         self.delivery.on_send(self.now, MSS, in_flight)
     }
 
-    /// One acknowledgment of `packets`, and as many sent in their place.
+    /// One acknowledgment of `packets`, and as many sent to replace them.
     pub fn step(&mut self, packets: u32) {
         let flight = self.ring.len() as u64;
         self.now += self.gap * u64::from(packets);

@@ -16,7 +16,7 @@ use crate::packet::receiver;
 use crate::sample;
 use crate::sys;
 
-/// What it writes at once.
+/// The size of one write.
 const CHUNK: usize = 256 * 1024;
 
 impl Shared<'_> {
@@ -29,7 +29,8 @@ impl Shared<'_> {
         if !self.connect(connection, sender, stop)? {
             return Ok(());
         }
-        // Copied, they would hold the socket, and its ACKs, for as long as the machine needs to find memory.
+        // Copying them would hold the socket, and its ACKs, for as long as the machine needs to
+        // find memory.
         let zeros = sys::zeros(CHUNK)?;
         let mut program = Program::new(connection);
         let (mut pending, mut unlimited, mut closing) = (0_u64, false, false);
@@ -63,7 +64,7 @@ impl Shared<'_> {
             }
             let most = if pending > 0 { pending } else { u64::MAX };
             let most = usize::try_from(most).unwrap_or(CHUNK).min(CHUNK);
-            // The socket takes the file's pages and copies nothing.
+            // The socket uses the file's pages and copies nothing.
             match rustix::fs::sendfile(sender, &zeros, Some(&mut 0), most) {
                 Ok(sent) => pending = pending.saturating_sub(sent as u64),
                 Err(Errno::AGAIN) => {}
@@ -103,7 +104,7 @@ impl Shared<'_> {
         Ok(true)
     }
 
-    /// All is written: waits until all is acknowledged.
+    /// Everything is written: waits until it is acknowledged.
     fn drain(&self, connection: &Connection<'_>, socket: &Socket, stop: Instant) -> io::Result<()> {
         socket.shutdown(std::net::Shutdown::Write)?;
         while !self.over() && self.now() < self.end {

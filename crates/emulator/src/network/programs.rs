@@ -16,8 +16,9 @@ use crate::place::Place;
 use crate::tun::Tun;
 
 impl<'a> Network<'a> {
-    /// Lets programs use the path: data of the server takes the path's own link, and that of the client another of the same
-    /// kind. The client is at `place`; the server is behind `gate`, or at the host of senders.
+    /// Lets programs use the path: data of the server takes the path's own link, and that of the
+    /// client another of the same kind. The client is at `place`; the server is behind `gate`, or
+    /// at the host of senders.
     pub fn with_programs(
         mut self,
         mut up: Link<Frame>,
@@ -32,7 +33,7 @@ impl<'a> Network<'a> {
         self
     }
 
-    /// What is left of a round trip for the way from client to server.
+    /// The rest of a round trip for the direction from client to server.
     fn up_delay(&self, rtt: Duration) -> Duration {
         Duration::from_nanos(rtt.as_nanos() - self.plan.ways.delays(rtt).link.as_nanos())
     }
@@ -48,7 +49,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The link that does on the way up what another does on the way down.
+    /// The upstream link that corresponds to a downstream one.
     pub(super) fn twin(&self, link: usize) -> Option<usize> {
         self.talks
             .as_ref()
@@ -56,7 +57,7 @@ impl<'a> Network<'a> {
             .map(|talks| talks.up)
     }
 
-    /// Takes a packet if a program sent it; whether one did.
+    /// Takes a packet if a program sent it; returns whether one did.
     pub(super) fn take_program(&mut self, now: Instant, from_server: bool, bytes: &[u8]) -> bool {
         let Some(talks) = &mut self.talks else {
             return false;
@@ -89,7 +90,7 @@ impl<'a> Network<'a> {
         true
     }
 
-    /// Hands a program's packet to the other end.
+    /// Passes a program's packet to the other end.
     pub(super) fn deliver_program(&mut self, due: Instant, frame: &Frame) -> io::Result<()> {
         let now = self.now();
         self.late(now.since(due));
@@ -114,7 +115,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// Each direction that carried data, and its rows: numbered without gaps, after the flows of the scenario.
+    /// Each direction that carried data, and its rows: numbered without gaps, after the flows of
+    /// the scenario.
     pub fn talks(&mut self) -> (Vec<Talk>, Vec<Sample>) {
         let mut rows = std::mem::take(&mut self.log.programs);
         let told = match &self.talks {

@@ -12,7 +12,7 @@ impl Network<'_> {
         self.plan.scenario.run.record.packets
     }
 
-    /// A sender has sent data, `again` if it had been sent before.
+    /// A sender has sent data; `again` if it is a retransmission.
     pub(super) fn record_data(&mut self, now: Instant, flow: u32, tcp: &Tcp, again: bool) {
         if tcp.len > 0 {
             let kind = match again {
@@ -31,7 +31,7 @@ impl Network<'_> {
         }
     }
 
-    /// What happens to a packet: by its place in the stream, or by the datagram's number.
+    /// The fate of a packet, by its position in the stream or by the datagram's number.
     pub(super) fn record(&mut self, at: Instant, kind: PacketKind, frame: &Frame) {
         if let (true, Some(number)) = (self.records_packets(), frame.number) {
             let size = frame.bytes.len().saturating_sub(packet::UDP_HEADERS);

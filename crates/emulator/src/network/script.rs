@@ -1,4 +1,4 @@
-//! What a scenario changes of the path while it runs.
+//! The scenario's changes of the path during the run.
 
 use paceline_experiment::{Before, Change, change_rows};
 use paceline_path::Link;
@@ -28,7 +28,7 @@ impl Network<'_> {
         match change {
             Change::Link(number, change) => {
                 for number in std::iter::once(*number).chain(self.twin(*number)) {
-                    // Nothing may be offered before a change that has been made.
+                    // Nothing may be offered to the link at a time before a change already made.
                     let last = self.offered.get(number).copied().unwrap_or(at);
                     if let Some(link) = self.links.get_mut(number) {
                         let delay = link.delay();

@@ -1,4 +1,4 @@
-//! What programs say to each other: conversations, and what each direction of one has carried.
+//! Conversations between programs, and the data carried in each direction.
 
 use std::collections::HashMap;
 
@@ -29,13 +29,13 @@ struct Side {
     last: Option<Instant>,
 }
 
-/// What an end sends.
+/// The content of a packet of an end.
 pub(super) enum Sent {
     /// No data.
     Nothing,
-    /// A segment with data; whether it was sent before.
+    /// A segment with data; whether it is a retransmission.
     Segment(Tcp, bool),
-    /// A datagram with data, and how many were sent before it.
+    /// A datagram with data, and the number sent before it.
     Datagram(u64),
 }
 
@@ -51,11 +51,11 @@ struct Pair {
 
 /// The conversations of programs.
 pub(super) struct Talks {
-    /// The number of the first flow that is theirs.
+    /// The number of their first flow.
     first: u32,
     /// The link from client to server.
     pub(super) up: usize,
-    /// Where the client is.
+    /// The client's place.
     pub(super) at: Place,
     pairs: Vec<Pair>,
     places: HashMap<Conversation, usize>,
@@ -72,7 +72,7 @@ impl Talks {
         }
     }
 
-    /// The pair of a conversation.
+    /// The two directions of a conversation.
     fn place(&mut self, now: Instant, of: Conversation) -> usize {
         if let Some(place) = self.places.get(&of) {
             return *place;
@@ -118,7 +118,7 @@ impl Talks {
         flow >= self.first
     }
 
-    /// An end sends a packet: the flow that it is of, and what that is.
+    /// An end sends a packet: returns its flow and its content.
     pub(super) fn on_sent(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl Talks {
                     let again = side.tracker.on_data(now, &tcp);
                     side.again += u64::from(again);
                     if !tcp.syn {
-                        // What this end has of the other direction, in order.
+                        // Data of the other direction that this end has received in order.
                         let has = other.tracker.ack_of(&tcp).min(other.tracker.highest());
                         other.delivered = other.delivered.max(has);
                     }
@@ -152,7 +152,7 @@ impl Talks {
         (flow, sent)
     }
 
-    /// A datagram of a client's: what its spin bit says, on a path that takes `least` there and back.
+    /// A client's datagram: evaluates its spin bit, on a path with a minimum RTT of `least`.
     pub(super) fn on_datagram(&mut self, now: Instant, flow: u32, bytes: &[u8], least: Duration) {
         let number = flow.saturating_sub(self.first) as usize;
         if let Some(pair) = self
@@ -164,7 +164,8 @@ impl Talks {
         }
     }
 
-    /// A packet has crossed the path: whether it goes to the server, and the flow of the other direction.
+    /// A packet has crossed the path: returns whether it goes to the server, and the flow of the
+    /// other direction.
     pub(super) fn on_delivered(&mut self, now: Instant, flow: u32, bytes: &[u8]) -> (bool, u32) {
         if let Some((side, other)) = self.sides(flow) {
             let payload = packet::payload(bytes);
@@ -207,7 +208,7 @@ impl Talks {
         })
     }
 
-    /// What the record says of each direction; its rows become numbered without gaps.
+    /// The record's entry for each direction; its rows become numbered without gaps.
     pub(super) fn told(&self, rows: &mut [Sample], packets: &mut Vec<PacketRow>) -> Vec<Talk> {
         let mut numbers = HashMap::new();
         let told = (self.first..).zip(self.used());
@@ -268,7 +269,7 @@ impl Side {
 }
 
 impl Pair {
-    /// What the record says of a direction.
+    /// The record's entry for a direction.
     fn told(&self, side: &Side, flow: u32, up: bool) -> Talk {
         let way = if up { "up" } else { "down" };
         let kind = self.of.map_or("others", |of| packet::protocol(of.protocol));

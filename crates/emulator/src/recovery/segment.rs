@@ -11,14 +11,14 @@ use crate::packet::{SENDER, receiver};
 
 /// The peer's initial sequence number.
 const SEQUENCE: u32 = 1_000_000;
-/// By how much its windows are shifted.
+/// The shift of its windows.
 const SHIFT: u8 = 10;
 /// Bytes of a timestamp option with its padding.
 const STAMP: u32 = 12;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// Writes what the receiver answers.
+/// Writes the receiver's segments.
 pub struct Answerer {
     /// The kernel's initial sequence number, its first timestamp, and its port.
     sequence: u32,
@@ -28,7 +28,7 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// The answerer to a SYN; none if it is another segment.
+    /// The writer for a connection, from its SYN; none if it is another segment.
     pub fn new(syn: &Tcp, sack: bool) -> Option<Self> {
         syn.syn.then_some(Self {
             sequence: syn.seq,
@@ -38,7 +38,8 @@ impl Answerer {
         })
     }
 
-    /// Where a segment is in the stream, and its timestamp: one more than the time since the SYN's.
+    /// The position of a segment in the stream, and its timestamp: one more than the time since the
+    /// SYN's.
     pub fn place(&self, tcp: &Tcp) -> (u64, Instant) {
         let seq = tcp.seq.wrapping_sub(self.sequence).wrapping_sub(1);
         let stamp = tcp.stamp.wrapping_sub(self.stamp).wrapping_add(1);
@@ -103,12 +104,12 @@ impl Answerer {
     }
 }
 
-/// A time of the kernel's timestamps, which count milliseconds.
+/// A time in the kernel's timestamps, which count milliseconds.
 fn stamped(millis: u32) -> Instant {
     Instant::ZERO + Duration::from_millis(u64::from(millis))
 }
 
-/// A TCP segment, as yet without its checksum, in an IPv4 packet.
+/// A TCP segment in an IPv4 packet, still without its checksum.
 fn ip(tcp: &[u8], from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     const TCP: u8 = 6;
     let mut pseudo = Vec::new();

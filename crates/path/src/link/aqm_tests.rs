@@ -1,4 +1,4 @@
-//! Links whose queue decides as it takes packets out.
+//! Links whose queue decides at dequeue.
 
 use super::*;
 use crate::{Aqm, CapacityTrace, Codel, DualPi2, FqCodel, Pie};
@@ -43,7 +43,7 @@ const SITE: Site = Site {
     mtu: Bytes::new(1500),
 };
 
-/// One of each, quick enough for a short test.
+/// One of each kind, fast enough for a short test.
 fn kinds() -> [Aqm; 4] {
     let quick = Codel {
         target: Duration::from_micros(500),
@@ -95,7 +95,7 @@ fn fifty() -> Service {
     Service::Fixed(Rate::from_bps(50_000_000))
 }
 
-/// Takes what arrives up to `until`, with the times.
+/// Takes the packets that arrive up to `until`, with their times.
 fn take(link: &mut Link<Probe>, until: Instant, seen: &mut Vec<(Instant, u32)>) {
     while let Some(at) = link.next_arrival().filter(|&at| at <= until) {
         seen.extend(link.arrive(at).map(|probe| (at, probe.1)));
@@ -104,8 +104,9 @@ fn take(link: &mut Link<Probe>, until: Instant, seen: &mut Vec<(Instant, u32)>) 
 
 #[test]
 fn a_head_drop_makes_way_for_the_next() {
-    // 240 us a packet: the sojourn of number n is 240 n us; 21 waits 5.04 ms, from 5.04 ms on the
-    // queue is bad, at 105.04 ms the server becomes free and takes the first to go.
+    // 240 us a packet, so the sojourn time of packet n is 240 n us. Packet 21 waits 5.04 ms, so the
+    // queue is bad from 5.04 ms on. At 105.04 ms the server becomes free and drops the first
+    // packet.
     let mut link = link(fifty(), QueueLimit::Packets(1000), Some(Aqm::Codel(CODEL)));
     link.tell_drops();
     for n in 0..600 {
@@ -132,7 +133,8 @@ fn the_backlog_is_what_waits_in_both_places() {
     assert_eq!((backlog.bytes.get(), backlog.packets), (6000, 4));
     assert_eq!(backlog.delay, Duration::from_micros(1200 - 300));
     assert_eq!(link.take_peak(us(300)).get(), 7500);
-    // Along a trace: what is in transmission has this opportunity, the three behind it one each.
+    // Along a trace: the packet in transmission uses this opportunity, the three behind it one
+    // each.
     let trace = Service::Trace(CapacityTrace::parse("1\n2\n2\n10\n").unwrap());
     let mut link = self::link(trace, QueueLimit::Packets(100), Some(Aqm::Codel(CODEL)));
     for n in 0..4 {
@@ -153,7 +155,7 @@ fn fair_queues_share_and_dual_queues_prefer() {
         let mut seen = Vec::new();
         take(&mut link, Instant::MAX, &mut seen);
         let place = seen.iter().position(|(_, number)| *number == 1).unwrap();
-        // Behind what is in transmission, and for fair queues behind a turn.
+        // Behind the packet in transmission, and for fair queues behind one turn.
         assert!(place <= first, "{aqm:?}: {place}");
         assert_eq!(seen.len(), 21);
     }
@@ -214,7 +216,7 @@ proptest! {
             prop_assert_eq!(verdicts[0], verdicts[1]);
             let [a, b] = links.each_mut().map(|link| link.backlog(now));
             prop_assert_eq!((a.bytes, a.packets), (b.bytes, b.packets));
-            // Rounded for each packet there, for all of them here.
+            // Rounded for each packet there, for all together here.
             let apart = a.delay.max(b.delay) - a.delay.min(b.delay);
             prop_assert!(apart <= Duration::from_nanos(a.packets), "{:?} {:?}", a, b);
             let [a, b] = links.each_mut().map(|link| link.take_peak(now));
@@ -228,8 +230,8 @@ proptest! {
         prop_assert_eq!(links[0].counters(), links[1].counters());
     }
 
-    /// Whatever happens, each packet is delivered or dropped, time moves forward, and telling of
-    /// drops changes nothing.
+    /// In every case each packet is delivered or dropped, time moves forward, and reporting drops
+    /// changes nothing.
     #[test]
     fn each_kind_conserves_and_is_the_same_told_or_not(
         steps in prop::collection::vec((0u64..1500, 0u8..30, 40u32..3000, 0u8..3), 1..400),
@@ -260,7 +262,7 @@ proptest! {
                         offered += 1;
                     }
                 }
-                // Brings the link up to now.
+                // Brings the link up to date.
                 let backlog = link.backlog(now);
                 prop_assert!(link.counters().balanced());
                 let queued = link.discipline.as_ref().map_or(0, AnyDiscipline::packets);
@@ -270,7 +272,7 @@ proptest! {
                     .map(|e| u64::from(e.packet.size())).sum();
                 let queued = link.waiting();
                 prop_assert_eq!(backlog.bytes.get(), departing + queued);
-                // The server is never free while something waits.
+                // The server is never idle while packets wait.
                 prop_assert!(queued == 0 || link.busy_until > now);
             }
         }

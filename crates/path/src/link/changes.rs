@@ -1,4 +1,4 @@
-//! What may change on a link while it runs.
+//! Changes of a link at run time.
 
 use paceline_units::{Duration, Gain, Hold, Instant, Loss, Policer, Rate, Reorder, Site};
 
@@ -12,7 +12,7 @@ use crate::service::Server;
 const AQM_STREAM: u64 = 0x6171_6d00_6171_6d00;
 
 impl<P: Packet + Clone> Link<P> {
-    /// Changes the rate; what waits is served at the new one. Ends a trace.
+    /// Changes the rate. Waiting packets are served at the new rate. Ends a trace.
     pub fn set_rate(&mut self, now: Instant, rate: Rate) {
         self.advance(now);
         let head_work = self.entries.get(self.departed).map(|head| {
@@ -25,7 +25,7 @@ impl<P: Packet + Clone> Link<P> {
         let Some(work) = head_work else {
             return;
         };
-        // What had been promised to those that wait no longer holds.
+        // The departures planned for the waiting packets no longer hold.
         self.last_arrival = match self.departed.checked_sub(1) {
             Some(last) => self.entries[last].arrival,
             None => Instant::ZERO,
@@ -52,15 +52,15 @@ impl<P: Packet + Clone> Link<P> {
         self.departs_from = Instant::ZERO;
     }
 
-    /// Changes the propagation delay of what departs from now on. Order is kept:
-    /// after a cut, packets arrive together with the last one of the longer way.
+    /// Changes the propagation delay of packets that depart from now on. Order is kept: after a
+    /// cut, packets arrive together with the last packet that has the longer delay.
     pub fn set_delay(&mut self, now: Instant, delay: Duration) {
         self.advance(now);
         self.delay = delay;
         self.plan_arrivals();
     }
 
-    /// Delays what departs from now on by up to `jitter` more, uniformly. Order is kept.
+    /// Delays packets that depart from now on by up to `jitter` more, uniformly. Order is kept.
     pub fn set_jitter(&mut self, now: Instant, jitter: Duration) {
         self.advance(now);
         self.jitter = jitter;
@@ -68,8 +68,8 @@ impl<P: Packet + Clone> Link<P> {
         self.plan_arrivals();
     }
 
-    /// What departs from now on waits for the next multiple of `slot`, and leaves
-    /// with all that did so; zero ends it.
+    /// Packets that depart from now on wait for the next multiple of `slot` and leave together;
+    /// zero turns this off.
     pub fn set_aggregation(&mut self, now: Instant, slot: Duration) {
         self.advance(now);
         self.slot = slot;
@@ -77,16 +77,16 @@ impl<P: Packet + Clone> Link<P> {
         self.plan_arrivals();
     }
 
-    /// Changes which packets are lost on the way, of those whose transmission begins from now on
-    /// (that come from now on, if the queue is a FIFO).
+    /// Changes the loss for packets whose transmission begins from now on (for packets enqueued
+    /// from now on, if the queue is a FIFO).
     pub fn set_loss(&mut self, now: Instant, loss: Loss) {
         self.advance(now);
         self.loss.set(loss);
         self.settle();
     }
 
-    /// Changes the probability that a packet arrives twice. The copy comes up
-    /// behind the transmission and takes none of the capacity.
+    /// Changes the probability that a packet arrives twice. The copy is made after transmission and
+    /// uses no capacity.
     pub fn set_duplicate(&mut self, probability: Gain) {
         self.duplicate.probability = probability;
         self.settle();
@@ -100,14 +100,14 @@ impl<P: Packet + Clone> Link<P> {
         self.settle();
     }
 
-    /// Polices what is offered from now on, beginning with a full bucket.
+    /// Polices packets offered from now on, starting with a full bucket.
     pub fn set_policer(&mut self, now: Instant, policer: Option<Policer>) {
         self.policer = policer.map(|policer| TokenBucket::new(policer, now));
         self.settle();
     }
 
-    /// Lets the queue signal congestion before it is full. To be said before the first packet
-    /// comes: while packets wait in a queue of another kind, nothing changes.
+    /// Lets the queue signal congestion before it is full. Call it before the first packet is
+    /// offered: while packets wait in a queue of another kind, it changes nothing.
     pub fn set_aqm(&mut self, aqm: Option<Aqm>, site: &Site) {
         let seed = self.seed ^ AQM_STREAM;
         if self
@@ -121,8 +121,8 @@ impl<P: Packet + Clone> Link<P> {
         }
     }
 
-    /// The next packets accepted arrive later than in their turn, in their order; those behind
-    /// them do not wait. Follows upon a hold under way.
+    /// The next packets accepted are delayed further and keep their order; packets behind them do
+    /// not wait. Follows after a hold in progress.
     pub fn hold_next(&mut self, now: Instant, hold: Hold) {
         self.advance(now);
         if hold.packets > 0 {

@@ -12,7 +12,7 @@ impl Packet for Sized {
     }
 }
 
-/// ECN-capable if even, and whether it is marked.
+/// Even numbers are ECN-capable; the flag says whether the packet is marked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Capable(u32, bool);
 
@@ -70,7 +70,7 @@ fn serves_in_turn_and_delays() {
 
 #[test]
 fn the_limit_counts_what_waits() {
-    // One in transmission, two may wait.
+    // One in transmission, two waiting.
     let mut link = fifty(QueueLimit::Packets(2));
     let verdicts: Vec<bool> = (0..5)
         .map(|n| link.enqueue(us(0), Sized(1500, n)) == Verdict::Queued)
@@ -107,7 +107,7 @@ fn a_new_rate_serves_what_waits() {
     for n in 0..3 {
         link.enqueue(us(0), Sized(1500, n));
     }
-    // Half of the first is sent; the rest goes ten times slower.
+    // Half of the first is sent; the rest is sent ten times slower.
     link.set_rate(us(120), Rate::from_bps(5_000_000));
     assert_eq!(arrivals(&mut link), [21_320, 23_720, 26_120]);
 }
@@ -138,7 +138,7 @@ fn a_shorter_delay_keeps_order() {
     link.enqueue(us(0), Sized(1500, 0));
     link.enqueue(us(0), Sized(1500, 1));
     link.set_delay(us(300), Duration::from_millis(1));
-    // The first left with 20 ms to go; the second would arrive before it.
+    // The first departed with 20 ms to go; the second would arrive before it.
     assert_eq!(arrivals(&mut link), [20_240, 20_240]);
 }
 
@@ -149,12 +149,12 @@ fn a_trace_gives_its_opportunities() {
     for n in 0..5 {
         link.enqueue(us(0), Sized(1500, n));
     }
-    // Arrival is 20 ms later; the fifth uses the next round's first.
+    // It arrives 20 ms later; the fifth uses the first opportunity of the next round.
     assert_eq!(
         arrivals(&mut link),
         [21_000, 22_000, 22_000, 30_000, 31_000]
     );
-    // Opportunities that pass unused are gone; two small packets share one.
+    // Unused opportunities are lost; two small packets share one.
     link.enqueue(us(41_500), Sized(700, 5));
     link.enqueue(us(41_500), Sized(700, 6));
     link.enqueue(us(41_500), Sized(700, 7));
@@ -200,7 +200,7 @@ fn held_packets_are_overtaken_and_keep_their_order() {
     }
     let expected = [
         (20_960, 3),
-        // The third's own turn, 20 720, and half a millisecond.
+        // The third's arrival in order, 20 720, plus half a millisecond.
         (21_200, 4),
         (21_220, 2),
         (21_240, 0),
@@ -284,7 +284,7 @@ fn departures_are_bundled_in_slots() {
     );
 }
 
-/// So many packets, for so many microseconds.
+/// This many packets, for this many microseconds.
 fn hold(packets: u32, micros: u64) -> Hold {
     let delay = Duration::from_micros(micros);
     Hold { packets, delay }
@@ -350,7 +350,7 @@ fn red_marks_or_drops_in_a_standing_queue() {
     let mut link = capable(Aqm::Red(red));
     let mut dropped = Vec::new();
     for n in 0..2000 {
-        // A little faster than it is served: some forty packets come to wait.
+        // Slightly faster than the link serves them: about forty packets queue up.
         if link.enqueue(us(u64::from(n) * 236), Capable(n, false)) != Verdict::Queued {
             dropped.push(n);
         }
@@ -377,7 +377,7 @@ fn a_policer_drops_at_once_and_does_not_queue() {
     assert_eq!(offer(&mut link, 0), Verdict::Queued);
     assert_eq!(offer(&mut link, 0), Verdict::Queued);
     assert_eq!(offer(&mut link, 0), refused);
-    // 1500 B at 10 Mbit/s come in 1.2 ms.
+    // 1500 B at 10 Mbit/s arrive every 1.2 ms.
     assert_eq!(offer(&mut link, 1_199), refused);
     assert_eq!(offer(&mut link, 1_200), Verdict::Queued);
     link.set_policer(us(1_200), None);
@@ -436,7 +436,8 @@ proptest! {
         prop_assert!(link.counters().balanced());
     }
 
-    /// A link that asks of each packet what may befall it, and one that knows when nothing may, do the same.
+    /// A link that checks the impairments for each packet and a link that knows there are none
+    /// behave the same.
     #[test]
     fn the_plain_way_is_the_one_that_asks(
         steps in prop::collection::vec((0u64..5000, 0u8..40, 40u32..3000), 1..300),
@@ -525,7 +526,7 @@ proptest! {
         prop_assert_eq!(counters.held.packets, 0);
         prop_assert_eq!(counters.dropped_random.packets, lost);
         prop_assert!(counters.balanced());
-        // Each that was accepted and not lost arrives once or twice.
+        // Each packet that was accepted and not lost arrives once or twice.
         seen.sort_unstable();
         let twice = seen.windows(2).filter(|pair| pair[0] == pair[1]).count();
         prop_assert_eq!(twice as u64, counters.duplicated.packets);

@@ -10,32 +10,33 @@ parameters! {
     /// Controlled delay (RFC 8289): drops or marks at the head while packets have waited longer than
     /// the target for an interval.
     ///
-    /// The RFC's steps have no marks (section 1 and RFC 8290 section 5.2.6 allow them); done as
-    /// Linux does it: a mark counts as a drop, and the packet is forwarded.
+    /// The RFC's pseudocode has no marks (section 1 and RFC 8290 section 5.2.6 allow them). This
+    /// does as Linux does: a mark counts as a drop, and the packet is forwarded.
     pub struct Codel {
         /// How long packets may wait (`TARGET`).
         target: Nanos(1, MAX_RTT_NS) = Duration::from_millis(5);
-        /// For how long they may wait longer (`INTERVAL`).
+        /// How long they may exceed that (`INTERVAL`).
         interval: Nanos(1, MAX_RTT_NS) = Duration::from_millis(100);
         /// Whether ECN-capable packets are marked instead of dropped.
         ecn: Flag = true;
     }
 }
 
-/// What CoDel remembers of a queue (section 5.2).
+/// CoDel's state of a queue (section 5.2).
 #[derive(Clone, Debug)]
 pub(super) struct CodelState {
-    /// When the sojourn will have been above the target for an interval; none below it.
+    /// When the sojourn time will have been above the target for an interval; none while it is
+    /// below.
     first_above: Option<Instant>,
     drop_next: Instant,
     /// Drops since the dropping state was entered.
     count: u32,
-    /// What that was upon the last entry.
+    /// The value of `count` at the last entry.
     last_count: u32,
     dropping: bool,
-    /// The largest packet: no more than that waiting is no standing queue (`MAXPACKET`).
+    /// The largest packet: a backlog of at most one packet is no standing queue (`MAXPACKET`).
     max_packet: u64,
-    /// Linux's estimate of 1 / sqrt(count) instead of the root, to replay what it did.
+    /// Uses Linux's estimate of 1 / sqrt(count) instead of the root, to replay what Linux did.
     #[cfg(test)]
     pub(super) estimate: Option<super::linux_tests::InverseRoot>,
 }
@@ -62,7 +63,7 @@ impl CodelState {
         }
     }
 
-    /// Section 5.6: drops come closer together with the square root of their number.
+    /// Section 5.6: the time between drops shrinks with the square root of their number.
     fn control_law(&self, codel: &Codel, from: Instant) -> Instant {
         #[cfg(test)]
         if let Some(estimate) = self.estimate {
@@ -82,7 +83,7 @@ impl CodelState {
     ) -> Option<P> {
         let (mut head, mut ok_to_drop) = self.take(codel, queue, now);
         if self.dropping {
-            // The sojourn is below the target: leave the dropping state.
+            // The sojourn time is below the target: leave the dropping state.
             self.dropping = ok_to_drop;
             while self.dropping && now >= self.drop_next {
                 let mut packet = head?.packet;
@@ -108,7 +109,7 @@ impl CodelState {
                 (head, _) = self.take(codel, queue, now);
             }
             self.dropping = true;
-            // Begin at the rate that held the queue last time, if that was not long ago.
+            // Start at the rate that controlled the queue last time, if that was recent.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now.since(self.drop_next) < codel.interval * 16;
             self.set_count(if delta > 1 && recent { delta } else { 1 });
@@ -118,7 +119,8 @@ impl CodelState {
         head.map(|head| head.packet)
     }
 
-    /// Section 5.6, `dodequeue`: the head, and whether it has been bad for long enough to drop it.
+    /// Section 5.6, `dodequeue`: the head, and whether the queue has been bad for long enough to
+    /// drop it.
     fn take<P: Packet>(
         &mut self,
         codel: &Codel,
@@ -228,9 +230,10 @@ mod tests {
         assert_eq!(gaps, [100_000_000, 70_710_678, 57_735_026, 50_000_000]);
     }
 
-    /// By hand, one packet each millisecond from 1 ms on: the sojourn at 5 ms is the first of 5 ms,
-    /// so the first drop may come 100 ms after that, at 105 ms. Then at 205 ms, and from there
-    /// 70.71 and 57.74 ms apart: 275.71 and 333.45 ms, that is upon the dequeues at 276 and 334 ms.
+    /// By hand, one packet each millisecond from 1 ms on: the packet dequeued at 5 ms is the first
+    /// with a sojourn time of 5 ms, so the first drop may come 100 ms later, at 105 ms. Then at 205
+    /// ms, and from there 70.71 and 57.74 ms apart: at 275.71 and 333.45 ms, that is at the
+    /// dequeues of 276 and 334 ms.
     #[test]
     fn a_standing_queue_is_dropped_from_by_the_control_law() {
         let (mut queue, mut grave) = (standing(false, 0), Grave::new());
@@ -274,7 +277,7 @@ mod tests {
         }
         assert_eq!(marked, [105, 205, 276, 334]);
         assert!(grave.dropped.is_empty());
-        // What cannot be marked is dropped, and nothing is marked where that is not asked for.
+        // Packets that cannot be marked are dropped, and without the option nothing is marked.
         let (mut queue, mut grave) = (standing(true, 0), Grave::new());
         let (mut plain, mut other) = (standing(false, 1), Grave::new());
         for at in 1..=380 {
@@ -288,7 +291,7 @@ mod tests {
     #[test]
     fn a_dip_below_the_target_starts_the_interval_anew() {
         let (mut queue, mut grave) = (codel(false), Grave::new());
-        // Three packets always stand behind; those taken waited 6 ms but for one.
+        // Three packets always remain in the queue; all dequeued packets but one waited 6 ms.
         for at in 0..200_u64 {
             let since = if at == 60 {
                 ms(at)
@@ -301,16 +304,16 @@ mod tests {
             }
             queue.dequeue(ms(at), &mut grave.fate());
         }
-        // Above from 61 ms on: the first may go at 161 ms, not at 105.
+        // Above from 61 ms on: the first drop may come at 161 ms, not at 105.
         assert_eq!(
             grave.dropped.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
             [ms(161)]
         );
     }
 
-    /// One goes and one comes each 10 ms, so that the head has waited 10 ms and more for a second.
-    /// With one packet of the largest size behind it none goes; with two, the tenth above the
-    /// target, 100 ms after the first.
+    /// One packet leaves and one arrives every 10 ms, so that the head has waited at least 10 ms
+    /// for a whole second. With one packet of the largest size behind it none is dropped; with two,
+    /// the tenth above the target is, 100 ms after the first.
     #[test]
     fn one_packet_behind_is_no_standing_queue() {
         for (standing, drops) in [(1, false), (2, true)] {
@@ -328,9 +331,10 @@ mod tests {
         }
     }
 
-    /// At its eighth drop, at 507 ms, it leaves, and comes back soon after: it begins at the
-    /// count that it had since the last entry, 8 - 1 = 7, and long after at 1. After three drops
-    /// that is 2, and after two, a difference of one, again 1.
+    /// At its eighth drop, at 507 ms, it leaves the dropping state. If it returns soon, it starts
+    /// at the number of drops since the last entry, 8 - 1 = 7; if it returns much later, at 1.
+    /// After three drops that number is 2; after two the difference is one, so it starts at 1
+    /// again.
     #[test]
     fn a_soon_return_begins_at_the_old_rate() {
         for (drops, later, count) in [(8, 200, 7), (8, 5000, 1), (3, 200, 2), (2, 200, 1)] {

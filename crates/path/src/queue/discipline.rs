@@ -1,4 +1,4 @@
-//! Queues that decide as a packet is taken out: what each of them does, and what they share.
+//! Queues that decide at dequeue: the interface of each, and the code they share.
 
 use std::collections::VecDeque;
 
@@ -10,16 +10,16 @@ use crate::packet::{DropCause, Packet, QueueLimit};
 
 /// A queue that the link asks for its next packet each time it becomes free.
 pub(crate) trait Discipline<P: Packet>: Sized {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     type Options: Parameters;
 
-    /// Whether it drops others to take in what does not fit.
+    /// Whether it drops other packets to make room for one that does not fit.
     const MAKES_ROOM: bool = false;
 
     /// An empty queue.
     fn new(options: Self::Options, site: &Site, seed: u64) -> Self;
 
-    /// Takes in a packet that fits, or says why not.
+    /// Accepts a packet that fits, or says why not.
     fn enqueue(
         &mut self,
         now: Instant,
@@ -28,7 +28,7 @@ pub(crate) trait Discipline<P: Packet>: Sized {
         fate: &mut Fate<'_, P>,
     ) -> Result<(), DropCause>;
 
-    /// The next packet to transmit; `fate` hears of what is dropped instead.
+    /// The next packet to transmit; `fate` receives the packets dropped before it.
     fn dequeue(&mut self, now: Instant, fate: &mut Fate<'_, P>) -> Option<P>;
 
     /// Bytes waiting.
@@ -42,14 +42,14 @@ pub(crate) trait Discipline<P: Packet>: Sized {
         u64::from(size)
     }
 
-    /// What came did not fit.
+    /// The arriving packet did not fit.
     fn on_overflow(&mut self) {}
 }
 
-/// Where those packets go that a queue does not pass on as they came.
+/// Receives the packets that a queue marks or drops.
 pub(crate) struct Fate<'l, P> {
     pub(crate) counters: &'l mut Counters,
-    /// What was dropped and when, if anybody wants to know.
+    /// The dropped packets with their times, if the caller wants them.
     pub(crate) told: Option<&'l mut VecDeque<(Instant, P)>>,
 }
 
@@ -63,7 +63,7 @@ impl<P: Packet> Fate<'_, P> {
         marked
     }
 
-    /// Drops a packet that the queue held: early, or for want of space.
+    /// Drops a packet that the queue held: early, or for lack of space.
     pub(crate) fn drop(&mut self, now: Instant, packet: P, cause: DropCause) {
         let size = packet.size();
         self.counters.held.remove(size);
@@ -77,13 +77,13 @@ impl<P: Packet> Fate<'_, P> {
     }
 }
 
-/// A packet and when it came.
+/// A packet and its arrival time.
 pub(crate) struct Waiting<P> {
     pub(crate) packet: P,
     pub(crate) since: Instant,
 }
 
-/// First in, first out, with the time at which each came.
+/// First in, first out, with arrival times.
 pub(crate) struct Fifo<P> {
     waiting: VecDeque<Waiting<P>>,
     bytes: u64,
@@ -108,7 +108,7 @@ impl<P: Packet> Fifo<P> {
         Some(head)
     }
 
-    /// When the head came.
+    /// Arrival time of the head.
     pub(crate) fn since(&self) -> Option<Instant> {
         self.waiting.front().map(|head| head.since)
     }
@@ -128,7 +128,7 @@ impl<P: Packet> Fifo<P> {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! Packets and a place for those that are dropped.
+    //! Packets, and a sink for dropped ones.
 
     use super::*;
     use paceline_units::{Bytes, Duration, Rate};
@@ -181,7 +181,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// Counters that hold plenty, and what was dropped.
+    /// Counters that allow many packets, and the dropped packets.
     pub(crate) struct Grave {
         pub(crate) counters: Counters,
         pub(crate) dropped: VecDeque<(Instant, Probe)>,

@@ -10,20 +10,21 @@ use super::sums::add_repeatedly;
 use crate::packet::{DropCause, Packet, QueueLimit};
 
 parameters! {
-    /// DualPI2 (RFC 9332, appendix A): a Classic queue and one for L4S, whose marks are coupled.
+    /// DualPI2 (RFC 9332, appendix A): a Classic queue and an L4S queue with coupled marking.
     ///
     /// With the overload code of A.2. The RFC leaves the scheduler open; this is a weighted round robin, as in Linux
     /// (`classic_protection`).
     pub struct DualPi2 {
-        /// The delay to hold in the Classic queue.
+        /// The target delay of the Classic queue.
         target: Nanos(MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(15);
-        /// The longest round trip that it is to be stable at, at most 100,000 times the target; the gains follow from it.
+        /// The longest round-trip time for which it is stable, at most 100,000 times the target;
+        /// the gains follow from it.
         rtt_max: Nanos(3 * MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(100);
         /// The coupling factor `k`.
         coupling: Count(1, 1000) = 2;
-        /// The sojourn in the L4S queue from which on it marks (`minTh`).
+        /// The sojourn time in the L4S queue at which marking begins (`minTh`).
         ramp_min: Nanos(0, MAX_RTT_NS) = Duration::from_micros(800);
-        /// How much more marks all (`range`).
+        /// How far above that every packet is marked (`range`).
         ramp_range: Nanos(0, MAX_RTT_NS) = Duration::from_micros(400);
         /// The minimum share of the Classic queue while both have packets.
         classic_share: Share = Gain::from_millionths(100_000);
@@ -31,11 +32,11 @@ parameters! {
     check DualPi2::refuses
 }
 
-/// The longest round trip, in targets. While a head waits, the probability climbs from 0 to 1 in 2.4 `rtt_max`, an update
-/// each `target`: all of them may be due at one event.
+/// The longest round-trip time, in targets. While a head waits, the probability climbs from 0 to 1
+/// in 2.4 `rtt_max`, with an update each `target`: all of them may be due at one event.
 const MOST_TARGETS: u64 = 100_000;
 
-/// As long as no more packets are in the L4S queue, it marks none of its own (`Th_len`).
+/// The L4S queue marks none of its own packets while it holds at most this many (`Th_len`).
 const RAMP_PACKETS: u64 = 1;
 
 impl DualPi2 {
@@ -58,17 +59,17 @@ impl DualPi2 {
         (update, alpha, 0.3 / rtt_max)
     }
 
-    /// `p_Cmax`: from there on what could be marked is dropped.
+    /// `p_Cmax`: at or above it, ECN-capable packets are dropped, too.
     fn most_classic(&self) -> f64 {
         let k = f64::from(self.coupling);
         (1.0 / (k * k)).min(1.0)
     }
 }
 
-/// One of the two.
+/// One of the two queues.
 struct Lane<P> {
     fifo: Fifo<P>,
-    /// What `recur` has gathered.
+    /// The count that `recur` accumulates.
     count: f64,
 }
 
@@ -80,7 +81,7 @@ impl<P: Packet> Lane<P> {
         }
     }
 
-    /// True as often as the likelihood says, at even distances.
+    /// Returns true as often as the likelihood says, at even distances.
     fn recur(&mut self, likelihood: f64) -> bool {
         self.count += likelihood;
         let fires = self.count > 1.0;
@@ -90,7 +91,7 @@ impl<P: Packet> Lane<P> {
         fires
     }
 
-    /// How long the head has waited.
+    /// Sojourn time of the head.
     fn delay(&self, now: Instant) -> Duration {
         self.fifo
             .since()
@@ -101,8 +102,8 @@ impl<P: Packet> Lane<P> {
 /// The two queues and their controller.
 pub(crate) struct DualPi2Queue<P> {
     config: DualPi2,
-    /// The largest packet, in bytes: for the scheduler's first turn, and what there must be space
-    /// for before one is taken in.
+    /// The largest packet, in bytes: for the scheduler's first turn, and for the space that must be
+    /// free before a packet is accepted.
     max_packet: u64,
     l4s: Lane<P>,
     classic: Lane<P>,
@@ -111,7 +112,7 @@ pub(crate) struct DualPi2Queue<P> {
     /// `prevq`.
     old_delay: Duration,
     next_update: Instant,
-    /// The scheduler's: the Classic queue has its turn while it is above zero.
+    /// The scheduler's balance: while it is above zero, it is the Classic queue's turn.
     credit: f64,
 }
 
@@ -133,7 +134,7 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
         queue
     }
 
-    /// Appendix A.1: ECT(1) and CE to the one, the rest to the other.
+    /// Appendix A.1: ECT(1) and CE to the L4S queue, the rest to the Classic queue.
     fn enqueue(
         &mut self,
         now: Instant,
@@ -176,17 +177,17 @@ impl<P: Packet> Discipline<P> for DualPi2Queue<P> {
         self.l4s.fifo.packets() + self.classic.fifo.packets()
     }
 
-    /// Appendix A.1: space for the largest, lest the small ones fare better.
+    /// Appendix A.1: require space for the largest packet, so that small ones are not favoured.
     fn space_for(&self, size: u32) -> u64 {
         self.max_packet.max(u64::from(size))
     }
 }
 
 impl<P: Packet> DualPi2Queue<P> {
-    /// Marks or drops what leaves the L4S queue; true if it is to be dropped.
+    /// Marks or drops a packet that leaves the L4S queue; true if it is to be dropped.
     fn judge_l4s(&mut self, packet: &mut P, sojourn: Duration, fate: &mut Fate<'_, P>) -> bool {
         let coupled = f64::from(self.config.coupling) * self.base;
-        // A.2: the L4S queue is overloaded, too: drop as the Classic one does.
+        // A.2: the L4S queue is overloaded too, so it drops like the Classic one.
         if coupled >= 1.0 {
             let classic = self.base * self.base;
             if self.l4s.recur(classic) {
@@ -197,7 +198,7 @@ impl<P: Packet> DualPi2Queue<P> {
             }
             return false;
         }
-        // The packet itself has been taken out; the RFC's text counts it, its line 5a after 4a
+        // The packet itself has been dequeued; the RFC's text counts it, while its line 5a after 4a
         // would not.
         let alone = self.l4s.fifo.packets() < RAMP_PACKETS;
         let own = if alone { 0.0 } else { self.ramp(sojourn) };
@@ -207,13 +208,13 @@ impl<P: Packet> DualPi2Queue<P> {
         false
     }
 
-    /// Marks or drops what leaves the Classic queue; true if it is to be dropped.
+    /// Marks or drops a packet that leaves the Classic queue; true if it is to be dropped.
     fn judge_classic(&mut self, packet: &mut P, fate: &mut Fate<'_, P>) -> bool {
         let classic = self.base * self.base;
         self.classic.recur(classic) && (classic >= self.config.most_classic() || !fate.mark(packet))
     }
 
-    /// `laqm`: from none at `minTh` to all a range further on.
+    /// `laqm`: rises from zero at `minTh` to one at `minTh` plus `range`.
     fn ramp(&self, sojourn: Duration) -> f64 {
         let above = sojourn - self.config.ramp_min;
         if sojourn <= self.config.ramp_min {
@@ -225,8 +226,8 @@ impl<P: Packet> DualPi2Queue<P> {
         }
     }
 
-    /// Whose turn it is: the packet, whether it is of the L4S queue, and what passing it on moves
-    /// the balance by.
+    /// Whose turn it is: the packet, whether it is from the L4S queue, and by how much transmitting
+    /// it changes the balance.
     fn schedule(&mut self) -> Option<(Waiting<P>, bool, f64)> {
         let share = share(self.config.classic_share);
         let classic_waits = !self.classic.fifo.is_empty();
@@ -254,13 +255,13 @@ impl<P: Packet> DualPi2Queue<P> {
         None
     }
 
-    /// After a rest the queue with the greater weight begins.
+    /// After an idle period the queue with the greater weight begins.
     fn first_turn(&mut self) {
         self.credit = self.max_packet as f64 * (2.0 * share(self.config.classic_share) - 1.0);
     }
 
-    /// Does the updates that were due up to `now`. Those that change nothing, or the same each time, are done at
-    /// once.
+    /// Does the updates that were due up to `now`. Updates that change nothing, or that all change
+    /// the same amount, are done together.
     fn catch_up(&mut self, now: Instant) {
         while self.next_update <= now {
             let (every, alpha, beta) = self.config.controller();
@@ -291,14 +292,14 @@ impl<P: Packet> DualPi2Queue<P> {
         }
     }
 
-    /// How many updates will leave the probability at its end of the scale, while the head keeps
-    /// waiting.
+    /// The number of updates that leave the probability at 0 or 1 while the head keeps waiting.
     fn settled(&self, every: Duration) -> u64 {
         if self.base == 1.0 && self.old_delay >= self.config.target {
             return u64::MAX;
         }
-        // At no delay that is shorter than the target by more than `beta` intervals over `alpha`, three of the
-        // longest round trips, does it rise; four leave room for rounding.
+        // The probability never rises while the delay is below the target by more than `beta`
+        // intervals over `alpha`, that is three of the longest round trips; four leave room for
+        // rounding.
         let low = self.config.target - self.config.rtt_max * 4;
         let below = (low - self.delay(self.next_update)).as_nanos();
         match self.base == 0.0 && below > 0 {
@@ -307,12 +308,12 @@ impl<P: Packet> DualPi2Queue<P> {
         }
     }
 
-    /// With A.2 the longer of the two delays counts.
+    /// A.2: the longer of the two delays counts.
     fn delay(&self, at: Instant) -> Duration {
         self.classic.delay(at).max(self.l4s.delay(at))
     }
 
-    /// What an update adds to the probability.
+    /// The amount that an update adds to the probability.
     fn step(&self, delay: Duration, alpha: f64, beta: f64) -> f64 {
         let (now, old) = (delay.as_secs_f64(), self.old_delay.as_secs_f64());
         alpha * (now - self.config.target.as_secs_f64()) + beta * (now - old)
@@ -374,8 +375,8 @@ mod tests {
         assert_eq!(queue.config.controller().0, Duration::from_millis(10));
     }
 
-    /// By hand, a packet that comes at 0 and stays: at 15 ms the delay is 15 ms, so p' = 0.15 x 0 +
-    /// 3 x 0.015 = 0.045; at 30 ms 0.15 x 0.015 + 3 x 0.015 = 0.04725 more.
+    /// By hand, a packet that arrives at 0 and stays: at 15 ms the delay is 15 ms, so p' = 0.15 x 0
+    /// + 3 x 0.015 = 0.045; at 30 ms it grows by 0.15 x 0.015 + 3 x 0.015 = 0.04725.
     #[test]
     fn the_base_probability_is_proportional_and_integral() {
         let mut queue = dual();
@@ -384,7 +385,7 @@ mod tests {
         near(queue.base, 0.045);
         queue.catch_up(ms(30));
         near(queue.base, 0.092_25);
-        // Gone: 0.15 x -0.015 - 3 x 0.03 = -0.09225, and no less than nothing.
+        // The packet is gone: 0.15 x -0.015 - 3 x 0.03 = -0.09225, limited to zero.
         let mut grave = Grave::new();
         queue.dequeue(ms(31), &mut grave.fate()).unwrap();
         queue.catch_up(ms(45));
@@ -408,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Line 2 of figure 3: 3000 bytes and the largest packet are 4500, whatever comes.
+    /// Line 2 of figure 3: 3000 bytes and the largest packet are 4500, whatever size arrives.
     #[test]
     fn there_must_be_space_for_the_largest() {
         let mut grave = Grave::new();
@@ -425,8 +426,8 @@ mod tests {
 
     #[test]
     fn the_square_and_the_double_come_at_even_distances() {
-        // p' = 0.25: one Classic packet in 16, every other L4S packet; a count fires above one, so
-        // the 17th is the first of the former and the third of the latter.
+        // p' = 0.25: one Classic packet in 16, every other L4S packet. A count fires above one, so
+        // the 17th packet is the first for Classic and the third for L4S.
         let (mut queue, mut grave) = (dual(), Grave::new());
         queue.base = 0.25;
         queue.next_update = Instant::MAX;
@@ -445,7 +446,7 @@ mod tests {
             )
         };
         assert_eq!(pass(0), (vec![], vec![16, 32, 48]));
-        // 0.125 is left.
+        // 0.125 remains.
         assert_eq!(pass(1), (vec![14, 30, 46], vec![]));
         let (marked, dropped) = pass(2);
         assert_eq!(marked, (2..50).step_by(2).collect::<Vec<u32>>());
@@ -460,7 +461,7 @@ mod tests {
             [at(0), at(800), at(1000), at(1200), at(5000)],
             [0.0, 0.0, 0.5, 1.0, 1.0]
         );
-        // All of a standing queue but its last packet, which is alone.
+        // All packets of a standing queue but the last, which is alone.
         let (mut queue, mut grave) = (dual(), Grave::new());
         (0..5).for_each(|number| put(&mut queue, us(0), probe(number, 2)));
         let marked: Vec<bool> = (0..5)
@@ -474,7 +475,7 @@ mod tests {
     fn overload_drops_in_both_and_marks_no_longer_help() {
         let (mut queue, mut grave) = (dual(), Grave::new());
         queue.next_update = Instant::MAX;
-        // p' = 0.5: p_CL = 1, p_C = 0.25 = p_Cmax. One in four goes, ECN or not.
+        // p' = 0.5: p_CL = 1, p_C = 0.25 = p_Cmax. One in four is dropped, ECN-capable or not.
         queue.base = 0.5;
         for ecn in [0, 1] {
             (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, ecn)));
@@ -490,7 +491,7 @@ mod tests {
         (0..100).for_each(|number| put(&mut queue, ms(0), probe(number, 2)));
         let passed: Vec<Probe> =
             std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate())).collect();
-        // What passes is marked; both draw on one count, as in the RFC.
+        // The packets that pass are marked; both use one count, as in the RFC.
         let dropped = grave.dropped.len() - before;
         assert_eq!(passed.len() + dropped, 100);
         assert!((20..=50).contains(&dropped), "{dropped}");
@@ -511,14 +512,14 @@ mod tests {
         assert!(order[..9].iter().all(|l4s| *l4s));
         let classic = order.iter().filter(|l4s| !**l4s).count();
         assert!((98..=101).contains(&classic), "{classic}");
-        // Alone, either has all.
+        // A queue on its own gets all of the capacity.
         let (mut queue, mut grave) = (dual(), Grave::new());
         (0..10).for_each(|number| put(&mut queue, ms(0), probe(number, 0)));
         let alone = std::iter::from_fn(|| queue.dequeue(ms(0), &mut grave.fate()));
         assert_eq!(alone.count(), 10);
     }
 
-    /// 30 days in steps of 10 us: 2.6e11 of them, idle or with a packet that waits.
+    /// 30 days in steps of 10 us: 2.6e11 steps, idle or with a packet waiting.
     #[test]
     fn a_month_without_a_packet_takes_no_time() {
         let month = Instant::ZERO + Duration::from_secs(30 * 24 * 3600);
@@ -558,7 +559,7 @@ mod tests {
         assert_eq!(queue.config.refuses(&SITE).unwrap().option, "rtt_max");
     }
 
-    /// All at once, or one update after another: the same to the last bit.
+    /// All at once or one update after another gives the same result to the last bit.
     fn compare(start: impl Fn() -> DualPi2Queue<Probe>, due: u64) {
         let (mut queue, mut looped) = (start(), start());
         let (every, alpha, beta) = queue.config.controller();
@@ -575,8 +576,8 @@ mod tests {
         assert_eq!(state(&queue), state(&looped));
     }
 
-    /// Of a head that waits from 20 ms on: the probability stays at its end of the scale as long as the delay is
-    /// far below the target, or above it, and leaves it in between.
+    /// A head that waits from 20 ms on: the probability stays at 0 or 1 as long as the delay is far
+    /// below the target, or above it, and moves in between.
     #[test]
     fn a_head_that_waits_moves_the_probability_from_its_end() {
         for (base, old_delay) in [(0.0, 0), (1.0, 0), (1.0, 1), (0.0, 900), (1.0, 2_000)] {

@@ -1,21 +1,21 @@
-//! Signals that judge a packet as it comes: what each of them does, and what they share.
+//! Signals that judge a packet on arrival: the interface of each, and the code they share.
 
 use paceline_units::options::Parameters;
 use paceline_units::{Duration, Gain, Instant, Rng, Site};
 
 /// An early signal.
 pub(crate) trait Early: Sized {
-    /// What a scenario may set.
+    /// The options that a scenario may set.
     type Options: Parameters;
 
-    /// At the start.
+    /// The initial state.
     fn new(options: Self::Options, site: &Site, seed: u64) -> Self;
 
-    /// What it says of a packet that comes.
+    /// Its decision about an arriving packet.
     fn judge(&mut self, found: Found) -> Signal;
 }
 
-/// What a packet finds.
+/// What an arriving packet finds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) size: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Found {
     pub(crate) packets: u64,
     /// Time until its transmission begins.
     pub(crate) sojourn: Duration,
-    /// How long the link has been idle, in transmissions of this packet; none if it is busy.
+    /// How long the link has been idle, in transmission times of this packet; none if it is busy.
     pub(crate) idle: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn transmissions(from: Instant, to: Instant, each: Duration) -> u64 {
 pub(super) mod testing {
     use super::*;
 
-    /// So many packets of 1500 bytes before a link of 50 Mbit/s.
+    /// This many packets of 1500 bytes in front of a link of 50 Mbit/s.
     pub(crate) fn found(packets: u64) -> Found {
         Found {
             size: 1500,

@@ -14,31 +14,31 @@ parameters! {
     pub struct FqCodel {
         /// How long packets may wait (`TARGET`).
         target: Nanos(1, MAX_RTT_NS) = Codel::default().target;
-        /// For how long they may wait longer (`INTERVAL`).
+        /// How long they may exceed that (`INTERVAL`).
         interval: Nanos(1, MAX_RTT_NS) = Codel::default().interval;
         /// Whether ECN-capable packets are marked instead of dropped.
         ecn: Flag = Codel::default().ecn;
-        /// How many queues flows are spread over.
+        /// Number of queues over which flows are hashed.
         flows: Count(1, 65_536) = 1024;
         /// Bytes that a queue may send per round.
         quantum: Bytes(MIN_MTU.get(), MAX_MTU.get()) = Bytes::new(1514);
     }
 }
 
-/// The most packets that one overflow drops (section 4.1).
+/// The maximum number of packets that one overflow drops (section 4.1).
 const DROP_BATCH: u64 = 64;
 
 struct FlowQueue<P> {
     fifo: Fifo<P>,
     codel: CodelState,
-    /// What is left of its turn; below zero when its last packet was larger.
+    /// Remaining credit of its turn; below zero if its last packet was larger.
     credit: i64,
     /// Whether it is in one of the lists.
     listed: bool,
 }
 
 impl FqCodel {
-    /// What the queues take in memory while they are empty, in bytes.
+    /// Memory of the empty queues, in bytes.
     pub(crate) fn memory(&self) -> u64 {
         u64::from(self.flows) * size_of::<FlowQueue<()>>() as u64
     }
@@ -46,15 +46,15 @@ impl FqCodel {
 
 /// The queues, and whose turn it is.
 pub(crate) struct FqCodelQueue<P> {
-    /// CoDel of each queue; its backlog is that of the queue, and not of all as in Linux.
+    /// CoDel of each queue. Its backlog is that of this queue, not of all queues as in Linux.
     codel: Codel,
     /// The quantum: bytes that a queue may send per round (section 5.2.4).
     quantum: u32,
-    /// Section 5.2.5; flows are spread over them by a seeded hash (section 4.1).
+    /// Section 5.2.5; a seeded hash spreads flows over them (section 4.1).
     queues: Vec<FlowQueue<P>>,
     new: VecDeque<usize>,
     old: VecDeque<usize>,
-    /// Makes the hash another one for each seed.
+    /// Makes the hash different for each seed.
     perturbation: u64,
     bytes: u64,
     packets: u64,
@@ -88,7 +88,7 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
         }
     }
 
-    /// Section 4.1: to the queue of its flow, which becomes a new one if it was empty.
+    /// Section 4.1: to the queue of its flow, which becomes a new queue if it was empty.
     fn enqueue(
         &mut self,
         now: Instant,
@@ -107,8 +107,8 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
             queue.credit = i64::from(self.quantum);
             self.new.push_back(index);
         }
-        // One batch is enough where packets are counted, as in the RFC; where bytes are, half of
-        // the packets may be less than what came.
+        // One batch is enough where the limit is in packets, as in the RFC; where it is in bytes,
+        // half of the packets may be smaller than the arriving one.
         while self.packets > 0 && self.exceeds(limit) {
             self.overflow(now, fate);
         }
@@ -141,8 +141,8 @@ impl<P: Packet> Discipline<P> for FqCodelQueue<P> {
                     queue.credit -= i64::from(packet.size());
                     return Some(packet);
                 }
-                // Emptied: a new queue waits its turn among the old ones, so that it cannot come
-                // back before them; an old one is gone.
+                // Emptied: a new queue moves to the end of the old ones, so that it cannot become
+                // new again ahead of them; an old queue leaves the list.
                 None => {
                     list.pop_front();
                     queue.listed = is_new;
@@ -178,8 +178,9 @@ impl<P: Packet> FqCodelQueue<P> {
         }
     }
 
-    /// Section 4.1: half of the packets of the queue with the most bytes go, from its head, at most
-    /// a batch. (Linux drops half of the bytes, and adds the drops to the queue's CoDel count.)
+    /// Section 4.1: drops half of the packets of the queue with the most bytes, from its head, at
+    /// most one batch. (Linux drops half of the bytes, and adds the drops to the queue's CoDel
+    /// count.)
     fn overflow(&mut self, now: Instant, fate: &mut Fate<'_, P>) {
         let longest = self
             .queues
@@ -248,7 +249,7 @@ mod tests {
     }
 
     /// By hand, a quantum of 1500: flow 1 sends 1000 (500 left) and 1000 (-500), then flow 2 its
-    /// 300, 300 (900 left) and is empty; as a new queue it goes to the old ones. Flow 1, old with
+    /// 300, 300 (900 left) and is empty; as a new queue it moves to the old ones. Flow 1, old with
     /// 1000, sends 1000, 1000 (-1000 + 1500), and so on.
     #[test]
     fn turns_go_by_bytes() {
@@ -257,7 +258,7 @@ mod tests {
         offer(&mut queue, &mut grave, 0, 2, &[300; 2]);
         offer(&mut queue, &mut grave, 0, 3, &[1500; 2]);
         let order = served(&mut queue, &mut grave, 0);
-        // 3 has nothing left after its 1500 and becomes old behind 1 and 2.
+        // Flow 3 has no credit left after its 1500 and becomes old, behind 1 and 2.
         assert_eq!(order, [100, 101, 200, 201, 300, 102, 301, 103, 104]);
         assert_eq!((queue.bytes(), queue.packets()), (0, 0));
         assert!(grave.dropped.is_empty());
@@ -276,9 +277,9 @@ mod tests {
         assert_eq!(take(&mut queue, 3), [100, 101, 102]);
         let mut other = Grave::new();
         offer(&mut queue, &mut other, 0, 2, &[100]);
-        // A sparse flow overtakes what is old ...
+        // A sparse flow overtakes old queues ...
         assert_eq!(take(&mut queue, 2), [200, 103]);
-        // ... but is old itself once it was found empty: flow 1 has some of its turn left.
+        // ... but becomes old itself once it was found empty: flow 1 still has credit.
         offer(&mut queue, &mut other, 0, 2, &[100, 100]);
         assert_eq!(take(&mut queue, 4), [104, 200, 201, 105]);
     }
@@ -287,7 +288,7 @@ mod tests {
     fn each_flow_has_its_own_codel() {
         let (mut queue, mut grave) = (fq(1500), Grave::new());
         for at in 0..200 {
-            // Flow 2 offers what it is served; flow 1 twice that.
+            // Flow 2 offers as much as it is served; flow 1 twice that.
             for flow in [1, 1, 2] {
                 let limit = Some(QueueLimit::Packets(1000));
                 let probe = Probe {
@@ -302,7 +303,7 @@ mod tests {
                 queue.dequeue(ms(at), &mut grave.fate());
             }
         }
-        // Flow 1's sojourn passes 5 ms about 10 ms into the run, and stays there.
+        // Flow 1's sojourn time passes 5 ms about 10 ms into the run, and stays above.
         assert!(!grave.dropped.is_empty());
         assert!(grave.numbers().iter().all(|flow| *flow == 1));
         assert!(grave.dropped[0].0 > ms(105) && grave.dropped[0].0 < ms(120));
@@ -314,7 +315,7 @@ mod tests {
         offer(&mut queue, &mut grave, 0, 1, &[1000; 12]);
         offer(&mut queue, &mut grave, 0, 2, &[1000; 8]);
         assert!(grave.dropped.is_empty());
-        // The 21st: 12 packets of flow 1 wait; six go, and those behind the limit are six less.
+        // The 21st: 12 packets of flow 1 wait; six are dropped, and six fewer are beyond the limit.
         offer(&mut queue, &mut grave, 0, 3, &[40]);
         assert_eq!(grave.numbers(), [100, 101, 102, 103, 104, 105]);
         assert_eq!(grave.counters.dropped_queue.packets, 6);
@@ -325,7 +326,7 @@ mod tests {
     }
 
     /// By hand: flow 1 has 5 packets and 5540 bytes, flow 2 has 15 and 3000. The 21st is of flow 2,
-    /// but half of flow 1's packets go, 3, and not half of its bytes, which would be 2.
+    /// but half of flow 1's packets are dropped: 3, and not half of its bytes, which would be 2.
     #[test]
     fn the_longest_has_the_most_bytes_and_loses_half_of_its_packets() {
         let (mut queue, mut grave) = (fq(1500), Grave::new());
@@ -337,9 +338,9 @@ mod tests {
         assert_eq!((queue.packets(), queue.bytes()), (18, 1040 + 16 * 200));
     }
 
-    /// By hand: 4 x 40 + 1400 bytes wait of 1600 allowed, and 100 more come: half of the packets,
-    /// 3 of 6, are 120 bytes less, which is enough. Then 1400 come: 2940 bytes; 2 of 4 packets, 1440
-    /// bytes, are enough.
+    /// By hand: 4 x 40 + 1400 bytes wait of 1600 allowed, and 100 more arrive: half of the packets,
+    /// 3 of 6, free 120 bytes, which is enough. Then 1400 arrive: 2940 bytes; dropping 2 of 4
+    /// packets, 1440 bytes, is enough.
     #[test]
     fn a_limit_in_bytes_holds_however_small_the_packets_at_the_head() {
         let (mut queue, mut grave) = (fq(1500), Grave::new());
@@ -351,8 +352,8 @@ mod tests {
             assert!(queue.bytes() <= 1600, "{number}: {}", queue.bytes());
         }
         assert_eq!(grave.numbers(), [0, 1, 2, 3, 4]);
-        // Twenty of 40 bytes and one of 800, 520 too many: 11 of the 21 go, which are 440 bytes,
-        // and then 5 of the 10 left.
+        // Twenty of 40 bytes and one of 800, 520 too many: 11 of the 21 are dropped, 440 bytes, and
+        // then 5 of the 10 left.
         let (mut queue, mut grave) = (fq(1500), Grave::new());
         let limit = Some(QueueLimit::Bytes(1080));
         for number in 0..20 {
@@ -385,7 +386,7 @@ mod tests {
         let places = |seed| (0..50).map(|flow| place(seed, flow)).collect::<Vec<_>>();
         assert_eq!(places(1), places(1));
         assert_ne!(places(1), places(2));
-        // 50 flows over 1024 queues meet 1.2 times on average.
+        // 50 flows over 1024 queues collide 1.2 times on average.
         let mut distinct = places(1);
         distinct.sort_unstable();
         distinct.dedup();

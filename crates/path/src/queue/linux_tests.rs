@@ -1,6 +1,6 @@
-//! What the queues of a Linux kernel did with given packets (`kernel/record.py`), and what these do.
+//! The queues of a Linux kernel (recorded by `kernel/record.py`) and ours, given the same packets.
 //!
-//! Each queue gets the same packets at the same times, and is asked for the next at the same times.
+//! Each queue gets the same packets at the same times, and is dequeued at the same times.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -34,21 +34,21 @@ impl InverseRoot {
         self.0 = (next * Self::SCALE).floor() / Self::SCALE;
     }
 
-    /// That much of an interval, in whole units of 1024 ns.
+    /// That fraction of an interval, in whole units of 1024 ns.
     pub(super) fn share(self, interval: Duration) -> Duration {
         let units = (interval.as_nanos() / 1024) as f64 * self.0;
         Duration::from_nanos(units as u64 * 1024)
     }
 }
 
-/// What happened to one queue.
+/// An event at one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A packet came, and was refused or not.
+    /// A packet arrived, and was refused or not.
     Comes { packet: Probe, refused: bool },
-    /// The queue was asked for the next; none if it had none.
+    /// A dequeue; none if the queue was empty.
     Goes { number: Option<u32>, marked: bool },
-    /// PIE is about to work out its probability from a delay; `accumulated` since the last drop.
+    /// PIE is about to compute its probability from a delay; `accumulated` since the last drop.
     Updates {
         probability: f64,
         delay: Duration,
@@ -108,7 +108,7 @@ pub(super) fn events(text: &str) -> Vec<(Instant, Event)> {
     events
 }
 
-/// Those that left the queue with a mark that they had not come with.
+/// Packets that were marked by the queue.
 pub(super) fn marked(events: &[(Instant, Event)]) -> BTreeSet<u32> {
     let marked = events.iter().filter_map(|(_, event)| match event {
         Event::Goes { number, marked } => number.filter(|_| *marked),
@@ -117,7 +117,7 @@ pub(super) fn marked(events: &[(Instant, Event)]) -> BTreeSet<u32> {
     marked.collect()
 }
 
-/// How many were sent, passed, and dropped by the kernel's own count.
+/// Packets sent, passed and dropped, by the kernel's own counters.
 fn counts(trace: &str) -> [usize; 3] {
     let line = trace.lines().nth(1).unwrap();
     let words = line.split([' ', ',']).filter_map(|word| word.parse().ok());
@@ -130,17 +130,17 @@ const CODEL: Codel = Codel {
     ecn: false,
 };
 
-/// With the Ethernet header, as all sizes here.
+/// With the Ethernet header, like all sizes here.
 const ETHERNET: Site = Site {
     mtu: Bytes::new(1514),
     ..SITE
 };
 
-/// What left a queue: when, which packet if any, whether marked.
+/// A dequeue: when, which packet if any, whether it was marked.
 type Departure = (Instant, Option<u32>, bool);
 
-/// What a queue let go as it was asked as the kernel's was, and what that let go. `enqueue` also
-/// learns whether the shaper holds a packet: the kernel's queues go on counting that one.
+/// The packets of our queue when dequeued at the kernel's times, and those of the kernel. `enqueue`
+/// also receives whether the shaper holds a packet: the kernel's queues still count that one.
 fn replay(
     trace: &str,
     enqueue: impl Fn(Instant, Probe, bool),
@@ -174,7 +174,8 @@ fn marks(departures: &[Departure]) -> usize {
     departures.iter().filter(|(_, _, marked)| *marked).count()
 }
 
-/// CoDel with Linux's root or with the RFC's: the departures, Linux's, and when packets were dropped.
+/// CoDel with Linux's root or with the RFC's: our departures, Linux's departures, and when packets
+/// were dropped.
 fn replay_codel(
     trace: &str,
     ecn: bool,
@@ -202,7 +203,7 @@ fn replay_codel(
     (ours, theirs, drops)
 }
 
-/// Packet for packet: the steps are the same, all but the root.
+/// Identical packet by packet: the steps are the same except for the root.
 #[test]
 fn codel_does_what_linux_does_given_its_root() {
     for (trace, ecn, marked) in [
@@ -218,9 +219,9 @@ fn codel_does_what_linux_does_given_its_root() {
     }
 }
 
-/// Linux has 1 for the first drop, 0.5 for the second, 0.5625 for the third, where the roots are
-/// 0.7071 and 0.5774; and as it returns to a former rate the estimate is that of the last count. So
-/// its second drop comes after 50 ms, the RFC's after 70.7 ms.
+/// Linux has 1 for the first drop, 0.5 for the second and 0.5625 for the third, where the roots are
+/// 0.7071 and 0.5774; when it returns to a former rate, it uses the last count's estimate. So its
+/// second drop comes after 50 ms, the RFC's after 70.7 ms.
 #[test]
 fn the_root_is_where_codel_differs_from_linux() {
     let root = |counts: &[u32]| {
@@ -293,8 +294,9 @@ fn replay_fq(trace: &str, codel: Codel, limit: u64) -> (Vec<Departure>, Vec<Depa
     (ours, theirs, dropped)
 }
 
-/// Packet for packet, but for one mark: Linux holds the backlog of all queues against the size of
-/// a packet, the RFC that of the queue. This one left an empty queue, with 233 kB in others.
+/// Identical packet by packet, except for one mark: Linux compares the backlog of all queues with
+/// the size of a packet, the RFC that of the queue. This packet left an empty queue, with 233 kB in
+/// others.
 #[test]
 fn fq_codel_does_what_linux_does_given_its_root() {
     let trace = include_str!("../../kernel/traces/fq-codel.txt");
@@ -306,7 +308,7 @@ fn fq_codel_does_what_linux_does_given_its_root() {
     assert_eq!((dropped, marks(&ours)), (counts(trace)[2], 92));
 }
 
-/// CoDel asks for nothing here: Linux adds what overflows to its count, the RFC does not.
+/// CoDel does not act here: Linux adds overflow drops to its count, the RFC does not.
 #[test]
 fn fq_codel_overflows_as_in_linux() {
     let trace = include_str!("../../kernel/traces/fq-codel-full.txt");

@@ -5,7 +5,8 @@ use paceline_units::{Bytes, Duration, Site, Size, parameters};
 use super::early::{Early, Found, Signal};
 
 parameters! {
-    /// Step marking, as DCTCP asks for (RFC 8257 section 3.1). Packets that are not ECN-capable pass.
+    /// Step marking, as DCTCP asks for (RFC 8257 section 3.1). Packets that are not ECN-capable
+    /// pass.
     pub struct StepMark {
         /// The maximum backlog, the arriving packet included, or the maximum waiting time.
         threshold: Size = Size::Bytes(Bytes::ZERO),
@@ -13,14 +14,14 @@ parameters! {
     }
 }
 
-/// How much may wait, or how long.
+/// The maximum backlog or waiting time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// In bytes on the wire.
     Bytes(u64),
     /// In packets.
     Packets(u64),
-    /// The sojourn that the packet faces at the rate in force.
+    /// The sojourn time that the packet will have at the current rate.
     Sojourn(Duration),
 }
 
@@ -71,7 +72,7 @@ mod tests {
                 .collect();
             assert_eq!(signals, [false, false, false, true, true], "{threshold}");
         }
-        // What finds the link idle does not wait.
+        // A packet that finds the link idle does not wait.
         let mut step = step_of(Size::Packets(0));
         let idle = Found {
             idle: Some(0),

@@ -14,15 +14,16 @@ parameters! {
     /// Proportional integral controller enhanced (RFC 8033): drops or marks on arrival, with a
     /// probability that follows the delay.
     ///
-    /// With time stamps (section 4.3), ECN (5.1), derandomization (5.4) and the cap on an increase (5.5). It is always
-    /// active (5.3 is optional). Where the RFC's appendices differ, it is as in the sections and in appendix A: the
-    /// allowance for a burst is looked at first, and the probability decays once both delays are zero.
+    /// With timestamps (section 4.3), ECN (5.1), derandomization (5.4) and the cap on an increase
+    /// (5.5). It is always active (5.3 is optional). Where the RFC's appendices differ, this
+    /// follows the sections and appendix A: the burst allowance is checked first, and the
+    /// probability decays once both delays are zero.
     pub struct Pie {
-        /// The delay to hold (`QDELAY_REF`).
+        /// The target delay (`QDELAY_REF`).
         target: Nanos(1, MAX_RTT_NS) = Duration::from_millis(15);
         /// Time between updates of the probability (`T_UPDATE`).
         update: Nanos(MIN_UPDATE_NS, MAX_RTT_NS) = Duration::from_millis(15);
-        /// Weight of the distance from the target.
+        /// Weight of the difference from the target.
         alpha: Frequency = Frequency::from_millionths(125_000);
         /// Weight of the change since the last update.
         beta: Frequency = Frequency::from_millionths(1_250_000);
@@ -30,9 +31,9 @@ parameters! {
         burst: Nanos(0, MAX_RTT_NS) = Duration::from_millis(150);
         /// Whether ECN-capable packets are marked instead of dropped (section 5.1).
         ecn: Flag = true;
-        /// The probability from which on they are dropped all the same (`mark_ecnth`).
+        /// The probability above which they are dropped even so (`mark_ecnth`).
         mark_limit: Share = Gain::from_millionths(100_000);
-        /// Whether drops are kept from clustering (section 5.4).
+        /// Whether drops are spread out (section 5.4).
         derandomize: Flag = true;
     }
 }
@@ -40,27 +41,27 @@ parameters! {
 /// One queue with PIE.
 pub(crate) struct PieQueue<P> {
     pie: Pie,
-    /// The mean packet, in bytes: two of them are no queue (`MEAN_PKTSIZE`).
+    /// The mean packet, in bytes: two of them are not a queue (`MEAN_PKTSIZE`).
     mean_packet: u64,
     fifo: Fifo<P>,
     probability: f64,
-    /// What the last packet taken out had waited (`current_qdelay`); zero once none waits, as in
-    /// Linux: the RFC's would stand for as long as nothing comes.
+    /// The sojourn time of the last dequeued packet (`current_qdelay`); zero once the queue is
+    /// empty, as in Linux. In the RFC it would keep its value until the next packet.
     delay: Duration,
     /// The same at the last update.
     old_delay: Duration,
     burst: Duration,
-    /// Probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     accumulated: f64,
     next_update: Instant,
     rng: Rng,
 }
 
-/// Whether what comes is dropped.
+/// Whether arriving packets are dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Chance {
     None,
-    /// With the probability in force.
+    /// The current probability.
     Draw,
     Sure,
 }
@@ -83,7 +84,7 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         }
     }
 
-    /// Section 4.1 and 4.4: whether a packet may come in.
+    /// Section 4.1 and 4.4: whether a packet is admitted.
     fn enqueue(
         &mut self,
         now: Instant,
@@ -124,7 +125,7 @@ impl<P: Packet> Discipline<P> for PieQueue<P> {
         self.fifo.packets()
     }
 
-    /// A drop as any other to the next (appendix B).
+    /// The next packet's decision treats this drop like any other (appendix B).
     fn on_overflow(&mut self) {
         self.accumulated = 0.0;
     }
@@ -176,7 +177,7 @@ impl<P: Packet> PieQueue<P> {
             let (probability, old_delay) = (self.probability, self.old_delay);
             self.update();
             due -= 1;
-            // Of the two delays the change counts once.
+            // A change between the two delays counts once.
             if old_delay == self.delay {
                 let skipped = self.skip(probability, due);
                 self.burst = self.burst - every * skipped;
@@ -185,13 +186,13 @@ impl<P: Packet> PieQueue<P> {
         }
     }
 
-    /// Does some of the updates that are due, as an update with the same delays has moved the probability from
-    /// `before`; how many.
+    /// Does some of the updates that are due, given that an update with the same delays has moved
+    /// the probability from `before`. Returns their number.
     fn skip(&mut self, before: f64, due: u64) -> u64 {
         if self.probability == before {
             return due;
         }
-        // Where nothing waits it falls by 2 % each time, and is at rest soon.
+        // With an empty queue the probability falls by 2 % each time and soon stops changing.
         if self.delay == Duration::ZERO {
             return 0;
         }
@@ -201,13 +202,13 @@ impl<P: Packet> PieQueue<P> {
         done
     }
 
-    /// What an update adds to the probability as the delay has changed by so many seconds, and the probabilities
-    /// to which it adds the same.
+    /// The amount that an update adds to the probability for this change of the delay in seconds,
+    /// and the range of probabilities to which it adds the same.
     fn step(&self, change: f64) -> (Range<f64>, f64) {
         let distance = self.delay.as_secs_f64() - self.pie.target.as_secs_f64();
         let step = share(self.pie.alpha.per_second()) * distance
             + share(self.pie.beta.per_second()) * change;
-        // Small probabilities move in small steps.
+        // Small probabilities change in small steps.
         let (range, divisor) = match self.probability {
             p if p < 0.000_001 => (0.0..0.000_001, 2048.0),
             p if p < 0.000_01 => (0.000_001..0.000_01, 512.0),
@@ -258,8 +259,9 @@ mod tests {
         assert!((value / wanted - 1.0).abs() < 1e-9, "{value}, not {wanted}");
     }
 
-    /// By hand: 0.125 (0.035 - 0.015) + 1.25 (0.035 - 0.005) = 0.04, by 2048 is 0.00001953125; the
-    /// next, with no change, 0.125 x 0.02 = 0.0025 by 128, and so on up the table.
+    /// By hand: 0.125 (0.035 - 0.015) + 1.25 (0.035 - 0.005) = 0.04, divided by 2048 is
+    /// 0.00001953125; the next, with no change, 0.125 x 0.02 = 0.0025 divided by 128, and so on up
+    /// the table.
     #[test]
     fn the_probability_moves_by_the_table() {
         let mut queue = pie();
@@ -287,12 +289,12 @@ mod tests {
         queue.probability = 0.1;
         queue.update();
         near(queue.probability, 0.12);
-        // A decrease is not: 0.125 x -0.015 + 1.25 x -0.1 = -0.126875.
+        // A decrease is not cut: 0.125 x -0.015 + 1.25 x -0.1 = -0.126875.
         queue.delay = Duration::ZERO;
         queue.probability = 0.5;
         queue.update();
         near(queue.probability, 0.373_125);
-        // Nothing waits and nothing waited: -0.001875, and 2 % less.
+        // The queue is empty, now and at the last update: -0.001875, and 2 % less.
         queue.update();
         near(queue.probability, 0.371_25 * 0.98);
     }
@@ -311,8 +313,8 @@ mod tests {
         assert_eq!(queue.delay, Duration::ZERO);
     }
 
-    /// 200 % of what is served: the probability rises once the 150 ms of burst are over, and drops
-    /// begin then, not before; with ECN none is dropped below 10 %.
+    /// A load of 200 %: the probability rises, and drops begin, once the burst of 150 ms is over
+    /// and not before; with ECN none is dropped below 10 %.
     #[test]
     fn a_burst_passes_and_an_overload_does_not() {
         for capable in [0, 1] {
@@ -393,10 +395,10 @@ mod tests {
                 gaps.push(std::mem::take(&mut gap));
             }
         }
-        // None before 0.85 / 0.1 = 8.5 packets, one at the latest after 8.5 / 0.1 = 85.
+        // No drop before 0.85 / 0.1 = 8.5 packets, one at the latest after 8.5 / 0.1 = 85.
         assert_eq!(gaps.iter().min(), Some(&9));
         assert!(gaps.iter().all(|gap| *gap <= 86));
-        // Eight pass for sure, then one in ten goes.
+        // Eight are certain to pass, then one in ten is dropped.
         let mean = 20_000.0 / gaps.len() as f64;
         assert!((mean - 18.0).abs() < 1.0, "{mean}");
     }
@@ -414,7 +416,7 @@ mod tests {
             let limit = Some(QueueLimit::Packets(limit));
             queue.enqueue(ms(1), Probe::new(99, 40), limit, &mut grave.fate())
         };
-        // Eight leave 0.8; the tail drop makes it zero again: eight more pass for sure.
+        // Eight leave 0.8; the tail drop resets it to zero: eight more are certain to pass.
         for _ in 0..2 {
             for _ in 0..8 {
                 assert_eq!(offer(&mut queue, 1000), Ok(()));
@@ -439,7 +441,7 @@ mod tests {
                 .enqueue(ms(1), Probe::new(number, 1500), None, &mut grave.fate())
                 .unwrap();
         }
-        // From 0.2 on the delay is no excuse: of five the last may go.
+        // From 0.2 on a short delay no longer protects packets: the last of five may be dropped.
         queue.probability = 0.2;
         let taken = (0..200).filter(|n| {
             let probe = Probe::new(*n, 1500);
@@ -465,7 +467,7 @@ mod tests {
         assert_eq!(queue.next_update, ms(1_000_000_005));
     }
 
-    /// 30 days in steps of 10 us: 2.6e11 of them, none of which brings the probability to rest.
+    /// 30 days in steps of 10 us: 2.6e11 steps, in none of which the probability comes to rest.
     #[test]
     fn a_month_without_a_packet_takes_no_time() {
         let month = Instant::ZERO + Duration::from_secs(30 * 24 * 3600);
@@ -481,7 +483,7 @@ mod tests {
     }
 
     proptest! {
-        /// All at once, or one update after another: the same to the last bit.
+        /// All at once or one update after another gives the same result to the last bit.
         #[test]
         fn updates_at_once_are_those_of_a_loop(
             (target, delay, old_delay) in (1..50_000_u64, 0..60_000_u64, 0..60_000_u64),
@@ -516,9 +518,10 @@ mod tests {
         }
     }
 
-    /// What Linux did with the same packets, update for update and arrival for arrival, each from
-    /// its own state. It looks at the delay of now where the RFC has that of the last update, takes
-    /// 1 / 64 off where the RFC takes 2 %, and nothing while something waits.
+    /// Linux's queue and ours with the same packets, compared at each update and arrival, each
+    /// starting from Linux's state. Linux uses the current delay where the RFC uses that of the
+    /// last update, subtracts 1 / 64 where the RFC subtracts 2 %, and decays only when the queue is
+    /// empty.
     #[test]
     fn probability_and_drops_are_those_of_linux() {
         for (trace, ecn) in [
@@ -532,7 +535,7 @@ mod tests {
                 ..Pie::default()
             };
             let (mut queue, mut grave) = (PieQueue::new(pie, &SITE, 1), Grave::new());
-            // Two packets with that which the shaper holds: one that waits here.
+            // Two packets including the one that the shaper holds: one waits here.
             queue.mean_packet = 756;
             queue.next_update = Instant::MAX;
             let events = kernel::events(trace);
@@ -581,7 +584,7 @@ mod tests {
                         let apart = queue.accumulated - accumulated;
                         // After an idle period Linux restarts at once, the RFC at the next packet.
                         assert!(apart.abs() < 1e-6 || probability == 0.0, "{at:?}: {apart}");
-                        // From probe to clock the kernel takes microseconds.
+                        // The kernel takes some microseconds from the probe to its clock.
                         let apart = queue.delay.as_secs_f64() - delay.as_secs_f64();
                         assert!(apart.abs() < 2e-5, "{at:?}: {:?}, {delay:?}", queue.delay);
                         let apart = probability - predicted.unwrap_or(probability);

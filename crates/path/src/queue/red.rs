@@ -10,13 +10,13 @@ parameters! {
     ///
     /// With the marks of RFC 3168 section 7. Gentle: Floyd 2000.
     pub struct Red {
-        /// The average queue below which all pass.
+        /// The average queue below which all packets pass.
         min: Size = Size::Bytes(Bytes::ZERO), needs "say below which average all pass: min = \"30 kB\"";
-        /// The average queue from which on all are dropped, unless it is gentle.
+        /// The average queue from which on all packets are dropped, unless it is gentle.
         max: Size = Size::Bytes(Bytes::ZERO), needs "say from which average all are dropped: max = \"90 kB\"";
-        /// The probability of a signal as the average reaches `max`.
+        /// The probability of a signal when the average reaches `max`.
         probability: Share = Gain::from_millionths(100_000);
-        /// The weight of the queue that a packet finds in the average.
+        /// The weight in the average of the queue that a packet finds.
         weight: ShareAboveZero = Gain::from_millionths(2_000);
         /// Whether ECN-capable packets are marked instead of dropped, unless all packets are
         /// dropped.
@@ -29,7 +29,7 @@ parameters! {
 }
 
 impl Red {
-    /// Whether the average queue is counted in packets; in bytes otherwise.
+    /// Whether the average queue is counted in packets; otherwise in bytes.
     fn in_packets(&self) -> bool {
         matches!(self.min, Size::Packets(_))
     }
@@ -63,9 +63,9 @@ impl Red {
 #[derive(Clone, Debug)]
 pub(crate) struct RedState {
     red: Red,
-    /// The average below which all pass (`min_th`), in packets or bytes.
+    /// The average below which all packets pass (`min_th`), in packets or bytes.
     min: u64,
-    /// The average from which on all are dropped (`max_th`).
+    /// The average from which on all packets are dropped (`max_th`).
     max: u64,
     average: f64,
     /// Packets since the last signal while the average is above `min`; none below it.
@@ -108,11 +108,11 @@ impl Early for RedState {
 }
 
 impl RedState {
-    /// How likely the packet is to be signalled; none if it must be dropped.
+    /// The probability of signalling the packet; none if it must be dropped.
     fn chance(&mut self, found: Found) -> Option<f64> {
         let keep = 1.0 - share(self.red.weight);
         self.average = match found.idle {
-            // As if so many packets had found nothing.
+            // Updates the average as if this many packets had found an empty queue.
             Some(packets) => self.average * power(keep, packets),
             None => {
                 let queue = match self.red.in_packets() {
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn red_signals_as_often_as_its_average_asks_for_and_evenly() {
-        // At an average of 10, half way, p_b = 0.05. With the count as the paper's figure 2
-        // keeps it, the gap between two signals is uniform over 1 to 1 / p_b - 1 packets.
+        // At an average of 10, halfway, p_b = 0.05. With the count kept as in the paper's figure 2,
+        // the gap between two signals is uniform over 1 to 1 / p_b - 1 packets.
         let mut state = red(1_000_000);
         let mut gaps = Vec::new();
         let mut gap = 0;
@@ -238,7 +238,7 @@ mod tests {
                 "{length}: {seen} of {expected}"
             );
         }
-        // Below min none, from max on all, and those are dropped.
+        // Below `min` none; from `max` on all, and those are dropped.
         assert_eq!(state.judge(found(4)), Signal::None);
         assert_eq!(state.judge(found(15)), Signal::Drop);
     }
@@ -270,7 +270,8 @@ mod tests {
         assert_eq!(state.judge(found(30)), Signal::Drop);
     }
 
-    /// What Linux did with the same packets, arrival for arrival, each from its own state.
+    /// Linux's queue and ours with the same packets, compared at each arrival, each starting from
+    /// Linux's state.
     #[test]
     fn red_signals_as_often_as_linux() {
         let trace = include_str!("../../kernel/traces/red.txt");
@@ -317,7 +318,7 @@ mod tests {
                             }
                         }
                     }
-                    // The next one after a signal has p_b there, p_b / (1 - p_b) in the paper.
+                    // The packet after a signal has p_b there, p_b / (1 - p_b) in the paper.
                     if signal {
                         state.count = None;
                     }
@@ -332,7 +333,7 @@ mod tests {
             }
         }
         assert!(forced > 50 && below > 1000, "{forced}, {below}");
-        // Gaps are more even than independent draws would make them.
+        // Gaps are more even than with independent draws.
         let apart = (f64::from(seen) - expected) / f64::sqrt(variance);
         assert!(
             apart.abs() < 3.0,

@@ -1,13 +1,14 @@
-//! A number to which the same is added again and again, as a controller's probability between two packets.
+//! Repeated addition of the same amount, such as to a controller's probability between two packets.
 
 use std::ops::Range;
 
-/// `value` after `step` has been added up to `count` times, each sum rounded, and how often that was: the first sum
-/// outside `range`, which is not negative, ends it. Bit for bit what a loop gives, in steps that do not grow in
-/// number with `count`.
+/// `value` after `step` has been added up to `count` times, each sum rounded, and the number of
+/// additions made: the first sum outside `range` (which is not negative) ends it. The result equals
+/// that of a loop bit for bit, in a number of steps that does not grow with `count`.
 ///
-/// Between two powers of two floats lie evenly. There each sum moves on by the same number of them; only the first
-/// may not, where it falls half-way between two and the even one is taken.
+/// Between two powers of two, floats are evenly spaced. There each sum advances by the same number
+/// of floats. Only the first may differ, if it is halfway between two floats and the even one is
+/// taken.
 pub(super) fn add_repeatedly(value: f64, step: f64, range: &Range<f64>, count: u64) -> (f64, u64) {
     let (mut value, mut left) = (value, count);
     while left > 0 && range.contains(&value) {
@@ -26,11 +27,11 @@ pub(super) fn add_repeatedly(value: f64, step: f64, range: &Range<f64>, count: u
     (value, count - left)
 }
 
-/// Where the sums that follow upon these three lead as long as they stay between their powers of two and in the
-/// range, and how many of `left` are left then.
+/// Where the sums that follow these three end as long as they stay between their powers of two and
+/// in the range, and how many of `left` remain then.
 fn move_evenly(sums: [f64; 3], range: &Range<f64>, left: u64) -> (f64, u64) {
     const MANTISSA: i64 = (1 << (f64::MANTISSA_DIGITS - 1)) - 1;
-    // Positive floats are ordered as their bits are.
+    // Positive floats sort in the order of their bits.
     let place = |value: f64| value.to_bits() as i64;
     let [zeroth, first, second] = sums.map(place);
     let bottom = second & !MANTISSA;
@@ -38,7 +39,8 @@ fn move_evenly(sums: [f64; 3], range: &Range<f64>, left: u64) -> (f64, u64) {
         return (sums[2], left);
     }
     let stride = second - first;
-    // At the bottom itself a sum may have been rounded from below, where floats lie closer.
+    // At the lower power of two itself, a sum may have been rounded from below, where floats are
+    // closer together.
     let room = match stride {
         0 => 0,
         1.. => (bottom + MANTISSA).min(place(range.end) - 1) - second,
@@ -76,7 +78,7 @@ mod tests {
     #[test]
     fn sums_that_fall_half_way_go_to_the_even_one() {
         let ulp = f64::EPSILON;
-        // The last falls to 1, and from there by less than a place of those above it.
+        // The last falls to 1, and from there by less than one float of the spacing above it.
         for halves in [-7.0, -5.0, -3.0, -1.0, 1.0, 3.0, 5.0, 7.0, -2.8] {
             let near = 1.0 + 100.0 * ulp;
             for start in [
@@ -90,7 +92,7 @@ mod tests {
                 compare(start, halves * ulp / 2.0, 0.0..4.0, 1_000);
             }
         }
-        // It never moves on, or ever by one place.
+        // It never advances, or always by one float.
         assert_eq!(
             add_repeatedly(1.5, ulp / 4.0, &(0.0..4.0), u64::MAX),
             (1.5, u64::MAX)
@@ -113,7 +115,7 @@ mod tests {
             value in 0.0..1.0_f64, exponent in -60..0_i32, mantissa in 1.0..2.0_f64, short in any::<bool>(),
             falls in any::<bool>(), from in 0.0..0.5_f64, count in 0..5_000_u64, small in 0..40_i32,
         ) {
-            // Few digits make sums fall half-way.
+            // With few digits, sums fall halfway.
             let mantissa = if short { (mantissa * 8.0).round() / 8.0 } else { mantissa };
             let size = mantissa * 2.0_f64.powi(exponent);
             let step = if falls { -size } else { size };

@@ -3,7 +3,7 @@
 use paceline_experiment::{Options, Refused, list, nearest};
 use paceline_scenario::OptionInput;
 
-/// An option that a guest says it has.
+/// An option that a guest declares.
 #[derive(Clone, Debug)]
 pub struct Declared {
     pub name: String,
@@ -12,7 +12,7 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// One whose values only the guest judges.
+    /// One whose values only the guest checks.
     pub fn any(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -30,7 +30,7 @@ impl Declared {
     }
 }
 
-/// Sees that what a scenario sets is among what is declared.
+/// Checks that the options set in a scenario are declared.
 pub fn check(guest: &str, declared: &[Declared], options: &Options) -> Result<(), Refused> {
     for (name, value) in options {
         let Some(option) = declared.iter().find(|option| option.name == *name) else {

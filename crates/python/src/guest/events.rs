@@ -1,4 +1,4 @@
-//! What a controller in Python is told. Names end in their unit; `None` is what is not known.
+//! The events of a controller in Python. Names end in their unit; `None` means not known.
 
 use paceline_congestion as congestion;
 use paceline_congestion::CaState;
@@ -9,20 +9,21 @@ fn nanos(time: Option<Duration>) -> Option<u64> {
     time.map(Duration::as_nanos)
 }
 
-/// What a controller is given when it is made: once for each connection.
+/// The configuration of a new controller: one per connection.
 #[pyclass(frozen, get_all, module = "paceline", name = "Config")]
 pub struct Config {
     /// Payload bytes of a full packet.
     mss_bytes: u32,
     /// Initial window (RFC 6928).
     initial_window_bytes: u64,
-    /// Seed of the controller's own draws: `random.Random(config.seed)`.
+    /// Seed of the controller's own random draws: `random.Random(config.seed)`.
     seed: u64,
     /// The time of construction; a run begins at 0.
     now_ns: u64,
-    /// Smoothed RTT, where the handshake has measured one.
+    /// Smoothed RTT, if the handshake has measured one.
     srtt_ns: Option<u64>,
-    /// Whether acknowledgments are selective, so that more than one loss a round trip is found.
+    /// Whether acknowledgments are selective, so that more than one loss per round trip is
+    /// detected.
     has_selective_acks: bool,
 }
 
@@ -42,13 +43,13 @@ impl From<&congestion::Config> for Config {
 /// One acknowledgment, after the transport has processed it.
 #[pyclass(frozen, get_all, module = "paceline", name = "Ack")]
 pub struct Ack {
-    /// When it arrived.
+    /// Its arrival time.
     now_ns: u64,
     /// Data newly delivered by it, cumulatively or selectively.
     newly_acked_bytes: u64,
     /// Data newly declared lost on it.
     newly_lost_bytes: u64,
-    /// Newly delivered data that carried a CE mark; `None` where it is not counted.
+    /// Newly delivered data that carried a CE mark; `None` if it is not counted.
     ce_bytes: Option<u64>,
     /// Whether the receiver's classic ECN echo is set.
     ece: bool,
@@ -58,17 +59,18 @@ pub struct Ack {
     in_flight_bytes: u64,
     /// Data delivered over the life of the connection.
     delivered_bytes: u64,
-    /// Data declared lost over the life of the connection, rightly or not.
+    /// Data declared lost over the life of the connection, correctly or not.
     lost_bytes: u64,
     /// Data sent over the life of the connection, each transmission counted.
     sent_bytes: u64,
-    /// RTT of the most recently sent packet that it newly acknowledges; `None` if every one is ambiguous.
+    /// RTT of the most recently sent packet that it newly acknowledges; `None` if all are
+    /// ambiguous.
     rtt_ns: Option<u64>,
-    /// Smoothed RTT (RFC 6298), this sample included; 0 before the first.
+    /// Smoothed RTT (RFC 6298), including this sample; 0 before the first.
     srtt_ns: u64,
     /// Minimum RTT of the connection; 0 before the first.
     min_rtt_ns: u64,
-    /// Delivery rate of its sample (draft-ietf-ccwg-bbr section 4.1); `None` if it gives none.
+    /// Delivery rate of its sample (draft-ietf-ccwg-bbr section 4.1); `None` if it has none.
     delivery_rate_bps: Option<u64>,
     /// Whether that sample is application-limited.
     app_limited: bool,
@@ -78,13 +80,14 @@ pub struct Ack {
     sample_delivered_bytes: u64,
     /// Data declared lost since the newest delivered packet was sent.
     sample_lost_bytes: u64,
-    /// Data in flight just after that packet was sent, itself included.
+    /// Data in flight just after that packet was sent, including itself.
     tx_in_flight_bytes: u64,
-    /// Whether it begins a packet-timed round: a packet is delivered that was sent after the last one began.
+    /// Whether it begins a packet-timed round: it delivers a packet that was sent after the start
+    /// of the previous round.
     round_start: bool,
     /// Packet-timed rounds that have begun so far.
     round_count: u64,
-    /// Whether the window, not the application, limited what was in flight in the last round.
+    /// Whether the window, not the application, limited the data in flight in the last round.
     cwnd_limited: bool,
     /// Whether the cumulative acknowledgment advanced.
     una_advanced: bool,
@@ -92,9 +95,9 @@ pub struct Ack {
     delayed: bool,
     /// One-way delay of the newest delivered packet.
     one_way_delay_ns: Option<u64>,
-    /// Round trip without what the receiver's host took.
+    /// RTT without the delay of the receiver's host.
     network_rtt_ns: Option<u64>,
-    /// What the receiver's host took.
+    /// The delay of the receiver's host.
     receiver_delay_ns: Option<u64>,
     /// Recovery state after it, by Linux's names: `Open`, `Disorder`, `CWR`, `Recovery`, `Loss`.
     ca_state: &'static str,
@@ -146,21 +149,21 @@ impl Ack {
 /// A packet was declared lost.
 #[pyclass(frozen, get_all, module = "paceline", name = "Loss")]
 pub struct Loss {
-    /// When it was.
+    /// The time of the declaration.
     now_ns: u64,
     /// Payload of the packet.
     size_bytes: u32,
     /// When it was sent.
     sent_ns: u64,
-    /// Data declared lost over the life of the connection, this packet included.
+    /// Data declared lost over the life of the connection, including this packet.
     lost_bytes: u64,
-    /// Data declared lost since it was sent, itself included.
+    /// Data declared lost since it was sent, including itself.
     lost_since_send_bytes: u64,
     /// Data delivered over the life of the connection.
     delivered_bytes: u64,
-    /// Data in flight once it no longer counts.
+    /// Data in flight without it.
     in_flight_bytes: u64,
-    /// Data in flight just after it was sent, itself included.
+    /// Data in flight just after it was sent, including itself.
     tx_in_flight_bytes: u64,
     /// Whether it opens a range of lost data: the packet just before it is not lost.
     starts_range: bool,
@@ -185,7 +188,7 @@ impl From<&congestion::Lost> for Loss {
     }
 }
 
-/// A packet is about to be sent. Volumes are as they are before it is counted.
+/// A packet is about to be sent. Volumes are those before it is counted.
 #[pyclass(frozen, get_all, module = "paceline", name = "Sent")]
 pub struct Sent {
     /// Its departure time.

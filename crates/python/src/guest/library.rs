@@ -1,4 +1,4 @@
-//! A controller of a shared library as one of ours.
+//! Adapts a shared library's controller to our interface.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct LibraryGuest {
 }
 
 impl LibraryGuest {
-    /// Its options, whose values only it judges.
+    /// Its options, whose values only it checks.
     pub fn options(&self) -> Vec<Declared> {
         let options = self.spec.options.iter();
         options.map(|(name, _)| Declared::any(name)).collect()
@@ -36,7 +36,7 @@ impl Guest for LibraryGuest {
             spec: Arc::clone(&self.spec),
             options: written(options),
         };
-        // It judges its options when an instance is made.
+        // It checks its options when an instance is created.
         match prepared.instance(&guest_trial(), Signals::ALL) {
             Ok(_) => Ok(Arc::new(prepared)),
             Err(error) => Err(Refused {

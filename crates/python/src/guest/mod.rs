@@ -1,4 +1,4 @@
-//! Controllers and transports that are not of this program: classes in Python, and libraries behind the C headers.
+//! Controllers from outside this program: classes in Python, and libraries behind the C header.
 
 mod declared;
 mod events;
@@ -21,7 +21,7 @@ use library::LibraryGuest;
 use python::PythonGuest;
 use stack::LibraryStack;
 
-/// A controller or a transport that is not of this program, ready to be named by scenarios.
+/// A controller from outside this program, ready to be named in scenarios.
 #[pyclass(frozen, module = "paceline._paceline", name = "Guest")]
 pub struct PyGuest {
     kind: Kind,
@@ -34,8 +34,8 @@ enum Kind {
 
 #[pymethods]
 impl PyGuest {
-    /// A class that derives from `paceline.Controller`, with its options and what each takes: `flag`,
-    /// `integer`, `number`, `text` or `any`.
+    /// A class that derives from `paceline.Controller`, with its options and the type of each:
+    /// `flag`, `integer`, `number`, `text` or `any`.
     #[staticmethod]
     fn python(
         name: String,
@@ -64,8 +64,8 @@ impl PyGuest {
         }
     }
 
-    /// A controller or a transport of the shared library at `path`: the one called `which`, or its only one. Its code
-    /// runs in this process. `ValueError` says why it cannot be used.
+    /// A controller of the shared library at `path`: the one called `which`, or its only one. Its
+    /// code runs in this process. `ValueError` says why it cannot be used.
     #[staticmethod]
     fn library(
         name: String,

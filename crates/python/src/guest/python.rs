@@ -1,5 +1,5 @@
-//! A controller in Python as one of ours. Python's lock is taken for each event that its class has a method for,
-//! and for nothing else.
+//! Adapts a controller in Python to our interface. Python's lock is taken for each event that its
+//! class has a method for, and for nothing else.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use pyo3::types::{PyBool, PyDict, PyString};
 use super::declared::{Declared, check};
 use super::events;
 
-/// The largest window that can be meant.
+/// The largest plausible window.
 const MOST_WINDOW: f64 = MAX_QUEUE_BYTES as f64;
 
 /// A class that derives from `paceline.Controller`.
@@ -44,7 +44,7 @@ impl Guest for PythonGuest {
             message,
             ..Refused::default()
         };
-        // One instance tells what its state shows.
+        // One instance reports the fields of its state.
         Python::attach(|py| {
             let mut class = Class {
                 name: self.info.name.clone(),
@@ -73,7 +73,7 @@ struct Class {
 }
 
 impl Class {
-    /// What Python raised, as an error of this guest.
+    /// A Python exception, as an error of this guest.
     fn raised(&self, py: Python<'_>, doing: &str, error: &PyErr) -> String {
         raised(py, &self.name, doing, error)
     }
@@ -104,7 +104,7 @@ impl Class {
         let base = PyModule::import(py, "paceline.controller")
             .and_then(|module| module.getattr("Controller"))
             .map_err(told)?;
-        // What the class does not define is not called.
+        // Methods that the class does not define are not called.
         let method = |name: &str| -> PyResult<Option<Py<PyAny>>> {
             match class.getattr(name)?.is(&base.getattr(name)?) {
                 true => Ok(None),
@@ -171,7 +171,7 @@ impl Prepared for Class {
     }
 }
 
-/// What was raised, with its traceback.
+/// The exception, with its traceback.
 fn raised(py: Python<'_>, name: &str, doing: &str, error: &PyErr) -> String {
     let format = || -> PyResult<String> {
         let lines =
@@ -202,10 +202,10 @@ struct Bridge {
     object: Py<PyAny>,
     methods: Methods,
     fault: Fault,
-    /// It has failed: it is asked nothing more, and the run will end.
+    /// It has failed: it is not called any more, and the run will end.
     is_broken: Cell<bool>,
     mss: u32,
-    /// Data delivered when the round under way began; a packet sent later ends it.
+    /// Data delivered at the start of the current round; a packet sent later ends the round.
     next_round: Bytes,
     rounds: u64,
     phase: &'static str,
@@ -248,7 +248,7 @@ impl Bridge {
         found.map_err(|error| raised(object.py(), &self.name, after, &error))
     }
 
-    /// A number that is set, if one is: within its bounds.
+    /// An attribute that holds a number, if it is set: limited to its bounds.
     fn number<'py>(
         &self,
         object: &Bound<'py, PyAny>,
@@ -276,7 +276,7 @@ impl Bridge {
         }
     }
 
-    /// Reads what the object decides now, after one of its methods.
+    /// Reads the object's decisions after one of its methods.
     fn decide(&mut self, py: Python<'_>, after: &str) -> Result<(), String> {
         let object = self.object.bind(py);
         let get = |name| self.get(object, name, after);
@@ -340,7 +340,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// What the state shows, by an instance that has just been made.
+    /// The fields of the state, from a newly created instance.
     fn read_fields(&self, py: Python<'_>) -> Result<Vec<Field>, String> {
         let Some(state) = &self.methods.state else {
             return Ok(Vec::new());
@@ -379,7 +379,7 @@ impl Bridge {
                 if value.is_none() {
                     return Ok(u64::MAX);
                 }
-                // What is negative or no number is shown as 0, as floats are cast.
+                // Negative numbers and NaN are shown as 0, as in a cast of floats.
                 value
                     .extract::<u64>()
                     .or_else(|_| Ok(value.extract::<f64>()? as u64))

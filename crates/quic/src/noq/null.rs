@@ -1,4 +1,4 @@
-//! noq's cryptography, without any.
+//! noq's crypto traits, implemented without cryptography.
 
 use std::any::Any;
 
@@ -12,7 +12,7 @@ use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError, Transp
 
 use crate::handshake::{self, Handshake, SAMPLE, TAG};
 
-/// All that a connection asks of its cryptography.
+/// Everything that a connection asks of its cryptography.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Null;
 
@@ -142,7 +142,7 @@ impl ServerConfig for Null {
 }
 
 impl PacketKey for Null {
-    /// The tag stays as it is: room.
+    /// The tag stays as it is: it only takes up space.
     fn encrypt(&self, _: PathId, _: u64, _: &mut [u8], _: usize) {}
 
     fn decrypt(
@@ -182,7 +182,7 @@ impl HeaderKey for Null {
 
 impl HmacKey for Null {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        // Tokens of different connections have to differ, no more.
+        // Tokens only have to differ between connections.
         for (place, byte) in out.iter_mut().enumerate() {
             *byte = data
                 .get(place % data.len().max(1))

@@ -1,4 +1,4 @@
-//! A controller of noq's own, watched.
+//! One of noq's own controllers, observed.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::watch::Watch;
 
-/// A factory, or a controller, and where what is seen of it goes.
+/// A factory, or a controller, and the destination of the observations.
 #[derive(Debug)]
 pub(super) struct Watched<T: ?Sized> {
     watch: Watch,

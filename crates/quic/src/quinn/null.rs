@@ -1,4 +1,4 @@
-//! quinn's cryptography, without any.
+//! quinn's crypto traits, implemented without cryptography.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 
 use crate::handshake::{self, Handshake, SAMPLE, TAG};
 
-/// All that a connection asks of its cryptography.
+/// Everything that a connection asks of its cryptography.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Null;
 
@@ -147,7 +147,7 @@ impl ServerConfig for Null {
 }
 
 impl PacketKey for Null {
-    /// The tag stays as it is: room.
+    /// The tag stays as it is: it only takes up space.
     fn encrypt(&self, _: u64, _: &mut [u8], _: usize) {}
 
     fn decrypt(&self, _: u64, _: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
@@ -181,7 +181,7 @@ impl HeaderKey for Null {
 
 impl HmacKey for Null {
     fn sign(&self, data: &[u8], out: &mut [u8]) {
-        // Tokens of different connections have to differ, no more.
+        // Tokens only have to differ between connections.
         for (place, byte) in out.iter_mut().enumerate() {
             *byte = data
                 .get(place % data.len().max(1))

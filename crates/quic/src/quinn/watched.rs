@@ -1,4 +1,4 @@
-//! A controller of quinn's own, watched, or exchanged for another.
+//! One of quinn's own controllers, observed or replaced by another.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::watch::Watch;
 
 type Factory = Arc<dyn ControllerFactory + Send + Sync>;
 
-/// A controller that is chosen when its connection is there already: a server learns it from its client. Until then it is
-/// quinn's CUBIC.
+/// A controller that is chosen when its connection already exists: a server learns it from its
+/// client. Until then it is quinn's CUBIC.
 #[derive(Clone, Default)]
 pub struct Slot(Arc<Mutex<Option<Factory>>>);
 
 impl Slot {
-    /// Before the next packet is sent, the controller becomes one of this factory's.
+    /// Before the next packet is sent, a controller from this factory replaces it.
     pub fn set(&self, factory: Factory) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(factory);
     }
@@ -38,7 +38,7 @@ impl ControllerFactory for Slot {
     }
 }
 
-/// A factory of quinn's own, and where what is seen of its controllers goes.
+/// A factory of quinn's own, and the destination of the observations of its controllers.
 pub(super) struct Watching {
     pub watch: Watch,
     pub inner: Factory,
@@ -142,7 +142,7 @@ impl Controller for Watched {
         self.inner.initial_window()
     }
 
-    /// That of the controller in it, by which it is known.
+    /// The type of the controller inside, which identifies it.
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self.inner.into_any()
     }

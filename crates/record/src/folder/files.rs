@@ -17,7 +17,7 @@ pub fn is_ours(name: &str) -> bool {
     [RUN, SCENARIO, MACHINE].contains(&name) || table(name)
 }
 
-/// Where a table of a run lies.
+/// The path of a run's table.
 pub fn table_path(dir: &Path, table: &str) -> PathBuf {
     dir.join(format!("{table}.parquet"))
 }

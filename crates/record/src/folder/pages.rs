@@ -1,7 +1,7 @@
-//! The pages of a Parquet file, held against what its description says of them before one is decoded.
+//! Compares the pages of a Parquet file with the file's metadata before decoding any.
 //!
-//! A page says itself how large it becomes, and a reader makes room for that. What a file says of its columns is
-//! held against a limit; a page may not say more.
+//! A page states its own size after decompression, and a reader allocates that much. The sizes in a
+//! file's metadata are checked against a limit; a page may not exceed them.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -9,10 +9,11 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-/// Strings that share beginnings: a page of them says nothing of how large they become.
+/// Strings that share beginnings: a page of them does not state their decoded size.
 const DELTA_BYTE_ARRAY: i64 = 7;
 
-/// Looks at each page of a file. Where it says what cannot be, or what is not as its column says, the file is damaged.
+/// Checks each page of a file. If it states something impossible, or contradicts the metadata of
+/// its column, the file is damaged.
 pub fn check(file: &File, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let length = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(1 << 12, file);
@@ -71,14 +72,14 @@ fn place(column: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     (first >= 0).then_some((start, end))
 }
 
-/// What a page says of itself.
+/// The header fields of a page.
 struct Page {
     uncompressed: u64,
     compressed: u64,
     encoding: Option<i64>,
 }
 
-/// A value of Thrift's compact protocol, as far as headers of pages have them.
+/// A value of Thrift's compact protocol, as far as page headers use them.
 enum Value {
     Number(i64),
     Struct,
@@ -92,9 +93,10 @@ struct Header<'r, R> {
 }
 
 impl<R: BufRead + Seek> Header<'_, R> {
-    /// `PageHeader`: its sizes, and the encoding that the header of its kind names.
+    /// `PageHeader`: its sizes, and the encoding in the header of its kind.
     fn page(&mut self) -> Result<Page, ParquetError> {
-        /// Of `DataPageHeader`, `DictionaryPageHeader` and `DataPageHeaderV2`, each with the field of its encoding.
+        /// Those of `DataPageHeader`, `DictionaryPageHeader` and `DataPageHeaderV2`, each with the
+        /// field of its encoding.
         const KINDS: [(i64, i64); 3] = [(5, 2), (7, 2), (8, 4)];
         let (mut sizes, mut encoding) = ([None; 2], None);
         let mut last = 0;
@@ -121,7 +123,7 @@ impl<R: BufRead + Seek> Header<'_, R> {
         }
     }
 
-    /// Reads a struct to its end, and returns the number in the field that is looked for.
+    /// Reads a struct to its end, and returns the number in the requested field.
     fn inside(&mut self, wanted: Option<i64>, depth: u32) -> Result<Option<i64>, ParquetError> {
         if depth > 8 {
             return Err(damaged("it is nested too deeply"));
@@ -228,7 +230,7 @@ mod tests {
         usize::try_from(at).unwrap()
     }
 
-    /// A record, one file of which is bent; what its reader says.
+    /// Corrupts one file of a record; returns the reader's result.
     fn read(bend: impl Fn(&Path)) -> String {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("run");
@@ -237,8 +239,8 @@ mod tests {
         Run::read(&dir, 100_000_000).unwrap_err().to_string()
     }
 
-    /// A header begins with type, size and compressed size, each an octet that says so and a number. The greatest number
-    /// of as many octets is more than the column says.
+    /// A header begins with type, size and compressed size, each a field octet and a number. The
+    /// maximum number of the same length is more than the column's metadata states.
     #[test]
     fn a_page_claims_no_more_than_its_column() {
         for (field, told) in [(3, "bytes and more, and says"), (0, "has a bad page: ")] {
@@ -246,7 +248,7 @@ mod tests {
                 let at = first_page(path) + field;
                 let mut octets = fs::read(path).unwrap();
                 if field == 0 {
-                    // A set, which no header has.
+                    // A set, which no header contains.
                     octets[at] = 0x1a;
                 } else {
                     assert_eq!(octets[at - 1], 0x15, "the second field, a number");

@@ -1,7 +1,7 @@
-//! Putting a folder into its place whole: written beside it, then moved there.
+//! Replaces a folder atomically: written under a temporary name, then renamed.
 //!
-//! Whoever writes holds a lock on the folder beside, and it goes with its holder however that ends.
-//! What is beside and locked by no one was left by a process that was killed.
+//! The writer holds a lock on the temporary folder, which is released when the writer ends, however
+//! that happens. A temporary folder without a lock was left by a process that was killed.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use crate::folder::files::is_ours;
 const MARK: &str = ".partial-";
 const ASIDE: &str = "old";
 
-/// A folder that nobody else writes to as long as this lives.
+/// A folder to which nobody else writes as long as this lives.
 pub(super) struct Beside {
     path: PathBuf,
-    /// None where folders cannot be locked: then nothing is ever taken for left behind.
+    /// None where folders cannot be locked: then no folder is ever considered left behind.
     _lock: Option<File>,
 }
 
@@ -47,18 +47,18 @@ impl Beside {
         &self.path
     }
 
-    /// Moves the folder into its place. What was there before is taken away, but for what someone
-    /// else put into it.
+    /// Renames the folder to its final path. The previous content is removed, except for what
+    /// someone else put into it.
     pub(super) fn put(&self, place: &Path) -> io::Result<()> {
         match fs::rename(&self.path, place) {
-            // Looking first would not do: another may be faster.
+            // Checking first would not work: another process may be faster.
             Err(_) if place.exists() => settle(&exchange(&self.path, place)?, place),
             moved => moved,
         }
     }
 }
 
-/// Removes, where possible, what killed processes have left in `parent`.
+/// Removes, where possible, the remains of killed processes in `parent`.
 pub(super) fn tidy(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -73,7 +73,8 @@ pub(super) fn tidy(parent: &Path) {
         let Ok(_lock) = lock(&left) else {
             continue;
         };
-        // What cannot be removed, of another user say, does no harm.
+        // If something cannot be removed, because it belongs to another user for example, that does
+        // no harm.
         let _ = if left.extension() == Some(OsStr::new(ASIDE)) && !place.exists() {
             fs::rename(&left, &place)
         } else {
@@ -82,7 +83,7 @@ pub(super) fn tidy(parent: &Path) {
     }
 }
 
-/// The name of the place that a folder of this name was beside.
+/// The final name for which a temporary folder of this name was written.
 fn place_of(name: &str) -> Option<&str> {
     let (place, id) = name.strip_prefix('.')?.rsplit_once(MARK)?;
     let id = id.strip_suffix(&format!(".{ASIDE}")).unwrap_or(id);
@@ -91,8 +92,8 @@ fn place_of(name: &str) -> Option<&str> {
     (number(process) && number(count)).then_some(place)
 }
 
-/// Takes away the run in a folder beside a place. What is not part of a run moves to the place, or
-/// stays if that has something of the same name.
+/// Removes the run in a temporary folder. Files that are not part of a run move to the final
+/// folder, or stay if that has something of the same name.
 ///
 /// Two processes may do so at once.
 pub(super) fn settle(old: &Path, place: &Path) -> io::Result<()> {
@@ -125,7 +126,7 @@ fn unless_gone(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Takes a folder for this process, for as long as the file is open.
+/// Locks a folder for this process, for as long as the file is open.
 #[cfg(unix)]
 fn lock(folder: &Path) -> io::Result<File> {
     use rustix::fs::{FlockOperation, flock};
@@ -144,7 +145,7 @@ fn is_held(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Puts `new` where `place` is, and returns where that went.
+/// Puts `new` at `place`, and returns where the old content went.
 #[cfg(target_os = "linux")]
 fn exchange(new: &Path, place: &Path) -> io::Result<PathBuf> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -160,8 +161,8 @@ fn exchange(new: &Path, place: &Path) -> io::Result<PathBuf> {
     exchange_in_steps(new, place)
 }
 
-/// Not in one step: a process killed in between leaves the old run beside its place, and whoever
-/// tidies puts it back.
+/// Not in one step: a process killed in between leaves the old run under its temporary name, and
+/// the next cleanup restores it.
 fn exchange_in_steps(new: &Path, place: &Path) -> io::Result<PathBuf> {
     let mut aside = new.as_os_str().to_owned();
     aside.push(format!(".{ASIDE}"));

@@ -31,19 +31,19 @@ use crate::view::TableView;
 type Open<'a> = &'a dyn Fn(&Path) -> io::Result<File>;
 
 impl Run {
-    /// Reads a run back that takes at most `limit` bytes of memory. Its metrics are recomputed from
-    /// its tables.
+    /// Reads a run that takes at most `limit` bytes of memory. Its metrics are recomputed from its
+    /// tables.
     ///
     /// # Errors
-    /// [`RecordError::NotARun`] when there is no run in that place, [`RecordError::Schema`] when a
+    /// [`RecordError::NotARun`] when the folder contains no run, [`RecordError::Schema`] when a
     /// newer version of the program wrote it, [`RecordError::TooLarge`] beyond the limit, and the
     /// others when it is damaged.
     pub fn read(dir: &Path, limit: u64) -> Result<Self, RecordError> {
         Self::read_from(dir, limit, &regular::open)
     }
 
-    /// Reads a run back from a folder below another one, as [`Run::read`], and follows no link below
-    /// that. Errors call it by its path there.
+    /// Reads a run from a folder below another one, like [`Run::read`], and follows no link below
+    /// that. Errors show its path there.
     ///
     /// # Errors
     /// As [`Run::read`].
@@ -109,7 +109,7 @@ fn version(path: &Path, found: Option<&str>) -> Result<u32, RecordError> {
     })
 }
 
-/// What `run.json` says of a run, besides its results.
+/// The description of a run in `run.json`, without its results.
 #[derive(Deserialize)]
 struct RunFile {
     scenario: String,
@@ -151,7 +151,7 @@ impl RunFile {
             version: self.version,
             duration: Duration::from_nanos(self.duration_ns),
             sample_interval: Duration::from_nanos(self.sample_interval_ns),
-            // Not a number is null in JSON.
+            // NaN is null in JSON.
             payload_ratio: self.payload_ratio.unwrap_or(f64::NAN),
             incomplete: self.incomplete,
             guests: self.guests,
@@ -190,8 +190,8 @@ fn read_flows(table: TableView<'_>) -> Result<Vec<FlowInfo>, RecordError> {
     Ok(flows)
 }
 
-/// A table from its file, as this version has it, and what it takes in memory, at most `limit` bytes; `None` when
-/// there is no file.
+/// Reads a table from its file, converted to this version. Returns also its memory, at most `limit`
+/// bytes; `None` when there is no file.
 fn read_table(
     dir: &Path,
     table: &Table,
@@ -226,7 +226,7 @@ fn read_table(
     let (mut batches, mut rows, mut bytes) = (Vec::new(), 0, 0);
     for batch in reader {
         let batch = batch.map_err(|error| parquet(error.into()))?;
-        // What the file says of itself need not be so.
+        // The file's own metadata may be wrong.
         rows += batch.num_rows() as u64;
         bytes += batch.get_array_memory_size() as u64;
         if rows > size.rows || bytes > limit {
@@ -243,7 +243,8 @@ fn read_table(
     Ok(Some((conform(table, &batch)?, size.bytes)))
 }
 
-/// How many rows a Parquet file has, and what reading them takes in memory, in bytes, as the file says.
+/// The number of rows of a Parquet file, and the memory needed to read them, in bytes, according to
+/// its metadata.
 ///
 /// # Errors
 /// [`RecordError::Io`] and [`RecordError::Parquet`].
@@ -253,7 +254,7 @@ pub fn table_size(path: &Path) -> Result<(u64, u64), RecordError> {
     Ok((size.rows, size.bytes))
 }
 
-/// The same of a file below a folder, of which the path says where; no link below that is followed.
+/// The same for a file below a folder, at the given path; no link below that folder is followed.
 ///
 /// # Errors
 /// As [`table_size`].
@@ -273,22 +274,22 @@ fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> RecordError {
     }
 }
 
-/// What a table says of itself.
+/// The metadata of a table.
 struct Size {
     rows: u64,
-    /// What reading it takes in memory.
+    /// The memory needed to read it.
     bytes: u64,
 }
 
 /// Opens a table that takes at most `limit` bytes of memory.
 ///
-/// Rows that are all alike take next to nothing in the file, however many they are.
+/// Identical rows take almost nothing in the file, however many they are.
 fn open_table(
     file: File,
     path: &Path,
     limit: u64,
 ) -> Result<(ParquetRecordBatchReaderBuilder<File>, Size), RecordError> {
-    /// The place of a row in its flow or link, and its share of what is sorted.
+    /// The position of the row in its flow or link, and its share of the sorted data.
     const METRICS: u64 = 36;
     let described = description(&file).map_err(at(path))?;
     if described > regular::TEXT.min(limit) {
@@ -326,13 +327,13 @@ fn open_table(
     Ok((reader, Size { rows, bytes }))
 }
 
-/// The length of what a Parquet file says of itself, which stands before its last four bytes; no more than the file
-/// has.
+/// The length of a Parquet file's metadata, which is stored before its last four bytes; at most the
+/// size of the file.
 fn description(mut file: &File) -> io::Result<u64> {
     let mut end = [0; 8];
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(8)))?;
-    // What is shorter is no such file, as its reader says.
+    // A shorter file is not a Parquet file, as its reader reports.
     let read = file.take(8).read(&mut end)?;
     file.rewind()?;
     let [a, b, c, d, ..] = end;
@@ -352,7 +353,7 @@ fn width(of: &DataType) -> u64 {
     whole as u64
 }
 
-/// A table with its columns as they are declared, and further ones as they are after them.
+/// A table with its columns as declared, followed by further ones.
 fn conform(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, RecordError> {
     let mut columns: Vec<(Field, ArrayRef)> = Vec::new();
     for column in table.columns {
@@ -365,7 +366,7 @@ fn conform(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, RecordErro
         columns.push((column.field(), array.clone()));
     }
     for (column, (_, array)) in table.columns.iter().zip(&columns) {
-        // Quantities are not negative, and only what may be absent is.
+        // Quantities are not negative, and only optional ones may be absent.
         let ints = array.as_primitive_opt::<Int64Type>();
         let negative = ints.is_some_and(|ints| ints.iter().flatten().any(|value| value < 0));
         if negative || (array.null_count() > 0 && !column.nullable) {
@@ -386,7 +387,7 @@ fn conform(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, RecordErro
     Ok(RecordBatch::try_new(Arc::new(schema(fields)), arrays).expect("columns of one table"))
 }
 
-/// Each flow is there once, and every row is of a flow or of a link that is there.
+/// Each flow exists once, and every row belongs to an existing flow or link.
 fn check_ids(
     tables: &[(&'static str, RecordBatch)],
     flows: &[FlowInfo],

@@ -66,7 +66,7 @@ fn equal_runs_are_equal_bytes() {
             .collect::<Vec<_>>(),
         files
     );
-    // Nor does it matter that the run was read.
+    // It makes no difference that the run was read.
     Run::read(&a, u64::MAX).unwrap().write(&b, None).unwrap();
     assert_eq!(contents(&a), contents(&b));
 }
@@ -80,7 +80,7 @@ fn the_machine_is_kept_apart() {
     let mut with = contents(&a);
     assert_eq!(with.remove(MACHINE).unwrap(), b"{\n  \"cpus\": 2\n}\n");
     assert_eq!(with, contents(&b));
-    // The machine of an old run is not that of a new one.
+    // An old run's machine is not kept for a new one.
     two_flows().write(&a, None).unwrap();
     assert_eq!(contents(&a), contents(&b));
 }
@@ -122,7 +122,8 @@ fn what_a_killed_process_leaves_does_no_harm() {
     let dir = parent.path().join("run");
     two_flows().write(&dir, None).unwrap();
     let before = contents(&dir);
-    // Killed while writing: half a run beside the old one, even under a name that is used again.
+    // Killed while writing: half a run under a temporary name next to the old one, even under a
+    // name that is used again.
     for count in 0..100 {
         let half = parent
             .path()
@@ -139,7 +140,7 @@ fn what_a_killed_process_leaves_does_no_harm() {
     }
 }
 
-/// Each writes whole runs and removes nothing that another is at.
+/// Each writes complete runs and removes nothing that another one is using.
 #[cfg(target_os = "linux")]
 #[test]
 fn many_may_write_at_once() {
@@ -171,7 +172,7 @@ fn a_run_is_whole_or_not_there() {
     let dir = parent.path().join("run");
     let run = two_flows();
     run.write(&dir, None).unwrap();
-    // A reader who looks while the run is written again and again finds one each time.
+    // A reader that reads while the run is written again and again finds one each time.
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| (0..30).try_for_each(|_| run.write(&dir, None)));
         while !writer.is_finished() {
@@ -181,10 +182,10 @@ fn a_run_is_whole_or_not_there() {
     });
 }
 
-/// Where the process that is to be killed writes.
+/// Where the process to be killed writes.
 const VICTIM: &str = "PACELINE_TEST_WRITES_HERE";
 
-/// Two runs that differ in every file but the tables.
+/// Two runs that differ in every file except the tables.
 #[test]
 fn who_stops_writing_finds_what_was_there() {
     let parent = tempfile::tempdir().unwrap();
@@ -242,7 +243,8 @@ fn a_killed_writer_leaves_one_run_or_the_other() {
             .stdout(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // A new process writes beside; once it does, kill it a little later each time.
+        // A new process starts writing a temporary folder; once it does, it is killed, a little
+        // later each time.
         let name = format!(".run.partial-{}-", writer.id());
         while !names(parent.path()).iter().any(|n| n.starts_with(&name)) {
             assert!(writer.try_wait().unwrap().is_none(), "it ended by itself");
@@ -255,7 +257,7 @@ fn a_killed_writer_leaves_one_run_or_the_other() {
         assert!(whole.contains(&contents(&dir)), "{:?}", names(&dir));
         Run::read(&dir, u64::MAX).unwrap();
     }
-    // Most died while they wrote; the next to write clears up after them.
+    // Most died while they wrote; the next writer cleans up after them.
     assert!(partial > 10, "{partial}");
     two_runs()[1].write(&dir, None).unwrap();
     assert_eq!(names(parent.path()), ["1", "99", "run"]);
@@ -329,7 +331,7 @@ fn a_run_of_another_version_is_not_read() {
     );
 }
 
-/// Rows that are all alike: hardly more in the file than one of them.
+/// Identical rows: hardly more in the file than one of them.
 #[test]
 fn what_memory_does_not_hold_is_not_read() {
     let parent = tempfile::tempdir().unwrap();
@@ -370,7 +372,7 @@ fn damage_is_an_error() {
             None => fs::remove_file(dir.join(file)).unwrap(),
         }
         let error = Run::read(&dir, u64::MAX).unwrap_err();
-        // The next write must see a run here.
+        // The next write must find a run here.
         two_flows()
             .write(&parent.path().join("whole"), None)
             .unwrap();
@@ -414,7 +416,7 @@ fn damage_is_an_error() {
     );
 }
 
-/// Whole tables with a value that no run has.
+/// Complete tables with a value that no run has.
 #[test]
 fn a_value_that_cannot_be_is_an_error() {
     let parent = tempfile::tempdir().unwrap();

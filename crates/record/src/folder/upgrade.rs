@@ -1,4 +1,4 @@
-//! Tables of earlier schemas, as this one has them.
+//! Converts tables of earlier schemas.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::rows::EventKind;
 use crate::table::Table;
 use crate::view::TableView;
 
-/// A table that was written in `version`: with the columns that came later, null or zero.
+/// A table written in `version`, with later columns added as null or zero.
 pub fn table(table: &Table, version: u32, batch: &RecordBatch) -> Result<RecordBatch, RecordError> {
     let batch = match (table.name, version) {
         ("events", 1) => changes(batch)?,
@@ -48,7 +48,7 @@ fn of_columns(columns: Vec<(Field, ArrayRef)>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one table")
 }
 
-/// A column that cannot be null: zero where it was.
+/// A column that cannot be null: its nulls become zero.
 fn filled(column: &Column, array: &ArrayRef) -> ArrayRef {
     let rows = array.len();
     match column.kind {
@@ -60,7 +60,7 @@ fn filled(column: &Column, array: &ArrayRef) -> ArrayRef {
                     .for_each(|value| cells.append_value(value.unwrap_or(0)));
                 Arc::new(cells.finish())
             }
-            // Of another type, which is an error elsewhere.
+            // Of another type, which is reported as an error elsewhere.
             None => array.clone(),
         },
         Kind::Id => Arc::new(UInt32Array::from(vec![0; rows])),
@@ -76,8 +76,8 @@ fn texts<'a>(names: impl Iterator<Item = Option<&'a str>>) -> ArrayRef {
     Arc::new(cells.finish())
 }
 
-/// Events of schema 1: each change that the scenario asked for had a kind of its own, and its values
-/// were text.
+/// Events of schema 1: each change requested by the scenario had its own kind, and its values were
+/// text.
 fn changes(batch: &RecordBatch) -> Result<RecordBatch, RecordError> {
     let table = TableView {
         table: "events",
@@ -177,7 +177,7 @@ mod tests {
         );
         assert_eq!(words(&new, "key"), some(["-", "rate", "hold", "rtt"]));
         assert_eq!(words(&new, "from"), some(["Up", "-", "-", "-"]));
-        // What is not a number and its unit stays as it was written.
+        // Text that is not a number with a unit stays unchanged.
         assert_eq!(
             words(&new, "detail"),
             some(["Down", "", "3 packets for 9 ns", ""])

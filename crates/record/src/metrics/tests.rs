@@ -22,7 +22,7 @@ fn assert_near(value: Option<f64>, expected: f64) {
     );
 }
 
-/// A metric of a flow by its position.
+/// A metric of a flow by its index.
 fn of_flow(run: &Run, flow: usize, name: &str) -> Option<f64> {
     run.flows()[flow]
         .metrics
@@ -132,7 +132,7 @@ fn rtt_by_hand() {
 #[test]
 fn queue_by_hand() {
     let run = two_flows();
-    // 0, 1, 2, 4, ... 10 ms: while the link stands still (3 s) the wait is not known
+    // 0, 1, 2, 4, ... 10 ms: while the link is stopped (3 s) the delay is not known
     assert_near(run.metric("queue_p50_ns"), 5e6);
     assert_near(run.metric("queue_p95_ns"), 10e6);
     assert_near(run.metric("queue_p99_ns"), 10e6);
@@ -194,11 +194,11 @@ fn time_to_full_rate_by_hand() {
         Some(2e9)
     );
     assert_eq!(found(&[(0, 0), (1, 10), (2, 71)]), None);
-    // The very first sample may reach it; a rate without data says nothing.
+    // The very first sample may reach it; a rate without data means nothing.
     assert_eq!(found(&[(0, 90), (1, 72)]), Some(0.0));
     assert_eq!(found(&[(0, 72), (0, 72)]), None);
     assert_eq!(found(&[]), None);
-    // Of the run: 2 s and 4 s, and a flow that never gets there.
+    // For the run: 2 s and 4 s, and a flow that never reaches it.
     let mut recorder = recorder(run_info((0..3).map(|k| flow_info(k, 0)).collect()));
     for (flow, reached) in [(0, 3), (1, 5), (2, 99)] {
         for second in 1..=9 {
@@ -226,7 +226,7 @@ fn states_by_hand() {
         states(0),
         [("Startup", 1_500), ("Drain", 500), ("ProbeBW", 8_000)]
     );
-    // Nothing says what it started in but the state that it leaves at 5 s.
+    // Its initial state is known only from the state that it leaves at 5 s.
     assert_eq!(states(1), [("Startup", 3_000), ("Drain", 5_000)]);
 }
 
@@ -320,7 +320,7 @@ fn more_bins_than_there_is_time_for_are_not_looked_at() {
 fn a_stall_of_all_flows_is_a_result() {
     let stalled = [500, 500, 0, 0, 500, 500, 500, 500, 500, 500];
     let run = run_of(&[(0, &stalled), (0, &stalled)]);
-    // The bins without any delivery say nothing of fairness.
+    // The bins without any delivery say nothing about fairness.
     assert_near(run.metric("jain_bins_ratio"), 1.0);
     assert_near(run.metric("convergence_ns"), 4e9);
     assert_near(run.metric("goodput_bps"), 6.4e6);
@@ -336,7 +336,7 @@ fn a_flow_that_finishes_between_two_samples() {
     };
     let infos = vec![flow_info(0, 1_000)];
     let run = record(infos, &[(1, &[150, 0, 0, 0, 0, 0, 0, 0, 0])], &[totals]);
-    // 150 kB in half a second, and that is the window too.
+    // 150 kB in half a second, which is the whole window.
     assert_near(of_flow(&run, 0, "completion_ns"), 5e8);
     assert_near(of_flow(&run, 0, "goodput_bps"), 2.4e6);
     assert_near(run.metric("goodput_bps"), 2.4e6);
@@ -394,7 +394,7 @@ fn of_several_links_the_busiest_is_the_bottleneck() {
     assert_near(run.metric("queue_p50_ns"), 2e6);
     // Only the second flow crosses it.
     assert_near(run.metric("utilisation_ratio"), 6.0 / 9.0);
-    // 0.9 of 0.8 come through; what happens to acknowledgments is not loss of data.
+    // 0.9 of 0.8 get through; drops of acknowledgments are not loss of data.
     assert_near(run.metric("loss_ratio"), 1.0 - 0.9 * 0.8);
 }
 
@@ -546,7 +546,7 @@ proptest! {
         check(&run);
     }
 
-    /// Tables as a damaged file may hold them: of the right types, with any numbers.
+    /// Tables as in a damaged file: of the right types, with any numbers.
     #[test]
     fn any_tables_give_metrics(run in any_run(), numbers in prop::collection::vec(any::<i64>(), 1..50)) {
         let mut numbers = numbers.into_iter().cycle();
@@ -570,7 +570,7 @@ proptest! {
     fn states_fit_the_run(run in any_run()) {
         for flow in run.flows() {
             let sum: u128 = flow.states.iter().map(|(_, t)| u128::from(*t)).sum();
-            // Only if events come in order is one state left before the next is entered.
+            // Only if events are in order is one state left before the next is entered.
             let times = run.table("events").unwrap();
             let times = times.column_by_name("t_ns").unwrap();
             let times = arrow_array::cast::AsArray::as_primitive::<arrow_array::types::Int64Type>(times);
@@ -585,7 +585,7 @@ proptest! {
 fn heavy_rounds_by_hand() {
     let with = |rtt_ms: u64, changes: &[u64]| {
         let mut recorder = recorder(run_info(vec![flow_info(0, 0)]));
-        // Packets dropped and offered until each second.
+        // Packets dropped and offered up to each second.
         let dropped = [50, 50, 61, 71, 82, 82, 82, 182, 192, 202, 302];
         let offered = [50, 150, 250, 350, 450, 450, 450, 550, 650, 750, 850];
         for (second, (dropped, offered)) in (0..).zip(dropped.into_iter().zip(offered)) {
@@ -623,8 +623,8 @@ fn rate_recovery_by_hand() {
         }
         recorder.finish(&[]).metric("rate_recovery_ns")
     };
-    // The link carries 900 kB of payload a second: 810 kB are nine tenths. After the change at 2 s
-    // the seconds from 4 s on hold them.
+    // The link carries 900 kB of payload per second: 810 kB are nine tenths. After the change at 2
+    // s the bins from 4 s on reach that.
     let kilobytes = [900, 900, 100, 809, 811, 900, 810, 900, 900, 0];
     assert_near(with(&kilobytes, &[1, 2]), 2e9);
     assert_near(with(&kilobytes, &[4]), 0.0);

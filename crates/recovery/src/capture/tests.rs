@@ -5,7 +5,7 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
-/// The headers of packets, out of the blocks of a capture.
+/// The packet headers in the blocks of a capture.
 fn captured(flow: Flow, packets: &[Packet]) -> Vec<Vec<u8>> {
     let mut capture = Capture::new(vec![flow], "a test", "tests");
     let begin = capture.octets.len();
@@ -34,7 +34,7 @@ fn clock(ets: bool) -> Option<Clock> {
     })
 }
 
-/// A connection: SYN, its answer that left 20 ms later and came after 20 more, data, and an ACK.
+/// A connection: SYN, its SYN-ACK that left 20 ms later and took 20 ms more, data, and an ACK.
 fn connection() -> [Packet; 4] {
     let sent = Packet {
         sent: true,
@@ -92,7 +92,7 @@ fn a_connection_with_ets() {
     ];
     assert_eq!(options(0)[12..], syn);
     assert_eq!(options(1)[16..20], 20_000_u32.to_be_bytes());
-    // Data echoes the answer, which has been here for 1 ms.
+    // Data echoes the SYN-ACK, which arrived 1 ms ago.
     assert_eq!(options(2)[..4], [1, 1, 254, 14]);
     assert_eq!(options(2)[6..10], 41_000_u32.to_be_bytes());
     assert_eq!(options(2)[10..14], 20_000_u32.to_be_bytes());
@@ -142,7 +142,7 @@ fn checksums_hold() {
         clock: None,
     };
     for mut packet in captured(flow, &connection()) {
-        // Over all with itself in place, the sum has all bits.
+        // Over all data including the checksum, the sum has all bits set.
         let pseudo = [&packet[12..20], &[0, 6], &[0, 0]].concat();
         let length = u16::from_be_bytes([packet[2], packet[3]]) - 20;
         let pseudo = [&pseudo[..10], &length.to_be_bytes()].concat();

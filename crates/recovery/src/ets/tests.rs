@@ -94,7 +94,7 @@ fn the_clock_wraps() {
     let option = Ets::new(us(0), Timestamp::at(us(wrap - 10)), Duration::ZERO);
     let sample = option.sample(us(wrap + 90)).unwrap();
     assert_eq!(sample.total_rtt, Duration::from_micros(100));
-    // An echo from the future is none.
+    // An echo from the future is ignored.
     assert_eq!(option.sample(us(wrap - 11)), None);
 }
 
@@ -129,9 +129,9 @@ fn what_is_no_option_is_told_apart() {
         assert_eq!(altered(1, len), Err(EtsError::Length(len)));
     }
     assert_eq!(altered(1, 17), Err(EtsError::Truncated));
-    // The length decides what is read, not where it stands.
+    // The length decides what is read, not the kind of segment.
     assert_eq!(altered(1, 14).unwrap().max_ack_delay, None);
-    // Of a later version, what is known.
+    // Of a later version, the known part.
     let mut later = whole.clone();
     later[1] = 20;
     later.extend([1, 2, 3, 4]);
@@ -157,7 +157,7 @@ fn both_ends_agree_in_the_handshake() {
         })
     );
     assert_eq!(Ets::syn_ack(None, us(200), held, held), None);
-    // Beside MSS (4), SACK-permitted (2) and window scale (3).
+    // Next to MSS (4), SACK-permitted (2) and window scale (3).
     assert!(4 + 2 + 3 + syn.wire_len() <= OPTION_SPACE);
 }
 
@@ -167,7 +167,7 @@ fn two_ranges_fit_beside_it() {
     assert_eq!(PADDED_LEN + SACK_HEADER + 2 * SACK_BLOCK, 36);
 }
 
-/// A receiver, and the sender's side of the option. All data takes 50 us either way.
+/// A receiver, and the sender's side of the option. All data takes 50 us each way.
 struct Path {
     receiver: Receiver,
 }
@@ -257,8 +257,8 @@ proptest! {
         prop_assert_eq!(Ets::decode(&octets), Ok(option));
     }
 
-    /// Whatever is read is written again as it was, but for the reserved bit,
-    /// the value of a delay that has none, and what a later version appends.
+    /// Writing an option that was read gives the same octets, except for the reserved bit, the
+    /// value of a delay that has none, and the additions of a later version.
     #[test]
     fn what_is_read_is_written(mut octets in proptest::collection::vec(any::<u8>(), 0..24), like in any::<bool>()) {
         if like && octets.len() >= 4 {
@@ -278,7 +278,7 @@ proptest! {
         }
     }
 
-    /// The quantised delay is within a unit of the true one.
+    /// The quantised delay differs from the true one by less than a unit.
     #[test]
     fn a_delay_is_within_its_unit(nanos in 0u64..9_000_000_000) {
         let delay = Duration::from_nanos(nanos);

@@ -39,7 +39,7 @@ fn none_waits_among_the_first_segments() {
         sack_delay: Duration::from_millis(1),
         ..ReceiverConfig::default()
     });
-    // As in Linux, those five do not count among the three that report the gap.
+    // As in Linux, those five are not among the three that report the gap.
     for number in 1..=8 {
         assert!(receiver.on_segment(at(10), &segment(number, 0)).is_some());
     }
@@ -94,7 +94,7 @@ fn each_gap_is_told_of_three_times_at_once() {
     for number in 2..=5 {
         receiver.on_segment(at(10), &segment(number, 0));
     }
-    // 0 is there; 1 is not.
+    // Segment 0 has arrived; segment 1 has not.
     assert!(receiver.on_segment(at(10), &segment(0, 0)).is_some());
     let at_once = (6..=10).map(|number| receiver.on_segment(at(10), &segment(number, 0)).is_some());
     assert_eq!(
@@ -110,14 +110,14 @@ fn no_range_is_pushed_out_unsaid() {
         receiver.on_segment(at(10), &segment(number, 0));
     }
     assert_eq!(receiver.next_timer(), Some(at(11)));
-    // It belongs to one of the two ranges, then to neither.
+    // The first belongs to one of the two ranges, the second to neither.
     assert_eq!(receiver.before_segment(at(10), &segment(3, 0)), None);
     assert_eq!(receiver.before_segment(at(10), &segment(7, 0)), None);
     let ack = receiver.before_segment(at(10), &segment(9, 0)).unwrap();
     let range = |start, end| Block { start, end };
     assert_eq!(ack.blocks.as_slice(), [range(400, 700), range(200, 300)]);
     assert_eq!(receiver.on_segment(at(10), &segment(9, 0)), None);
-    // Nor does it push one out that fills the gap, nor where nothing waits.
+    // A segment that fills the gap pushes none out, nor does any where nothing waits.
     assert_eq!(receiver.before_segment(at(10), &segment(0, 0)), None);
     assert!(receiver.on_timer(at(11)).is_some());
     assert_eq!(receiver.before_segment(at(12), &segment(20, 0)), None);
@@ -176,7 +176,7 @@ fn a_pushed_segment_is_answered_at_once() {
     });
     assert!(receiver.on_segment(at(10), &pushed(0)).is_some());
     assert_eq!(receiver.on_segment(at(20), &segment(1, 0)), None);
-    // Nothing is owed from before: the next waits for its second again.
+    // Nothing is pending from before: the next waits for its second again.
     assert_eq!(receiver.on_segment(at(21), &pushed(2)).unwrap().ack, 300);
     assert_eq!(receiver.on_segment(at(22), &segment(3, 0)), None);
 }
@@ -222,10 +222,10 @@ fn ranges_are_reported_latest_first() {
     assert_eq!(acks[0], [(200, 300)]);
     assert_eq!(acks[1], [(400, 500), (200, 300)]);
     assert_eq!(acks[4], [(1000, 1100), (800, 900), (600, 700), (400, 500)]);
-    // 4 and 6 join.
+    // 4 and 6 merge.
     assert_eq!(acks[5], [(400, 700), (1000, 1100), (800, 900)]);
     assert_eq!(receiver.held(), 600);
-    // The first gap fills up to the next.
+    // The first gap closes up to the next.
     arrive(&mut receiver, 0, 30);
     let ack = arrive(&mut receiver, 1, 30).unwrap();
     assert_eq!(ack.ack, 300);
@@ -247,7 +247,7 @@ fn other_options_leave_room_for_fewer_ranges() {
     }
     let ack = arrive(&mut receiver, 8, 20).unwrap();
     assert_eq!(ranges(&ack), [(800, 900), (600, 700)]);
-    // A duplicate takes the first place, the range that holds it the second.
+    // A duplicate takes the first place, the range that contains it the second.
     let ack = arrive(&mut receiver, 2, 20).unwrap();
     assert_eq!(ranges(&ack), [(200, 300), (200, 300)]);
 }

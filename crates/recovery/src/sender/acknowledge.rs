@@ -10,33 +10,33 @@ use crate::rack::Delivered;
 use crate::scoreboard::Outstanding;
 use crate::{Acknowledgment, Block, Recovery, SackBlocks, ets};
 
-/// What one acknowledgment has newly delivered, while it is processed.
+/// The data newly delivered by an acknowledgment, while it is processed.
 #[derive(Default)]
 struct Progress {
     bytes: u64,
     /// Bytes of the first segment that is acknowledged in order.
     hole: u64,
-    /// Bytes marked CE not yet attributed to a packet, and those that were.
+    /// Bytes marked CE not yet attributed to a packet, and those already attributed.
     marks: u64,
     marked: u64,
     /// `RACK.fack` before it.
     fack: u64,
-    /// Data sent before the timeout, and never since, is among it.
+    /// It includes data sent before the timeout and not retransmitted.
     original: bool,
     /// Some of it was SACKed.
     sacked: bool,
-    /// Data sent more than once is among it.
+    /// It includes data sent more than once.
     retransmitted: bool,
-    /// Send times of what is acknowledged in order and was sent once, of what is SACKed and was
-    /// sent once, and that of a segment sent again, if the echo is that transmission's.
+    /// Send times of segments acknowledged in order and sent once, of segments SACKed and sent
+    /// once, and of a retransmitted segment, if the echo identifies that transmission.
     acked: Option<SendTimes>,
     sacked_times: Option<SendTimes>,
     again: Option<Instant>,
-    /// Data sent more than once is acknowledged in order.
+    /// It acknowledges, in order, data sent more than once.
     again_acked: bool,
 }
 
-/// When the earliest and the latest of some segments were sent. They come in that order.
+/// The send times of the earliest and the latest of some segments, which are added in that order.
 #[derive(Clone, Copy)]
 struct SendTimes {
     earliest: Instant,
@@ -60,9 +60,9 @@ impl SendTimes {
 impl Progress {
     /// The transmissions that give RTT samples: the earliest for the retransmission timeout, the
     /// latest for the controller (draft-ietf-ccwg-bbr-06 5.5.7.1). By Karn's algorithm (RFC 6298
-    /// section 3) those whose data was sent once, unless the echo tells. What is acknowledged in
-    /// order together with data sent again had waited for that at the receiver: it is no measure
-    /// of the path (as in Linux).
+    /// section 3) only data sent once counts, unless the echo identifies the transmission. Data
+    /// acknowledged in order together with retransmitted data had waited for it at the receiver, so
+    /// it does not measure the path (as in Linux).
     fn measured(&self) -> Option<SendTimes> {
         let acked = if self.again_acked {
             self.again.map(|sent| SendTimes {
@@ -81,17 +81,17 @@ impl Progress {
     }
 }
 
-/// How things stood before an acknowledgment.
+/// The state before an acknowledgment.
 struct Before {
     in_flight: Bytes,
     cwnd_limited: bool,
     una: u64,
     window_end: u64,
-    /// It acknowledges less than is acknowledged.
+    /// It acknowledges less than is already acknowledged.
     old: bool,
 }
 
-/// What an acknowledgment has brought, for the controller and the timers.
+/// The results of an acknowledgment, for the controller and the timers.
 struct News {
     delivered: u64,
     lost: u64,
@@ -100,7 +100,7 @@ struct News {
     network_rtt: Option<Duration>,
     receiver_delay: Option<Duration>,
     advanced: bool,
-    /// The retransmission timer starts again.
+    /// The retransmission timer restarts.
     restarts: bool,
 }
 
@@ -110,12 +110,12 @@ impl<C: Controller> Sender<C> {
         self.process(now, ack, self.is_plain(ack));
     }
 
-    /// The same, by the short way where it is open. Both lead to the same.
+    /// The same, by the fast path where possible. Both give the same result.
     pub(crate) fn process(&mut self, now: Instant, ack: &Acknowledgment, is_plain: bool) {
         if ack.ack > self.board.nxt() {
             return;
         }
-        // Before anything leaves the pipe (draft 4.1.2.4; and the window's use).
+        // Before anything leaves the pipe (draft 4.1.2.4; and the window's utilisation).
         self.check_app_limited();
         self.idle = None;
         self.news = true;
@@ -165,14 +165,14 @@ impl<C: Controller> Sender<C> {
         let in_order = self.state == CaState::Open
             && self.board.is_undisturbed()
             && self.rack.fack() <= self.board.una();
-        // Nothing waits for its outcome, and RACK doubts no segment.
+        // No pending outcome, and no segment in doubt for RACK.
         let settled = !self.tlp.is_probing() && self.reorder.is_none();
         let tells_no_more = ack.blocks.is_empty() && self.marks.tells_none(ack);
         in_order && settled && tells_no_more && self.config.recovery.has_rack() && !self.config.ets
     }
 
-    /// The short way of an acknowledgment that [is plain](Self::is_plain); none if it advances by no
-    /// whole segment. Of what [`Self::take_any`] does, the rest has nothing to do.
+    /// The fast path for an acknowledgment that [is plain](Self::is_plain); none if it does not
+    /// advance by a whole segment. The remaining steps of [`Self::take_any`] would do nothing.
     #[inline]
     fn take_plain(&mut self, now: Instant, ack: &Acknowledgment) -> Option<News> {
         let run = self.board.pop_run(ack.ack)?;
@@ -205,7 +205,7 @@ impl<C: Controller> Sender<C> {
         })
     }
 
-    /// What any acknowledgment brings.
+    /// The general path, for any acknowledgment.
     fn take_any(&mut self, now: Instant, ack: &Acknowledgment, before: &Before) -> News {
         let prior_una = before.una;
         let prior_sacked = self.board.sacked_bytes();
@@ -247,8 +247,8 @@ impl<C: Controller> Sender<C> {
 
         let plain = !una_advanced && ack.ack == prior_una && blocks.is_empty();
         let spurious = self.judge_timeout(&progress, una_advanced, plain);
-        // As in Linux (`tcp_try_undo_partial`): it is reordering, and while other retransmissions are
-        // out nothing is undone, and no more is declared lost.
+        // As in Linux (`tcp_try_undo_partial`): it is reordering, and while other retransmissions
+        // are outstanding nothing is undone, and nothing more is declared lost.
         let partial = self.state == CaState::Recovery && self.board.una() < self.recovery_point;
         let held = eifel && partial && self.board.has_retransmission_out();
         if eifel && partial {
@@ -261,8 +261,8 @@ impl<C: Controller> Sender<C> {
         let needless = credible.is_some_and(|duplicate| !self.tlp.is_duplicate(duplicate));
         self.rack
             .on_ack(self.board.una(), self.board.nxt(), needless, exiting);
-        // The end of an episode comes before what is new: a controller that hears of a loss first
-        // would take it for one of the episode's.
+        // The end of an episode is reported before new losses: a controller that learns of a loss
+        // first would take it for one of the old episode.
         if exiting {
             self.leave_recovery(now);
         }
@@ -292,8 +292,8 @@ impl<C: Controller> Sender<C> {
         let recover_fs = (self.board.nxt() - prior_una).saturating_sub(prior_told);
         let entered = self.enter_recovery(now, recover_fs);
         if repaired.is_some() && !entered {
-            // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once. It is
-            // proven: what a late duplicate would undo is no longer there.
+            // RFC 8985 7.4.2: the probe repaired a loss; one reduction, over at once. It is proven,
+            // so the state with which a late duplicate would undo it is cleared.
             self.undo.end();
             let in_flight = Bytes::new(self.board.in_flight());
             self.tell(|controller| {
@@ -326,7 +326,8 @@ impl<C: Controller> Sender<C> {
         // RFC 6582 section 4.
         let impatient =
             self.config.recovery == Recovery::NewReno && self.state == CaState::Recovery;
-        // As Linux does, what is SACKed and was sent before the first segment last was starts it again.
+        // As in Linux, newly SACKed data that was sent before the first segment's latest
+        // transmission restarts it.
         let older = progress.sacked_times.filter(|_| !una_advanced);
         let older = older.is_some_and(|times| self.board.first_sent_after(times.earliest));
         News {
@@ -341,7 +342,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// An RTT sample of what was sent at these times.
+    /// An RTT sample from these send times.
     fn measure(&mut self, arrival: Instant, times: SendTimes) -> Duration {
         let rtt = arrival.since(times.latest);
         self.rtt.on_sample(arrival.since(times.earliest), rtt);
@@ -384,8 +385,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// The cumulative part. Returns whether it shows, by its echo, that the
-    /// first segment had no need to be sent again (RFC 3522).
+    /// The cumulative part. Returns whether the echo shows that retransmitting the first segment
+    /// was unnecessary (RFC 3522).
     fn take_acked(&mut self, now: Instant, ack: &Acknowledgment, progress: &mut Progress) -> bool {
         let first = self.board.first_index();
         let mut eifel = false;
@@ -429,13 +430,13 @@ impl<C: Controller> Sender<C> {
         self.known = SackBlocks::default();
         let sent = self.board.nxt();
         for block in blocks.held().iter().filter(|block| block.end <= sent) {
-            // Most of an option repeats the one before.
+            // Most of an option repeats the previous one.
             if !known.as_slice().contains(block) {
                 self.board.sack(*block, &mut fresh);
             }
             self.known.push(*block);
         }
-        // Ascending, as the cumulative part: losses and marks follow the order of sending.
+        // Ascending, like the cumulative part: losses and marks follow the order of sending.
         fresh.sort_unstable_by_key(|part| part.start);
         for index in fresh.drain(..).flat_map(|part| part.start..part.end) {
             if let Some(segment) = self.board.mark_sacked(index) {
@@ -446,8 +447,8 @@ impl<C: Controller> Sender<C> {
         self.fresh = fresh;
     }
 
-    /// A segment is delivered for the first time. `echo` is the timestamp echo
-    /// where it belongs to this segment: a SACK's is older (RFC 7323 4.3).
+    /// A segment is delivered for the first time. `echo` is the timestamp echo if it belongs to
+    /// this segment: a SACK's echo is older (RFC 7323 4.3).
     fn take(
         &mut self,
         now: Instant,
@@ -464,7 +465,7 @@ impl<C: Controller> Sender<C> {
         progress.retransmitted |= segment.retransmitted;
         progress.original |= !segment.retransmitted && segment.end() <= self.recovery_point;
         if segment.waits() {
-            // Declared lost and never sent again: it was the first transmission that arrived.
+            // Declared lost and not retransmitted: the first transmission arrived.
             self.stats.spurious_packets += 1;
         }
         let sent = segment.packet.send_time;
@@ -491,7 +492,7 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// F-RTO, after a timeout. `plain`: it repeats the last one without selective ranges.
+    /// F-RTO, after a timeout. `plain`: it repeats the previous one without selective ranges.
     fn judge_timeout(&mut self, progress: &Progress, advanced: bool, plain: bool) -> bool {
         self.state == CaState::Loss
             && self.frto.on_ack(Evidence {
@@ -506,15 +507,16 @@ impl<C: Controller> Sender<C> {
             })
     }
 
-    /// Whether a duplicate may be that of a retransmission: no more can be than were sent again
-    /// (Linux's `tcp_dsack_seen`). The network makes copies as well.
+    /// Whether a duplicate may come from a retransmission: there cannot be more of them than
+    /// retransmissions (Linux's `tcp_dsack_seen`). The network may also duplicate packets.
     fn is_credible(&mut self, duplicate: Block) -> bool {
         let segments = (duplicate.end - duplicate.start).div_ceil(u64::from(self.config.mss));
         self.repeated = self.repeated.saturating_add(segments);
         self.repeated <= self.stats.retransmitted_packets
     }
 
-    /// Undoes the episode if it was spurious: whether it was, and the bytes that arrived again.
+    /// Undoes the episode if it was spurious. Returns whether it was, and the bytes that arrived
+    /// again.
     fn undo_on_ack(
         &mut self,
         now: Instant,
@@ -523,7 +525,7 @@ impl<C: Controller> Sender<C> {
         duplicate: Option<Block>,
     ) -> (bool, u64) {
         // A spurious retransmission has been delivered as well, and counts (draft-ietf-ccwg-bbr-06
-        // 2.2, Linux). A probe's does not: in flight is counted once what it repeats.
+        // 2.2, Linux). A probe's does not: the data that it repeats counts once in flight.
         let duplicate = duplicate.filter(|duplicate| !self.tlp.is_duplicate(*duplicate));
         let repeated = duplicate.map_or(0, |duplicate| duplicate.end - duplicate.start);
         self.delivery.on_repeated(Bytes::new(repeated));

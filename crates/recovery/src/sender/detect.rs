@@ -1,5 +1,5 @@
-//! Declaring losses: by time (RFC 8985), by what was SACKed (RFC 6675), by
-//! duplicates (RFC 6582), and by the timeout.
+//! Declaring losses: by time (RFC 8985), by SACKs (RFC 6675), by duplicates (RFC 6582), and by the
+//! timeout.
 
 use paceline_congestion::{CaState, Controller, Lost, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Instant};
@@ -10,21 +10,21 @@ use crate::sack::Sack;
 use crate::scoreboard::LostTransmission;
 use crate::tlp::Probed;
 
-/// What an acknowledgment was, for the detection of losses.
+/// The kind of an acknowledgment, for loss detection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signs {
     /// Bytes by which the cumulative point advanced.
     pub advanced: u64,
     /// It newly SACKs something.
     pub sacks: bool,
-    /// It repeats the one before (RFC 5681 section 2).
+    /// It repeats the previous one (RFC 5681 section 2).
     pub duplicate: bool,
     /// It ends the episode.
     pub exiting: bool,
 }
 
 impl<C: Controller> Sender<C> {
-    /// What an acknowledgment reveals. Returns the bytes newly lost.
+    /// Detects losses on an acknowledgment. Returns the bytes newly lost.
     pub(super) fn detect_losses(&mut self, now: Instant, signs: Signs) -> u64 {
         match self.config.recovery {
             Recovery::Sack => self.detect_by_sacks(now, signs),
@@ -33,9 +33,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// RFC 8985 6.2 step 5. The timer waits for the oldest transmission in
-    /// doubt (the RFC's for the youngest, to have fewer expiries): each is
-    /// declared lost when it is due.
+    /// RFC 8985 6.2 step 5. The timer waits for the oldest transmission in doubt (the RFC's for the
+    /// youngest, to have fewer expiries), so each is declared lost when it is due.
     pub(super) fn detect_by_time(&mut self, now: Instant) -> u64 {
         self.reorder = None;
         let reo_wnd = self.reo_wnd();
@@ -61,9 +60,9 @@ impl<C: Controller> Sender<C> {
             .reo_wnd(self.recovering(), self.board.sacked_count(), min, srtt)
     }
 
-    /// RFC 5681 section 4.3: the loss of a retransmission is a second sign of
-    /// congestion, here once for all that were sent since the last reduction. With PRR it is none
-    /// within fast recovery, as in Linux; after a timeout [`Self::enter_recovery`] answers it.
+    /// RFC 5681 section 4.3: the loss of a retransmission is a second sign of congestion, here once
+    /// for all retransmissions since the last reduction. With PRR it is not one within fast
+    /// recovery, as in Linux; after a timeout [`Self::enter_recovery`] responds to it.
     fn reduce_again(&mut self, now: Instant) {
         if self.state == CaState::Loss {
             return;
@@ -80,8 +79,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// `Update` and `IsLost` (RFC 6675 section 4). What was sent again in an episode
-    /// is not lost again in it until the timeout: `HighRxt` lies above it.
+    /// `Update` and `IsLost` (RFC 6675 section 4). Data retransmitted in an episode is not declared
+    /// lost again in that episode before the timeout: `HighRxt` is above it.
     fn detect_by_sacks(&mut self, now: Instant, signs: Signs) -> u64 {
         self.sack.on_ack(signs.advanced > 0, signs.sacks);
         let most = u64::from(self.config.mss) * (Sack::DUP_THRESH as u64 - 1);
@@ -97,10 +96,10 @@ impl<C: Controller> Sender<C> {
         lost
     }
 
-    /// Without SACK a duplicate stands for a segment that has arrived
-    /// (draft-ietf-ccwg-bbr-06 4.1.3.5.1, Linux's `tcp_add_reno_sack`). After a timeout it does if
-    /// new data went since, as in step 2b of F-RTO; what is acknowledged outside fast recovery ends
-    /// the count. Returns the bytes that it delivers.
+    /// Without SACK a duplicate means that a segment has arrived (draft-ietf-ccwg-bbr-06 4.1.3.5.1,
+    /// Linux's `tcp_add_reno_sack`). After a timeout this holds if new data was sent since, as in
+    /// step 2b of F-RTO; an acknowledgment that advances outside fast recovery ends the count.
+    /// Returns the bytes that it delivers.
     pub(super) fn count_duplicate(&mut self, now: Instant, signs: Signs) -> u64 {
         if signs.advanced > 0 && self.state != CaState::Recovery {
             self.board.forget_duplicates();
@@ -168,7 +167,7 @@ impl<C: Controller> Sender<C> {
         self.count_lost(now, &lost)
     }
 
-    /// RFC 8985 7.4.2: a transmission was lost that a probe has repaired since.
+    /// RFC 8985 7.4.2: a transmission was lost that a probe has since repaired.
     pub(super) fn lose_repaired(&mut self, now: Instant, probed: &Probed) -> u64 {
         self.count_lost(
             now,

@@ -12,18 +12,19 @@ impl<C: Controller> Sender<C> {
         matches!(self.state, CaState::Recovery | CaState::Loss)
     }
 
-    /// Whether what the episode began with is acknowledged. Without SACK Linux waits for more: what
-    /// repeats this acknowledgment is no sign of another loss (RFC 6582 section 4.1).
+    /// Whether the data outstanding at the start of the episode is acknowledged. Without SACK Linux
+    /// waits for more: duplicates of this acknowledgment are no sign of another loss (RFC 6582
+    /// section 4.1).
     pub(super) fn is_recovered(&self) -> bool {
         let una = self.board.una();
         let waits = self.config.recovery == Recovery::NewRenoPrr;
         una > self.recovery_point || (una == self.recovery_point && !waits)
     }
 
-    /// Enters fast recovery if something is lost. Losses of data sent during
-    /// the last episode open a new one when that is over. After a timeout the loss of what was sent
-    /// since, and sent again, is a second sign of congestion (RFC 5681 section 4.3): fast recovery
-    /// goes on with the episode, as in Linux.
+    /// Enters fast recovery if something is lost. Losses of data sent during the last episode open
+    /// a new one when that is over. After a timeout the loss of data sent and retransmitted since
+    /// is a second sign of congestion (RFC 5681 section 4.3): fast recovery continues the episode,
+    /// as in Linux.
     pub(super) fn enter_recovery(&mut self, now: Instant, recover_fs: u64) -> bool {
         let again = self.state == CaState::Loss && std::mem::take(&mut self.is_again);
         if (self.recovering() && !again) || self.board.lost_count() == 0 {
@@ -49,7 +50,7 @@ impl<C: Controller> Sender<C> {
                 self.prr = Some(Prr::new(bound, ssthresh, recover_fs, self.config.mss));
             }
             Some(_) => {}
-            // The window may be full for a while: the fast retransmit goes all the same.
+            // The window may be full for a while: the fast retransmit is sent nevertheless.
             None if transports || !self.config.recovery.has_rack() => {
                 self.urgent = Urgent::FirstLost;
             }
@@ -107,9 +108,9 @@ impl<C: Controller> Sender<C> {
         self.lose_at_timeout(now);
         self.lose(now, first);
 
-        // A timeout in recovery continues the episode, as in Linux's tcp_enter_loss. F-RTO leaves
-        // it alone (RFC 5682 2.1 step 1): what arrives next was sent within the episode, and says
-        // nothing of the loss that began it.
+        // A timeout in recovery continues the episode, as in Linux's tcp_enter_loss. F-RTO ignores
+        // it (RFC 5682 2.1 step 1): the next acknowledgments are for data sent within the episode,
+        // and say nothing about the loss that began it.
         self.frto.begin(self.config.f_rto && !self.recovering());
         if !self.recovering() {
             self.undo.begin(self.board.una(), self.board.resent_count());
@@ -146,8 +147,8 @@ impl<C: Controller> Sender<C> {
         }
     }
 
-    /// The earliest timer: retransmission, probe, reordering, or the pacer's
-    /// release if something waits for it alone. It may lie in the past.
+    /// The earliest timer: retransmission, probe, reordering, or the pacer's release if something
+    /// waits for it alone. It may be in the past.
     pub fn next_timer(&self) -> Option<Instant> {
         if self.urgent != Urgent::Nothing {
             return Some(Instant::ZERO);

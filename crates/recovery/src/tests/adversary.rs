@@ -9,7 +9,7 @@ use paceline_units::options::Choice;
 
 use crate::{Acknowledgment, Block, Receiver, ReceiverConfig, Recovery, SenderConfig};
 
-/// What happens to one packet: copies that arrive, each after so many tenths of a millisecond.
+/// The fate of one packet: copies that arrive, each after this many tenths of a millisecond.
 fn fate() -> impl Strategy<Value = Fate> {
     let tenths =
         |range: std::ops::Range<u64>| range.prop_map(|tenths| Duration::from_micros(tenths * 100));
@@ -40,7 +40,7 @@ fn controller() -> impl Strategy<Value = Window> {
         })
 }
 
-/// Every way to recover, with every option.
+/// Every recovery algorithm, with every option.
 fn config() -> impl Strategy<Value = SenderConfig> {
     let recovery = prop::sample::select(<Recovery as Choice>::ALL.to_vec());
     (recovery, any::<[bool; 4]>()).prop_map(|(recovery, [tlp, f_rto, undo, limited_transmit])| {
@@ -55,7 +55,7 @@ fn config() -> impl Strategy<Value = SenderConfig> {
     })
 }
 
-/// Any acknowledgment at all, sometimes one that makes sense.
+/// An arbitrary acknowledgment, sometimes one that makes sense.
 fn garbage() -> impl Strategy<Value = Acknowledgment> {
     let number = || {
         prop_oneof![
@@ -103,7 +103,7 @@ proptest! {
         sack_delay in 0_u64..5,
         pushed in any::<bool>(),
     ) {
-        // The script repeats, ending in a packet that gets through: never all are lost.
+        // The script repeats, ending in a packet that gets through: never are all lost.
         let script = |mut script: Vec<Fate>| {
             script.push(vec![Duration::from_millis(20)]);
             move |number: u64| script[number as usize % script.len()].clone()
@@ -132,8 +132,8 @@ proptest! {
         prop_assert!(world.sender.is_finished());
         prop_assert_eq!(world.receiver.delivered(), total);
         prop_assert_eq!(world.receiver.held(), 0);
-        // What is reported to have arrived twice counts twice, and without SACK duplicate
-        // acknowledgments may tell of copies that the network has made.
+        // Data reported to have arrived twice counts twice, and without SACK duplicate
+        // acknowledgments may be caused by copies that the network has made.
         let delivered = world.sender.delivery().delivered().get();
         let again = world.sender.stats().retransmitted_packets * u64::from(MSS);
         prop_assert!(delivered >= total, "{} of {}", delivered, total);
@@ -141,8 +141,8 @@ proptest! {
         prop_assert_eq!(world.sender.in_flight(), Bytes::ZERO);
     }
 
-    /// Whatever came before it, the short way of a plain acknowledgment leads to what the general way
-    /// leads to.
+    /// Whatever came before, the fast path of a plain acknowledgment gives the same result as the
+    /// general path.
     #[test]
     fn a_plain_acknowledgment_may_go_the_short_way(
         controller in controller(),
@@ -152,7 +152,7 @@ proptest! {
         steady in 10_u64..200,
         paused in 0_u64..400,
     ) {
-        // After a while the network is as it should be.
+        // After a while the network works correctly.
         let script = |script: Vec<Fate>| move |number: u64| {
             let fate = script.get(number as usize).cloned();
             fate.unwrap_or_else(|| vec![Duration::from_millis(20)])
@@ -173,7 +173,7 @@ proptest! {
         prop_assert!(world.run(at(10_000_000)), "{:?}", world.sender);
     }
 
-    /// Without reordering and late acknowledgments there is nothing to take back.
+    /// Without reordering and late acknowledgments there is nothing to undo.
     #[test]
     fn losses_that_are_losses_are_never_undone(
         segments in 2_u64..80,
@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(world.sender.stats().spurious_packets, 0);
     }
 
-    /// Where nothing is lost, all acknowledgments are plain.
+    /// Without losses, all acknowledgments are plain.
     #[test]
     fn an_undisturbed_flow_goes_the_short_way(segments in 2_u64..80, rtt in 1_u64..100) {
         let delay = || vec![Duration::from_millis(rtt)];
@@ -207,9 +207,8 @@ proptest! {
         prop_assert_eq!(world.plain, world.answers_taken);
     }
 
-    /// However long and badly the network has failed: once it works, the flow
-    /// goes on within two of its timeouts, the pending one and one more, again and again until it is
-    /// done.
+    /// However long and badly the network has failed: once it works, the flow makes progress within
+    /// two of its timeouts, the pending one and one more, again and again until it is done.
     #[test]
     fn a_network_that_works_again_is_used_within_two_timeouts(
         config in config(),
@@ -240,13 +239,13 @@ proptest! {
         world.sender.write(world.now, 600_000);
         world.sender.close();
         world.run(at(heals));
-        // As long as what was sent before still arrives, SACKs of it rearm the timer.
+        // As long as data sent earlier still arrives, its SACKs rearm the timer.
         let settled = at(heals).max(late.get() + ms(20));
         world.run(settled);
         world.now = world.now.max(settled);
         while !world.sender.is_finished() {
             let before = world.receiver.delivered();
-            // A timer that runs was armed with the timeout of its time, which may have been backed
+            // A running timer was armed with the timeout at that time, which may have been backed
             // off further. After it, one more.
             let pending = world.sender.next_timer().unwrap_or(world.now);
             let rto = world.sender.rto();

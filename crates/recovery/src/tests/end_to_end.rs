@@ -1,4 +1,4 @@
-//! Stories with a known ending.
+//! Scenarios with known outcomes.
 
 use paceline_congestion::{CaState, Ecn, RecoveryWindow};
 use paceline_units::{Bytes, Duration, Rate};
@@ -62,7 +62,8 @@ fn a_new_mss_is_that_of_new_segments() {
         world.sender.controller().story(),
         [Told::Mss(1500), LOSS, Told::Enter, Told::Exit]
     );
-    // The first flight has the old size, what is sent again of it too; the last one holds the rest.
+    // The first flight has the old size, and so do its retransmissions; the last one holds the
+    // rest.
     let (again, new): (Vec<&Segment>, _) = world.sent[10..]
         .iter()
         .partition(|segment| segment.retransmission);
@@ -85,7 +86,8 @@ fn what_ends_a_burst_or_a_write_carries_psh() {
         let numbers = sent.filter(|(_, segment)| segment.push);
         numbers.map(|(number, _)| number).collect::<Vec<_>>()
     };
-    // Three are one burst before there is a round trip, and then one of two, as 1/1024 s is worth less than that, and one.
+    // Three form one burst before there is an RTT, and then one of two, because the data of 1/1024
+    // s is less than that, and one of one.
     assert_eq!(pushed(Window::new(3), true), [2, 4, 6]);
     assert!(pushed(Window::new(3), false).is_empty());
     let mut paced = Window::new(20);
@@ -103,7 +105,7 @@ fn without_loss_everything_is_sent_once() {
     assert_eq!(world.sender.stats().sent_packets, 100);
     assert_eq!(world.sender.srtt(), Some(ms(40)));
     assert_eq!(world.sender.controller().story(), []);
-    // Ten segments each 40 ms; nothing waits for a delayed ACK of an even number.
+    // Ten segments every 40 ms; an even number never waits for a delayed ACK.
     assert_eq!(world.now, at(400));
     assert!(world.sent.iter().all(|segment| segment.ecn == Ecn::Ect1));
 }
@@ -244,7 +246,7 @@ fn a_lost_window_times_out_and_backs_off() {
         .iter()
         .map(|segment| segment.sent.as_nanos() / 1_000_000)
         .collect();
-    // Probe and timeout fall together at 1 s; then 1 s after the probe, doubled each time.
+    // Probe and timeout coincide at 1 s; then 1 s after the probe, doubled each time.
     assert_eq!(sent[..8], [0, 0, 0, 0, 1000, 2000, 4000, 8000]);
     assert_eq!(world.sender.stats().rto_count, 3);
     assert_eq!(world.sender.stats().undo_count, 0);
@@ -298,13 +300,13 @@ fn a_late_segment_taken_for_lost_is_undone() {
         ),
         (1, 1, 1)
     );
-    // `C.lost` is a lifetime total (draft-ietf-ccwg-bbr-06 2.2): what was marked lost stays in it.
+    // `C.lost` is a lifetime total (draft-ietf-ccwg-bbr-06 2.2): packets marked lost stay in it.
     assert_eq!(world.sender.delivery().lost(), Bytes::new(1000));
 }
 
 #[test]
 fn a_spurious_timeout_is_undone_by_the_echo() {
-    // All that is sent from 100 ms to 2 s is held until 2.12 s.
+    // All packets sent from 100 ms to 2 s are held until 2.12 s.
     let data = |_: u64, segment: &Segment| {
         if segment.sent >= at(100) && segment.sent < at(2000) {
             vec![ms(2020) - (segment.sent.since(at(100)))]
@@ -374,7 +376,7 @@ fn the_receive_window_is_respected() {
         window: 3500,
         ..crate::ReceiverConfig::default()
     });
-    // The first flight does not know the window yet.
+    // The window is not known yet to the first flight.
     world.sender.write(at(0), 1000);
     assert!(world.run(at(1000)));
     world.sender.write(world.now, 50_000);
@@ -405,7 +407,7 @@ fn congestion_marks_reach_the_controller_in_bytes() {
         .last()
         .map(|ack| (ack.newly_acked, ack.newly_marked));
     assert_eq!(told, Some((Bytes::new(4000), Some(Bytes::new(2000)))));
-    // The same count again marks nothing; an absurd one no more than what is delivered.
+    // The same count again marks nothing; an absurd count marks no more than is delivered.
     world
         .sender
         .on_ack(at(41), &Acknowledgment { ack: 5000, ..ack });
@@ -446,7 +448,7 @@ fn an_application_that_runs_dry_marks_the_samples() {
     );
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 100);
-    // The first flight follows upon a write to a sender that had nothing to do.
+    // The first flight follows a write to a sender that had nothing to send.
     let acks = &world.sender.controller().acks;
     assert!(
         acks.iter()
@@ -458,7 +460,7 @@ fn an_application_that_runs_dry_marks_the_samples() {
 
 #[test]
 fn the_samples_give_the_rate_of_the_window() {
-    // A window of ten segments each 40 ms is 250 kB/s.
+    // A window of ten segments every 40 ms is 250 kB/s.
     let mut world = World::new(Window::new(10), direct, direct);
     run(&mut world, 200);
     let rates = world
@@ -534,7 +536,8 @@ fn a_window_below_a_segment_is_carried_by_the_pacer() {
     assert_eq!(world.sender.stats().rto_count, 0);
 }
 
-/// What the controller sees of each acknowledgment: the network's RTT and the receiver's delay, in microseconds.
+/// The controller's view of each acknowledgment: the network's RTT and the receiver's delay, in
+/// microseconds.
 fn round_trips(ets: bool) -> Vec<(Option<u64>, Option<u64>)> {
     let mut world = World::new(Window::new(2), direct, direct);
     world.sender = Sender::new(
@@ -601,17 +604,17 @@ fn the_ets_option_speaks_of_the_earliest_segment_and_of_advances_only() {
             (ack.una_advanced, ack.rtt, network)
         })
         .collect();
-    // Each second segment is acknowledged at once, the one before it a millisecond late.
+    // Every second segment is acknowledged at once, the one before it one millisecond late.
     assert_eq!(
         seen[..2],
         [(true, Some(ms(40)), (Some(ms(40)), Some(ms(1)))); 2]
     );
-    // A selective acknowledgment echoes a segment of long ago: it does not say.
+    // A selective acknowledgment echoes a much older segment: no delay is reported.
     assert_eq!(seen[2], (false, Some(ms(40)), (None, None)));
 }
 
-/// draft-ietf-ccwg-bbr-06 5.5.7.1: of several segments that are acknowledged the earliest gives
-/// the timeout's RTT, the latest the controller's.
+/// draft-ietf-ccwg-bbr-06 5.5.7.1: among several acknowledged segments the earliest gives the
+/// timeout's RTT, the latest the controller's.
 #[test]
 fn the_timeout_measures_the_earliest_segment_and_the_controller_the_latest() {
     let mut sender = Sender::new(
@@ -644,8 +647,7 @@ fn the_timeout_measures_the_earliest_segment_and_the_controller_the_latest() {
     );
 }
 
-/// Karn's algorithm takes the segments that were sent again out, not the others of their
-/// acknowledgment.
+/// Karn's algorithm excludes the retransmitted segments, not the others of the same acknowledgment.
 #[test]
 fn an_ambiguous_segment_does_not_take_the_sample_of_another() {
     let mut sender = Sender::new(
@@ -665,7 +667,8 @@ fn an_ambiguous_segment_does_not_take_the_sample_of_another() {
         window: 1 << 20,
         ..Acknowledgment::default()
     };
-    // The tenth arrives alone; one new segment goes, and the reordering timer takes nine for lost.
+    // The tenth arrives alone; one new segment is sent, and the reordering timer declares nine
+    // lost.
     sender.on_ack(at(40), &sack(&[block(9000, 10_000)]));
     assert_eq!(
         sender.poll_transmit(at(40)).map(|new| new.seq),
@@ -673,7 +676,7 @@ fn an_ambiguous_segment_does_not_take_the_sample_of_another() {
     );
     sender.on_timer(at(50));
     while sender.poll_transmit(at(50)).is_some() {}
-    // Of the second either copy may have arrived; the new one was sent once.
+    // Either copy of the second may have arrived; the new one was sent once.
     let both = [block(1000, 2000), block(9000, 11_000)];
     sender.on_ack(at(90), &sack(&both));
     let told = sender.controller().acks.last().map(|ack| ack.rtt);

@@ -42,13 +42,13 @@ fn sender() -> Sender<Window> {
     Sender::new(config, controller, at(0), None)
 }
 
-/// Writes and sends so many segments.
+/// Writes and sends this many segments.
 fn send(sender: &mut Sender<Window>, now: Instant, count: u64) {
     sender.write(now, count * u64::from(MSS));
     while sender.poll_transmit(now).is_some() {}
 }
 
-/// Ten segments of which the first is taken for lost and sent again, at 40 ms.
+/// Ten segments, the first of which is declared lost and retransmitted at 40 ms.
 fn first_of_ten_lost() -> Sender<Window> {
     let mut sender = sender();
     send(&mut sender, at(0), 10);
@@ -58,9 +58,9 @@ fn first_of_ten_lost() -> Sender<Window> {
     sender
 }
 
-/// The end of an episode comes before the loss that opens the next, also when one acknowledgment
-/// tells of both: what a controller saves upon loss is the state between them
-/// (draft-ietf-ccwg-bbr-06 5.5.11.1).
+/// The end of an episode is reported before the loss that opens the next, also when one
+/// acknowledgment reveals both: a controller that saves its state upon loss saves the state between
+/// them (draft-ietf-ccwg-bbr-06 5.5.11.1).
 #[test]
 fn an_episode_ends_before_the_loss_that_opens_the_next() {
     let mut sender = first_of_ten_lost();
@@ -70,8 +70,8 @@ fn an_episode_ends_before_the_loss_that_opens_the_next() {
     assert_eq!(story, [LOSS, Told::Enter, Told::Exit, LOSS, Told::Enter]);
 }
 
-/// Ten segments; the ninth and the tenth go at 100 ms, the tenth is lost and probed, and a later
-/// one shows that.
+/// Ten segments; the ninth and the tenth are sent at 100 ms, the tenth is lost and probed, and a
+/// later one shows that.
 fn a_tail_lost_and_repaired(sender: &mut Sender<Window>, una: u64) {
     send(sender, at(100), 2);
     sender.on_ack(at(140), &ack(una + 1, at(100), &[]));
@@ -86,8 +86,8 @@ fn a_tail_lost_and_repaired(sender: &mut Sender<Window>, una: u64) {
     sender.on_ack(later, &ack(una + 3, later, &[]));
 }
 
-/// RFC 8985 7.4.2: the response is that to a loss. The controller hears of it, with the state of
-/// the transmission that was lost, and `C.lost` counts it.
+/// RFC 8985 7.4.2: the response is the same as to a loss. The controller is told, with the state of
+/// the lost transmission, and `C.lost` counts it.
 #[test]
 fn a_loss_that_a_probe_repaired_is_told() {
     let mut sender = sender();
@@ -105,8 +105,8 @@ fn a_loss_that_a_probe_repaired_is_told() {
     assert_eq!(sender.stats().lost_packets, 1);
 }
 
-/// After it an earlier episode is not undone: its duplicates would give back what the proven loss
-/// has cost.
+/// After it an earlier episode is not undone: its duplicates would take back the reduction for the
+/// proven loss.
 #[test]
 fn a_late_duplicate_does_not_undo_a_repaired_loss() {
     for repaired in [false, true] {
@@ -126,7 +126,8 @@ fn a_late_duplicate_does_not_undo_a_repaired_loss() {
     }
 }
 
-/// RFC 5681 section 4.1: restart after more than a timeout without a segment, and nothing in flight.
+/// RFC 5681 section 4.1: restart after more than a timeout without sending a segment, and nothing
+/// in flight.
 #[test]
 fn a_pause_longer_than_the_timeout_is_a_restart() {
     // The timeout is 240 ms once the RTT is known to be 40.
@@ -146,8 +147,8 @@ fn a_pause_longer_than_the_timeout_is_a_restart() {
 }
 
 /// draft-ietf-ccwg-bbr-06 4.1.3.5.1, Linux's `tcp_add_reno_sack` and `tcp_remove_reno_sacks`:
-/// without SACK a duplicate acknowledgment delivers a segment, and what is acknowledged later
-/// delivers those no more.
+/// without SACK a duplicate acknowledgment delivers a segment, and a later acknowledgment does not
+/// deliver it again.
 #[test]
 fn without_sack_a_duplicate_delivers_a_segment() {
     let mut controller = Window::new(20);
@@ -170,10 +171,10 @@ fn without_sack_a_duplicate_delivers_a_segment() {
         assert!(!told.sample.has_data);
         while sender.poll_transmit(at(40 + nth)).is_some() {}
     }
-    // Out: the retransmission and one that is missing or not.
+    // Outstanding: the retransmission and one segment that is missing or not.
     assert_eq!(sender.in_flight(), Bytes::new(2000));
     assert_eq!(sender.ca_state(), CaState::Recovery);
-    // Five are acknowledged: one filled the hole, four had been told of; the sixth is lost.
+    // Five are acknowledged: one filled the hole, four had been reported; the sixth is lost.
     sender.on_ack(at(80), &ack(5, at(42), &[]));
     let told = sender.controller().acks.last().unwrap();
     assert_eq!(told.newly_acked, Bytes::new(1000));
@@ -194,13 +195,13 @@ fn a_segment_that_arrived_twice_was_delivered_twice() {
         let mut duplicate = ack(10, at(40), &[segments(0, 1)]);
         duplicate.blocks.dsack = true;
         sender.on_ack(at(90), &duplicate);
-        // Sent again once: no more than one can have come twice.
+        // Retransmitted once: at most one can have arrived twice.
         assert_eq!(sender.delivery().delivered(), Bytes::new(delivered));
     }
 }
 
-/// RFC 8985 6.2 step 4: a duplicate widens RACK's window by a quarter of the least RTT, but not that of a
-/// tail loss probe.
+/// RFC 8985 6.2 step 4: a duplicate widens RACK's window by a quarter of the minimum RTT, but the
+/// duplicate of a tail loss probe does not.
 #[test]
 fn a_duplicate_widens_the_reordering_window_unless_a_probe_made_it() {
     for (probed, window) in [(false, 20), (true, 10)] {
@@ -209,7 +210,8 @@ fn a_duplicate_widens_the_reordering_window_unless_a_probe_made_it() {
         sender.on_ack(at(40), &ack(2, at(0), &[]));
         send(&mut sender, at(100), 10);
         if probed {
-            // Nothing comes back: the last segment is sent again, and then both copies have arrived.
+            // No acknowledgment arrives: the last segment is sent again, and then both copies have
+            // arrived.
             let now = sender.next_timer().unwrap();
             sender.on_timer(now);
             assert_eq!(

@@ -1,4 +1,4 @@
-//! A closed loop of a sender and a receiver with a scripted network between them.
+//! A sender and a receiver in a closed loop with a scripted network between them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) const fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-/// What a controller was told.
+/// An event of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Loss { starts_range: bool, again: bool },
@@ -35,7 +35,7 @@ pub(super) enum Told {
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     full: u64,
-    /// What a reduction leaves.
+    /// The window after a reduction.
     pub reduced: u64,
     pub cwnd: u64,
     pub rate: Option<Rate>,
@@ -64,7 +64,7 @@ impl Window {
         }
     }
 
-    /// What it was told, without the acknowledgments of undisturbed times.
+    /// Its events, without the acknowledgments of undisturbed times.
     pub(super) fn story(&self) -> Vec<Told> {
         let quiet = |told: &Told| matches!(told, Told::Ack(_));
         self.told
@@ -151,10 +151,10 @@ pub(super) struct World<D, A> {
     wire: BTreeMap<(Instant, u64), Packet>,
     count: u64,
     answered: u64,
-    /// Acknowledgments that the sender has taken, and those of them that were plain.
+    /// Acknowledgments that the sender has processed, and how many of them were plain.
     pub answers_taken: u64,
     pub plain: u64,
-    /// Whether both ways of a plain one are compared.
+    /// Whether both paths of a plain one are compared.
     pub compares: bool,
 }
 
@@ -163,7 +163,7 @@ where
     D: FnMut(u64, &Segment) -> Fate,
     A: FnMut(u64, &Acknowledgment) -> Fate,
 {
-    /// `data` and `answers` are told the number of each packet sent, from 0.
+    /// `data` and `answers` receive the number of each packet sent, from 0.
     pub(super) fn new(controller: Window, data: D, answers: A) -> Self {
         Self::with(SenderConfig::default(), controller, data, answers)
     }
@@ -201,8 +201,8 @@ where
         }
     }
 
-    /// An acknowledgment arrives. Where both ways of one are compared, the short way of a plain one must
-    /// lead to what the general way leads to.
+    /// An acknowledgment arrives. If both paths are compared, the fast path of a plain one must
+    /// give the same result as the general path.
     fn acknowledge(&mut self, answer: &Acknowledgment) {
         let plain = self.sender.is_plain(answer);
         self.plain += u64::from(plain);
@@ -232,7 +232,7 @@ where
         }
     }
 
-    /// Runs until nothing is left to happen by `end`; false if something is.
+    /// Runs until nothing remains to happen by `end`; false if something does.
     pub(super) fn run(&mut self, end: Instant) -> bool {
         self.send();
         loop {
@@ -247,7 +247,7 @@ where
             if next > end {
                 return false;
             }
-            // A timer in the past would stand for time running backwards.
+            // A timer in the past would mean time running backwards.
             assert!(next >= self.now, "{next:?} before {:?}", self.now);
             self.now = next;
             let delivered = self.receiver.delivered();

@@ -1,4 +1,4 @@
-//! Timeouts that were right, wrong, and partly right.
+//! Timeouts that were necessary, spurious, and partly spurious.
 
 use paceline_units::{Bytes, Instant};
 
@@ -36,8 +36,8 @@ fn direct<T>(_: u64, _: &T) -> Fate {
     vec![ms(20)]
 }
 
-/// What is sent from 100 ms until `until` waits for it, and then arrives one by
-/// one each 5 ms; of what is sent in that time, `lost` (by sequence, in segments) is lost once.
+/// Packets sent from 100 ms until `until` are held until then, and then arrive one by one every 5
+/// ms; of the packets sent in that time, `lost` (by sequence, in segments) are lost once.
 fn spike(until: Instant, lost: &[u64]) -> impl FnMut(u64, &Segment) -> Fate + '_ {
     let mut free = Instant::ZERO;
     move |_, segment| {
@@ -83,7 +83,7 @@ where
     assert_eq!(world.receiver.delivered(), 200_000);
 }
 
-/// What was sent from the timeout on, in segments.
+/// The segments sent from the timeout on.
 fn from_the_timeout(sent: &[Segment]) -> Vec<u64> {
     sent.iter()
         .skip_while(|segment| !segment.retransmission)
@@ -91,7 +91,7 @@ fn from_the_timeout(sent: &[Segment]) -> Vec<u64> {
         .collect()
 }
 
-/// Told until the first undo or the end of the episode.
+/// Events until the first undo or the end of the episode.
 fn moves(told: &[Told]) -> Vec<Told> {
     told.iter()
         .copied()
@@ -99,14 +99,14 @@ fn moves(told: &[Told]) -> Vec<Told> {
         .collect()
 }
 
-/// RFC 5682: a sudden delay. Segments 30 to 39 go at 120 ms and arrive from
-/// 400 ms on; the timeout is at 120 + 240 ms.
+/// RFC 5682: a sudden delay. Segments 30 to 39 are sent at 120 ms and arrive from 400 ms on; the
+/// timeout is at 120 + 240 ms.
 #[test]
 fn a_delay_spike_is_found_by_two_new_segments() {
     let mut world = world(F_RTO_ALONE, spike(at(400), &[]), direct);
     finish(&mut world);
-    // The first again; upon its acknowledgment two new ones; upon the next the
-    // timeout is known to be spurious and the window is full again.
+    // The first again; on its acknowledgment two new ones; on the next the timeout is known to be
+    // spurious and the window is full again.
     let sent = from_the_timeout(&world.sent);
     assert_eq!(sent[..5], [30, 40, 41, 42, 43]);
     assert_eq!(world.sent.iter().filter(|s| s.retransmission).count(), 1);
@@ -119,12 +119,12 @@ fn a_delay_spike_is_found_by_two_new_segments() {
         (stats.rto_count, stats.undo_count, stats.f_rto_count),
         (1, 1, 1)
     );
-    // All but the first one were taken for lost wrongly; `C.lost` counts them all the same.
+    // All but the first one were declared lost wrongly; `C.lost` counts them nevertheless.
     assert_eq!(world.sender.stats().spurious_packets, 9);
     assert_eq!(world.sender.delivery().lost(), Bytes::new(10_000));
 }
 
-/// The same without F-RTO: the conventional recovery sends everything again.
+/// The same without F-RTO: conventional recovery retransmits everything.
 #[test]
 fn without_it_a_delay_spike_goes_back_over_the_whole_window() {
     let config = SenderConfig {
@@ -140,7 +140,7 @@ fn without_it_a_delay_spike_goes_back_over_the_whole_window() {
     );
 }
 
-/// RFC 5682: all of the window is lost. The new segments pass the gap.
+/// RFC 5682: all of the window is lost. The new segments overtake the gap.
 #[test]
 fn a_real_loss_is_recovered_after_the_new_segments() {
     let all: Vec<u64> = (30..40).collect();
@@ -156,7 +156,7 @@ fn a_real_loss_is_recovered_after_the_new_segments() {
     );
 }
 
-/// Without SACK as well: the duplicates of the new segments make room for what is sent again.
+/// Without SACK as well: the duplicates of the new segments make room for retransmissions.
 #[test]
 fn a_real_loss_without_sack_is_recovered_after_one_timeout() {
     let all: Vec<u64> = (30..40).collect();
@@ -171,8 +171,8 @@ fn a_real_loss_without_sack_is_recovered_after_one_timeout() {
     assert_eq!(world.sender.stats().rto_count, 1);
 }
 
-/// A delay, and two losses that it hides: the timeout is undone, and the losses
-/// are met by a fast recovery.
+/// A delay, and two losses that it hides: the timeout is undone, and a fast recovery repairs the
+/// losses.
 #[test]
 fn a_partly_real_loss_becomes_fast_recovery() {
     let mut world = world(F_RTO_ALONE, spike(at(400), &[33, 35]), direct);
@@ -196,9 +196,8 @@ fn a_partly_real_loss_becomes_fast_recovery() {
     assert_eq!(again, [30, 33, 35]);
 }
 
-/// RFC 6675: `HighRxt` restarts with each episode. What the timeout sent again
-/// is lost as well; once the timeout is undone, what was SACKed tells of it, and
-/// no second timeout is needed.
+/// RFC 6675: `HighRxt` restarts with each episode. The retransmissions of the timeout are lost as
+/// well; once the timeout is undone, the SACKs reveal that, and no second timeout is needed.
 #[test]
 fn sack_finds_in_a_new_episode_what_was_lost_again_in_the_old() {
     let config = SenderConfig {
@@ -218,9 +217,9 @@ fn sack_finds_in_a_new_episode_what_was_lost_again_in_the_old() {
     assert_eq!((stats.rto_count, stats.f_rto_count), (1, 1));
 }
 
-/// RFC 5682 section 2.1 step 1. All of a window is lost, and in the slow start after the timeout
-/// a retransmission as well: without RACK that takes a second timeout. The new data then out
-/// arrives, but was sent within the recovery: it gives nothing back.
+/// RFC 5682 section 2.1 step 1. All of a window is lost, and a retransmission as well in the slow
+/// start after the timeout: without RACK that takes a second timeout. The new data outstanding then
+/// arrives, but was sent within the recovery: it undoes nothing.
 #[test]
 fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
     let config = SenderConfig {
@@ -234,7 +233,7 @@ fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
         let fate = spike(number, segment);
         let again = segment.retransmission && segment.seq == 38_000;
         let lost = again && std::mem::take(&mut first);
-        // What follows arrives only after the second timeout, as through a long queue.
+        // Later packets arrive only after the second timeout, as through a long queue.
         let behind = segment.seq >= 42_000 && segment.sent < at(880);
         if lost {
             vec![]
@@ -250,7 +249,7 @@ fn a_timeout_within_the_recovery_of_another_gives_nothing_back() {
     assert_eq!((stats.rto_count, stats.undo_count), (2, 0));
 }
 
-/// With timestamps the first acknowledgment says it all (RFC 3522).
+/// With timestamps the first acknowledgment is enough (RFC 3522).
 #[test]
 fn the_echo_tells_before_f_rto_does() {
     let config = SenderConfig {
@@ -297,11 +296,11 @@ fn a_spurious_timeout_is_undone_by_the_duplicate() {
     );
 }
 
-/// A timeout in fast recovery is judged with it: the only retransmission was
-/// needless, so both reductions were.
+/// A timeout in fast recovery is judged together with it: the only retransmission was needless, so
+/// both reductions were.
 #[test]
 fn a_timeout_within_fast_recovery_is_undone_with_it() {
-    // 12 is late by 300 ms; its retransmission and what follows wait behind it.
+    // 12 is 300 ms late; its retransmission and later packets wait behind it.
     let data = |_: u64, segment: &Segment| {
         let late = segment.seq == 12_000 || segment.sent >= at(75);
         let arrival = segment.sent + ms(20);
@@ -318,7 +317,7 @@ fn a_timeout_within_fast_recovery_is_undone_with_it() {
     assert_eq!(world.sender.stats().f_rto_count, 0);
 }
 
-/// Linux's `tcp_fastretrans_alert`, RFC 5681 section 4.3: what is sent again after a timeout and
+/// Linux's `tcp_fastretrans_alert`, RFC 5681 section 4.3: data retransmitted after a timeout and
 /// lost again is a second sign of congestion, with PRR and without.
 #[test]
 fn a_retransmission_lost_after_a_timeout_reduces_again() {

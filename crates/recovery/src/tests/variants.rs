@@ -1,4 +1,4 @@
-//! Each way to recover by the worked traces of its RFC.
+//! Each recovery algorithm against the worked traces of its RFC.
 
 use paceline_congestion::CaState;
 use paceline_units::Bytes;
@@ -35,8 +35,8 @@ fn is_reduction(told: &&Told) -> bool {
     **told == Told::Enter
 }
 
-/// What is sent upon each of the acknowledgments of the first flight: new
-/// segments and retransmissions.
+/// The segments sent on each of the acknowledgments of the first flight: new segments and
+/// retransmissions.
 fn answers(sent: &[Segment]) -> Vec<(usize, usize)> {
     (40..60)
         .map(|millis| {
@@ -74,7 +74,7 @@ fn a_burst_follows_upon_fifteen_losses_without_rate_reduction() {
 
 #[test]
 fn rate_reduction_answers_each_delivery_within_its_bound() {
-    // PRR-CRB and, as nothing is safe yet, RFC 9937: N N R R R.
+    // PRR-CRB and, as no acknowledgment is safe yet, RFC 9937: N N R R R.
     for recovery in [Recovery::RackPrr, Recovery::RackPrrCrb] {
         let sent = fifteen_of_twenty(recovery);
         assert_eq!(
@@ -106,7 +106,7 @@ fn one_loss_of_twenty_halves_the_window_by_waiting() {
     assert_eq!(sent[12..], [(1, 0); 8]);
 }
 
-/// Lost: what `lost` names, and the first retransmission.
+/// Lost: the segments in `lost`, and the first retransmission.
 fn loses_its_first_retransmission(lost: u64) -> impl FnMut(u64, &Segment) -> Fate {
     let mut first = true;
     move |number, segment| {
@@ -141,7 +141,7 @@ fn only_rack_sees_a_lost_retransmission() {
     }
 }
 
-/// Every other retransmission is lost, and is found when the one after it is
+/// Every other retransmission is lost, and the loss is detected when the one after it is
 /// acknowledged: one more reduction, not one each.
 #[test]
 fn a_round_of_lost_retransmissions_is_one_signal() {
@@ -170,8 +170,8 @@ fn a_round_of_lost_retransmissions_is_one_signal() {
     assert_eq!(told.iter().filter(is_reduction).count(), 2);
 }
 
-/// RFC 6582: one hole a round trip; here segments 20, 22 and 24 of the flight
-/// of 20 to 39, which went at 40 ms.
+/// RFC 6582: one hole per round trip; here segments 20, 22 and 24 of the flight of 20 to 39, which
+/// was sent at 40 ms.
 #[test]
 fn newreno_repairs_one_hole_a_round_trip() {
     let data = |number: u64, _: &Segment| match number {
@@ -211,8 +211,8 @@ fn newreno_repairs_one_hole_a_round_trip() {
     assert_eq!(world.sender.stats().rto_count, 0);
 }
 
-/// RFC 6582 section 4: the timer is restarted by the first partial
-/// acknowledgment only, so ten holes are not repaired one by one.
+/// RFC 6582 section 4: only the first partial acknowledgment restarts the timer, so ten holes are
+/// not repaired one by one.
 #[test]
 fn impatient_newreno_times_out_over_many_holes() {
     let holes: Vec<u64> = (0..10).map(|hole| 20 + 2 * hole).collect();
@@ -257,11 +257,11 @@ fn limited_transmit_keeps_a_small_window_going() {
     }
 }
 
-/// RFC 6675 `NextSeg`: rule 3, what lies between SACKed ranges, and rule 4, the
-/// last segment, when there is no new data.
+/// RFC 6675 `NextSeg`: rule 3, segments between SACKed ranges, and rule 4, the last segment, when
+/// there is no new data.
 #[test]
 fn without_new_data_sack_repeats_what_may_be_lost() {
-    // Of twelve, 0 is lost for sure by what follows; 10 has one segment above it.
+    // Of twelve, 0 is certainly lost given the SACKs above it; 10 has one segment above it.
     let mut world = World::with(
         config(Recovery::Sack),
         Window::new(24),
@@ -277,14 +277,14 @@ fn without_new_data_sack_repeats_what_may_be_lost() {
         .filter(|segment| segment.retransmission)
         .map(|segment| segment.seq / 1000)
         .collect();
-    // Segment 11 is the highest that is not SACKed when the rescue goes.
+    // Segment 11 is the highest that is not SACKed when the rescue retransmission is sent.
     assert_eq!(again.first(), Some(&0));
     assert!(again.contains(&10) && again.contains(&11), "{again:?}");
     assert_eq!(world.sender.stats().rto_count, 0);
     assert_eq!(world.sender.in_flight(), Bytes::ZERO);
 }
 
-/// The rescue finds a lost tail of which no SACK tells, once an episode.
+/// The rescue finds a lost tail that no SACK reveals, once per episode.
 #[test]
 fn the_rescue_retransmission_spares_a_timeout() {
     for (tail, timeouts) in [(&[0, 12][..], 0), (&[0, 11, 12], 0), (&[12], 1)] {

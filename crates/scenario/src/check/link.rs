@@ -1,4 +1,4 @@
-//! Links, their queues and what goes wrong on them; routes over them.
+//! Links, their queues and impairments; routes over them.
 
 use paceline_units::{Duration, Policer, Rate, Site, Size};
 
@@ -13,7 +13,8 @@ use crate::section::Key;
 impl Check<'_> {
     pub(super) fn path(&mut self) {
         let path = &self.scenario.path;
-        // The capacity of a trace is not known here: what can be said holds for any.
+        // The capacity of a trace is not known here: only checks that hold for any trace are
+        // possible.
         let rate = match path.rate {
             RateSource::Fixed(rate) => {
                 self.found.rate("path.rate", rate);
@@ -46,7 +47,7 @@ impl Check<'_> {
         }
     }
 
-    /// What no bound of a key shows.
+    /// Errors that no bound of a single key reveals.
     fn link(&mut self, at: &str, link: &LinkSection) {
         let key = |name: &str| format!("{at}.{name}");
         if link.name.is_empty() {
@@ -105,7 +106,7 @@ impl Check<'_> {
         }
     }
 
-    /// A bucket has to let a packet through.
+    /// A token bucket has to let a packet through.
     pub(super) fn policer(&mut self, key: &str, policer: Policer) {
         let (key, mtu) = (format!("{key}.burst"), self.scenario.path.mtu);
         if policer.burst < mtu {
@@ -117,7 +118,7 @@ impl Check<'_> {
         }
     }
 
-    /// A link of that name, or all that there are.
+    /// A link of that name, or a list of all names.
     fn link_name(&mut self, key: &str, name: &str) -> Option<usize> {
         let scenario = self.scenario;
         let number = scenario.link_number(name);
@@ -175,7 +176,7 @@ impl Check<'_> {
             let link = number.and_then(|number| self.scenario.links.get(number.checked_sub(1)?));
             delay += link.map_or(Duration::ZERO, |link| link.delay);
         }
-        // The path's own link takes half of the shortest round trip.
+        // The path's own link takes half of the shortest RTT.
         let rtts = self.scenario.flows.iter().filter_map(|group| group.rtt);
         let shortest = rtts.fold(self.scenario.path.rtt, Duration::min);
         if delay > shortest / 2 {

@@ -46,7 +46,7 @@ impl World {
         }
     }
 
-    /// A side's time-out, or one that another call has made needless.
+    /// A side's timeout; another call may have made it unnecessary.
     #[cold]
     pub(super) fn wake(&mut self, index: usize, side: Side) {
         let now = self.now;
@@ -73,7 +73,8 @@ impl World {
         }
     }
 
-    /// A flow without a sender of ours: another transport's application writes, and its end sends what it may.
+    /// A flow without a sender of ours: another transport's application writes, and its end sends
+    /// as much as it may.
     #[cold]
     pub(super) fn transmit_other(&mut self, index: usize) {
         let flow = &mut self.flows[index];
@@ -84,7 +85,7 @@ impl World {
         self.send_datagrams(index, Side::Sender);
     }
 
-    /// A side sends what it may, and says when it wants to be called next.
+    /// A side sends as much as it may, and says when it wants to be called next.
     pub(super) fn send_datagrams(&mut self, index: usize, side: Side) {
         let now = self.now;
         let mut sent = false;
@@ -158,7 +159,7 @@ impl World {
         );
     }
 
-    /// A link on the way takes a packet, or does not.
+    /// A link on the way accepts a packet, or refuses it.
     pub(super) fn forwarded(&mut self, packet: &Packet, verdict: Verdict) {
         self.journal.forwarded(self.now, packet, verdict);
         if let Verdict::Dropped(_) = verdict {
@@ -175,7 +176,7 @@ impl World {
         }
     }
 
-    /// The run cannot go on.
+    /// The run cannot continue.
     fn halt(&mut self, index: usize, defect: Defect) {
         self.defect.get_or_insert((self.flows[index].id, defect));
         self.allowance = 0;

@@ -1,5 +1,5 @@
-//! Defects that BBRs of QUIC stacks were found to have, each by its name: in our controllers over every transport, and in
-//! the stacks' own.
+//! Defects found in BBR implementations of QUIC stacks, each by its name: tested in our controllers
+//! over every transport, and in the stacks' own.
 
 use paceline_record::Run;
 use paceline_record::arrow_array::Array;
@@ -8,7 +8,7 @@ use paceline_record::arrow_array::types::Int64Type;
 
 use crate::{last, metric, run, scenario};
 
-/// Our BBRv3 over each transport, and then the stacks' own BBRs.
+/// Our BBRv3 over each transport, followed by the stacks' own BBRs.
 const OURS: [&str; 3] = [
     "cc = \"bbr3\"",
     "cc = \"bbr3\"\nstack = \"quinn\"",
@@ -47,7 +47,7 @@ fn goodput_after(run: &Run, from: f64) -> f64 {
     delivered as f64 * 8e9 / span as f64
 }
 
-/// quinn: a rate is computed that nobody keeps to, so that the window fills the queue.
+/// quinn: a rate is computed but not enforced, so that the window fills the queue.
 #[test]
 fn pacing_not_engaged() {
     let path = "rate = \"20 Mbit/s\"\nqueue.size = \"4 bdp\"";
@@ -55,7 +55,7 @@ fn pacing_not_engaged() {
         let run = ran("5 s", path, flow);
         assert!(metric(&run, "queue_p50_ns") < 10e6, "{flow}");
     }
-    // What keeps no rate fills it.
+    // A controller without pacing fills it.
     for flow in ["cc = \"quinn:cubic\"\nstack = \"quinn\"", QUINNS] {
         assert!(
             metric(&ran("5 s", path, flow), "queue_p50_ns") > 25e6,
@@ -64,7 +64,8 @@ fn pacing_not_engaged() {
     }
 }
 
-/// noq: the initial window over a placeholder of 1 ms as the rate, which a flow without samples of its own keeps for life.
+/// noq: the initial window over a placeholder of 1 ms is used as the rate, and a flow without
+/// samples of its own keeps it for life.
 #[test]
 fn initial_rate_from_a_1_ms_placeholder() {
     let path = "rate = \"20 Mbit/s\"\nqueue.size = \"20 packets\"";
@@ -72,14 +73,15 @@ fn initial_rate_from_a_1_ms_placeholder() {
     for flow in ours() {
         let text = format!("{flow}\n{frames}");
         let run = run(&scenario(path, &text).replace("40 ms", "100 ms"));
-        // The initial window over 1 ms are 330 Mbit/s with the gain of STARTUP.
+        // The initial window over 1 ms is 330 Mbit/s with the gain of STARTUP.
         let rate = last(&run, "samples", "pacing_bps");
         assert!(rate < 30_000_000, "{flow}: {rate}");
         assert_eq!(last(&run, "samples", "lost_packets"), 0, "{flow}");
     }
 }
 
-/// quiche, lsquic: a flow that its pacer holds back counts as limited by its application, and its samples for nothing.
+/// quiche, lsquic: a flow held back by its pacer counts as application-limited, and its samples are
+/// ignored.
 #[test]
 fn app_limited_under_pacing() {
     for flow in all() {
@@ -92,8 +94,8 @@ fn app_limited_under_pacing() {
     }
 }
 
-/// s2n-quic: whether the window limits the flow is read once the ACK has made room, so that the long-term bound of a path
-/// that has become wider never grows.
+/// s2n-quic: whether the window limits the flow is evaluated after the ACK has made room, so that
+/// the long-term bound never grows when a path gets more capacity.
 #[test]
 fn cwnd_limited_read_after_the_ack() {
     let path = "rate = \"10 Mbit/s\"\nqueue.size = \"10 packets\"\n[[events]]\nwhen = \"5 s\"\npath.rate = \"40 Mbit/s\"";
@@ -115,7 +117,8 @@ fn min_rtt_wiped_on_timeout() {
     }
 }
 
-/// picoquic: what is counted in whole microseconds or milliseconds is nothing, and the window stays at its minimum.
+/// picoquic: values below one microsecond or millisecond are truncated to zero, and the window
+/// stays at its minimum.
 #[test]
 fn rtt_below_100_us() {
     let path = "rate = \"1 Gbit/s\"\nqueue.size = \"100 packets\"";
@@ -126,11 +129,11 @@ fn rtt_below_100_us() {
     for flow in ours().chain([NOQS]) {
         assert!(reached(flow) > 880e6, "{flow}: {}", reached(flow));
     }
-    // quinn's own is at a third.
+    // quinn's own reaches one third.
     assert!(reached(QUINNS) < 600e6);
 }
 
-/// picoquic: of a burst that leaves at one instant, samples are too high or none.
+/// picoquic: a burst sent at one instant gives samples that are too high, or none.
 #[test]
 fn gso_bursts() {
     let path = "rate = \"200 Mbit/s\"\nqueue.size = \"2 bdp\"\nack_aggregation = \"1 ms\"";
@@ -164,7 +167,8 @@ fn four_gibibyte_wrap() {
     }
 }
 
-/// Nothing to measure, nothing to divide by; and with losses, timeouts in all three packet-number spaces.
+/// Nothing to measure, nothing to divide by; and with losses, timeouts in all three packet-number
+/// spaces.
 #[test]
 fn one_packet_flows() {
     for flow in all().chain([
@@ -187,7 +191,7 @@ fn one_packet_flows() {
     }
 }
 
-/// Packets that come late are taken for lost. Where the stack tells so, the reduction is undone.
+/// Late packets are declared lost. If the stack reports that, the reduction is undone.
 #[test]
 fn spurious_loss() {
     let path = "rate = \"20 Mbit/s\"\nqueue.size = \"1 bdp\"\nreorder = { probability = \"0.1 %\", delay = \"10 ms\" }";
@@ -195,7 +199,7 @@ fn spurious_loss() {
     let cubic = |flow: &str| reached(&flow.replace("bbr3", "cubic"));
     let [native, quinn, noq] = OURS.map(cubic);
     assert!(native > 18e6 && noq > 18e6, "{native} {noq}");
-    // quinn 0.11 does not tell.
+    // quinn 0.11 does not report it.
     assert!(quinn < 17.5e6, "{quinn}");
     for flow in ours() {
         assert!(reached(flow) > 17.5e6, "{flow}: {}", reached(flow));
@@ -213,8 +217,8 @@ fn jitter() {
     }
 }
 
-/// noq: the ACK phase has to leave ProbeStopping; while it stays, each round advances the filter of the maximum bandwidth,
-/// and the estimate falls in Cruise.
+/// noq: the ACK phase has to leave ProbeStopping; while it does not, each round advances the filter
+/// of the maximum bandwidth, and the estimate falls in Cruise.
 #[test]
 fn probe_stopping() {
     let path = "rate = \"100 Mbit/s\"\nqueue.size = \"1 bdp\"";

@@ -73,7 +73,8 @@ fn two_runs_of_one_seed_are_equal() {
     }
 }
 
-/// What TLS draws changes bytes of datagrams, but no time and no size; and the lengths without cryptography are TLS's.
+/// The random draws of TLS change bytes of datagrams, but no time and no size; and the lengths
+/// without cryptography are those of TLS.
 #[test]
 fn a_run_with_tls_repeats_and_differs_little_from_one_without() {
     for (stack, cc) in [("quinn", "bbr3"), ("noq", "noq:cubic")] {
@@ -88,7 +89,7 @@ fn a_run_with_tls_repeats_and_differs_little_from_one_without() {
     }
 }
 
-/// Beyond this the stacks panic as they write a packet's length.
+/// Beyond this the stacks panic when they write a packet's length.
 #[test]
 fn the_largest_datagram_that_is_let_through_is_one_that_the_stacks_take() {
     for (stack, crypto) in [("quinn", "null"), ("noq", "tls")] {
@@ -113,7 +114,8 @@ fn the_largest_datagram_that_is_let_through_is_one_that_the_stacks_take() {
 /// Bytes of a full datagram that are neither stream data nor in a TCP segment's header: short header, tag, frame.
 const OVERHEAD: f64 = 40.0;
 
-/// What our transport and the stacks reach with one controller, in wire bits, so that headers do not count.
+/// The rates of our transport and of the stacks with one controller, in bits on the wire, so that
+/// header sizes do not matter.
 #[test]
 fn a_controller_reaches_over_a_stack_what_it_reaches_natively() {
     for cc in ["bbr3", "cubic"] {
@@ -125,7 +127,7 @@ fn a_controller_reaches_over_a_stack_what_it_reaches_natively() {
             };
             let native = metric(&run(&text("paceline")), "goodput_bps") / (1448.0 / 1500.0);
             let payload = (1472.0 - OVERHEAD) / 1500.0;
-            // CUBIC over noq, 100 Mbit/s and 100 ms, is at 0.964.
+            // CUBIC over noq, 100 Mbit/s and 100 ms, reaches 0.964.
             let stacks = if cc == "bbr3" {
                 &["quinn", "noq"][..]
             } else {
@@ -169,7 +171,7 @@ fn on_quinn(flow: &str) -> String {
     }
 }
 
-/// Reordering and copies are the stack's to handle.
+/// The stacks handle reordering and copies themselves.
 #[test]
 fn what_arrives_twice_or_late_is_delivered_once() {
     let path = format!(
@@ -185,7 +187,7 @@ fn what_arrives_twice_or_late_is_delivered_once() {
     }
 }
 
-/// An application that is limited or silent stays so.
+/// An application that is rate-limited or silent stays so.
 #[test]
 fn an_application_limits_a_stack() {
     let flow = "cc = \"bbr3\"\nstack = \"quinn\"\napp = { rate = \"2 Mbit/s\" }";
@@ -196,7 +198,7 @@ fn an_application_limits_a_stack() {
     assert!((6e6..11e6).contains(&half), "{half}");
 }
 
-/// Both are in one queue.
+/// Both share one queue.
 #[test]
 fn a_stack_shares_a_link_with_our_transport() {
     let text = scenario(
@@ -208,7 +210,7 @@ fn a_stack_shares_a_link_with_our_transport() {
     assert!(metric(&run, "utilisation_ratio") > 0.9);
 }
 
-/// quinn sends ECT(0): a queue that marks does not have to drop.
+/// quinn sends ECT(0), so a queue that marks does not have to drop.
 #[test]
 fn marks_are_an_answer_to_a_stack() {
     let path = "rate = \"20 Mbit/s\"\nqueue = { size = \"10 bdp\", mark = { threshold = \"40 packets\" } }";

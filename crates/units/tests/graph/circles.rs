@@ -1,11 +1,11 @@
-//! Circles of a directed graph.
+//! Cycles of a directed graph.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who uses whom: each node with the nodes that it uses.
+/// Dependencies: each node with the nodes that it uses.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// The largest sets of nodes that all reach each other, sorted; a lone node is none.
+/// The largest sets of nodes that all reach each other, sorted; a single node is not a set.
 pub fn circles(graph: &Graph) -> Vec<Vec<String>> {
     let reach: BTreeMap<&str, BTreeSet<&str>> = graph
         .keys()

@@ -1,4 +1,4 @@
-//! Who may use whom, among crates and among the files of a crate.
+//! The allowed dependencies among crates and among the files of a crate.
 
 mod circles;
 mod rust;
@@ -10,7 +10,7 @@ use std::{fs, process::Command};
 use circles::{Graph, circles};
 use rust::{Sources, files};
 
-/// The crates that each may use; the engines do not use each other.
+/// The crates that each crate may use; the engines do not use each other.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("congestion", &["units"]),
@@ -101,7 +101,8 @@ const EMULATOR: &[&str] = &[
     "experiment",
     "conformance",
 ];
-/// The machine has the emulator's knowledge of Linux: what it asks of a kernel, and what that says of itself.
+/// The machine shares the emulator's knowledge of Linux: what it requires of a kernel, and how a
+/// kernel describes itself.
 const VM: &[&str] = &[
     "capture",
     "units",
@@ -141,7 +142,7 @@ const BINDINGS: &[&str] = &[
     "plugin",
 ];
 
-/// Circles that are still to be opened. The list may only become shorter.
+/// Cycles still to be removed. The list may only become shorter.
 const KNOWN: &[(&str, &[&[&str]])] = &[];
 
 fn root() -> PathBuf {
@@ -159,7 +160,8 @@ fn folders() -> BTreeMap<String, PathBuf> {
         .collect()
 }
 
-/// What the crates that others use depend on beside our own, tests aside. A public type can come from nowhere else.
+/// The external dependencies of the crates that others use, without tests. A public type can come
+/// from nowhere else.
 const PUBLIC: &[(&str, &[&str])] = &[
     ("units", &["libm", "schemars", "serde", "serde_json"]),
     ("congestion", &[]),
@@ -171,7 +173,7 @@ const PUBLIC: &[(&str, &[&str])] = &[
     ("noq", &["noq-proto"]),
 ];
 
-/// The packages of the workspace, as cargo tells of them.
+/// The packages of the workspace, as cargo lists them.
 fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -198,7 +200,7 @@ fn needs(package: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value
 
 /// Each crate with the crates of the workspace that it depends on, tests aside.
 fn dependencies() -> Graph {
-    // The examples are not ours to keep in order: they use what they show.
+    // The examples are outside these rules: they use the crates that they demonstrate.
     packages()
         .iter()
         .filter_map(|package| {
@@ -214,7 +216,7 @@ fn own(name: &serde_json::Value) -> Option<String> {
     name.as_str()?.strip_prefix("paceline-").map(String::from)
 }
 
-/// What `graph` has beyond what `may_use` allows.
+/// What `graph` has beyond `may_use`.
 fn forbidden(graph: &Graph, may_use: &[(&str, &[&str])]) -> Vec<String> {
     let may_use: BTreeMap<_, _> = may_use.iter().copied().collect();
     let mut wrong = vec![];
@@ -252,7 +254,7 @@ fn sources(folder: &Path) -> Sources {
     found
 }
 
-/// How the circles of a crate differ from those that are known.
+/// How the cycles of a crate differ from the known ones.
 fn compare(crate_name: &str, graph: &Graph, known: &[&[&str]]) -> Vec<String> {
     let found: BTreeSet<Vec<String>> = circles(graph).into_iter().collect();
     let known: BTreeSet<Vec<String>> = known
@@ -311,7 +313,8 @@ fn files_of_a_crate_form_no_circle() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where there may be `unsafe`: the emulator's system calls, what crosses the C boundary, and the names that a page calls.
+/// Where `unsafe` is allowed: the emulator's system calls, the code at the C boundary, and the
+/// functions that a web page calls.
 const UNSAFE: &[&str] = &["capi", "emulator", "plugin", "wasm"];
 
 #[test]
@@ -319,7 +322,7 @@ fn unsafe_code_is_where_it_may_be_and_says_why() {
     let mut others = BTreeSet::new();
     for (name, folder) in folders() {
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("UTF-8");
-        // The workspace's own lints forbid it, which no file of a crate can take back.
+        // The workspace's own lints forbid it, which no file of a crate can override.
         if !manifest.contains("[lints]\nworkspace = true\n") {
             assert!(
                 manifest.contains("undocumented_unsafe_blocks = \"deny\""),
@@ -334,7 +337,7 @@ fn unsafe_code_is_where_it_may_be_and_says_why() {
     assert!(workspace.contains("[workspace.lints.rust]\nunsafe_code = \"forbid\"\n"));
 }
 
-/// The guest of `vm` is a program of its own, which no lint of a crate looks at.
+/// The guest of `vm` is a program of its own, outside the workspace's lints.
 #[test]
 fn unsafe_code_of_the_guest_is_in_its_system_calls_and_says_why() {
     let guest = root().join("crates/vm/guest");
@@ -345,7 +348,7 @@ fn unsafe_code_of_the_guest_is_in_its_system_calls_and_says_why() {
             if !code.contains("unsafe {") {
                 continue;
             }
-            // The one that loads a controller is a few calls of a library, and nothing else.
+            // The crate that loads a controller is a few calls of a library, and nothing else.
             assert!(["sys.rs", "load.rs"].contains(&name.as_str()), "{line}");
             let before = &lines[nth.saturating_sub(5)..nth];
             assert!(
@@ -357,7 +360,7 @@ fn unsafe_code_of_the_guest_is_in_its_system_calls_and_says_why() {
 }
 
 mod made_up {
-    //! That the tests above can fail.
+    //! The tests above can fail.
 
     use super::*;
 
@@ -438,7 +441,8 @@ mod made_up {
             circles(&crate_of(&sources)),
             [["parent.rs", "parent/child.rs"]]
         );
-        // To declare a child is not to use it, and what the parent re-exports is not the parent's.
+        // Declaring a child module is not use, and a parent's re-exports do not belong to the
+        // parent.
         let sources = [
             ("lib.rs", "mod parent;"),
             (

@@ -2,8 +2,8 @@
 //!
 //! A file uses another if a path in its code, or in a macro that it calls or declares, names an
 //! item of the other. Names are followed through `use` and `pub use` to the file that declares the
-//! item, so that a facade that re-exports is not what its users use. `mod child;` alone is no use,
-//! and tests (`#[cfg(test)]`) do not count.
+//! item, so that users of a facade count as users of the file behind it. `mod child;` alone is not
+//! use, and tests (`#[cfg(test)]`) do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub type Sources = BTreeMap<String, String>;
 
 type Name = Vec<String>;
 
-/// A module: where its code is, and what its scope holds.
+/// A module: where its code is, and what its scope contains.
 #[derive(Default)]
 struct Module {
     file: String,
@@ -39,7 +39,7 @@ pub fn files(sources: &Sources, root: &str) -> Graph {
         .map(|module| (module.file.clone(), BTreeSet::new()))
         .collect();
     for (name, module) in &modules {
-        // What a glob brings counts where a path names it.
+        // A glob import counts where a path names one of its items.
         let named = module.paths.iter();
         let used = named.filter_map(|path| resolve(&modules, name, path, 0)?.1);
         let edges: Vec<String> = used.filter(|file| *file != module.file).collect();
@@ -136,7 +136,7 @@ fn import(prefix: &Name, name: &str, alias: Option<String>, module: &mut Module)
         path.push(name.into());
     }
     let visible = alias.or_else(|| path.last().cloned()).unwrap_or_default();
-    // Names that `as _` hides are used all the same.
+    // Names hidden by `as _` are used nevertheless.
     module.paths.push(path.clone());
     module.uses.insert(visible, path);
 }
@@ -226,7 +226,7 @@ fn declared(item: &Item) -> Option<String> {
     })
 }
 
-/// `#[cfg(test)]`, or with more conditions beside it.
+/// `#[cfg(test)]`, alone or with other conditions.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else {
@@ -245,8 +245,8 @@ fn is_test(attributes: &[Attribute]) -> bool {
 }
 
 impl Module {
-    /// What a macro's tokens name: paths of two segments or more, and what a macro that declares
-    /// items (`enum State { .. }`) declares.
+    /// Names in a macro's tokens: paths of two segments or more, and the items that the macro
+    /// declares (`enum State { .. }`).
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Name = vec![];
         let mut before = String::new();
@@ -305,7 +305,8 @@ impl<'ast> Visit<'ast> for Module {
 
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
-    /// A `use` within a function: taken for one of the module, unless the name has another meaning there.
+    /// A `use` within a function counts as one of the module, unless the name has another meaning
+    /// there.
     fn visit_item_use(&mut self, import: &'ast syn::ItemUse) {
         let mut inner = Self::default();
         flatten(&import.tree, &mut vec![], &mut inner);

@@ -10,12 +10,12 @@ import pkgutil
 from collections.abc import Sequence
 from importlib import import_module
 
-#: The modules by the names of their verbs; one that Python has another use for ends in `_`.
+#: The modules by the names of their verbs; a name that is a Python keyword ends in `_`.
 VERBS = {module.name.rstrip("_"): module.name for module in pkgutil.iter_modules(__path__)}
 
 
 def load(tokens: Sequence[str] = ()) -> None:
-    """Add the verb that a command line begins with to the command, or else all of them."""
+    """Add the verb of the command line to the command, or else all of them."""
     asked = [token for token in tokens[:1] if token in VERBS]
     for verb in asked or VERBS:
         import_module(f"{__name__}.{VERBS[verb]}")

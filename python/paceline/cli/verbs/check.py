@@ -1,4 +1,4 @@
-"""``paceline check``: a scenario with every default written, and what a run of it takes."""
+"""``paceline check``: a scenario with every default written out, and the memory of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Check a scenario, print it with every default written, and say what memory a run takes.
+    """Check a scenario, print it with every default written out, and estimate the memory of a run.
 
     That is an estimate, from what it takes if its flows get as far as sending to what it takes if
     its links are full all the time.

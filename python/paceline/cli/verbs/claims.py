@@ -35,7 +35,7 @@ from paceline.study.claims.results import tally
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     list: Annotated[bool, Parameter(negative="", help="List the claims without running them.")] = (
         False
@@ -137,7 +137,7 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
 
 
 def list_claims(claims: Sequence[Claim], *, as_json: bool) -> Exit:
-    """Print what is claimed, without running it."""
+    """Print claims without running them."""
     keys = ("id", "topic", "backend", "source", "published")
     rows = [{key: str(getattr(claim, key)) for key in keys} for claim in claims]
     if as_json:

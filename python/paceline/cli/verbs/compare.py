@@ -1,4 +1,4 @@
-"""``paceline compare``: same, better, worse, and how sure."""
+"""``paceline compare``: same, better or worse, and with what certainty."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _tolerance(_: object, value: float) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     by: Annotated[str | None, Parameter(help="In one sweep, compare the values of this key.")] = (
         None
@@ -98,7 +98,7 @@ def compare(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Compare two results: same, better or worse, and how sure.
+    """Compare two results: same, better or worse, and with what certainty.
 
     Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
 
@@ -117,7 +117,7 @@ def compare(
     if new is None:
         return _by(old, options)
     if new.startswith(PREFIX):
-        # Whatever comes first, it is what the other is compared with.
+        # The first result is the one that the other is compared with.
         old, new = new, old
     case = _case(old)
     reference = None if case is None else run_case(case)
@@ -231,7 +231,7 @@ def _by(folder: str, options: Options) -> Exit:
 def _sentence(
     old: Subject, new: Subject, findings: Sequence[Finding], metrics: Sequence[str]
 ) -> str:
-    """Say in one sentence what a comparison has found."""
+    """Return a sentence with the result of a comparison."""
     told: dict[str, list[str]] = {}
     for finding in (f for f in findings if f.metric in metrics):
         change = finding.change
@@ -254,7 +254,7 @@ def _chosen(findings: Sequence[Finding], options: Options) -> list[Finding]:
 
 
 def _case(name: str) -> Case | None:
-    """Return the case that is asked for as a reference; none of a folder."""
+    """Return the case requested as a reference; none if it is a folder."""
     if not name.startswith(PREFIX):
         return None
     wanted = name.removeprefix(PREFIX)
@@ -284,7 +284,7 @@ def _states(ours: Sequence[Stay], theirs: Sequence[Stay]) -> list[answers.Stays]
     ]
 
 
-#: The most states that are shown.
+#: The maximum number of states that are shown.
 _STATES = 12
 
 
@@ -333,7 +333,7 @@ def _summary(counts: Counter[answers.Verdict], options: Options) -> str:
 
 
 def _notes(findings: Sequence[Finding], differ: Sequence[str]) -> list[str]:
-    """Return what has to be known to read the findings."""
+    """Return the notes needed to read the findings."""
     notes = []
     counts = [min(finding.counts) for finding in findings if finding.difference is not None]
     tested = [finding.p is not None for finding in findings if finding.difference is not None]
@@ -378,7 +378,7 @@ def _cells(finding: Finding) -> list[str]:
 def _effect(value: float | None) -> str:
     if value is None:
         return NONE
-    # Where next to nothing varies the number says no more than that.
+    # If the values hardly vary, the number says nothing more.
     return f"{value:+.2g}" if abs(value) < 100 else "> 100" if value > 0 else "< -100"
 
 

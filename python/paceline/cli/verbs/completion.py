@@ -1,4 +1,4 @@
-"""``paceline completion``: what a shell needs to complete commands."""
+"""``paceline completion``: shell scripts that complete commands."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ RECOVERY = "linux-recovery"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     traces: Annotated[
         Path | None,
@@ -68,11 +68,11 @@ class Options:
     quiet: Quiet = False
 
     def folders(self) -> tuple[list[Path], Path | None, Path | None]:
-        """Return where golden traces, recovery scripts and the draft's cases are, if asked for."""
+        """Return the folders of golden traces, recovery scripts and draft cases, if requested."""
         folder, draft = shipped.nearest_folder("conformance"), self.cases or self.controller
         everything = not (self.traces or self.recovery or self.live or draft)
         golden = [folder / name for name in GOLDEN if everything and not self.quick]
-        # They do not come with the program.
+        # They are not included in the package.
         golden = [place for place in golden if place.is_dir()]
         scripts = folder / RECOVERY if everything or self.live else None
         cases = folder / DRAFT if everything or self.controller else None
@@ -218,7 +218,7 @@ def _recovery(folder: Path) -> list[dict[str, Any]]:
 
 
 def _live(options: Options, folder: Path, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Play scripts to this machine's kernel, and keep what it sends where that is asked for."""
+    """Play scripts to this machine's kernel, and store what it sends if requested."""
     if options.record is not None:
         try:
             options.record.mkdir(parents=True)

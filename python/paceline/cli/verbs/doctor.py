@@ -1,4 +1,4 @@
-"""``paceline doctor``: what this machine can do."""
+"""``paceline doctor``: the capabilities of this machine."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _KNOWN = ("reno", "cubic")
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     against: Annotated[
         list[str] | None,

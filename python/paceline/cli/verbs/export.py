@@ -53,7 +53,7 @@ def export(
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Write runs, and say which files there are."""
+    """Write runs, and print the files."""
     limit_memory(memory)
     chosen = exchange.EXPORTS[format]
     if len(run) > 1 and not chosen.several:

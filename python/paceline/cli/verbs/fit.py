@@ -1,4 +1,4 @@
-"""``paceline fit``: the path that a record went through, as a scenario, and how well it fits."""
+"""``paceline fit``: the path of a record, as a scenario, and how well it fits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fit(
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Estimate the path that a record went through, and write it as a scenario.
+    """Estimate the path on which a record was taken, and write it as a scenario.
 
     Only what the ends of flows see is used: deliveries, RTTs and losses. Rate, base RTT and backlog
     come from these, each with an interval. What loses packets is the model whose simulation, with
@@ -141,7 +141,7 @@ def _tell(record: str, fitted: study.Fit) -> None:
         out.print(note, soft_wrap=True)
 
 
-#: What the parameters of a model are called, their units, and what makes those of the numbers.
+#: The labels of a model's parameters, their units, and their scales.
 _PARAMETERS = {
     "loss_ratio": ("probability", "_ratio", 1.0),
     "police_bps": ("policer's rate", "_bps", 1.0),

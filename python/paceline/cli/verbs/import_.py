@@ -60,7 +60,7 @@ def import_(
     force: Force = False,
     json: Json = False,
 ) -> Exit:
-    """Convert what another tool has: an experiment into a scenario, a recording into a record.
+    """Convert a file of another tool: an experiment into a scenario, a recording into a record.
 
     A configuration is parsed and never executed. What a scenario cannot express is an error with
     its line; approximations are noted. A recording (pcap or pcapng of TCP, qlog of any version,
@@ -100,7 +100,7 @@ def import_(
             store.check(place, force=force)
             with store.errors(place):
                 place.parent.mkdir(parents=True, exist_ok=True)
-        # What is written can be run.
+        # The written scenario can be run.
         files.plan(one.toml, str(place), [])
     if out is not None:
         for one, place in zip(made, places, strict=True):
@@ -137,16 +137,16 @@ def _place(out: Path | None, name: str) -> Path:
 
 
 def _recorded(file: str) -> bool:
-    """Return whether a file begins as something that was recorded."""
+    """Return whether a file begins like a recording."""
     try:
         return _paceline.capture_format(file) is not None
     except OSError:
-        # The reader of scenarios says it better.
+        # The parser of scenarios has a better message.
         return False
 
 
 def _record(file: str, format: str | None, out: Path | None, *, json: bool) -> Exit:  # noqa: A002
-    """Read a recording, keep it as a run, and say what it has."""
+    """Read a recording, store it as a run, and print its content."""
     if out is not None:
         store.check(out)
     try:

@@ -1,4 +1,4 @@
-"""``paceline init``: a file to begin with."""
+"""``paceline init``: a file to start from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paceline.cli import console
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit
 
-#: What a controller in C is compiled against.
+#: The header that a controller in C includes.
 _HEADER = "paceline_controller.h"
 
 

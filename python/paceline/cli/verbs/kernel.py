@@ -18,7 +18,7 @@ from paceline.kernel import bpf, controller
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
 
-#: What `show` says of a connection, beside its ends.
+#: The columns of `show`, in addition to a connection's ends.
 _SHOWN = {
     "phase": "Phase",
     "bw_bps": "Bandwidth",
@@ -72,7 +72,7 @@ def kernel(
     memory: Memory = None,
     json: Json = False,
 ) -> Exit:
-    """Bring BBRv3 into the running kernel by eBPF, take it out, or watch it.
+    """Load BBRv3 into the running kernel by eBPF, unload it, or watch it.
 
     `load` registers the congestion control `paceline_bbr3`; any program may then choose it
     (`iperf3 -C paceline_bbr3`, `ip route ... congctl`, the sysctl
@@ -192,7 +192,7 @@ def _show(which: int | None, *, json: bool) -> None:
 
 
 def _record(which: int | None, duration: str | None, out: Path | None, *, json: bool) -> None:
-    """Record live connections, keep them as a run, and say what it has."""
+    """Record live connections, store them as a run, and print its content."""
     from paceline.kernel import recording
 
     if which is not None and not 0 < which < 1 << 16:

@@ -1,4 +1,4 @@
-"""``paceline list``: what there is."""
+"""``paceline list``: controllers, metrics, scenarios and more."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from paceline.reading import json_value, read_toml
 
 SIZES = '"1 bdp", "165 packets", "250 kB", "40 ms"'
 
-#: Parts of a row that are tables of their own.
+#: Columns that are tables of their own.
 _PARTS = ("options", "state", "columns")
 
-#: What verbs of their own write.
+#: The files written by their own verbs.
 OWN: list[dict[str, Any]] = [
     {"name": "parquet", "summary": "the tables of a run, in its folder", "command": "run"},
     {"name": "html", "summary": "one self-contained page", "command": "report"},
@@ -67,7 +67,7 @@ def _queues() -> list[dict[str, Any]]:
 
 
 def _option(name: str, schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, str]:
-    """Return a key of the schema as the options of controllers are shown."""
+    """Return a key of the schema in the form of controllers' options."""
     for reference in [schema, *schema.get("allOf", [])]:
         if "$ref" in reference:
             schema = defs[reference["$ref"].rsplit("/", 1)[1]] | schema
@@ -154,7 +154,7 @@ _TOPICS = {
 
 
 def _head(path: Path) -> dict[str, Any]:
-    """Return a TOML file; an empty one if it cannot be read, for a list is no place to fail."""
+    """Return a TOML file; an empty one if it cannot be read: a listing must not fail for that."""
     try:
         return read_toml(path)
     except (OSError, ValueError):

@@ -18,7 +18,7 @@ from paceline.cli.failure import Exit, Failure
 from paceline.quantities import duration_ns, quantity, size_bytes
 from paceline.runs import Run
 
-#: Where a server listens unless it is told otherwise, and where a client looks for one.
+#: Default address of a server.
 _HOST, _PORT = "127.0.0.1", 4433
 #: Where a client's token may be instead of on the command line, which other users can read.
 _VARIABLE = "PACELINE_TOKEN"
@@ -37,7 +37,7 @@ _HINTS = {
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Client:
-    """What only a client takes."""
+    """The client's own options."""
 
     token: Annotated[
         str | None, Parameter(help=f"The server's token. Default: the variable {_VARIABLE}.")
@@ -66,7 +66,7 @@ class Client:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Server:
-    """What only a server takes."""
+    """The server's own options."""
 
     max_time: Annotated[str | None, Parameter(help='The longest test. Default: "60 min".')] = None
     max_bytes: Annotated[
@@ -261,7 +261,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
 
 
 def _line(part: answers.PerfPart) -> str:
-    """Return what a part of a test carried, as text."""
+    """Return the results of a part of a test, as text."""
     begins, ends = part["start_ns"] / _SECOND, part["end_ns"] / _SECOND
     cells = [
         f"{begins:6.2f} to {ends:6.2f} s",

@@ -1,4 +1,4 @@
-"""``paceline report``: a run as one page, or as figures for paper."""
+"""``paceline report``: a run as one page, or as figures for a paper."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def report(
 
 
 def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object]:
-    """Return what writes the report of a run."""
+    """Return the function that writes the report of a run."""
     from paceline.show import figure, page
 
     run = files.read_run(folder)
@@ -73,7 +73,7 @@ def _single(folder: str, form: str, flow: int | None) -> Callable[[Path], object
 def _joint(
     folder: str, places: Sequence[str], form: str, flow: int | None
 ) -> Callable[[Path], object]:
-    """Return what writes one report of the runs below a folder."""
+    """Return the function that writes one report of the runs in a folder."""
     from paceline.show import figure, joint
 
     if flow is not None:

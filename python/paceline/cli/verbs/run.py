@@ -1,4 +1,4 @@
-"""``paceline run``: scenarios into folders, numbers and reports."""
+"""``paceline run``: run scenarios, store records, print metrics, write reports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _seed(_: object, value: int | None) -> None:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     backend: Annotated[
         Backend,
@@ -106,7 +106,7 @@ def run(
     """
     limit_memory(options.memory)
     bring(options.controllers)
-    # All of them are checked before the first is run.
+    # All of them are checked before the first one runs.
     batches = [Batch(path, options, below=len(file) > 1) for path in file]
     _distinct(batches)
     results: list[dict[str, Any]] = []
@@ -130,13 +130,13 @@ def run(
 
 @dataclass
 class Case:
-    """One way to run a scenario: as it is, or with one controller of a comparison."""
+    """One case of a scenario: as it is, or with one controller of a comparison."""
 
     folder: Path
     overrides: list[tuple[str, str]]
     plan: _paceline.CheckedScenario
     controller: str | None = None
-    #: The runs by their seeds, without their tables, which are in their folders.
+    #: The runs by seed, without their tables, which are in their folders.
     runs: dict[int, Run] = field(default_factory=dict)
 
 
@@ -158,15 +158,15 @@ class Batch:
         count = self.repeats * max(len(self.plan.compare), 1)
         files.afford_results(count, self.plan.flow_count, path)
         self.seeds = range(self.seed, self.seed + self.repeats)
-        #: Of the trace, which the cases have in common.
+        #: Digest of the trace, which the cases share.
         self.inputs = [] if self.plan.trace is None else [store.digest(Path(self.plan.trace))]
         if options.backend == "vm":
-            # What the kernel does depends on the snapshot.
+            # The kernel's behaviour depends on the snapshot.
             self.inputs += [image["hash"] for image in json.loads(_paceline.vm_images())[:1]]
-        #: Runs that were there, and those that came out as other bytes than were there.
+        #: Existing runs, and those that came out with other bytes than the existing ones.
         self.reused = 0
         self.differing: list[str] = []
-        #: What there is of a run that did not come to its end.
+        #: The partial records of runs that did not reach their end.
         self.broken: Path | None = None
         self.out, self.there = self._place(below=below)
         self.cases = self._cases()
@@ -185,7 +185,7 @@ class Batch:
         return store.key([plan.toml, list(seeds)], self.options.backend, self.inputs)
 
     def _place(self, *, below: bool) -> tuple[Path, bool]:
-        """Return where to write, and whether something of this batch is there already."""
+        """Return where to write, and whether something of this batch already exists."""
         kind = "runs" if self.grouped else "run"
         key = self._key(self.plan, self.seeds)
         anew = self.options.backend == "emu"
@@ -195,7 +195,7 @@ class Batch:
             what = f"{self.plan.name}-compare" if self.plan.compare else self.plan.name
             name = store.run_name(what, self._settings(), seeds, key)
             return store.find(Path("runs") / name, kind, key, anew=anew)
-        # One file with --out writes right there; several write below.
+        # One file with --out writes directly there; several write below it.
         place = out / f"{store.readable(self.plan.name)}-{self.seed}" if below else out
         there = store.claim(place, kind, key)
         if anew and there and store.is_complete(place):
@@ -233,7 +233,7 @@ class Batch:
         return case.folder / f"seed-{seed}" if self.repeats > 1 else case.folder
 
     def _recall(self) -> None:
-        """Read the runs that are there already, or see that what is there is what was run."""
+        """Read the existing runs, or check that they are what was run."""
         for case in self.cases:
             for seed in self.seeds:
                 folder = self._folder(case, seed)
@@ -253,7 +253,7 @@ class Batch:
                 self.reused += 1
 
     def execute(self) -> None:
-        """Run all that is not there, and write each run as soon as it has ended."""
+        """Run everything that is missing, and write each run as soon as it has ended."""
         count = len(self.cases) * len(self.seeds)
         left = count - self.reused
         if self.reused and not self.options.quiet:
@@ -340,7 +340,7 @@ class Batch:
             console.stderr().print(f"{self.out}: run again: the same bytes")
 
     def result(self) -> dict[str, Any]:
-        """Return what ``--json`` says of this scenario."""
+        """Return the `--json` object of this scenario."""
         reused = {"reused": True} if self.reused == len(self.cases) * self.repeats else {}
         if not self.plan.compare:
             return self._case_result(self.cases[0]) | reused
@@ -357,7 +357,7 @@ class Batch:
         runs = [case.runs[seed] for seed in sorted(case.runs)]
         if self.repeats > 1:
             result: dict[str, Any] = json.loads(_paceline.repeats_json([run.inner for run in runs]))
-            # The median is what a bound is held against: one odd repeat does not move it.
+            # The median is compared with a bound: one odd repeat does not move it.
             values = {name: m and m["median"] for name, m in result["metrics"].items()}
         else:
             result = dict(runs[0].summary)
@@ -370,7 +370,7 @@ class Batch:
         return result
 
     def finish(self) -> dict[str, Any]:
-        """Write what the runs say together, and reports of runs that were there; return it."""
+        """Write the summary of the runs, and the reports of existing runs; return the summary."""
         result = self.result()
         if self.grouped and not (self.out / store.GROUP).exists():
             with store.replacing(self.out / store.GROUP) as fresh:
@@ -408,7 +408,7 @@ def _engine(runs: Sequence[Run]) -> dict[str, int]:
 
 
 def _without_engine(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result without what differs from run to run, and without places."""
+    """Return the result without the parts that differ from run to run, and without paths."""
     clean = {k: v for k, v in result.items() if k not in ("engine", "out", "reports", "reused")}
     if "compare" in clean:
         clean["compare"] = [_without_engine(case) for case in clean["compare"]]
@@ -416,7 +416,7 @@ def _without_engine(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _distrusted(result: dict[str, Any]) -> list[str]:
-    """Return why emulated runs are not to be trusted; nothing of those that are."""
+    """Return why emulated runs are not reliable; nothing for those that are."""
     emulations = []
     for case in result.get("compare", [result]):
         emulation = case.get("emulation", [])

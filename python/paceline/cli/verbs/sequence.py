@@ -18,7 +18,7 @@ from paceline.quantities import duration_ns
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     format: Annotated[Image, Parameter(help="What to write.")] = "png"
     out: Annotated[

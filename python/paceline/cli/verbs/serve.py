@@ -1,4 +1,4 @@
-"""``paceline serve``: a local page over the folder of runs."""
+"""``paceline serve``: a local page for the folder of runs."""
 
 from __future__ import annotations
 
@@ -94,5 +94,5 @@ def _tell(server: Server, folder: Path, *, as_json: bool) -> None:
     else:
         text = f"{folder} is at {server.address} until Ctrl-C"
         console.stdout().print(text, soft_wrap=True)
-    # Who reads the address from a pipe waits for it.
+    # A reader of the address from a pipe is waiting for it.
     sys.stdout.flush()

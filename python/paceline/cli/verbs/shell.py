@@ -23,7 +23,7 @@ from paceline.names import visible
 from paceline.quantities import duration_ns, quantity
 from paceline.runs import Run
 
-#: What a session without a scenario is about.
+#: The `about` of a session without a scenario.
 _TEXT = """\
 schema = 1
 name = "shell"
@@ -47,7 +47,7 @@ cc = "cubic"
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     server: Annotated[
         str | None,
@@ -182,7 +182,7 @@ def shell(
 
 
 def _refuse_option(words: list[str]) -> None:
-    """No file or client begins with a hyphen: that is a mistyped option."""
+    """No file or client begins with a hyphen: it is a mistyped option."""
     if words and words[0].startswith("-"):
         hint = "`paceline shell --help` lists the options; the client's follow --"
         raise Failure("usage", f"unknown option: {words[0]}", hint=hint)
@@ -194,9 +194,9 @@ def _scenario(options: Options) -> str:
         rtt = f"{2 * duration_ns(options.delay)} ns"
     except ValueError as error:
         raise Failure("bad-value", f"--delay: {error}", hint='--delay "20 ms"') from None
-    # Of a link without delay, a BDP is nothing.
+    # For a link without delay, a BDP is zero.
     least = "1 us" if rtt == "0 ns" else rtt
-    # A string of JSON is one of TOML.
+    # A JSON string is also a TOML string.
     return _TEXT.format(
         about=json.dumps(f"Programs on a path of {options.rate} and {least}"),
         rate=_rate(str(options.rate)),
@@ -207,12 +207,12 @@ def _scenario(options: Options) -> str:
 
 
 def _interactive(options: Options, path: str) -> str:
-    """Return the user's shell; its prompt names the path, after those of the paths around it."""
+    """Return the user's shell; its prompt names the path, after those of outer sessions."""
     name = f"{options.rate}, {options.delay}" if options.rate else Path(path).stem
     around = os.environ.get("PACELINE_PATH", "") if "PACELINE_SERVER" in os.environ else ""
     prompt = f"{around}[{visible(name)}] "
     os.environ["PACELINE_PATH"] = prompt
-    # dash and its kin read the first; bash takes the second over what its start-up files say.
+    # dash and similar shells read the first; bash prefers the second to its start-up files.
     os.environ["PS1"] = f"{prompt}$ "
     os.environ["PROMPT_COMMAND"] = f"PS1={shlex.quote(prompt)}$PS1; unset PROMPT_COMMAND"
     return os.environ.get("SHELL") or "/bin/sh"
@@ -223,7 +223,7 @@ def _rate(told: str) -> str:
     trace = Path(told)
     if trace.is_file():
         return f"{{ trace = {json.dumps(str(trace.resolve()))} }}"
-    # As tc writes it, whose `mbps` are bytes, so only bits are taken.
+    # `mbps` means bytes per second in tc, so only units of bits are accepted.
     short = re.fullmatch(r"([0-9.]+) *([kmgt]?)bit", told.strip(), re.IGNORECASE)
     if short is not None:
         number, power = short.groups()
@@ -232,7 +232,7 @@ def _rate(told: str) -> str:
 
 
 def _tell(run: Run, kept: Path) -> None:
-    """Say on stderr what the path carried."""
+    """Print on stderr what the path carried."""
     links = console.table("Link", "Carried", "Link rate", "Queue p50", "Queue p95", "Dropped")
     for number, (name, rate, _) in enumerate(run.links):
         queue = run.queue.filter(link=number)

@@ -16,7 +16,7 @@ from paceline.cli.failure import Exit, Failure
 if TYPE_CHECKING:
     from paceline._paceline import StartupRow
 
-#: How closely `--find` searches.
+#: Precision of `--find`.
 TOLERANCE = 1e-4
 MAX_ROUNDS = 20
 

@@ -38,16 +38,16 @@ from paceline.study.sweep import LedgerError, NoSweepError, Plan, Sweep, execute
 from paceline.study.sweep.result import NAME, extremes
 from paceline.study.sweep.work import record_of
 
-#: Points, at most, that are printed one by one; of more, the best and the worst.
+#: Maximum number of points that are printed one by one; of more, the best and the worst.
 _ROWS = 40
-#: Seconds between two looks at what is best and worst so far.
+#: Seconds between two updates of the best and the worst so far.
 _LOOK_S = 0.5
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
-    """What the command line says."""
+    """The options of the command."""
 
     out: Annotated[
         Path | None, Parameter(help="Folder for the sweep. Default: runs/NAME+SETTINGS-sweep.")
@@ -87,7 +87,7 @@ class Options:
 
 
 class _Live(Watch):
-    """Tells how far a sweep has come, and what is best and worst so far."""
+    """Prints the progress of a sweep, and the best and the worst so far."""
 
     def __init__(self, plan: Plan, reporter: Watch) -> None:
         self._plan = plan
@@ -182,7 +182,7 @@ def sweep(
     live = None
     if whole is not None:
         ledger.clear(out)
-        # All metrics are there, whichever were looked at before.
+        # All metrics are stored, whichever were selected before.
         whole = replace(whole, metrics=plan.metrics)
     if whole is None:
         whole, live = _execute(plan, out, options)
@@ -267,7 +267,7 @@ def _draw(sweep: Sweep, format: str) -> list[Path]:  # noqa: A002
     return paths
 
 
-#: The quantiles of a population that are printed.
+#: The quantiles of a population to print.
 _SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 

@@ -1,4 +1,4 @@
-"""Changes of a claim: a cause put in or taken away, another choice, a mutant.
+"""Changes of a claim: a cause added or removed, another choice, a mutant.
 
 All are the claim with something else set in its cases. They differ in what is expected of them.
 """
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """A claim changed: what is set in which of its cases, or which case takes another's place."""
+    """A change of a claim: settings in some of its cases, or a case replaced by another."""
 
     name: str
-    #: What is changed, in words.
+    #: The change, in words.
     that: str
     overrides: Overrides = ()
-    #: In which cases; in all if none is named.
+    #: The cases that are changed; all if none is named.
     cases: tuple[str, ...] = ()
     #: By a case's name, the case whose runs take its place.
     swap: dict[str, str] = field(default_factory=dict)
-    #: What `bbr3` is in the conformance cases, as `flows.cc` takes it.
+    #: The value of `bbr3` in the conformance cases, in the form of `flows.cc`.
     conformance: str = ""
     #: Seeds 1 to this, of every case; those of the claim if none.
     seeds: int | None = None
@@ -37,7 +37,7 @@ class Change:
     measured: Expression | None = None
 
     def of(self, claim: Claim) -> Claim:
-        """Return the claim so changed, without what is only shown."""
+        """Return the changed claim, without its display elements."""
         cases = dict(claim.cases)
         for name in self.cases or (tuple(cases) if self.overrides else ()):
             cases[name] = replace(cases[name], after=cases[name].after + self.overrides)

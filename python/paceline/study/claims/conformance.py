@@ -1,4 +1,4 @@
-"""What a claim about conformance is stated in."""
+"""The quantities of claims about conformance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paceline.study.conformance import CaseError, Cases, load
 
 
 def conformance_values(folder: Path, cc: str = "bbr3") -> dict[str, float]:
-    """Run the cases of a folder with `bbr3` and return how many there are of each verdict.
+    """Run the cases of a folder with `bbr3` and return the number of each verdict.
 
     `cc` is what it is in them, as `flows.cc` takes it.
     """

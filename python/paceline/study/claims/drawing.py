@@ -1,4 +1,4 @@
-"""Pictures of claims, drawn: the same bytes every time."""
+"""Draws the pictures of claims, with identical bytes every time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Value:
     mean: float
     low: float
     high: float
-    #: What the mean is of: published trials are drawn one by one.
+    #: The values behind the mean: published trials are drawn one by one.
     trials: tuple[float, ...] = ()
 
 
@@ -139,7 +139,7 @@ def _figure(width: float, height: float, title: str) -> Figure:
 
 
 def _styles(labels: Iterable[str]) -> dict[str, str]:
-    """Return a colour for each label; what stands before a comma has the same colour throughout."""
+    """Return a colour for each label; labels with the same text before a comma share it."""
     labels = list(labels)
     named = {label.partition(",")[0].strip() for label in labels}
     taken = {_COLOURS[head] for head in named if head in _COLOURS}
@@ -204,19 +204,19 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
 
 
 def _whiskers(values: tuple[Value, ...]) -> list[list[float]]:
-    """Return how far the interval reaches below and above each mean."""
+    """Return how far the interval extends below and above each mean."""
     return [
         [max(value.mean - value.low, 0.0) for value in values],
         [max(value.high - value.mean, 0.0) for value in values],
     ]
 
 
-#: Letters of labels that stand side by side below a picture, at most.
+#: Maximum number of letters of labels side by side below a picture.
 _ALONG = 100
 
 
 def _letters(labels: list[str]) -> int:
-    """Return how many letters labels need where each has the room of the longest line."""
+    """Return the letters that labels need if each has the width of the longest line."""
     return len(labels) * max(len(line) for label in labels for line in label.splitlines())
 
 
@@ -302,7 +302,7 @@ def _answer(frame: pl.DataFrame | str, query: Query) -> pl.DataFrame:
 
 
 def _laid_over(answers: Mapping[str, Mapping[Query, pl.DataFrame]], query: Query) -> pl.DataFrame:
-    """Return what all cases answer to a query, the name of the case as the name of its line."""
+    """Return all cases' answers to a query, with the name of the case as the name of its line."""
     frames = []
     for name, of_case in answers.items():
         if of_case[query].width != 2:
@@ -311,7 +311,7 @@ def _laid_over(answers: Mapping[str, Mapping[Query, pl.DataFrame]], query: Query
     return pl.concat(frames, how="vertical_relaxed")
 
 
-#: Points of a curve, at most: more than a picture can show.
+#: Maximum number of points of a curve: more than a picture can show.
 _POINTS = 4000
 
 
@@ -335,7 +335,7 @@ def _curves(axes: Axes, query: Query, frame: pl.DataFrame) -> None:
 
 
 def _sequence(result: Result, picture: Picture) -> Figure:
-    """Draw the time-sequence diagrams of the cases over each other."""
+    """Draw the time-sequence diagrams of the cases overlaid."""
     runs = [record.run for record in _records(result, picture) if record.run is not None]
     try:
         return sequence_figure.draw(runs, rounds=picture.rounds, title=picture.title or None)

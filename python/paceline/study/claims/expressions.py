@@ -1,4 +1,4 @@
-"""Expressions over what was measured: a small part of Python, of which nothing is executed.
+"""Expressions over measurements: a small part of Python, parsed but never executed.
 
 ``all(median(share.cc["bbr1"].share_ratio) >= 0.4)``: a name before the point is a case of the
 claim, the one after the last point a metric or a value of the claim. `docs/reference/claims.md`
@@ -27,7 +27,7 @@ from paceline.study.claims.quantity import (
 
 
 class ExpressionError(ValueError):
-    """An expression cannot be read, or has no value; as much of it is shown as a message holds."""
+    """An expression is invalid, or has no value; it is quoted as far as a message allows."""
 
     def __init__(self, message: str) -> None:
         most = 500
@@ -35,7 +35,7 @@ class ExpressionError(ValueError):
 
 
 class Flows(NamedTuple):
-    """Which flows: by number, or by the text in a column (`cc`, `label`)."""
+    """A selection of flows: by number, or by the text in a column (`cc`, `label`)."""
 
     column: str
     wanted: str | range
@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Place:
-        """Read one, as it stands in an expression."""
+        """Parse one, as written in an expression."""
         tree = _parse(text)
         try:
             return _place(tree)
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
 
 class Case(Protocol):
-    """What was measured of one case."""
+    """The measurements of one case."""
 
     def quantity(self, points: Sequence[slice | str], flows: Flows | None, name: str) -> Quantity:
         """Return a metric or value at the chosen points, of a run or of some of its flows."""
@@ -96,20 +96,20 @@ def _parse(text: str) -> ast.expr:
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        # Python's parser calls too deep a nesting a lack of memory.
+        # Python's parser reports too deep nesting as a memory error.
         reason = error.msg if isinstance(error, SyntaxError) else "cannot be read"
         raise ExpressionError(f"{reason}: {text!r}") from error
 
 
 class Expression:
-    """An expression that has been read."""
+    """A parsed expression."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._tree = _parse(text)
 
     def uses(self) -> set[tuple[str, str | None, str]]:
-        """Return what it takes from cases: case, `flows`, `cc`, `label` or none, metric."""
+        """Return the values that it uses: case, `flows`, `cc`, `label` or none, metric."""
         found = set()
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Attribute) and node.attr not in _GROUPS:
@@ -137,11 +137,11 @@ class Expression:
         return self._guarded(self._tree, names)
 
     def value(self, names: Names) -> float:
-        """Return its one number."""
+        """Return its number."""
         return self._single(self._tree, names)
 
     def interval(self, names: Names) -> tuple[float, float] | None:
-        """Return the interval, for one that is a mean or a median of the seeds."""
+        """Return the interval, if it is a mean or a median over the seeds."""
         try:
             ends = self.ends(names)
             if ends is None or math.isnan(ends[0].single()):
@@ -151,7 +151,7 @@ class Expression:
             raise ExpressionError(f"{self.text!r} {error}") from error
 
     def ends(self, names: Names) -> tuple[Quantity, Quantity] | None:
-        """Return the ends of the intervals at its points, if it is a mean or a median of seeds."""
+        """Return the interval ends at its points, if it is a mean or a median over seeds."""
         match self._tree:
             case ast.Call(func=ast.Name(id="mean"), args=[argument], keywords=[]):
                 ends = ("low", "high")
@@ -167,21 +167,21 @@ class Expression:
         return low, high
 
     def is_statistic(self) -> bool:
-        """Say whether it is a statistic of a metric as it is, and so in the unit of that."""
+        """Return whether it is a statistic of a single metric, and so in the unit of that."""
         match self._tree:
             case ast.Call(func=ast.Name(id=name), args=[ast.Attribute()]):
                 return name in _STATISTICS
         return False
 
     def holds(self, names: Names) -> bool:
-        """Return its one truth value."""
+        """Return its truth value."""
         value = self._single(self._tree, names)
         if not isinstance(value, bool):
             raise ExpressionError(f"{self.text!r} is a number, not a condition")
         return value
 
     def found(self, names: Names) -> str:
-        """Return what its comparisons found, for people."""
+        """Return the results of its comparisons, for people."""
         return self._found(self._tree, names)
 
     def _guarded(self, node: ast.expr, names: Names) -> Quantity:
@@ -238,14 +238,15 @@ class Expression:
         return ", ".join(missed)
 
 
-#: Functions whose values have the unit of what they are given.
+#: Functions whose values have the unit of their arguments.
 _KEEPS = frozenset({*_STATISTICS, "min", "max", "sum"})
 
 
 def _written(node: ast.expr, value: float) -> str:
-    """Return what an expression gave, in the unit of the one metric that it is about."""
+    """Return an expression's value, in the unit of its only metric."""
     parts = list(ast.walk(node))
-    names = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+    attributes = [part.attr for part in parts if isinstance(part, ast.Attribute)]
+    names = [name for name in attributes if name not in ("flows", "cc", "label")]
     calls = {getattr(part.func, "id", "") for part in parts if isinstance(part, ast.Call)}
     same = calls <= _KEEPS and not any(isinstance(part, ast.BinOp | ast.Compare) for part in parts)
     if same and len(names) == 1 and names[0].endswith(("_ns", "_bps", "_bytes")):

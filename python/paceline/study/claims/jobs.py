@@ -1,4 +1,4 @@
-"""The jobs of all chosen claims, as one batch: each is run once, and only answers are kept."""
+"""The jobs of all chosen claims, as one batch: each runs once, and only answers are kept."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from paceline.runs import Run, load
 
 @dataclass
 class Record:
-    """What is kept of a run."""
+    """The data kept of a run."""
 
     metrics: dict[str, float | None]
     flows: list[dict[str, Any]]
-    #: The answers to queries over its tables; the message, where one failed.
+    #: The answers to queries over its tables; the message, if one failed.
     answers: dict[Query, pl.DataFrame | str]
-    #: The run, where a picture needs all of it.
+    #: The run, if a picture needs all of it.
     run: Run | None = None
 
     def as_json(self) -> dict[str, Any] | None:
-        """Return it as a ledger holds it; none of what it cannot hold, which is run again."""
+        """Return it as a ledger line; none if that is not possible, and the job runs again."""
         answers = [a if isinstance(a, str) else _packed(a) for a in self.answers.values()]
         if self.run is not None or None in answers:
             return None
@@ -39,12 +39,12 @@ class Record:
 
     @classmethod
     def of(cls, value: dict[str, Any], queries: Sequence[Query]) -> Record:
-        """Return what a ledger holds."""
+        """Restore it from a ledger line."""
         answers = [a if isinstance(a, str) else _unpacked(a) for a in value["answers"]]
         return cls(value["metrics"], value["flows"], dict(zip(queries, answers, strict=True)))
 
 
-#: Types of columns that JSON gives back as they were.
+#: Types of columns that JSON restores unchanged.
 _PLAIN = {
     str(t): t for t in (pl.Int32, pl.Int64, pl.UInt32, pl.UInt64, pl.Float64, pl.String, pl.Boolean)
 }
@@ -65,11 +65,11 @@ def _unpacked(columns: list[list[Any]]) -> pl.DataFrame:
 
 
 class Pool:
-    """Jobs, what is asked of each, and in the end what they answered."""
+    """Jobs, the queries to each, and finally their answers."""
 
     def __init__(self, what: str = "claims") -> None:
         self._what = what
-        #: The queries of each job, in the order in which they were asked.
+        #: The queries to each job, in the order in which they were added.
         self._queries: dict[Job, dict[Query, None]] = {}
         self._kept: set[Job] = set()
         self._texts: dict[Path, str] = {}
@@ -77,7 +77,7 @@ class Pool:
         self._traces = set[Path]()
         self.records: dict[Job, Record] = {}
         self.failures: dict[Job, str] = {}
-        #: What the cases of a folder gave with a controller: several claims may ask.
+        #: The results of a folder's cases with a controller: several claims may need them.
         self.conformed: dict[tuple[Path, str], dict[str, float]] = {}
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class Pool:
     def job(
         self, scenario: Path, overrides: Overrides, seed: int, backend: _paceline.Backend = "sim"
     ) -> Job:
-        """Return a job; raises `ScenarioError` for a wrong one."""
+        """Return a job; raises `ScenarioError` for an invalid one."""
         if scenario not in self._texts:
             self._texts[scenario], _ = load(scenario)
         text, point = self._texts[scenario], (scenario, overrides, backend)
@@ -98,14 +98,14 @@ class Pool:
         return Job(text, overrides, seed, backend, str(scenario), self._lengths[point])
 
     def add(self, job: Job, queries: Sequence[Query] = (), *, keep: bool = False) -> None:
-        """Add a job, or ask more of one that is there."""
+        """Add a job, or add queries to an existing one."""
         asked = self._queries.setdefault(job, {})
         asked |= dict.fromkeys(queries)
         if keep:
             self._kept.add(job)
 
     def _key(self) -> str:
-        """Return what tells these jobs, and what is asked of them, from all others."""
+        """Return a key that distinguishes these jobs and queries from all others."""
         texts = {t: hashlib.sha256(t.encode()).hexdigest() for t in self._texts.values()}
         said = [
             [texts[job.text], *job[1:], [query.text for query in queries]]
@@ -157,7 +157,7 @@ class Pool:
 
 
 def ask(run: Run, query: Query) -> pl.DataFrame | str:
-    """Return what a query over the tables of a run answers, or why it does not."""
+    """Return the answer to a query over the tables of a run, or why there is none."""
     tables = {}
     for name in TABLES:
         table = run.inner.table(name)

@@ -1,4 +1,4 @@
-"""What was measured of a case: its metrics and values at each point and for each seed."""
+"""The measurements of a case: its metrics and values at each point and for each seed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from paceline.study.claims.expressions import Flows
 from paceline.study.claims.jobs import Record
 from paceline.study.claims.quantity import Quantity, QuantityError
 
-#: What the metrics of several flows add up to, by the end of their names; the rest is averaged.
+#: The metrics of several flows that are added up, by suffix; the others are averaged.
 _ADDITIVE = ("_bps", "_bytes", "_packets", "_count")
 
 
 class Measured:
-    """What was measured of a case: a record for each point and seed; none of what failed."""
+    """The measurements of a case: a record for each point and seed; none for failed runs."""
 
     def __init__(
         self, case: Case, records: Sequence[Sequence[Record | None]], values: dict[str, Query]
@@ -32,7 +32,7 @@ class Measured:
         return [self._records[row] for row in self.chosen(points)[1]]
 
     def without(self, seed: int) -> Measured:
-        """Return it without a seed, from 0; as it is where it has one seed or no such one."""
+        """Return it without a seed, from 0; unchanged if it has one seed or no such one."""
         records = [
             [record for n, record in enumerate(row) if n != seed] if len(row) > 1 else row
             for row in self._records
@@ -53,7 +53,7 @@ class Measured:
     def chosen(
         self, points: Sequence[slice | str]
     ) -> tuple[tuple[tuple[str, ...], ...], list[int]]:
-        """Return the axes that are left and the rows of the chosen points."""
+        """Return the remaining axes and the rows of the chosen points."""
         if points and len(points) != len(self._axes):
             raise QuantityError(f"{len(points)} indices for {len(self._axes)} axes")
         indices: list[Sequence[int]] = []

@@ -1,4 +1,4 @@
-"""Mutants of claims: what a claim is about, taken away. With each of them it must not hold."""
+"""Mutants of claims: the subject of a claim is removed. With each mutant it must not hold."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Outcome = Literal["fails", "survives", "not judged", "error"]
 
 @dataclass(frozen=True)
 class Mutant:
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     claim: Claim
     change: Change
-    #: `fails`, as it must; `survives`; or `not judged`, as the claim itself does not hold.
+    #: `fails`, as it must; `survives`; or `not judged`, because the claim itself does not hold.
     outcome: Outcome
-    #: The bounds that fail with it, or why there is nothing to say.
+    #: The bounds that fail with it, or why there is no result.
     found: str
     #: In how many draws of the seeds, each without one of them, the claim holds and it fails.
     draws: int = 0
@@ -55,7 +55,7 @@ class Mutant:
 
 
 class Mutants:
-    """Claims and their mutants, run together at the same seeds."""
+    """Claims and their mutants, run together with the same seeds."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Mutants:
                     self._plans.append((plan, mutant, changed))
 
     def __len__(self) -> int:
-        """Return how many runs there are."""
+        """Return the number of runs."""
         return len(self._pool)
 
     def run(
@@ -86,7 +86,7 @@ class Mutants:
         watch: Watch | None = None,
         resumed: Callable[[int], object] | None = None,
     ) -> tuple[list[Mutant], bool]:
-        """Run all; return what became of each, and whether Ctrl-C left some unfinished."""
+        """Run all; return the result of each, and whether Ctrl-C left some unfinished."""
         with suppress(KeyboardInterrupt):
             self._pool.run(threads=threads, watch=watch, resumed=resumed)
             return [_judge(*plans, self._pool) for plans in self._plans], False

@@ -1,4 +1,4 @@
-"""The report of claims: one HTML file that needs nothing else, and its pictures beside it."""
+"""The report of claims: one self-contained HTML file, with its pictures next to it."""
 
 from __future__ import annotations
 

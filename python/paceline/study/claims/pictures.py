@@ -1,4 +1,4 @@
-"""Pictures of claims, as data: what is drawn, not how."""
+"""Pictures of claims as data: their content, not their style."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Picture:
     title: str = ""
     xlabel: str = ""
     ylabel: str = ""
-    #: What the points of a sweep are called in it, if not by their values.
+    #: The labels of a sweep's points, if not their values.
     points: tuple[str, ...] = ()
     #: Which axes are logarithmic: `x`, `y`, `xy` or none.
     log: str = ""
-    #: By label, what is drawn of what was measured, and of what was published.
+    #: By label, the measured and the published expressions.
     y: dict[str, Expression] = field(default_factory=dict)
     published: dict[str, Expression] = field(default_factory=dict)
-    #: Whose run with seed 1 is drawn over time, and which queries over its tables.
+    #: The case whose run with seed 1 is drawn over time, and the queries over its tables.
     cases: tuple[Place, ...] = ()
     queries: tuple[Query, ...] = ()
     #: Whether the cases are lines of one panel, instead of panels.
@@ -60,7 +60,7 @@ class Picture:
             raise PictureError(f"a picture of kind {kind!r}: {error}") from error
 
     def expressions(self) -> list[Expression]:
-        """Return the expressions that it draws."""
+        """Return its expressions."""
         return [*self.y.values(), *self.published.values()]
 
 
@@ -79,7 +79,7 @@ def _queries(texts: list[str]) -> tuple[Query, ...]:
 
 
 _LABELS = ("title", "xlabel", "ylabel", "log")
-#: By kind, the keys that are needed and those that may be there.
+#: By kind, the required keys and the optional ones.
 _KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": (("y",), (*_LABELS, "published", "points")),
     "bars": (("y",), (*_LABELS, "published")),

@@ -13,20 +13,20 @@ from paceline.study.compare.statistics import quantile
 
 
 class QuantityError(ValueError):
-    """Quantities that do not go together, or a reduction of what is not there."""
+    """Incompatible quantities, or a reduction over something that does not exist."""
 
 
-#: The names of the points along one axis; empty ones fit any names.
+#: The names of the points along one axis; empty ones match any names.
 Axis = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Values by point and by seed. What is undefined is not a number."""
+    """Values by point and by seed. Undefined values are NaN."""
 
     #: The axes of the sweep; none for a single point.
     axes: tuple[Axis, ...]
-    #: For each point, the last axis running fastest, the values of the seeds, or one value.
+    #: For each point, the last axis varying fastest, the values of the seeds, or one value.
     rows: tuple[tuple[float, ...], ...]
     #: Whether the rows hold seeds.
     seeded: bool
@@ -53,7 +53,7 @@ class Quantity:
 
     @classmethod
     def trials(cls, rows: Sequence[Sequence[float]]) -> Quantity:
-        """Return published trials: a row for each point. They are no seeds of ours, so unpaired."""
+        """Return published trials: a row for each point. They are not our seeds, so unpaired."""
         most = max(map(len, rows))
         filled = tuple((*map(float, row), *[math.nan] * (most - len(row))) for row in rows)
         return cls((("",) * len(rows),), filled, seeded=True)
@@ -79,7 +79,7 @@ class Quantity:
         return Quantity(self.axes, tuple((reduce(row),) for row in self.rows), seeded=False)
 
     def over_points(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
-        """Return one value of all points, for each seed if there are seeds."""
+        """Return one value over all points, for each seed if there are seeds."""
         if not self.axes:
             raise QuantityError("has one point only: it is not from a sweep")
         row = tuple(reduce(column) for column in zip(*self.rows, strict=True))
@@ -87,7 +87,7 @@ class Quantity:
 
 
 def pointwise(apply: Callable[..., float], *operands: Quantity) -> Quantity:
-    """Apply a function point by point and seed by seed; a single number goes with everything."""
+    """Apply a function point by point and seed by seed; a single number matches everything."""
     axes: tuple[Axis, ...] = ()
     for operand in operands:
         axes = common(axes, operand.axes)
@@ -110,7 +110,7 @@ def _stretched(operand: Quantity, points: int, width: int) -> Iterator[tuple[flo
 
 
 def common(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """Return the axes of two quantities that go together, with the names that either has."""
+    """Return the axes of two compatible quantities, with the names of either."""
     if not left or not right:
         return left or right
     if [len(axis) for axis in left] == [len(axis) for axis in right]:
@@ -128,7 +128,7 @@ def _names(axes: tuple[Axis, ...]) -> str:
 
 
 def statistic(name: str, values: Sequence[float]) -> float:
-    """Return a statistic of the values that are defined, by its name.
+    """Return a statistic of the defined values, by its name.
 
     They are `mean` with the ends of its interval, `low` and `high`, and `median` with `median_low`
     and `median_high`.
@@ -140,13 +140,13 @@ def statistic(name: str, values: Sequence[float]) -> float:
 
 
 def interval_end(name: str, values: Sequence[float]) -> float:
-    """Return an end of an interval as it is told: none of fewer than five defined values."""
+    """Return an end of an interval for display: none with fewer than five defined values."""
     enough = sum(not math.isnan(value) for value in values) >= FEWEST
     return statistic(name, values) if enough else math.nan
 
 
 def gap(ours: Quantity, theirs: Quantity) -> Quantity:
-    """Return, for each point, what chance does not explain of the difference of two means.
+    """Return, for each point, the part of the difference of two means beyond chance.
 
     That is how far the means lie outside of each other's reach by Student's t at 1 %, with the
     scatter that both have in common; zero within it. The values are not paired.
@@ -179,7 +179,7 @@ def defined(values: Sequence[float]) -> float:
 
 
 def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
-    """Return each pair of points of which the later lies lower by more than noise and `slack`.
+    """Return each pair of points whose later one is lower by more than noise and `slack`.
 
     Noise is the 95 % interval of the mean of the difference, paired by seed. With each pair comes
     the mean of the difference.

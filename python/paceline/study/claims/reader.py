@@ -23,12 +23,12 @@ from paceline.study.claims.where import ClaimError, Where, lines
 
 _REQUIRED = ("id", "topic", "source", "published", "measured", "accept")
 _TEXTS = ("id", "topic", "source", "published", "measures", "why", "about", "choice")
-#: What a claim has and no file says.
+#: Keys of a claim that do not come from a file.
 _OURS = ("file", "conforms")
 
 
 def load(place: Path) -> list[Claim]:
-    """Return every claim of a file or below a folder, in the order of their ids."""
+    """Return every claim of a file or in a folder, in the order of their ids."""
     files = [place] if place.is_file() else sorted(place.rglob("*.toml"))
     claims = [claim for path in files for claim in _read(path)]
     seen: dict[str, Path] = {}
@@ -43,7 +43,7 @@ def load(place: Path) -> list[Claim]:
 def find(
     claims: Iterable[Claim], names: Iterable[str], backend: _paceline.Backend | None = None
 ) -> list[Claim]:
-    """Return the claims with these ids or topics, all of them for no names.
+    """Return the claims with these ids or topics; without names, all of them.
 
     With a backend, they are those that need it, and those that are named by their ids.
     """
@@ -68,7 +68,7 @@ def _read(path: Path) -> list[Claim]:
 
 
 def parse(text: str, path: Path) -> list[Claim]:
-    """Read the claims of a file from its text."""
+    """Parse the claims in a file's text."""
     try:
         document = toml(text)
     except ValueError as error:
@@ -154,7 +154,7 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
     return Claim(**read, file=where.path)
 
 
-#: What the three kinds of changes may have besides.
+#: Keys that the three kinds of changes may have in addition.
 _CHANGES = {
     "choices": ("measured",),
     "variants": ("measured", "halves", "seeds"),
@@ -246,7 +246,7 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
 
 
 def _is_figure(figure: object) -> bool:
-    """Say whether it is a number, one for each point, or the trials at each point."""
+    """Return whether it is a number, one for each point, or the trials at each point."""
     rows = figure if isinstance(figure, list) and figure else [figure]
     lists = [isinstance(row, list) and len(row) > 0 for row in rows]
     numbers = [n for row in rows for n in (row if isinstance(row, list) else [row])]
@@ -268,7 +268,7 @@ def _text(where: Where, key: str, value: object) -> str:
 
 
 def _words(where: Where, key: str, value: object) -> str:
-    """Return a text that may run over lines; nobody wants its breaks."""
+    """Return a text without its line breaks."""
     return " ".join(_text(where, key, value).split())
 
 

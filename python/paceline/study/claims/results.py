@@ -1,4 +1,4 @@
-"""What became of a claim: its verdict and its figures."""
+"""The results of a claim: its verdict and its figures."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ class Condition:
     #: The same as a sentence.
     that: str
     held: bool
-    #: What was found where it compares.
+    #: The results of its comparisons.
     found: str
-    #: Who set it, `source` or `ours`, and why if it is ours.
+    #: Who set it, `source` or `ours`, and the reason if it is ours.
     by: str = "source"
     reason: str = ""
-    #: The bound that stood here before, and why it does not any more.
+    #: The previous bound, and why it was changed.
     corrected: str = ""
 
     def set_by(self) -> str:
-        """Return for people who set it, and what stood here before."""
+        """Return for people who set it, and the previous bound."""
         said = "bound of the source" if self.by == "source" else f"bound of ours: {self.reason}"
         return f"{said}. Corrected: {self.corrected}" if self.corrected else said
 
     def text(self) -> str:
-        """Return it for people: whether it holds, and what was found where it does not."""
+        """Return it for people: whether it holds, and the result if it does not."""
         if self.held:
             return f"holds: {self.that}"
         return f"fails: {self.that}" + (f" ({self.found})" if self.found else "")
@@ -46,7 +46,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure that is stated beside the verdict."""
+    """An additional figure next to the verdict."""
 
     name: str
     measured: float | None
@@ -62,16 +62,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Changed:
-    """A claim with something changed: another choice, or a cause put in or taken away."""
+    """A changed claim: another choice, or a cause added or removed."""
 
     name: str
     that: str
     measured: float | None = None
     low: float | None = None
     high: float | None = None
-    #: Whether every bound holds with it; of a variant also, whether it halves the gap.
+    #: Whether every bound holds with it; for a variant also, whether it halves the gap.
     held: bool = False
-    #: The bounds that do not hold, or what was found of the gap; or why it could not be measured.
+    #: The bounds that do not hold, or the resulting gap; or why it could not be measured.
     found: str = ""
 
     def text(self) -> str:
@@ -84,7 +84,7 @@ class Changed:
 
 @dataclass(frozen=True)
 class Result:
-    """What was published, what was measured, and whether it was reproduced."""
+    """The published result, the measured one, and whether it was reproduced."""
 
     claim: Claim
     verdict: str
@@ -94,13 +94,13 @@ class Result:
     why: str = ""
     accept: tuple[Condition, ...] = ()
     beside: tuple[Figure, ...] = ()
-    #: What the other choices give, and what each cause does on its own.
+    #: The results of the other choices, and the effect of each cause on its own.
     choices: tuple[Changed, ...] = ()
     variants: tuple[Changed, ...] = ()
-    #: What its pictures are drawn from.
+    #: The data of its pictures.
     names: Names = field(default_factory=dict, repr=False, compare=False)
     tables: tuple[Filled, ...] = ()
-    #: How many seeds a case without a number of its own was run with; none without cases.
+    #: The number of seeds of cases without a number of their own; none without cases.
     seeds: int | None = None
 
     @property
@@ -109,20 +109,20 @@ class Result:
         return self.verdict != "error" and all(condition.held for condition in self.accept)
 
     def figure(self) -> str:
-        """Return what was measured as a sentence: its name and unit, its interval, the seeds."""
+        """Return the measured result as a sentence: its name and unit, its interval, the seeds."""
         over = f", {self.seeds} seeds" if self.seeds else ""
         return f"{self.claim.measures or self.claim.measured.text}: {self.shown()}{over}"
 
     def shown(self) -> str:
-        """Return what was measured for people, with its interval."""
+        """Return the measured result for people, with its interval."""
         if self.measured is None:
             return NONE
-        # What is computed and not simulated is known to all of its digits.
+        # A computed, not simulated, value is known to all of its digits.
         digits = 4 if self.claim.cases else 7
         return f"{self.measured:.{digits}g}" + _interval(self.low, self.high)
 
     def cause(self) -> str:
-        """Return why it is not reproduced, without the expressions where the cause is known."""
+        """Return why it is not reproduced, without the expressions if the cause is known."""
         said = self.claim.why if self.verdict == "not reproduced" and self.claim.why else self.why
         shown = [f"{variant.text()}." for variant in self.variants if variant.held]
         return " ".join([said, *shown])

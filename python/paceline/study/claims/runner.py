@@ -1,4 +1,4 @@
-"""Claims, measured and judged."""
+"""Measures and judges claims."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class Plan:
     claim: Claim
     jobs: dict[str, list[list[Job]]] = field(default_factory=dict)
     error: str = ""
-    #: Of the cases that have no number of their own.
+    #: For cases without a number of their own.
     seeds: int | None = None
     #: The claim with another choice, or with a cause.
     changed: list[tuple[Change, Plan]] = field(default_factory=list)
-    #: The claim as it is, at the seeds of a variant that has its own.
+    #: The unchanged claim, with the seeds of a variant that has its own.
     longer: dict[int, Plan] = field(default_factory=dict)
 
     def all_jobs(self) -> Iterator[Job]:
-        """Yield its jobs, and those of what is changed in it."""
+        """Yield its jobs, and those of its changes."""
         for rows in self.jobs.values():
             yield from itertools.chain.from_iterable(rows)
         for plan in (*(plan for _, plan in self.changed), *self.longer.values()):
@@ -61,12 +61,12 @@ class Verdicts:
     results: list[Result]
     #: The claims that Ctrl-C left unfinished.
     unfinished: list[Claim]
-    #: How many runs were emulated and repeated, and which bounds they broke.
+    #: The number of emulated and repeated runs, and the bounds that they exceeded.
     repeats: Emulated = field(default_factory=Emulated)
 
 
 class Campaign:
-    """Claims that are run together: all of their runs are one pool."""
+    """Claims that run together: all of their runs form one pool."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Campaign:
         return len(self._pool)
 
     def errors(self) -> dict[str, str]:
-        """Return what is wrong with claims that cannot be run, by their ids."""
+        """Return the errors in claims that cannot be run, by their ids."""
         return {plan.claim.id: plan.error for plan in self._plans if plan.error}
 
     def verify(
@@ -103,7 +103,7 @@ class Campaign:
                 if id(plan) not in found:
                     found[id(plan)] = judged(plan, self._pool)
 
-        # After Ctrl-C nothing is begun that takes time: what needs no run is judged before.
+        # After Ctrl-C nothing slow is started: claims without runs are judged before.
         with suppress(KeyboardInterrupt):
             judge(plan for plan in self._plans if not plan.jobs and not plan.claim.conformance)
             self._pool.run(threads=threads, watch=watch, resumed=resumed)
@@ -175,7 +175,7 @@ def _drawn(claim: Claim, place: Place, jobs: list[list[Job]]) -> Job:
 
 
 def _check(claim: Claim) -> None:
-    """Find what expressions name and is not there, before anything is run."""
+    """Check, before anything runs, that everything named in expressions exists."""
     metrics = {"run": set[str](), "flow": set[str]()}
     for definition in _paceline.metrics():
         metrics[definition["scope"]].add(definition["name"])
@@ -201,7 +201,7 @@ def _unknown(expression: Expression, what: str, name: str, known: Iterable[str])
 
 
 def _queries(claim: Claim, case: str) -> list[Query]:
-    """Return the queries whose values expressions take from a case."""
+    """Return the queries of a case whose values expressions use."""
     used = {
         name
         for expression in claim.expressions()
@@ -277,7 +277,7 @@ def _verdict(claim: Claim, *, missed: bool) -> str:
 
 
 def _choice(change: Change, plan: Plan, names: Names, pool: Pool) -> Changed:
-    """Return what another choice gives; one that only measures needs no run of its own."""
+    """Return the result of another choice; one that only measures needs no run of its own."""
     if not change.overrides and not change.swap and change.measured is not None:
         try:
             value = change.measured.value(names)
@@ -298,7 +298,7 @@ def _changed(change: Change, result: Result) -> Changed:
 
 
 def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
-    """Return what a cause does on its own: every bound holds with it, or it halves the gap."""
+    """Return the effect of a cause alone: every bound holds with it, or it halves the gap."""
     (changed,) = (other for known, other in plan.changed if known is change)
     found = _changed(change, judged(changed, pool))
     if change.halves is None or found.measured is None:
@@ -321,7 +321,7 @@ def _figure(name: str, expression: Expression, names: Names) -> Figure:
 
 
 def names_of(plan: Plan, pool: Pool) -> tuple[Names, list[str]]:
-    """Return what expressions may name, and which emulated runs are missing in it."""
+    """Return the names available to expressions, and which emulated runs are missing."""
     lost = []
     names: dict[str, Any] = {}
     for name, figure in plan.claim.figures.items():

@@ -1,4 +1,4 @@
-"""What claims about the start-up gain are stated in."""
+"""The quantities of claims about the start-up gain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from paceline import _paceline
 
-#: How closely the least doubling gain is searched.
+#: Precision of the search for the smallest doubling gain.
 _TOLERANCE = 1e-4
 
 
@@ -29,7 +29,7 @@ def startup_values(
 
 
 def _equal_rows(published: Mapping[str, Sequence[Sequence[str]]]) -> tuple[int, int]:
-    """Count the printed rows that the simulator gives figure by figure, and all of them."""
+    """Count the printed rows that the simulator reproduces digit by digit, and all rows."""
     equal = 0
     count = 0
     for gain, rows in published.items():

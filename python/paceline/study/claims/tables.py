@@ -31,7 +31,7 @@ class Cell:
     high: float | None = None
 
     def text(self, unit: str) -> str:
-        """Return it for people, in the unit that the end of a metric's name gives."""
+        """Return it for people, in the unit of a metric's suffix."""
         scale = scale_of(unit, self.value)
         ends = [end for end in (self.low, self.high) if end is not None and not math.isnan(end)]
         numbers = [number(value, scale) for value in (self.value, *ends)]
@@ -44,14 +44,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """What is tabled of a claim."""
+    """The table of a claim."""
 
     title: str
-    #: What the axes of the sweep are called.
+    #: The labels of the sweep's axes.
     axes: tuple[str, ...]
-    #: By name, what has a value for each point.
+    #: By name, the expressions with a value for each point.
     columns: dict[str, Expression]
-    #: What is judged at each point, and what it must be below; none to judge nothing.
+    #: The expression judged at each point, and its upper bound; none to judge nothing.
     off: Expression | None = None
     bound: float = math.inf
 
@@ -78,11 +78,11 @@ class Table:
         )
 
     def expressions(self) -> list[Expression]:
-        """Return the expressions that it holds."""
+        """Return its expressions."""
         return [*self.columns.values(), *([self.off] if self.off else [])]
 
     def filled(self, names: Names) -> Filled:
-        """Return it with what was measured."""
+        """Return it with the measured values."""
         columns = {name: _column(text, names) for name, text in self.columns.items()}
         units = {name: _unit(text) for name, text in self.columns.items()}
         if self.off is not None:
@@ -136,7 +136,7 @@ class Filled:
     axes: tuple[str, ...]
     #: By column, the metric that gives the unit.
     units: dict[str, str]
-    #: What the last column must be below, where a table is judged.
+    #: The upper bound of the last column, if a table is judged.
     bound: float = math.inf
     rows: list[tuple[tuple[str, ...], list[Cell]]] = field(default_factory=list)
 
@@ -152,7 +152,7 @@ class Filled:
             yield [*point, *(c.text(u) for c, u in zip(cells, units, strict=True))]
 
     def beyond(self) -> list[str]:
-        """Return the points that are not within, and by how much."""
+        """Return the points beyond the bound, and by how much."""
         if OFF not in self.units:
             return []
         return [
@@ -162,7 +162,7 @@ class Filled:
         ]
 
     def summary(self) -> str:
-        """Return how many points are within, and which are not."""
+        """Return how many points are within the bound, and which are not."""
         if OFF not in self.units:
             return ""
         beyond = self.beyond()
@@ -170,7 +170,7 @@ class Filled:
         return f"{counted}; beyond: {'; '.join(beyond)}" if beyond else counted
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object of it in `claims.json`."""
+        """Return its object in `claims.json`."""
         rows = [
             {
                 "point": list(point),
@@ -191,7 +191,7 @@ class Filled:
         }
 
     def csv(self) -> str:
-        """Return it as CSV: base units, and the ends of each interval in columns of their own."""
+        """Return it as CSV: base units, and the ends of each interval in separate columns."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         ended = [
@@ -210,7 +210,7 @@ class Filled:
         return out.getvalue()
 
     def markdown(self) -> str:
-        """Return it as Markdown, with what is beyond."""
+        """Return it as Markdown, with the points beyond the bound."""
         lines = [self.head, ["---"] * len(self.head), *self.texts()]
         table = "".join(
             "| " + " | ".join(text.replace("|", "\\|") for text in line) + " |\n" for line in lines

@@ -1,4 +1,4 @@
-"""Where something stands in a file of claims: its line, for messages."""
+"""Positions in a file of claims: their lines, for messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ClaimError(ValueError):
         self.line = line
 
 
-#: What stands somewhere: the number of the claim, then keys.
+#: A position: the number of the claim, then keys.
 Trail = tuple[int | str, ...]
 
 _PART = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
@@ -62,7 +62,7 @@ def lines(text: str) -> dict[Trail, int]:
 
 @dataclass(frozen=True)
 class Where:
-    """A place in a file of claims; as text, it is what a message begins with."""
+    """A position in a file of claims; as text, it is the beginning of a message."""
 
     path: Path
     lines: dict[Trail, int] = field(default_factory=dict, repr=False)
@@ -70,13 +70,13 @@ class Where:
     words: str = ""
 
     def at(self, *keys: int | str, words: str = "") -> Where:
-        """Return a place in it, with the words that name it."""
+        """Return a position in it, with the words that name it."""
         said = f"{self.words}: {words}" if words else self.words
         return replace(self, trail=(*self.trail, *keys), words=said)
 
     @property
     def line(self) -> int | None:
-        """The line of the nearest thing round it that has one."""
+        """The line of the nearest enclosing element that has one."""
         known = (self.lines.get(self.trail[:end]) for end in range(len(self.trail), 0, -1))
         return next((line for line in known if line is not None), None)
 
@@ -85,6 +85,6 @@ class Where:
         return f"{self.path}{'' if line is None else f':{line}'}{self.words}"
 
     def wrong(self, message: str, *keys: int | str) -> ClaimError:
-        """Return the error that something here is wrong."""
+        """Return the error about this position."""
         place = self.at(*keys)
         return ClaimError(f"{place}{message}", self.path, place.line)

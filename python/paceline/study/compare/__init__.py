@@ -42,15 +42,15 @@ class Finding:
     counts: tuple[int, int]
     paired: bool
     difference: Difference | None
-    #: The probability, corrected for how many were tested; none for single runs.
+    #: The probability, corrected for multiple testing; none for single runs.
     p: float | None
-    #: `same`; `better` or `worse`; `unclear`, where a difference may be chance; `untested`, where
-    #: one run a side cannot tell; `lost` or `gained`, where it is defined on one side only.
+    #: `same`; `better` or `worse`; `unclear`, if a difference may be chance; `untested`, if there
+    #: is only one run per side; `lost` or `gained`, if it is defined on one side only.
     verdict: answers.Verdict
 
     @property
     def change(self) -> float | None:
-        """The difference over the old value."""
+        """The difference divided by the old value."""
         if self.difference is None or self.old is None:
             return None
         if self.difference.mean == 0:
@@ -118,7 +118,7 @@ def compare(
         if not before and not after:
             continue
         if not (before and after) and recorded[point]:
-            continue  # of a recording, what it does not say is not lost
+            continue  # data that a recording lacks is not lost
         means = [sum(v.values()) / len(v) if v else None for v in (before, after)]
         p = adjusted.get(nth)
         findings.append(

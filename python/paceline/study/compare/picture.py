@@ -1,4 +1,4 @@
-"""A comparison as a picture: how much each metric has changed, and how sure that is."""
+"""A comparison as a picture: the change of each metric, and its uncertainty."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw(title: str, findings: Sequence[Finding]) -> Figure:
         names = [f"{words(finding.metric)} ({finding.verdict})" for finding in shown]
         axes.set_yticks(range(len(shown)), names)
         axes.invert_yaxis()
-        # A metric that was next to nothing does not take the others' room.
+        # A metric that was almost zero must not take the others' space.
         axes.set_xscale("symlog", linthresh=10)
         axes.set_xlabel("change (%), with its 95 % interval")
     return literal(figure)

@@ -1,4 +1,4 @@
-"""How sure a difference is: t tests, and corrections for testing many things at once."""
+"""The significance of a difference: t tests, and corrections for multiple testing."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from paceline.measures import FEWEST
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference of two means, new less old, and how sure it is."""
+    """The difference of two means, new minus old, and its significance."""
 
     mean: float
-    #: Ends of the 95 % interval; none of fewer than five values on a side.
+    #: Ends of the 95 % interval; none with fewer than five values on a side.
     low: float | None
     high: float | None
-    #: Two-sided probability of a difference as large by chance; none for a single pair.
+    #: Two-sided probability of a difference this large by chance; none for a single pair.
     p: float | None
-    #: Hedges' g: the difference over the pooled standard deviation, less its bias in small samples
-    #: (Hedges 1981). None where nothing varies.
+    #: Hedges' g: the difference over the pooled standard deviation, corrected for its bias in small
+    #: samples (Hedges 1981). None if nothing varies.
     effect: float | None
 
 
 def paired(old: Sequence[float], new: Sequence[float]) -> Difference:
-    """Compare values that belong together one by one, by Student's t test of their differences."""
+    """Compare paired values by Student's t test of their differences."""
     differences = [b - a for a, b in zip(old, new, strict=True)]
     count = len(differences)
     error = math.sqrt(_variance(differences) / count) if count > 1 else 0.0
@@ -35,7 +35,7 @@ def paired(old: Sequence[float], new: Sequence[float]) -> Difference:
 
 
 def unpaired(old: Sequence[float], new: Sequence[float]) -> Difference:
-    """Compare two samples by the t test of Welch (1947), which takes no equal variances."""
+    """Compare two samples by the t test of Welch (1947), which does not assume equal variances."""
     mean = sum(new) / len(new) - sum(old) / len(old)
     if min(len(old), len(new)) < 2:
         return _difference(old, new, mean, 0.0, 0)
@@ -54,7 +54,7 @@ def _difference(
     if freedom <= 0:
         return Difference(mean, None, None, None, None)
     reach = quantile(freedom) * error
-    # What does not vary at all differs surely or not at all.
+    # Without any variance a difference is certain, or there is none.
     p = tail(mean / error, freedom) if error > 0 else float(mean == 0)
     if min(len(old), len(new)) < FEWEST:
         return Difference(mean, None, None, p, hedges(old, new))
@@ -62,7 +62,7 @@ def _difference(
 
 
 def hedges(old: Sequence[float], new: Sequence[float]) -> float | None:
-    """Return Hedges' g; `None` where nothing varies."""
+    """Return Hedges' g; `None` if nothing varies."""
     freedom = len(old) + len(new) - 2
     squares = sum((len(sample) - 1) * _variance(sample) for sample in (old, new))
     if freedom < 1 or squares <= 0:
@@ -89,7 +89,7 @@ def quantile(freedom: float, p: float = 0.05) -> float:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Adjust probabilities by Holm (1979): the chance of even one false alarm stays below."""
+    """Adjust probabilities by Holm (1979): bounds the chance of even one false alarm."""
     order = sorted(range(len(ps)), key=lambda nth: ps[nth])
     adjusted = [0.0] * len(ps)
     above = 0.0
@@ -100,7 +100,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(ps: Sequence[float]) -> list[float]:
-    """Adjust by Benjamini and Hochberg (1995): the share of false alarms stays below."""
+    """Adjust by Benjamini and Hochberg (1995): bounds the share of false alarms."""
     order = sorted(range(len(ps)), key=lambda nth: ps[nth], reverse=True)
     adjusted = [0.0] * len(ps)
     below = 1.0

@@ -1,4 +1,4 @@
-"""What is compared: runs, repeats, comparisons and sweeps, as values by point, metric and seed."""
+"""The two sides of a comparison, as values by point, metric and seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paceline.reading import read_json, read_toml
 from paceline.study.sweep.result import NAME as SWEEP
 from paceline.study.sweep.result import Sweep
 
-#: Values of a metric by what pairs them: a seed, or the place along axes.
+#: Values of a metric by their pairing key: a seed, or the position along axes.
 Values = dict[Any, float]
 
 _SEED = re.compile(r"seed-\d+")
@@ -26,15 +26,14 @@ class Subject:
     """One side of a comparison."""
 
     name: str
-    #: By point, what each run says of itself, by what pairs it; a single run has one point without
-    #: name.
+    #: By point, each run's JSON, by pairing key; a single run has one point without a name.
     points: dict[str, dict[Any, dict[str, Any]]] = field(default_factory=dict)
-    #: By point, what its scenario sets, by key; of flows, links and events without their numbers.
+    #: By point, its scenario's settings, by key; those of flows, links and events without numbers.
     settings: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
 
     @classmethod
     def alone(cls, name: str, run: dict[str, Any], scenario: dict[str, Any]) -> Subject:
-        """Return a single run, by what its files say."""
+        """Return a single run, read from its files."""
         _schema(run["schema"])
         _check(run["metrics"], *run["flows"])
         return cls(name, {"": {int(run["seed"]): run}}, {"": _of_document(scenario)})
@@ -45,7 +44,7 @@ class Subject:
         return {seed: v for seed, v in sorted(found.items()) if v is not None}
 
     def alike(self, point: str) -> bool:
-        """Return whether there is one run at a point, or several that say the same."""
+        """Return whether there is one run at a point, or several with identical results."""
         runs = self.points[point].values()
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
@@ -74,7 +73,7 @@ def read(folder: Path) -> Subject:
     for path in sorted(folder.rglob("run.json")):
         parts = path.parent.relative_to(folder).parts
         if any(part.startswith(".") for part in parts):
-            continue  # what a killed process has left
+            continue  # remains of a killed process
         try:
             run = read_json(path)
             _schema(run["schema"])
@@ -88,7 +87,7 @@ def read(folder: Path) -> Subject:
             raise NotARunError(f"{path} is not of a run: {error}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
         name = _without_seed(point)
-        # Of two runs with one name and seed, as of two engines, each is a point.
+        # Two runs with one name and seed, such as of two engines, are two points.
         if seed in subject.points.get(name, {}):
             name = point
         subject.points.setdefault(name, {})[seed] = run
@@ -99,12 +98,12 @@ def read(folder: Path) -> Subject:
     return subject
 
 
-#: What a scenario says of itself, and what differs between repeats.
+#: A scenario's description, and the differences between repeats.
 _WORDS = {"schema", "name", "about", "source", "seed", "repeats", "compare", "sweep", "expect"}
 
 
 def _settings(path: Path) -> dict[str, list[Any]]:
-    """Return what a scenario sets; nothing of one that is not there or cannot be read."""
+    """Return a scenario's settings; nothing if it is missing or unreadable."""
     try:
         document = read_toml(path)
     except (OSError, ValueError):
@@ -113,7 +112,7 @@ def _settings(path: Path) -> dict[str, list[Any]]:
 
 
 def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return what a scenario sets."""
+    """Return a scenario's settings."""
     found: dict[str, list[Any]] = {}
     for section, content in document.items():
         if section in _WORDS:
@@ -151,13 +150,13 @@ def _without_seed(point: str) -> str:
 
 
 def repeats_of(place: str) -> str:
-    """Return what the folders of a scenario's repeats have in common."""
+    """Return the common part of the folder names of a scenario's repeats."""
     above, _, last = place.rpartition("/")
     return f"{above}/" if _SEED.fullmatch(last) else _without_seed(place)
 
 
 def _sweep(sweep: Sweep) -> Subject:
-    """Return a sweep with each of its points; what is drawn is paired draw by draw.
+    """Return a sweep with each of its points; drawn values are paired draw by draw.
 
     A draw is one of a population: it counts once, as the mean of its seeds, and pairs with the draw
     of another sweep that has the same number and the same values.
@@ -216,7 +215,7 @@ def _side(
 
 
 def _mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what runs say together: of each metric the mean of where it is defined."""
+    """Return the summary of runs: the mean of each metric where it is defined."""
     if len(runs) == 1:
         return runs[0]
     flows = zip(*(run["flows"] for run in runs), strict=False)

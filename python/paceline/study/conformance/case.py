@@ -1,4 +1,4 @@
-"""The draft's test cases as their files hold them."""
+"""The draft's test cases as stored in files."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from paceline.grid import overrides_of
 from paceline.query import Query, QueryError
 from paceline.reading import read_toml
 
-#: The tables that a step's query may ask; `draft.tables_of` says what they hold.
+#: The tables that a step's query may use; `draft.tables_of` describes them.
 TABLES = frozenset({"samples", "visits", "events", "queue", "path"})
 
-#: The end of a file of steps; the scenario has the same name without it.
+#: The suffix of a file of steps; the scenario has the same name without it.
 STEPS = ".steps.toml"
 
 
 class CaseError(ValueError):
-    """A file of steps is wrong."""
+    """A file of steps is invalid."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Step:
     """One of the draft's numbered steps."""
 
     number: int
-    #: What must hold, in words.
+    #: The condition, in words.
     says: str
-    #: A query whose one row has `holds`; its other columns are the evidence.
+    #: A query with one row, whose column `holds` is the result; its other columns are evidence.
     query: Query
 
 
@@ -36,10 +36,10 @@ class Step:
 class Variant:
     """The case with other values in its scenario."""
 
-    #: What is different, in words; empty for the scenario as it is written.
+    #: The difference, in words; empty for the scenario as written.
     name: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
-    #: Steps that cannot hold here, and why.
+    #: Steps that cannot hold here, with the reason.
     expected: dict[int, str] = field(default_factory=dict)
 
 
@@ -52,14 +52,14 @@ class Case:
     scenario: Path
     steps: tuple[Step, ...]
     variants: tuple[Variant, ...]
-    #: By controller: steps that do not hold for it, and why.
+    #: By controller: steps that do not hold for it, with the reason.
     expected: dict[str, dict[int, str]]
     #: Whether it is tried on all of its paths.
     on_all_paths: bool = True
 
 
 def named(id_: str, name: str) -> bool:
-    """Return whether a name is that of a case: its id, or a part of it from the start."""
+    """Return whether a name refers to a case: its id, or the beginning of it."""
     return id_ == name or id_.startswith((f"{name}-", f"{name}/"))
 
 

@@ -1,4 +1,4 @@
-"""The draft's test cases, run and judged."""
+"""Runs and judges the draft's test cases."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from paceline.study.conformance.names import NAMES, Names
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one case with one controller."""
+    """The result of one case with one controller."""
 
     case: Case
     controller: str
     verdict: str
-    #: How many steps were judged, in all variants.
+    #: The number of judged steps, in all variants.
     judged: int
-    #: How many of them hold.
+    #: The number that hold.
     held: int
     #: A line for each of them.
     evidence: tuple[str, ...]
-    #: The lines of those that do not do what is expected of them.
+    #: The lines of those with an unexpected result.
     notable: tuple[str, ...]
 
     def as_json(self) -> dict[str, str]:
@@ -51,26 +51,26 @@ class Result:
 #: The draft's names, beyond the columns of `bbr3`, that need a controller with BBR's states.
 _STATES = frozenset({"phase", "visit", "visits", "nth"})
 
-#: How evidence begins of a step that asks for a column that there is not.
+#: The beginning of the evidence of a step that uses a missing column.
 _ABSENT = "; not recorded: "
 
-#: Of a step: whether it holds (none if what it compares is null), its number, what was found, and
-#: why it cannot be asked.
+#: Of a step: whether it holds (none if it compares null), its number, the evidence, and why it does
+#: not apply.
 Judged = tuple[bool | None, int, str, str | None]
 
 
 class Cases:
-    """Cases with a controller, in every variant: the runs of all of them are one batch."""
+    """Cases with a controller, in every variant: all their runs form one batch."""
 
     def __init__(self, cases: Sequence[Case], controller: str, cc: str | None = None) -> None:
         self._controller = controller
-        #: The controller as `flows.cc` takes it, with options if it has any.
+        #: The controller in the form of `flows.cc`, with options if it has any.
         self._cc = cc or controller
         self._names = NAMES.get(controller, Names())
         self._cases = cases
-        #: What is wrong with cases that cannot be run.
+        #: The errors in cases that cannot be run.
         self._errors: dict[str, str] = {}
-        #: Why cases are not applicable to the controller, or some of their steps.
+        #: Why cases, or some of their steps, do not apply to the controller.
         self._beyond: dict[str, str] = {}
         self._jobs: list[Job] = []
         #: The case of each job.
@@ -128,7 +128,7 @@ class Cases:
         watch: Watch | None = None,
         resumed: Callable[[int], object] | None = None,
     ) -> list[Result]:
-        """Run all that have not been run, and judge each case.
+        """Run all cases that have not been run, and judge each.
 
         What has ended is kept until all has, and who asks the same again goes on there.
         """
@@ -152,7 +152,7 @@ class Cases:
         return [self._result(case, found.get(case.id, [])) for case in self._cases]
 
     def _result(self, case: Case, outcomes: Sequence[Outcome]) -> Result:
-        """Judge a case by what was found of each variant."""
+        """Judge a case by the results of each variant."""
         errors = (outcome.error for outcome in outcomes if outcome.error is not None)
         error = self._errors.get(case.id) or next(errors, None)
         if error is not None:
@@ -166,7 +166,7 @@ class Cases:
         steps = {step.number: step for step in case.steps}
         notable: list[str] = []
         failed = excused = judged = kept = 0
-        #: Steps that are expected to fail on one path or another, and have not.
+        #: Steps that are expected to fail on some path, and did not.
         unseen = dict(case.expected.get(self._controller, {})) if case.on_all_paths else {}
         for variant, outcome in zip(case.variants, outcomes, strict=True):
             expected = case.expected.get(self._controller, {}) | variant.expected
@@ -199,7 +199,7 @@ class Cases:
 
 
 def judge(case: Case, run: Run) -> Result:
-    """Judge a record by the steps of a case: one of ours, or one read from another program.
+    """Judge a record by the steps of a case: one of ours, or one of another program.
 
     A step that asks for what the record does not have is not applicable. Nothing says that the path
     was the case's.
@@ -225,7 +225,7 @@ def judge(case: Case, run: Run) -> Result:
 
 
 def names_of(run: Run) -> Names:
-    """Return what the first flow's controller calls the draft's states and variables."""
+    """Return the names of the first flow's controller for the draft's states and variables."""
     names = NAMES.get(str(run.flows["cc"][0]), Names())
     if run.source is None:
         return names
@@ -262,7 +262,7 @@ def _unpacked(_: int, record: dict[str, Any]) -> list[Judged]:
 
 
 def _states(case: Case, names: Names) -> Iterator[tuple[str, str]]:
-    """Return what sets the states that a scenario's events wait for to the controller's names."""
+    """Return the settings that make a scenario's events wait for the controller's own states."""
     document = read_toml(case.scenario)
     for number, event in enumerate(document.get("events", [])):
         when = event["when"]
@@ -323,7 +323,7 @@ _TAKEN = (
 
 
 def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
-    """Return the tables that a step's query may ask.
+    """Return the tables that a step's query may use.
 
     `samples`: the first flow's, with `visit` (which stay in a state this is, from 0) and `nth`
     (which stay in this state, from 1). `visits`: a row for each stay: `visit`, `phase`, `nth`,
@@ -333,7 +333,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
     """
     visits = visits_of(run, names)
     samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
-    # A user-defined controller's state need not mean what the draft's queries mean.
+    # A user-defined controller's state need not have the meaning that the queries assume.
     samples = (
         samples.drop(_TAKEN, strict=False)
         .rename(names.columns, strict=False)
@@ -354,7 +354,7 @@ def tables_of(run: Run, names: Names) -> dict[str, pl.DataFrame]:
 
 
 def _path(run: Run) -> dict[str, int]:
-    """Return what is known of a record's path; of a recording of another program, less."""
+    """Return the known parameters of a record's path; fewer for recordings of other programs."""
     flow = run.flows.row(0, named=True)
     path = {"base_rtt_ns": flow["base_rtt_ns"], "mss_bytes": flow["mss_bytes"]}
     if run.queue.is_empty():

@@ -1,4 +1,4 @@
-"""What other implementations of BBRv3 call the draft's states and variables."""
+"""The names of the draft's states and variables in other implementations of BBRv3."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Names:
     states: dict[str, str] = field(default_factory=dict)
     #: Columns of the record, to the draft's name.
     columns: dict[str, str] = field(default_factory=dict)
-    #: Columns of `bbr3` that it has nothing for, and what it does instead.
+    #: Columns of `bbr3` that it lacks, and what it does instead.
     absent: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -59,5 +59,5 @@ _LINUX = Names(
     },
 )
 
-#: By controller; one without an entry goes by the draft's names.
+#: By controller; one without an entry uses the draft's names.
 NAMES = {"bbr3-linux": _LINUX}

@@ -1,4 +1,4 @@
-"""A case of the draft as a reference: its run with `bbr3`, and where other states depart."""
+"""A case of the draft as a reference: its run with `bbr3`, and where other states differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paceline.runs import Run
 from paceline.study.conformance.case import Case
 from paceline.study.conformance.draft import names_of, visits_of
 
-#: What is compared with a reference instead of a folder.
+#: The prefix of a reference, in place of a folder.
 PREFIX = "reference:"
 
 
@@ -21,7 +21,7 @@ class Stay:
 
     state: str
     enter_ns: int
-    #: None of the last.
+    #: None for the last.
     lasts_ns: int | None
 
 
@@ -45,7 +45,7 @@ def stays(run: Run) -> list[Stay]:
 
 
 def departure(reference: Sequence[Stay], other: Sequence[Stay], rtt_ns: int) -> str:
-    """Return in words where states depart from those of a reference with this base RTT."""
+    """Describe where states differ from those of a reference with this base RTT."""
     if not other:
         return "the record has no states"
     both = list(zip(reference, other, strict=False))

@@ -1,4 +1,4 @@
-"""Criteria: claims about a controller that is filled in."""
+"""Criteria: claims with a placeholder for the controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = "{cc}"
 
 
 def criteria(folder: Path, controller: str) -> list[Claim]:
-    """Return the criteria with a controller filled in, in the order of their sections."""
+    """Return the criteria for a controller, in the order of their sections."""
     path = folder / FILE
     try:
         text = read_text(path)

@@ -18,7 +18,7 @@ from paceline import _paceline
 from paceline.batch import Job
 from paceline.study.claims.jobs import Pool, Record
 
-#: What is measured of a pair, as the second flow of it finds it.
+#: The measures of a pair, from the view of its second flow.
 MEASURES = {
     "share": "share of the column",
     "goodput": "harm to the column's goodput",
@@ -31,10 +31,10 @@ _METRICS = {"goodput": "goodput_bps", "delay": "rtt_mean_ns", "loss": "retransmi
 
 @dataclass(frozen=True)
 class Matrix:
-    """What each controller (a column) gets against each other one (a row)."""
+    """The results of each controller (a column) against each other one (a row)."""
 
     controllers: tuple[str, ...]
-    #: By measure, rows of columns; not a number where it is undefined.
+    #: By measure, rows of columns; NaN where it is undefined.
     cells: dict[str, list[list[float]]]
     seeds: int
 
@@ -75,7 +75,7 @@ class Pairs:
             pool.add(job)
 
     def matrix(self) -> Matrix:
-        """Return what the runs of the pool have shown."""
+        """Return the results of the pool's runs."""
         cells: dict[str, list[list[float]]] = {}
         for measure in MEASURES:
             cells[measure] = [
@@ -88,12 +88,12 @@ class Pairs:
         return Matrix(self._controllers, cells, self._seeds)
 
     def _alone(self, cc: str, seed: int) -> Job:
-        # As long as a pair is, so that its start weighs as much.
+        # As long as a pair's, so that the start has the same weight.
         overrides = (("flows.0.cc", cc), ("run.duration", "60 s"), *self._more)
         return self._pool.job(self._folder / "one.toml", overrides, seed)
 
     def _beside(self, one: str, other: str, seed: int) -> Job:
-        # Who begins decides much; each begins with every other seed.
+        # The order of starts matters much; each starts first with every other seed.
         first, second = ("0 s", "1 s") if seed % 2 else ("1 s", "0 s")
         starts = (("flows.0.start", first), ("flows.1.start", second))
         overrides = (("flows.0.cc", one), ("flows.1.cc", other), *starts, *self._more)

@@ -14,7 +14,7 @@ from paceline.study.evaluate.matrix import MEASURES, Matrix
 
 
 def draw(matrix: Matrix) -> Figure:
-    """Draw a matrix: the rows do it, the columns bear it."""
+    """Draw a matrix: rows cause the effect, columns suffer it."""
     names = matrix.controllers
     side = 0.42 * len(names) + 1.5
     with mpl.rc_context():
@@ -28,10 +28,10 @@ def draw(matrix: Matrix) -> Figure:
         panels = figure.subplots(2, 2)
         for (measure, words), axes in zip(MEASURES.items(), panels.flat, strict=True):
             cells = matrix.cells[measure]
-            # Half of the link is even; no harm is none.
+            # Half of the link is fair; zero harm is none.
             share = measure == "share"
             norm: Normalize = TwoSlopeNorm(0.5, 0, 1) if share else TwoSlopeNorm(0, -1, 1)
-            # Purple is good for the column, orange is not.
+            # Purple is good for the column, orange is bad.
             colours = mpl.colormaps["PuOr" if share else "PuOr_r"].with_extremes(bad="#eeeeee")
             image = axes.imshow(cells, cmap=colours, norm=norm, aspect="equal")
             axes.set_title(words)

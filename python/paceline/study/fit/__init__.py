@@ -1,4 +1,4 @@
-"""Estimates the path that a record went through, and simulates it to see how good that is."""
+"""Estimates the path of a record, and simulates it to test the estimate."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "o
 
 
 class UnfitError(ValueError):
-    """A record says too little of its path."""
+    """A record contains too little about its path."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A path, what loses its packets, and the models that were tried, the nearest first."""
+    """A path, its loss model, and the models that were tried, the nearest first."""
 
     seen: Observed
     path: Path
@@ -35,7 +35,7 @@ class Fit:
 
     @property
     def size(self) -> Estimate:
-        """How much the queue holds, in bytes: a bound if it was never full."""
+        """The capacity of the queue in bytes: a bound if it was never full."""
         if self.judged[0].model.name == "droptail":
             return self.path.backlog
         least = self.path.backlog.low
@@ -43,7 +43,7 @@ class Fit:
 
     @property
     def notes(self) -> list[str]:
-        """What has to be known to read the estimates."""
+        """The notes needed to read the estimates."""
         best, *others = self.judged
         said = []
         if not self.path.is_rate_known:
@@ -68,9 +68,9 @@ class Fit:
         return said
 
 
-#: From this distance on a model does not explain a record.
+#: At this distance or more a model does not explain a record.
 POOR = 0.25
-#: Sections of a scenario that are not of its flows.
+#: Sections of a scenario that do not concern its flows.
 _LEFT_OUT = ("about", "source", "name", "path", "links", "expect", "sweep", "schema", "variants")
 
 
@@ -80,7 +80,7 @@ def fit(
     cc: str | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Fit:
-    """Estimate the path that a record went through.
+    """Estimate the path on which a record was taken.
 
     Flows whose controller is not known run with `cc`. Raises `UnfitError` for a record that says
     nothing of its path.
@@ -98,7 +98,7 @@ def fit(
     return Fit(seen, path, judged, text(judged[0].model))
 
 
-#: What is nearest to the controllers of Linux.
+#: The nearest equivalents of Linux's controllers.
 _LINUX = {"bbr": "bbr1", "cubic": "cubic-linux"}
 #: Its receivers acknowledge the end of a burst at once, and hold back the ACKs of one gap.
 _LINUX_ACKS = {"pushed": True, "comp_sack_delay": "1 ms"}

@@ -1,4 +1,4 @@
-"""The rate, base RTT and buffer of a path, each with an interval, from what its ends saw."""
+"""The rate, base RTT and buffer of a path, each with an interval, from its ends' data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paceline.study.fit.observed import Observed, Series
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and between which two it lies."""
+    """A value, and the two values that it lies between."""
 
     value: float
     low: float
@@ -32,16 +32,16 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Path:
-    """What is known of a path before its losses are explained; times in seconds."""
+    """The known parameters of a path before its losses are explained; times in seconds."""
 
     rtt: Estimate
     stretches: list[Stretch]
-    #: The most bytes that ever waited.
+    #: The maximum number of bytes that ever waited.
     backlog: Estimate
 
     @property
     def is_rate_known(self) -> bool:
-        """Whether the link was busy for long enough to tell its rate at all times."""
+        """Whether the link was busy for long enough to determine its rate at all times."""
         return all(math.isfinite(stretch.rate.high) for stretch in self.stretches)
 
     def rate_at(self, times: Series) -> Series:
@@ -49,20 +49,20 @@ class Path:
         return _rates(self.stretches, times)
 
 
-#: A rate holds for at least this long.
+#: The minimum duration of a rate.
 SHORTEST = 0.5
-#: A rate changes by at least this share.
+#: The minimum relative change of a rate.
 LEAST_CHANGE = 0.06
-#: Packets that have to leave a busy link to tell its rate.
+#: The number of packets that must leave a busy link to determine its rate.
 PACKETS = 200
 #: Bytes of a full packet.
 FULL = 1500
-#: Packets over which a throughput is taken, and the fewest.
+#: The number of packets over which a throughput is computed, and the minimum.
 PIECE, FEWEST = 60, 25
 
 
 def estimate(seen: Observed) -> Path:
-    """Tell the rate, the base RTT and the greatest backlog of a path."""
+    """Estimate the rate, the base RTT and the maximum backlog of a path."""
     rate = _guess(seen)
     stretches: list[Stretch] = []
     for _ in range(2):
@@ -78,28 +78,28 @@ def estimate(seen: Observed) -> Path:
     rate = _rates(stretches, seen.grid)
     backlogs = _backlogs(seen, rate)
     most, packet = float(np.max(backlogs)), seen.packet
-    # Without the time that a full packet takes to leave, which a handshake does not have.
+    # Without the transmission time of a full packet, which a handshake does not include.
     serial = packet * 8 / stretches[0].rate.value
     base = seen.least if seen.is_least_of_handshake else seen.least - serial
     rtt = Estimate(base, min(base, seen.least - 2 * serial), seen.least)
-    # One is on the wire while the others wait, and the fullest moment lies between two samples.
+    # One packet is on the wire while the others wait, and the maximum lies between two samples.
     full = most if seen.is_least_of_handshake else most + packet
     backlog = Estimate(full, full - packet, full * 1.05 + 2 * packet)
     return Path(rtt, stretches, backlog)
 
 
 def _backlogs(seen: Observed, rate: Series) -> Series:
-    """Return what waited when the latest acknowledged packet came, at each time of the grid."""
+    """Return the backlog when the latest acknowledged packet arrived, at each time of the grid."""
     waits = np.nan_to_num(seen.waits)
     carried = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(seen.grid))]) / 8
     before = np.interp(seen.grid - waits, seen.grid, carried)
-    # Several samples in a row say the same of a queue that was full.
+    # Several consecutive samples agree about a queue that was full.
     ends = np.concatenate([[0.0], carried - before, [0.0]])
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(ends, 3), axis=1))
 
 
 def _guess(seen: Observed) -> Series:
-    """Return a first rate: what was delivered at most over a fifth of a second."""
+    """Return a first estimate of the rate: the maximum delivered over a fifth of a second."""
     width = max(min(round(0.2 / seen.step), (len(seen.grid) - 1) // 4), 1)
     moved = seen.delivered[width:] - seen.delivered[:-width]
     rate = float(np.quantile(moved, 0.98)) * 8 / (width * seen.step) if len(moved) else 1.0
@@ -113,7 +113,7 @@ def _rates(stretches: list[Stretch], times: Series) -> Series:
 
 
 def _busy(seen: Observed, rate: Series) -> Series:
-    """Tell between which times of the grid the link was never idle, as numbers.
+    """Find the times of the grid between which the link was never idle, as indices.
 
     A packet that has waited says that the link was busy until it left, for as long as it waited.
     """
@@ -126,7 +126,7 @@ def _busy(seen: Observed, rate: Series) -> Series:
 
 @dataclass(frozen=True)
 class _Piece:
-    """What left a busy link in some time."""
+    """The data that left a busy link in some time."""
 
     begin: float
     end: float
@@ -137,7 +137,7 @@ class _Piece:
 def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
     edges = np.flatnonzero(np.diff(np.concatenate([[0], busy.astype(int), [0]])))
     for first, last in zip(edges[::2], edges[1::2], strict=True):
-        # The first step may have begun idle.
+        # The link may have been idle at the start of the first step.
         first += 1
         if last <= first:
             continue
@@ -147,7 +147,7 @@ def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
         for at in range(first, last - width + 1, width):
             end = at + width if last - at >= 2 * width else last
             moved = float(seen.delivered[end] - seen.delivered[at])
-            if moved < 3 * seen.packet:  # That says nothing of a rate.
+            if moved < 3 * seen.packet:  # That says nothing about a rate.
                 continue
             yield _Piece(float(seen.grid[at]), float(seen.grid[end]), moved, moved / seen.packet)
             if end == last:
@@ -155,7 +155,7 @@ def _pieces(seen: Observed, busy: Series, rate: Series) -> Iterator[_Piece]:
 
 
 def _stretches(seen: Observed, pieces: list[_Piece]) -> Iterator[Stretch]:
-    """Divide the time where what leaves the link changes."""
+    """Split the time where the rate of the link's output changes."""
     cuts = [0, *_cuts(pieces), len(pieces)]
     for number, (first, last) in enumerate(pairwise(cuts)):
         part = pieces[first:last]
@@ -169,7 +169,7 @@ def _stretches(seen: Observed, pieces: list[_Piece]) -> Iterator[Stretch]:
 
 
 def _with_gaps(seen: Observed, pieces: list[_Piece], stretches: list[Stretch]) -> Iterator[Stretch]:
-    """Add stretches in which the link was never busy and yet carried more than it could."""
+    """Add stretches in which the link was never busy and yet carried more than its rate."""
     width = max(round(0.2 / seen.step), 2)
     moved = (seen.delivered[width:] - seen.delivered[:-width]) * 8 / (width * seen.step)
     times = seen.grid[:-width]
@@ -199,11 +199,11 @@ def _rate(part: list[_Piece]) -> Estimate:
     moved = np.array([piece.moved for piece in part])
     times = np.array([piece.end - piece.begin for piece in part])
     each = moved * 8 / times
-    # Pieces in which the link rested for a moment say less than it can carry.
+    # Pieces in which the link paused briefly show less than its rate.
     middle = float(np.sort(each)[len(each) // 2])
     good = np.abs(each / middle - 1) < 0.1
     if np.mean(good) < 0.5:
-        # They do not agree: it was not the link that set their pace.
+        # They disagree: the link did not set their pace.
         return Estimate(float(np.max(each)), float(np.max(each)), np.inf)
     value = float(moved[good].sum() * 8 / times[good].sum())
     apart = float(np.std(each[good])) / np.sqrt(max(good.sum(), 1))

@@ -1,4 +1,4 @@
-"""What loses a path's packets: the model whose simulation, with the same flows, is nearest."""
+"""Loss models of a path: the nearest is the one whose simulation is closest to the record."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from paceline.study.fit.observed import Observed, Series, observe
 
 @dataclass(frozen=True)
 class Model:
-    """A way to lose packets, its parameters, and what they set in the scenario's path."""
+    """A loss model, its parameters, and its settings in the scenario's path."""
 
     name: str
-    #: In bytes, bit/s, seconds and shares, as their names say.
+    #: In bytes, bit/s, seconds and shares, according to their names.
     parameters: Mapping[str, float]
 
     @property
@@ -29,7 +29,7 @@ class Model:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it sets in a scenario's path."""
+        """Its settings in a scenario's path."""
         given = self.parameters
         queue = {"size": quantity("_bytes", given["size_bytes"])}
         if self.name in _AQMS:
@@ -57,15 +57,15 @@ class Model:
         ]
 
 
-#: Disciplines that hold a delay, with the target that they have unless told otherwise.
+#: Disciplines that control delay, with their default targets.
 _AQMS = {"codel": 0.005, "fq_codel": 0.005, "pie": 0.015}
-#: The parameters that are searched; the queue of an AQM is as good as endless.
+#: The parameters that are searched; the queue of an AQM is practically unlimited.
 _SEARCHED = ("size_bytes", "loss_ratio", "police_bps", "burst_bytes", "link_bps", "target_s")
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is compared of a run: waits in seconds, shares as they are."""
+    """The features of a run that are compared: waits in seconds, shares as they are."""
 
     values: Mapping[str, float]
 
@@ -78,7 +78,7 @@ class Traits:
         return float(np.mean(apart))
 
 
-#: Below these nothing is different.
+#: Differences below these do not count.
 _FLOORS = {
     "goodput": 1e3,
     "second": 1e3,
@@ -97,7 +97,7 @@ _FLOORS = {
 
 
 def traits(seen: Observed) -> Traits:
-    """Return what is compared of a run."""
+    """Return the features of a run."""
     waits = seen.waits[np.isfinite(seen.waits)]
     lost = np.diff(seen.lost)
     sent = max(float(seen.sent[-1]), 1.0)
@@ -110,7 +110,7 @@ def traits(seen: Observed) -> Traits:
         "second": float(moved[-1] - moved[half]) / seen.duration * 2,
         "lost": max(float(seen.lost[-1]), 0.0) / sent,
         "losing": float(np.mean(bins > 0)),
-        # 1 if each packet is lost with the same probability, and more if losses come together.
+        # 1 if each packet is lost with the same probability, more if losses are bursty.
         "bunching": float(np.var(bins) / np.mean(bins)) if bins.any() else 0.0,
     }
     _, before = before_losses(seen)
@@ -122,20 +122,20 @@ def traits(seen: Observed) -> Traits:
 
 
 def before_losses(seen: Observed) -> tuple[Series, Series]:
-    """Return what was lost each time that something was, and the longest wait shortly before."""
+    """Return the losses at each time of loss, and the longest wait shortly before."""
     lost = np.diff(seen.lost, prepend=seen.lost[:1])
     at = np.flatnonzero(lost > 0)
     waits = np.nan_to_num(seen.waits)
     longest = np.empty(len(at))
     for number, index in enumerate(at):
-        # What was lost left its sender an RTT ago, and another may pass until the sender is sure.
+        # A lost packet left its sender an RTT earlier, and detection may take another RTT.
         back = round((seen.least + float(waits[index])) * 1.5 / seen.step) + 2
         longest[number] = waits[max(index - back, 0) : index + 1].max()
     return lost[at], longest
 
 
 def calm_losses(seen: Observed, path: Path) -> int:
-    """Return how often something was lost while the queue was far from what it has held."""
+    """Return how often losses occurred while the queue was far below its maximum."""
     at = np.flatnonzero(np.diff(seen.lost, prepend=seen.lost[:1]) > 0)
     _, waits = before_losses(seen)
     held = waits * path.rate_at(seen.grid[at]) / 8
@@ -143,18 +143,18 @@ def calm_losses(seen: Observed, path: Path) -> int:
 
 
 def models(seen: Observed, path: Path) -> list[Model]:
-    """Return the models that may have lost what was lost."""
+    """Return the models that may explain the losses."""
     backlog, packet = path.backlog.value, seen.packet
     size = {"size_bytes": backlog}
     if seen.lost[-1] < 1:
-        # It held what waited, and more than that is not known. At too low a rate more waits.
+        # It held the backlog, and more is not known. With too low a rate more waits.
         held = 2 * path.backlog.high
         if not path.is_rate_known:
             held = max(held, float(seen.delivered[-1]))
         return [Model("none", {"size_bytes": held})]
     found = [Model("droptail", size)]
     share = float(seen.lost[-1]) / max(float(seen.sent[-1]), 1.0)
-    # Some of it the queue may have dropped.
+    # The queue may have dropped some of them.
     parts = [{**size, "loss_ratio": share * part} for part in (1.0, 0.5, 0.25, 0.12, 0.06)]
     if not path.is_rate_known:
         rate = max(stretch.rate.value for stretch in path.stretches)
@@ -171,7 +171,7 @@ def models(seen: Observed, path: Path) -> list[Model]:
 
 
 def policers(seen: Observed, path: Path) -> list[Model]:
-    """Return policers with the rate that losses leave, and the burst before the first of them."""
+    """Return policers with the rate that losses allow, and the burst before the first loss."""
     at = np.flatnonzero(np.diff(seen.lost) > 0)
     if len(at) < 2:
         return []
@@ -205,25 +205,25 @@ def policers(seen: Observed, path: Path) -> list[Model]:
 
 @dataclass(frozen=True)
 class Judged:
-    """A model, and how far its runs are from what was seen."""
+    """A model, and the distance of its runs from the record."""
 
     model: Model
     distance: float
-    #: Between which values a parameter is about as near.
+    #: The range of a parameter with about the same distance.
     ranges: Mapping[str, tuple[float, float]]
     #: How often it loses something while the queue is far from full.
     calm: int
-    #: What the ends of its flows saw.
+    #: The data of its flows' ends.
     seen: Observed
 
 
 #: Seeds with which a model that draws random numbers is run.
 SEEDS = (1, 2, 3)
-#: By how much parameters are changed, in turn, to find nearer ones.
+#: The factors by which parameters are changed, in turn, to find nearer ones.
 FACTORS = (1.5, 1.2, 1.08, 1.03)
 #: At this distance a model explains a record, and no policer is needed.
 NEAR = 0.05
-#: Models of so many names are searched.
+#: The number of model names that are searched.
 FINALISTS = 3
 
 
@@ -267,14 +267,14 @@ def _judged(trials: Sequence[_Trial]) -> Judged:
 
 
 def _handicap(one: Judged, best: Mapping[str, Judged], seen: Observed, path: Path) -> float:
-    """Return what is against a model beside its distance.
+    """Return the penalty of a model in addition to its distance.
 
     A full queue loses packets when it is full, and what is lost at random is lost at any time: if
     two models are near, that decides.
     """
     full = best.get("droptail")
     if one.model.name == "policer":
-        return 0.03  # Its three parameters explain much that is not so.
+        return 0.03  # With three parameters it explains much that it did not cause.
     if full is None or one.model.name not in ("droptail", "random"):
         return 0.0
     beyond = calm_losses(seen, path) > full.calm + 2 + 2 * np.sqrt(full.calm)
@@ -283,7 +283,7 @@ def _handicap(one: Judged, best: Mapping[str, Judged], seen: Observed, path: Pat
 
 @dataclass(frozen=True)
 class _Trial:
-    """What the runs of a model showed."""
+    """The features of a model's runs."""
 
     model: Model
     distance: float

@@ -1,4 +1,4 @@
-"""What the ends of flows saw of a path: nothing that only a link knows."""
+"""A path as the ends of flows see it: without data that only a link knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paceline.runs import Run
 
 Series = NDArray[np.float64]
 
-#: Bytes of IPv4 and TCP with time stamps beside a packet's payload.
+#: Bytes of IPv4 and TCP headers with timestamps.
 HEADER = 52
 
 
@@ -42,18 +42,18 @@ class Flow:
 
     @cached_property
     def least(self) -> float:
-        """The least RTT."""
+        """The minimum RTT."""
         return float(np.nanmin(np.fmin(self.rtt, self.min_rtt)))
 
     @property
     def is_least_of_handshake(self) -> bool:
-        """Whether it is of packets without data: ACKs of data come two RTTs after the start."""
+        """Whether it is from packets without data: ACKs of data arrive two RTTs after the start."""
         reached = np.fmin(self.rtt, self.min_rtt) <= self.least * 1.0001
         return float(self.t[np.argmax(reached)]) < self.start + 1.9 * self.least
 
     @cached_property
     def waits(self) -> Series:
-        """How much longer than its least the latest RTT is, at each time.
+        """The latest RTT minus the minimum, at each time.
 
         The ACK of a single packet may have been held back by the receiver: the wait is then the one
         before.
@@ -75,24 +75,24 @@ class Observed:
 
     @cached_property
     def step(self) -> float:
-        """The time between two samples of a flow."""
+        """The sample interval of a flow."""
         steps = np.concatenate([np.diff(flow.t) for flow in self.flows])
         return max(float(np.median(steps[steps > 0])), 1e-4)
 
     @cached_property
     def grid(self) -> Series:
-        """The times at which flows are seen together."""
+        """The common times of all flows."""
         first = min(float(flow.t[0]) for flow in self.flows)
         return np.arange(first, max(float(flow.t[-1]) for flow in self.flows), self.step)
 
     @cached_property
     def least(self) -> float:
-        """The least RTT of any flow."""
+        """The minimum RTT of any flow."""
         return min(flow.least for flow in self.flows)
 
     @property
     def is_least_of_handshake(self) -> bool:
-        """Whether the flow that has it has it from its handshake."""
+        """Whether the flow with the minimum has it from its handshake."""
         return min(self.flows, key=lambda flow: flow.least).is_least_of_handshake
 
     @cached_property
@@ -117,7 +117,7 @@ class Observed:
 
     @cached_property
     def waits(self) -> Series:
-        """How much longer than its least the latest RTT is, at each time of the grid, or NaN."""
+        """The latest RTT minus the minimum, at each time of the grid, or NaN."""
         rows = np.full((len(self.flows), len(self.grid)), np.nan)
         for row, flow in zip(rows, self.flows, strict=True):
             at = np.searchsorted(flow.t, self.grid + 1e-9, side="right") - 1
@@ -130,7 +130,7 @@ class Observed:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is shown of it, by names with units: of these flows alone."""
+        """The displayed values, by names with units: of these flows only."""
         rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in self.flows]) * 1e9
         delivered = sum(flow.delivered[-1] * flow.payload / flow.packet for flow in self.flows)
         return {
@@ -150,19 +150,19 @@ def _times(column: pl.Series) -> Series:
     return column.cast(float).to_numpy() / 1e9
 
 
-#: A flow that carried less than this share of all is of no use.
+#: A flow that carried less than this share of all data is ignored.
 LEAST_SHARE = 0.01
 
 
 def of_use(run: Run) -> list[dict[str, Any]]:
-    """Return the rows of the flows that say something of the path."""
+    """Return the rows of the flows that say something about the path."""
     rows = list(run.flows.iter_rows(named=True))
     total = sum(row["goodput_bytes"] for row in rows)
     return [row for row in rows if row["goodput_bytes"] > LEAST_SHARE * total]
 
 
 def observe(run: Run) -> Observed:
-    """Take from a run what its ends saw."""
+    """Extract the ends' view from a run."""
     flows = []
     table = run.samples.sort("flow", "t_ns")
     for row in of_use(run):

@@ -20,10 +20,10 @@ from paceline.grid import Axis, Grid
 from paceline.measures import aggregate
 from paceline.reading import read_parquet
 
-#: Points of the first axis, at most, that have a folder each.
+#: Maximum number of points of the first axis that have their own folder.
 _PARTITIONS = 64
 
-#: Length of a folder's name, at most.
+#: Maximum length of a folder's name.
 _NAME = 200
 
 #: A partition is one file.
@@ -42,14 +42,14 @@ def _partitions(axis: Axis) -> list[Path]:
         Path(*(f"{key}={quote(value, safe=' ,+')}" for key, value in point.overrides))
         for point in axis.points
     ]
-    # A draw is no name of anything. A long name is that of a trace, or in another script, of which
-    # each byte takes three.
+    # A draw has no name. A long name is that of a trace, or in another script with three bytes per
+    # character.
     too_long = axis.drawn or any(len(part) > _NAME for path in paths for part in path.parts)
     return [Path()] if too_long or len(paths) > _PARTITIONS else paths
 
 
 def keys(grid: Grid) -> dict[str, Any]:
-    """Return the columns that say where in the grid a run is, with their types."""
+    """Return the columns with a run's position in the grid, with their types."""
     types: dict[str, Any] = {}
     for axis in grid.axes:
         for nth, key in enumerate(axis.keys):
@@ -77,7 +77,7 @@ def _metrics(scope: str) -> dict[str, Any]:
 
 
 def runs(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
-    """Return a row for each run: where it is, its seed, and its metrics."""
+    """Return a row for each run: its position, its seed, and its metrics."""
     columns = _metrics("run")
     said = [records[number] for number in sorted(records)]
     found = [record.get("metrics", {}) for record in said]
@@ -102,7 +102,7 @@ def flows(grid: Grid, records: Mapping[int, Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _where(grid: Grid, numbers: list[int]) -> dict[str, list[Any]]:
-    """Return the columns that say which runs they are of."""
+    """Return the columns that identify their runs."""
     places = [dict(point) for point in grid.points]
     at = [places[grid.point_of(number)] for number in numbers]
     return {
@@ -147,7 +147,7 @@ def together(grid: Grid, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, float | None] | None]:
-    """Return a metric's statistics at each point, from what `together` returned."""
+    """Return a metric's statistics at each point, from the result of `together`."""
     rows = [dict(point) for point in grid.points]
     places = _typed(grid, pl.DataFrame(rows, schema=_text(grid)))
     found = places.join(
@@ -161,7 +161,7 @@ def means(grid: Grid, frame: pl.DataFrame, metric: str) -> list[dict[str, float 
 
 
 def table(grid: Grid, name: str, number: int) -> Path:
-    """Return the place of a table of a run, in the sweep's folder."""
+    """Return the path of a table of a run, in the sweep's folder."""
     return Path(name) / partition(grid, grid.point_of(number)) / f"run-{number:06}.parquet"
 
 
@@ -178,7 +178,7 @@ def write(grid: Grid, folder: Path, name: str, frame: pl.DataFrame) -> None:
     for path, those in _parts(grid).items():
         place = folder / name / path / _FILE
         place.parent.mkdir(parents=True, exist_ok=True)
-        # The folder's name says what its rows have in common.
+        # The folder's name gives what its rows have in common.
         part = frame.filter(points.is_in(those)).drop(_hive(grid))
         with store.replacing(place) as fresh:
             store.write_table(part, fresh)
@@ -197,11 +197,11 @@ def _parts(grid: Grid) -> dict[Path, list[int]]:
 
 
 def read(grid: Grid, folder: Path, name: str) -> pl.DataFrame:
-    """Read a table back, its columns in the order in which they were made."""
+    """Read a table, its columns in their original order."""
     types, hive = keys(grid), _hive(grid)
     frames = []
     for path, points in _parts(grid).items():
-        # Not a pattern, whatever is in the name of the folder.
+        # A literal path, not a pattern, whatever the folder's name contains.
         frame = read_parquet(folder / name / path / _FILE)
         common = dict(grid.points[points[0]])
         frames.append(frame.with_columns(pl.lit(common[key]).alias(key) for key in hive))

@@ -1,4 +1,4 @@
-"""A sweep as a picture: a line along one axis, a heat map over two, several of them over more."""
+"""A sweep as a picture: a line along one axis, a heat map over two, several over more."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from paceline.study.sweep.result import Sweep
 
-#: Heat maps of one picture, at most.
+#: Maximum number of heat maps in one picture.
 _PANELS = 36
-#: Lines of a population's picture, at most.
+#: Maximum number of lines in a population's picture.
 _LINES = 12
-#: Cells of a heat map, at most, whose values are written into them.
+#: Maximum number of cells of a heat map with printed values.
 _WRITTEN = 80
 #: Dark to pale, and safe for colour-blind readers.
 _COLOURS = "cividis"
@@ -88,7 +88,7 @@ def _line(sweep: Sweep, title: str, found: list[Any], scale: Scale) -> Figure:
 
 
 def _shares(sweep: Sweep, title: str, metric: str, scale: Scale) -> Figure:
-    """Draw which share of a population is at most at each value: a line for each other point."""
+    """Draw the share of a population at or below each value: a line for each other point."""
     figure = _new(6.4, 3.4, title)
     axes = figure.subplots()
     populations = list(sweep.populations(metric).items())

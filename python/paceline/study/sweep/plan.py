@@ -1,4 +1,4 @@
-"""What a sweep is to run: a grid of points, each with some seeds."""
+"""The plan of a sweep: a grid of points, each with some seeds."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class NoSweepError(PacelineError):
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep, checked: every point can be run."""
+    """A checked sweep: every point can be run."""
 
-    #: Text of the scenario, and what errors call it.
+    #: Text of the scenario, and its name in errors.
     text: str
     file: str
-    #: What is set at every point, before the point's own.
+    #: Settings of every point, before the point's own.
     overrides: Overrides
     scenario: str
     grid: Grid
-    #: What is compared and drawn; the first decides what is best.
+    #: The metrics to compare and draw; the first decides which point is best.
     metrics: tuple[str, ...]
-    #: Tables of each run that are kept beside the metrics.
+    #: Tables of each run that are stored in addition to the metrics.
     tables: tuple[str, ...]
-    #: How long a run is at each point.
+    #: The duration of a run at each point.
     durations_ns: tuple[int, ...]
     #: The capacity traces that its points read.
     traces: tuple[str, ...]
-    #: How many flows a run has at most.
+    #: The maximum number of flows of a run.
     flow_count: int
 
     @classmethod
@@ -86,16 +86,16 @@ class Plan:
 
     @property
     def total_ns(self) -> int:
-        """How long all runs are together."""
+        """The total duration of all runs."""
         return sum(self.durations_ns) * len(self.grid.seeds)
 
     def key(self) -> str:
-        """Return what distinguishes this sweep, run by this engine, from every other.
+        """Return a key that distinguishes this sweep, run by this engine, from every other.
 
         The metrics are not part of it: a sweep keeps all of them.
         """
         said: list[object] = [self.text, self.scenario, self.overrides, self.grid.seeds]
-        # What is drawn from a file is in no text.
+        # Data drawn from a file is not part of the text.
         said += [self.grid.axes[nth].as_json() for nth in self.grid.drawn]
         inputs = (store.digest(Path(trace)) for trace in self.traces)
         return store.key([*said, self.tables], inputs=inputs)

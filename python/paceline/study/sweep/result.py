@@ -35,15 +35,15 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep: what was varied, and what was measured at each point."""
+    """A sweep: its grid, and the results at each point."""
 
     folder: Path
     scenario: str
     grid: Grid
-    #: What is compared and drawn; the first decides what is best.
+    #: The metrics to compare and draw; the first decides which point is best.
     metrics: tuple[str, ...]
     failed: int
-    #: What was set at every point.
+    #: The settings of every point.
     overrides: tuple[tuple[str, str], ...]
 
     @classmethod
@@ -56,7 +56,7 @@ class Sweep:
 
     @classmethod
     def of(cls, folder: Path, value: Any) -> Sweep:
-        """Return the sweep that a folder's `sweep.json` says; raises `ValueError`."""
+        """Return the sweep in a folder's `sweep.json`; raises `ValueError`."""
         try:
             if value["schema"] != SCHEMA:
                 raise ValueError(
@@ -76,7 +76,7 @@ class Sweep:
 
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """A row for each run: where in the grid it is, its seed, its metrics."""
+        """A row for each run: its position in the grid, its seed, its metrics."""
         return dataset.read(self.grid, self.folder, "runs")
 
     @cached_property
@@ -102,12 +102,12 @@ class Sweep:
         return [column[at : at + width] for at in range(0, len(column), width)]
 
     def statistics(self, metric: str) -> list[_paceline.Aggregate | None]:
-        """Return what the seeds say together at each point; `None` where it is undefined."""
+        """Return the statistics over the seeds at each point; `None` where undefined."""
         rows = self.values(metric)
         return aggregate([[float(v) for v in row if v is not None] for row in rows])
 
     def populations(self, metric: str) -> dict[tuple[str, ...], list[float]]:
-        """Return a metric of each draw, a mean over seeds, by the place along the other axes."""
+        """Return a metric of each draw, a mean over seeds, by the position along the other axes."""
         found: dict[tuple[str, ...], list[float]] = {}
         for point, values in enumerate(self.values(metric)):
             defined = [value for value in values if value is not None]
@@ -136,7 +136,7 @@ class Sweep:
         return draw(self, metric or self.metrics[0])
 
     def as_json(self) -> dict[str, Any]:
-        """Return what ``--json`` prints."""
+        """Return the ``--json`` object."""
         found = {metric: self.statistics(metric) for metric in self.metrics}
         points = [
             {"set": dict(point), "metrics": {metric: rows[nth] for metric, rows in found.items()}}
@@ -174,7 +174,7 @@ class Sweep:
 
 
 def extremes(metric: str, values: list[float]) -> tuple[int, int] | None:
-    """Return where a metric is best and where it is worst, of the values that are defined."""
+    """Return where a metric is best and where it is worst, among the defined values."""
     defined = [nth for nth, value in enumerate(values) if not math.isnan(value)]
     if not defined:
         return None
@@ -203,7 +203,7 @@ def write(plan: Plan, folder: Path, records: dict[int, dict[str, Any]]) -> Sweep
         "tables": plan.tables,
         "failed": runs["error"].count(),
     }
-    # The last: with it the sweep is complete.
+    # Written last: it marks the sweep as complete.
     with store.replacing(folder / NAME) as fresh:
         fresh.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Sweep.read(folder)

@@ -1,4 +1,4 @@
-"""What a sweep keeps of each run: the same bytes from every engine."""
+"""The data that a sweep keeps of each run: the same bytes from every engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paceline.study.sweep.plan import Plan
 
 
 class Kept(NamedTuple):
-    """What is kept of a run: what was measured, and tables as Parquet."""
+    """The data kept of a run: its results, and tables as Parquet."""
 
     record: dict[str, Any]
     tables: dict[str, bytes]
@@ -26,19 +26,19 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Keeps:
-    """Keeps of a run what was measured, and these tables of it."""
+    """Keeps the results of a run, and these of its tables."""
 
     tables: tuple[str, ...]
 
     def __call__(self, number: int, _: Job, run: Run) -> Kept:
-        """Return what is kept."""
+        """Return the data to keep."""
         record = {"run": number, **run.inner.record()}
         tables = {name: _table(run, name, number) for name in self.tables}
         return Kept(record, {name: table for name, table in tables.items() if table})
 
 
 def record_of(number: int, outcome: Outcome) -> dict[str, Any]:
-    """Return what is written down of a run: `run`, and `metrics` with `flows`, or `error`."""
+    """Return the ledger record of a run: `run`, and `metrics` with `flows`, or `error`."""
     if outcome.error is not None:
         return {"run": number, "error": outcome.error}
     record: dict[str, Any] = outcome.kept.record
@@ -54,11 +54,11 @@ class Book:
     ledger: Ledger
 
     def has(self, number: int) -> bool:
-        """Return whether a run is there."""
+        """Return whether a run already exists."""
         return number in self.ledger.records
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Keep what there is of a run."""
+        """Store the data of a run."""
         tables = {} if outcome.error is not None else outcome.kept.tables
         for name, table in tables.items():
             place = self.folder / dataset.table(self.plan.grid, name, number)

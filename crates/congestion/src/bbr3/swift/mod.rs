@@ -1,10 +1,9 @@
-//! BBR.Swift: BBR that keeps the round trip to a target by Swift's decrease
-//! ("BBR Update: BBR.Swift; Scalable Loss Handling", IETF 109). There is no
-//! public code, and the description leaves much open: this is a reconstruction,
-//! and each open choice an option (`docs/concepts/bbr-swift.md`).
+//! BBR.Swift: BBR that keeps the RTT at a target with Swift's decrease ("BBR Update: BBR.Swift;
+//! Scalable Loss Handling", IETF 109). There is no public code, and the description leaves much
+//! open: this is a reconstruction, with an option for each open choice
+//! (`docs/concepts/bbr-swift.md`).
 //!
-//! The core is `bbr3`, unchanged. With a target set it would not answer ECN;
-//! `bbr3` never does.
+//! The core is `bbr3`, unchanged. With a target set it would not respond to ECN; `bbr3` never does.
 
 mod parameters;
 #[cfg(test)]
@@ -19,7 +18,7 @@ use crate::{Ack, Config, Controller, Described, Ecn, Lost, RecoveryWindow, Sent,
 pub use parameters::Parameters;
 use parameters::{ActsOn, Cadence, Pacer, Sample, Signal};
 
-/// The round trips of a round.
+/// The RTT samples of a round.
 #[derive(Clone, Copy, Debug)]
 struct Samples {
     sum: Duration,
@@ -70,11 +69,12 @@ pub struct BbrSwift {
     pacer: Pacer,
     network_rtt: Duration,
     samples: Samples,
-    /// Rounds above the target in a row.
+    /// Number of consecutive rounds above the target.
     rounds_above: u32,
-    /// The last decrease: what is left.
+    /// The factor of the last decrease.
     md: Gain,
-    /// What is left of window and pacing rate, where that lasts, in millionths of millionths.
+    /// The remaining fraction of window and pacing rate, if the decrease lasts, in millionths of
+    /// millionths.
     scale: u64,
 }
 
@@ -110,8 +110,8 @@ impl BbrSwift {
         }
     }
 
-    /// `target_RTT`, and what flow scaling adds for the packets that the estimated bandwidth
-    /// has in the network.
+    /// `target_RTT`, plus the addition of flow scaling for the packets that the estimated bandwidth
+    /// keeps in the network.
     fn target(&self) -> Duration {
         let flight = self.bbr.bw.volume_in(self.network_rtt);
         self.target_rtt + self.scaling.for_flight(flight, self.bbr.mss)
@@ -176,9 +176,9 @@ impl BbrSwift {
         match self.acts_on {
             ActsOn::Scale => self.scale = self.md.scale(self.scale).max(1),
             ActsOn::Bounds => {
-                // Not held up by what is delivered, as the response to loss
-                // is: a flow with less than a packet in flight cannot measure
-                // less than a packet a round trip.
+                // Not bounded from below by the delivered data, unlike the response to loss: a flow
+                // with less than one packet in flight cannot measure less than one packet per round
+                // trip.
                 let bbr = &mut self.bbr;
                 bbr.bw_shortterm = (bbr.bw * self.md).max(Rate::from_bps(1));
                 bbr.inflight_shortterm = bbr.inflight_shortterm.min(bbr.cwnd) * self.md;
@@ -194,8 +194,8 @@ impl BbrSwift {
         }
     }
 
-    /// Below the target the factor grows back by `ai` packets a round trip at
-    /// each decision, so that small flows gain on large ones.
+    /// Below the target the factor grows back by `ai` packets per round trip at each decision, so
+    /// that small flows gain on large ones.
     fn grow(&mut self, rtt: Duration) {
         if self.acts_on != ActsOn::Scale || self.scale == WHOLE {
             return;
@@ -212,7 +212,7 @@ impl BbrSwift {
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 
-    /// The scale, as it is shown.
+    /// The scale, for display.
     fn shown_scale(&self) -> Gain {
         let scale = u32::try_from(self.scale / u64::from(Gain::SCALE)).unwrap_or(Gain::SCALE);
         Gain::from_millionths(scale)
@@ -284,7 +284,7 @@ impl Controller for BbrSwift {
         self.bbr.on_mss(mss);
     }
 
-    /// It may fall below a packet: pacing carries it then.
+    /// It may fall below one packet; pacing then limits the rate.
     fn cwnd(&self) -> Bytes {
         match self.acts_on {
             ActsOn::Scale => Bytes::new(self.scaled(self.bbr.cwnd.get())).max(Bytes::new(1)),

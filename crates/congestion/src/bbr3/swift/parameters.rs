@@ -1,5 +1,5 @@
-//! What is open in the public description of BBR.Swift, each an option;
-//! `docs/concepts/bbr-swift.md` argues the defaults.
+//! The open points of the public description of BBR.Swift, each an option;
+//! `docs/concepts/bbr-swift.md` explains the defaults.
 
 use paceline_units::{Duration, Gain, parameters};
 
@@ -7,11 +7,11 @@ use crate::bbr3;
 use crate::options::choice;
 
 choice! {
-    /// Which round trip is held against the target.
+    /// The RTT that is compared with the target.
     Signal {
-        /// Without the time that the receiver says it took.
+        /// Without the receiver's delay, as reported by the receiver.
         Network = "network" default,
-        /// All of it.
+        /// The complete RTT.
         Total = "total",
     }
 }
@@ -19,13 +19,15 @@ choice! {
 choice! {
     /// What the decrease multiplies.
     ActsOn {
-        /// A factor on window and pacing rate that stays, and grows back while the target is kept.
+        /// A lasting factor on window and pacing rate, which grows back while the RTT is at or
+        /// below the target.
         Scale = "scale" default,
-        /// The short-term bounds of the model, which the next probe for bandwidth lifts.
+        /// The short-term bounds of the model, which the next bandwidth probe resets.
         Bounds = "bounds",
-        /// The pacing rate and the window of this ACK alone; BBR's own stay as they are.
+        /// The pacing rate and the window of this ACK only; BBR's own stay unchanged.
         Output = "output",
-        /// The pacing rate of this ACK alone, and BBR's window itself, which it grows again: the cuts of a round compound.
+        /// The pacing rate of this ACK only, and BBR's window itself, which BBR grows again: the
+        /// cuts of a round compound.
         Stored = "stored",
     }
 }
@@ -41,11 +43,11 @@ choice! {
 }
 
 choice! {
-    /// Which sample of a round stands for it.
+    /// The value that represents a round.
     Sample {
         /// Their mean.
         Mean = "mean" default,
-        /// The least.
+        /// The minimum.
         Min = "min",
         /// The last.
         Latest = "latest",
@@ -53,17 +55,17 @@ choice! {
 }
 
 choice! {
-    /// Where the pacer is, as seen from bandwidth samples.
+    /// The position of the pacer relative to the bandwidth samples.
     Pacer {
-        /// Below the transport, as Linux's fq: what waits there counts as sent.
+        /// Below the transport, like Linux's fq: a packet waiting there counts as sent.
         Below = "below" default,
-        /// In it, as in the draft: with nothing in flight a sample restarts.
+        /// In the transport, as in the draft: with nothing in flight a sample restarts.
         Above = "above",
     }
 }
 
 parameters! {
-    /// What a scenario may set: this and all of `bbr3`'s.
+    /// The options that a scenario may set: these and all of `bbr3`'s.
     pub struct Parameters {
         /// target_RTT: the round trip to keep to; 0 leaves bbr3 as it is
         target_rtt: Micros(0, 1_000_000) = Duration::ZERO;
@@ -78,19 +80,21 @@ parameters! {
         sample: Choice(Sample) = Sample::Mean;
         /// Weight of the excess in the decrease (0.8)
         md_beta: Gain(1, 4000) = Gain::from_millionths(800_000);
-        /// The most that one decrease takes (0.5)
+        /// The maximum reduction of one decrease (0.5)
         md_max: Gain(1, 999) = Gain::from_millionths(500_000);
         /// With `scale`: packets per round trip by which rate and window recover at each decision
         /// (open)
         ai: Gain(0, 100_000) = Gain::from_millionths(50_000);
-        /// Rounds above the target in a row that end Startup; 0: they do not (open; for ECN Linux has 2)
+        /// Number of consecutive rounds above the target that end Startup; 0: they do not (open;
+        /// for ECN Linux uses 2)
         startup_rounds: Count(0, 1000) = 2;
         /// A round above the target ends a probe for bandwidth, as high loss does (open)
         ends_probe: Flag = true;
-        /// Swift's flow scaling: the most that it adds to the target of a flow with little in flight; 0: none (open)
+        /// Swift's flow scaling: the maximum addition to the target of a flow with little in
+        /// flight; 0: none (open)
         fs_range: Micros(0, 1_000_000) = Duration::ZERO;
-        /// Whether bandwidth samples count data that waits in the pacer as sent (below, as in
-        /// Linux) or start after the pacer (above) (open)
+        /// Whether bandwidth samples count data waiting in the pacer as sent (below, as in Linux)
+        /// or start after the pacer (above) (open)
         pacer: Choice(Pacer) = Pacer::Below;
     }
     and bbr: bbr3::Parameters;

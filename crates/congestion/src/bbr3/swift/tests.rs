@@ -101,14 +101,14 @@ impl Flow<BbrSwift> {
         bbr.bw_probe_wait = Duration::from_secs(60);
         bbr.rounds_since_probe_up = 0;
         bbr.cwnd = Bytes::new(100 * MSS);
-        // Settled: rates by the model, a round's end behind.
+        // In steady state: rates from the model, just after the end of a round.
         flow.round(90);
         flow.round(90);
         assert_eq!(flow.cc.phase(), "ProbeBW_CRUISE");
         flow
     }
 
-    /// The same, with a lasting factor that is decided once a round.
+    /// The same, with a lasting factor decided once per round.
     fn lasting(options: &[(&str, OptionValue)]) -> Self {
         let mut all = std::vec![("acts_on", choice("scale")), ("cadence", choice("round"))];
         all.extend_from_slice(options);
@@ -223,8 +223,8 @@ fn what_the_receiver_took_does_not_count_unless_asked() {
     }
 }
 
-/// Where receivers say what they took, an ACK that does not (it only SACKs) tells nothing of the
-/// network's round trip.
+/// If receivers report their delay, an ACK without a report (it only SACKs) gives no sample of the
+/// network's RTT.
 #[test]
 fn an_ack_without_the_receivers_delay_is_no_sample() {
     let mut flow = Flow::cruising(&[("acts_on", choice("output"))]);
@@ -249,7 +249,7 @@ fn the_lasting_factor_multiplies_window_and_rate_and_grows_back() {
         (window - 0.6).abs() < 1e-4 && (rate - 0.6).abs() < 1e-4,
         "{window} {rate}"
     );
-    // 8 Gbit/s over 80 us are 80 packets: one of them an eightieth.
+    // 8 Gbit/s over 80 us are 80 packets: one of them is an eightieth.
     flow.ack(80, 0);
     let grown = ratio(flow.cc.scale, WHOLE) - 0.6;
     assert!((grown - 1.0 / 80.0).abs() < 1e-3, "{grown}");
@@ -296,20 +296,20 @@ fn the_output_of_an_ack_is_its_own() {
     flow.ack(90, 0);
     assert_eq!(flow.cc.pacing_rate().map(Rate::bps), Some(rate));
     assert!(flow.cc.cwnd() >= cwnd);
-    // The same delay all through a round is the same cut, not its hundredth power.
+    // The same delay all through a round gives the same cut, not its hundredth power.
     for _ in 0..98 {
         flow.ack(200, 0);
     }
     let (window, of_bbr) = (flow.cc.cwnd(), flow.cc.bbr.cwnd);
     assert_eq!(window, of_bbr * Gain::from_millionths(600_000));
     assert!(of_bbr >= cwnd);
-    // Stored, each ACK cuts what the ACK before has left, down to BBR's floor.
+    // If stored, each ACK cuts the result of the previous ACK, down to BBR's floor.
     let mut stored = Flow::cruising(&[("acts_on", choice("stored"))]);
     for _ in 0..98 {
         stored.ack(200, 0);
     }
     assert!(stored.cc.cwnd() < Bytes::new(10 * MSS));
-    // The window is never less than a packet.
+    // The window is never less than one packet.
     flow.cc.bbr.cwnd = Bytes::new(MSS);
     assert_eq!(flow.cc.cwnd(), Bytes::new(MSS));
 }
@@ -319,7 +319,7 @@ fn flow_scaling_gives_a_flow_with_little_in_flight_a_longer_target() {
     let plain = Flow::cruising(&[]);
     assert_eq!(plain.cc.target(), us(100));
     let mut flow = Flow::cruising(&[("fs_range", OptionValue::Duration(us(100)))]);
-    // Swift's figures (section 3.5): 29.39 us for a window of one, nothing from 100 on.
+    // The Swift paper's figures (section 3.5): 29.39 us for a window of one, nothing from 100 on.
     flow.cc.network_rtt = us(100);
     for (bits, micros, nanos) in [(80, 129, 390), (8, 200, 0), (8000, 100, 0)] {
         flow.cc.bbr.bw = Rate::from_bps(bits * 1_000_000);
@@ -353,7 +353,7 @@ fn rounds_above_the_target_end_startup() {
         let mut flow = Flow::new(&[("startup_rounds", OptionValue::Count(rounds))]);
         let mut seen = 0;
         while flow.cc.phase() == "Startup" && seen < 4 {
-            // Bandwidth keeps growing: only the delay can end it.
+            // Bandwidth keeps growing: only the delay can end Startup.
             flow.cc.bbr.reset_full_bw();
             flow.ack(300, 0);
             if flow.cc.bbr.round_start && flow.cc.bbr.round_count > 1 {

@@ -1,4 +1,4 @@
-//! A flow on a path: the states that it goes through.
+//! A flow on a path, and the states that it goes through.
 
 use std::collections::VecDeque;
 
@@ -235,8 +235,8 @@ fn startup_finds_the_rate_and_drains() {
     assert!((bw / 20e6 - 1.0).abs() < 0.02, "{bw}");
     assert!(path.bbr.full_bw_reached && path.bbr.full_bw_count == 3);
     assert_eq!(path.bbr.pacing_gain, Gain::from_millionths(500_000));
-    // The queue of one BDP goes within one of its own round trips (80 ms); DOWN
-    // is passed through at once, since what is in flight fits already.
+    // The queue of one BDP drains within one of its own round trips (80 ms); DOWN ends at once,
+    // because the data in flight already fits.
     let start = path.now;
     path.run_to("ProbeBW_CRUISE");
     assert!(path.now.since(start) < ms(100));
@@ -311,7 +311,7 @@ fn probe_rtt_comes_every_five_seconds_and_lasts_two_hundred_ms() {
         gap > Duration::from_secs(5) && gap < Duration::from_secs(7),
         "{gap:?}"
     );
-    // Half a BDP in flight, give or take what is acknowledged at once.
+    // Half a BDP in flight, plus or minus the data acknowledged at once.
     path.run_until(|path| path.bbr.probe_rtt_done_stamp < Instant::MAX);
     assert!(path.in_flight.get() <= path.bdp() / 2 + 1000);
 }
@@ -337,7 +337,7 @@ fn few_ranges_do_not_end_startup() {
     let mut path = Path::new(20, ms(40), 10_000);
     path.drop = |path| (300..330).contains(&path.next_id);
     path.run_to("Drain");
-    // One burst of thirty is one range: the plateau ended it.
+    // One burst of thirty is one range: the plateau ended Startup.
     assert_eq!(path.losses, 30);
     assert_eq!(path.bbr.undo_state, UndoState::None);
     assert_eq!(path.bbr.full_bw_count, 3);

@@ -1,4 +1,4 @@
-//! Options, and whatever happens.
+//! Options, and arbitrary events.
 
 use proptest::prelude::*;
 
@@ -50,7 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever the order: no panic, the window at its floor or above, a rate above zero.
+    /// In any order of events: no panic, the window at its floor or above, a rate above zero.
     #[test]
     fn holds_its_floors_for_any_events(
         ops in prop::collection::vec(op(), 1..400),
@@ -79,7 +79,8 @@ proptest! {
                 }
                 Op::Ack { age, jump, rtt, limited } => {
                     now += Duration::from_nanos(jump);
-                    // A packet acknowledged twice, or none at all: both must be survived.
+                    // A packet acknowledged twice, or none at all: the controller must survive
+                    // both.
                     let packet = packets.get(packets.len().saturating_sub(1 + age)).copied();
                     let prior_in_flight = in_flight;
                     let size = packet.map_or(Bytes::ZERO, |p| Bytes::new(p.size.into()));

@@ -1,4 +1,4 @@
-//! Single rules of the algorithm, driven by hand: one state, one event, one answer.
+//! Single rules of the algorithm, driven by hand: one state, one event, one response.
 
 use super::*;
 
@@ -188,7 +188,7 @@ fn inflight_at_loss_by_hand() {
     };
     // 100 kB before it, 1 kB of it lost: (0.02 * 100000 - 1000) / 0.98 = 1020 of the packet fit.
     assert_eq!(bbr.inflight_at_loss(&loss, Bytes::new(2000)).get(), 101_020);
-    // More lost before than the threshold allows: the prefix is 0, not negative.
+    // More was lost before than the threshold allows: the prefix is 0, not negative.
     assert_eq!(bbr.inflight_at_loss(&loss, Bytes::new(9000)).get(), 100_000);
 }
 
@@ -242,8 +242,8 @@ fn without_selective_acks_any_loss_is_high() {
     }
 }
 
-/// 5.3.4.3: the connection is marked application-limited on each ACK in ProbeRTT, that which ends
-/// it among them.
+/// 5.3.4.3: the connection is marked application-limited on each ACK in ProbeRTT, including the one
+/// that ends it.
 #[test]
 fn the_last_ack_of_probe_rtt_marks_as_well() {
     let mut bbr = fresh(Some(ms(40)));
@@ -273,7 +273,7 @@ fn an_ack_without_a_sample_ends_probe_rtt() {
     bbr.on_ack(&empty);
     assert!(bbr.state != State::ProbeRtt);
     assert_eq!((bbr.round_count, bbr.round_start), (rounds, false));
-    // What was restored stays until something is delivered.
+    // The restored value stays until something is delivered.
     assert_eq!(bbr.cwnd, Bytes::new(90_000));
 }
 
@@ -299,7 +299,7 @@ fn without_an_rtt_the_initial_window_is_not_multiplied() {
     assert_eq!(bbr.max_inflight().get(), 80_000);
 }
 
-/// 5.5.11.2 `StartProbeBW_REFILL` begins a round at `C.delivered` as it is now.
+/// 5.5.11.2 `StartProbeBW_REFILL` begins a round at the current `C.delivered`.
 #[test]
 fn an_undo_begins_a_round_at_what_is_delivered_now() {
     let mut bbr = fresh(Some(ms(40)));

@@ -1,4 +1,4 @@
-//! LEDBAT, and the lists of delays that both keep.
+//! LEDBAT, and the lists of delays of both algorithms.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn the_base_is_the_least_of_ten_minutes_and_then_forgotten() {
 fn a_minute_without_a_sample_counts_as_one() {
     let mut history = BaseHistory::new(3, Duration::from_secs(60));
     history.on_sample(at(0), ms(20));
-    // Minutes 1 and 2 pass in silence; minute 3 pushes minute 0 out.
+    // Minutes 1 and 2 pass without samples; minute 3 pushes minute 0 out.
     history.on_sample(at(3 * 60_000), ms(80));
     assert_eq!(history.least(), Some(ms(80)));
     // Far ahead, and a clock that goes back.
@@ -39,7 +39,7 @@ fn the_current_delay_is_the_least_of_the_last_samples_of_a_round_trip() {
         filter.on_sample(at(time), ms(delay));
     }
     assert_eq!(filter.least(at(30), ms(100)), Some(ms(20)));
-    // Older than a round trip of 25 ms: only what came at 10 ms or later counts.
+    // Older than a round trip of 25 ms: only samples from 10 ms or later count.
     assert_eq!(filter.least(at(30), ms(25)), Some(ms(50)));
     filter.on_sample(at(40), ms(80));
     assert_eq!(filter.least(at(40), ms(100)), Some(ms(50)));
@@ -51,7 +51,7 @@ fn the_current_delay_is_the_least_of_the_last_samples_of_a_round_trip() {
 
 #[test]
 fn ledbat_grows_and_shrinks_with_the_distance_from_the_target() {
-    // (queuing delay in ms, what a round trip of 50 packets adds in thousandths of a packet)
+    // (queuing delay in ms, growth over a round trip of 50 packets in thousandths of a packet)
     for (queue, expected) in [
         (0, 1000),
         (50, 500),
@@ -85,7 +85,7 @@ fn ledbat_does_not_see_the_clocks_offset() {
     }
     assert_eq!(flow.duration("queuing_delay"), ms(30));
     assert!(flow.duration("base_delay") > Duration::from_secs(1));
-    // A round trip's delay, by choice.
+    // The delay of a round trip, by choice.
     let mut flow = Flow::new("ledbat", &[("delay", word("rtt"))]);
     flow.ack(BASE);
     assert_eq!(flow.duration("base_delay"), BASE);

@@ -95,7 +95,7 @@ impl Flow {
         self.ack_of(rtt, 1);
     }
 
-    /// A round trip: each packet of the window on its own.
+    /// A round trip: each packet of the window is acknowledged separately.
     fn round(&mut self, rtt: Duration) {
         let packets = (self.cwnd() / MSS).max(1);
         for _ in 0..packets {
@@ -104,7 +104,8 @@ impl Flow {
         }
     }
 
-    /// Acknowledgments at one RTT until the phase changes, none after. Returns the time in RTTs.
+    /// Acknowledgments with one RTT until the phase changes, and none after. Returns the time in
+    /// RTTs.
     fn until(&mut self, phase: &str, rtt: Duration) -> f64 {
         let from = self.now;
         for _ in 0..100_000 {
@@ -117,7 +118,8 @@ impl Flow {
         panic!("never {phase}, always {}", self.controller.phase());
     }
 
-    /// In congestion avoidance after an initial slow start that left at about `packets`; no slowdown yet.
+    /// In congestion avoidance after an initial slow start that ended at about `packets`; no
+    /// slowdown yet.
     fn avoiding(options: &[(&str, OptionValue)], packets: u64) -> Self {
         let mut flow = Self::new("ledbat++", options);
         while flow.cwnd() < packets * MSS {

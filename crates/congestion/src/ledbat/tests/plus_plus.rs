@@ -1,4 +1,4 @@
-//! LEDBAT++, by hand.
+//! LEDBAT++, computed by hand.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn change_by_queuing_delay() {
 
 #[test]
 fn pitfall_the_decrease_formula_is_not_used_below_the_target() {
-    // With an empty queue it would add a whole window a round trip.
+    // With an empty queue it would add a whole window per round trip.
     assert!(packets_at(Duration::ZERO) < 1.0);
     assert!(packets_at(ms(59)) < 1.0);
     let mut flow = Flow::avoiding(&[], 100);
@@ -74,7 +74,7 @@ fn pitfall_half_a_window_is_the_most_of_a_round_trip_not_of_an_ack() {
         let mut flow = Flow::avoiding(&[("decrease", word(pace))], 100);
         let before = flow.cwnd();
         let rtt = BASE + ms(400);
-        // A round trip's worth, told in acknowledgments of one packet and in one of all.
+        // One round trip in acknowledgments of one packet each, and in a single acknowledgment.
         for _ in 0..before / MSS {
             flow.ack(rtt);
         }
@@ -194,12 +194,12 @@ fn a_slowdown_lasts_two_round_trips_and_its_ramp_goes_by_the_gain() {
         }
         assert_eq!(flow.now.since(begin), ms(40));
         assert_eq!(flow.controller.phase(), "Ramp");
-        // From 2 packets to 100 and more: 7 round trips of doubling, some 26 by a sixth.
+        // From 2 packets to over 100: 7 round trips of doubling, about 26 of growth by a sixth.
         let rounds = flow.until("CongestionAvoidance", BASE);
         let expected = if doubling { 4.0..8.0 } else { 20.0..30.0 };
         assert!(expected.contains(&rounds), "{rounds}");
         assert_eq!(flow.cwnd(), threshold);
-        // The next one is nine times as long after the ramp as all this took.
+        // The next one is due nine times the duration of all this after the ramp.
         let (end, took) = (flow.now, flow.now.since(begin));
         while flow.controller.phase() == "CongestionAvoidance" {
             flow.now += ms(1);
@@ -444,7 +444,7 @@ fn a_spurious_episode_is_undone() {
     flow.controller.on_timeout(flow.now, Bytes::ZERO);
     flow.controller.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!((flow.cwnd(), flow.ssthresh()), before);
-    // Nothing is given back twice, nor lifts a slowdown.
+    // Nothing is restored twice, and nothing ends a slowdown early.
     flow.recover();
     flow.controller.on_spurious(flow.now, Bytes::ZERO);
     flow.controller.on_spurious(flow.now, Bytes::ZERO);

@@ -1,4 +1,4 @@
-//! Whatever happens.
+//! Invariants under arbitrary events.
 
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// One of the values at the ends of what an option accepts.
+/// One of the extreme values that an option accepts.
 fn extreme(kind: OptionKind, pick: usize) -> OptionValue {
     match kind {
         OptionKind::Gain(low, high) => OptionValue::Gain([low, high][pick % 2]),
@@ -146,7 +146,7 @@ proptest! {
             prop_assert!(controller.send_quantum() >= mss);
             prop_assert!(controller.ssthresh().is_none_or(|ssthresh| ssthresh >= mss * 2));
             match event {
-                // Not more than slow start gives, but for the window that a slowdown returns.
+                // At most slow start's growth, except for the window that returns after a slowdown.
                 Event::Ack(ack) => {
                     let back = controller.ssthresh().unwrap_or_default();
                     let most = (before + ack.newly_acked).max(back).max(mss * 2);

@@ -89,8 +89,8 @@ impl Core {
         };
     }
 
-    /// The window in and just after recovery. Returns whether packet
-    /// conservation decides it: in the first round, as many packets leave as are delivered.
+    /// The window in and just after recovery. Returns whether packet conservation decides it: in
+    /// the first round, as many packets are sent as are delivered.
     pub(super) fn cwnd_to_recover_or_restore(
         &mut self,
         sk: &Socket,

@@ -2,8 +2,8 @@
 //! that restarts from the rate measured in recovery ("Pacing at the fair-share of the bottleneck
 //! bandwidth without explicit network-level feedback", trueux.net, 2021).
 //!
-//! Each part can be turned off; with all of them off this is `bbr1`. The
-//! article leaves open what `docs/concepts/fair-share.md` lists.
+//! Each part can be turned off; with all of them off this is `bbr1`. `docs/concepts/fair-share.md`
+//! lists the points that the article leaves open.
 
 use paceline_units::parameters;
 
@@ -17,15 +17,16 @@ use crate::words::words;
 use crate::{CaState, Described, Signals};
 
 parameters! {
-    /// What can be set; the defaults are the whole proposal.
+    /// The options; the defaults are the whole proposal.
     pub struct Parameters {
         /// In recovery, pace nothing and send one packet for each delivered one
         conservation: Flag = true;
-        /// Part of the packets out at a loss down to which nothing is sent; 1 never holds
+        /// Fraction of the data in flight at a loss down to which nothing is sent; with 1 sending
+        /// never stops
         hold: In256ths(0, 256) = BBR_UNIT / 2;
-        /// Leave recovery with the window that is in flight then, not with the one before
+        /// Leave recovery with the window that is in flight then, not with the previous one
         restore_in_flight: Flag = true;
-        /// Leave recovery with a bandwidth filter that holds in-flight / min RTT alone
+        /// Leave recovery with a bandwidth filter that contains only in-flight / min RTT
         reseed: Flag = true;
         /// With the new bandwidth the pipe counts as full
         reseed_ends_startup: Flag = true;
@@ -38,7 +39,7 @@ parameters! {
         probe_rtt_cwnd_gain: In256ths(0, 256) = BBR_UNIT / 2;
         /// Detect token-bucket policers and send at their rate, as bbr1 does
         lt_bw: Flag = true;
-        /// Send ECT(0), and take a congestion mark for a loss
+        /// Send ECT(0), and treat a congestion mark as a loss
         ecn: Flag = false;
     }
 }
@@ -47,11 +48,11 @@ parameters! {
 pub type Bbr1Fair = Adapter<Core>;
 
 words! {
-    /// How far recovery is.
+    /// The phase of recovery.
     enum Stage {
         /// Nothing is sent: the queue drains.
         Hold = "RECOVERY_HOLD",
-        /// One packet for each that is delivered.
+        /// One packet is sent for each one delivered.
         Fast = "RECOVERY_FAST",
     }
 }
@@ -61,9 +62,9 @@ words! {
 struct Episode {
     stage: Stage,
     max_packets_out: u32,
-    /// Whether an ACK has been conserved in it: a loss that a probe repaired leaves none.
+    /// Whether an ACK has been conserved in it: after a loss that a probe repaired there is none.
     has_acks: bool,
-    /// Packets delivered or lost at which it ends, where a mark began it.
+    /// The number of packets delivered or lost at which it ends, if a mark began it.
     marked_until: Option<u32>,
 }
 
@@ -96,23 +97,22 @@ impl Core {
         self.send_nothing(sk);
     }
 
-    /// Closes the window, so that a loss is no leave to send.
+    /// Closes the window, so that a loss does not allow sending.
     fn send_nothing(&self, sk: &mut Socket) {
         if self.parameters.conservation {
             sk.cwnd = sk.cwnd.min(sk.packets_in_flight.max(1));
         }
     }
 
-    /// The episode is over with what is in flight now, once a packet has
-    /// followed each of the `acked` ones: that many fill the fair share of the
-    /// path and its queue.
+    /// The episode ends with the data in flight now, after a packet has been sent for each of the
+    /// `acked` ones: that amount fills the fair share of the path and its queue.
     fn end(&mut self, sk: &mut Socket, acked: u32, app_limited: bool) {
         self.episode = None;
         self.is_leaving = false;
         let least = self.least_cwnd();
         self.max_packets_delivered = sk.packets_in_flight.saturating_add(acked).max(least);
         let min_rtt = self.bbr.min_rtt_us;
-        // Of an application-limited flow it says nothing; and a rate needs an RTT.
+        // For an application-limited flow it says nothing; and a rate needs an RTT.
         if self.parameters.reseed && !app_limited && min_rtt != UNSET {
             let packets = u64::from(self.max_packets_delivered) * BW_UNIT;
             let rate = packets / u64::from(min_rtt.max(1));
@@ -130,7 +130,7 @@ impl Core {
         }
     }
 
-    /// An ECN mark is a signal as a loss is, once a window.
+    /// An ECN mark is a signal like a loss, once per window.
     fn check_mark(&mut self, sk: &mut Socket, rs: &RateSample) {
         let resolved = sk.delivered.wrapping_add(sk.lost);
         match self.episode.and_then(|episode| episode.marked_until) {
@@ -267,7 +267,7 @@ impl Algorithm for Core {
                     None => self.begin(sk, self.packets_out, None),
                 }
             }
-            // A timeout: all as in BBRv1.
+            // A timeout: everything as in BBRv1.
             CaState::Loss => {
                 self.episode = None;
                 self.is_leaving = false;
@@ -282,7 +282,7 @@ impl Algorithm for Core {
         self.bbr.set_state(sk, state, random);
     }
 
-    /// The losses were none: the window before them returns, and the filter stays.
+    /// The losses were spurious: the window before them is restored, and the filter stays.
     fn undo_cwnd(&mut self, sk: &Socket) -> u32 {
         let cwnd = self.bbr.undo_cwnd(sk);
         self.is_leaving = false;

@@ -1,4 +1,4 @@
-//! What the model allows: pacing rate, burst and window.
+//! The outputs of the model: pacing rate, burst and window.
 
 use super::{Core, Mode, Phase};
 use crate::linux::Socket;
@@ -42,7 +42,7 @@ impl<const V: u8> Core<V> {
         };
     }
 
-    /// Packets in a burst: 1 ms of pacing, and more where the RTT is short.
+    /// Packets in a burst: 1 ms of pacing, and more if the RTT is short.
     pub(super) fn tso_segs_goal(&self, sk: &Socket) -> u32 {
         let bytes = burst(sk.pacing_rate).wrapping_add(burst_for_rtt(self.min_rtt_us));
         let segs = (bytes as u32).min(MAX_BURST as u32).checked_div(sk.mss);

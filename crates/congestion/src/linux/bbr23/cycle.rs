@@ -56,7 +56,7 @@ impl<const V: u8> Core<V> {
         }
     }
 
-    /// Whether UP is to end (too much loss or CE ends it elsewhere).
+    /// Whether UP must end (too much loss or CE ends it elsewhere).
     fn is_bw_probe_done(&mut self, sk: &Socket, rs: &RateSample) -> bool {
         let inflight = self.packets_in_net_at_edt(sk, rs.prior_in_flight);
         if self.prev_probe_too_high && inflight >= self.inflight_hi {
@@ -64,14 +64,14 @@ impl<const V: u8> Core<V> {
             return true;
         }
         if !Self::V3 {
-            // max_bw needs more in flight than inflight_hi may allow, and this
-            // ends the probe before that can be found out.
+            // max_bw needs more in flight than inflight_hi may allow, and this ends the probe
+            // before that can be discovered.
             let gain = self.parameters.bw_probe_pif_gain;
             return self.has_elapsed_in_phase(sk, self.min_rtt_us)
                 && inflight >= self.inflight(sk, self.max_bw(), gain);
         }
         if sk.is_cwnd_limited && sk.cwnd >= self.inflight_hi {
-            // inflight_hi limits the growth: a plateau would say nothing.
+            // inflight_hi limits the growth: a plateau would mean nothing.
             self.reset_full_bw();
             self.full_bw = self.sample_bw;
             return false;
@@ -101,8 +101,8 @@ impl<const V: u8> Core<V> {
             && !self.loss_in_cycle
             && sk.ca_state == CaState::Open
         {
-            // Marks have ceased: the first round grows by about this much. The
-            // logarithm of 0 is -1, in a field of 5 bits.
+            // Marks have ceased: the first round grows by about this much. The logarithm of 0 is
+            // -1, in a field of 5 bits.
             let volume = scaled(self.inflight_hi, reprobe_gain);
             self.start_bw_probe_refill(sk, volume.checked_ilog2().unwrap_or(31));
             return true;
@@ -173,7 +173,8 @@ impl<const V: u8> Core<V> {
 
     // --- The upper bound ---
 
-    /// Moves inflight_hi by what probing has shown. Returns whether a change of phase was decided.
+    /// Moves inflight_hi according to the result of probing. Returns whether a change of phase was
+    /// decided.
     fn adapt_upper_bounds(
         &mut self,
         sk: &Socket,
@@ -190,7 +191,7 @@ impl<const V: u8> Core<V> {
                 if !rs.is_app_limited {
                     self.advance_max_bw_filter();
                 }
-                // inflight_hi was reached and all went well: go on from there.
+                // inflight_hi was reached without problems: continue from there.
                 if self.stopped_risky_probe && !self.prev_probe_too_high {
                     self.start_bw_probe_refill(sk, 0);
                     return true;
@@ -243,7 +244,7 @@ impl<const V: u8> Core<V> {
         }
     }
 
-    /// Whether the loss or CE in a sample says that more was in flight than fits.
+    /// Whether the loss or CE in a sample says that too much was in flight.
     pub(super) fn is_inflight_too_high(&self, rs: &RateSample) -> bool {
         let p = &self.parameters;
         if rs.lost > 0 && rs.tx_in_flight > 0 {
@@ -264,8 +265,8 @@ impl<const V: u8> Core<V> {
         false
     }
 
-    /// What was in flight when the loss rate passed the threshold, somewhere
-    /// within the last lost burst of `pcount` packets.
+    /// The data in flight when the loss rate passed the threshold, somewhere within the last lost
+    /// burst of `pcount` packets.
     pub(super) fn inflight_hi_from_lost_skb(&self, rs: &RateSample, pcount: u32) -> u32 {
         let inflight_prev = rs.tx_in_flight.wrapping_sub(pcount) as i32;
         let lost_prev = (rs.lost as u32).wrapping_sub(pcount) as i32;
@@ -283,7 +284,7 @@ impl<const V: u8> Core<V> {
         (inflight_prev + lost_prefix) as u32
     }
 
-    /// Cuts inflight_hi, once a probe, and ends the probe.
+    /// Cuts inflight_hi, once per probe, and ends the probe.
     pub(super) fn handle_inflight_too_high(
         &mut self,
         sk: &Socket,

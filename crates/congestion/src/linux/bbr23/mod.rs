@@ -1,9 +1,9 @@
 //! BBRv2 and BBRv3 as in Linux: one model of the path, with bounds that loss and ECN move.
 //!
-//! `V` is the version, 2 or 3; what differs between them asks for it. The order
-//! of an ACK is Linux's: round and ECN, latest delivery signals, then (unless
-//! the fast path allows to skip it) congestion signals, aggregation, STARTUP's
-//! exits, DRAIN, the PROBE_BW cycle and min RTT; then gains, pacing and the window.
+//! `V` is the version, 2 or 3; code that differs between them checks it. The order of an ACK is
+//! Linux's: round and ECN, latest delivery signals, then (unless the fast path allows skipping it)
+//! congestion signals, aggregation, STARTUP's exits, DRAIN, the PROBE_BW cycle and min RTT; then
+//! gains, pacing and the window.
 
 mod control;
 mod cycle;
@@ -52,7 +52,7 @@ pub(super) const PHASES: &[&str] = &[
     Mode::ProbeRtt.word(),
 ];
 
-/// How the ACKs coming in relate to bandwidth probing (`bbr_ack_phase`).
+/// How the incoming ACKs relate to bandwidth probing (`bbr_ack_phase`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -131,7 +131,7 @@ pub struct Core<const V: u8> {
 }
 
 impl<const V: u8> Core<V> {
-    /// Whether this is v3; else it is v2.
+    /// Whether this is v3; otherwise it is v2.
     const V3: bool = V == 3;
 
     fn max_bw(&self) -> u32 {
@@ -175,9 +175,9 @@ impl<const V: u8> Core<V> {
         self.update_min_rtt(sk, rs, random);
     }
 
-    /// Skips most of the model, and the control too if nothing came of it, for
-    /// a flow that the application limits below what is known of the path.
-    /// Returns whether to do the model and the control.
+    /// Skips most of the model, and the control too if nothing changed, for a flow that the
+    /// application limits to less than the known capacity of the path. Returns whether to run the
+    /// model and the control.
     fn run_fast_path(
         &mut self,
         sk: &mut Socket,
@@ -286,8 +286,8 @@ where
             self.set_cwnd(sk, rs.acked_sacked, bw);
             self.bound_cwnd_for_inflight_model(sk);
         }
-        // A TLP retransmission that plugs a tail loss must not hide what the
-        // path delivered before it.
+        // A TLP retransmission that repairs a tail loss must not hide the path's deliveries before
+        // it.
         if Self::V3 && self.loss_round_start && !rs.is_acking_tlp_retrans_seq {
             self.advance_latest_delivery_signals(rs);
         }
@@ -315,8 +315,7 @@ where
 
     fn ssthresh(&mut self, sk: &Socket) {
         self.save_cwnd(sk);
-        // By now a lost packet may already have cut inflight_hi: then the undo
-        // does not bring it back.
+        // By now a lost packet may already have cut inflight_hi: then the undo does not restore it.
         self.undo = Undo {
             bw_lo: self.bw_lo,
             inflight_lo: self.inflight_lo,

@@ -1,4 +1,4 @@
-//! What can be set in BBRv2 and BBRv3; the defaults are Linux's.
+//! The options of BBRv2 and BBRv3; the defaults are Linux's.
 
 use paceline_units::parameters;
 
@@ -33,13 +33,13 @@ parameters! {
         loss_thresh: In256ths(0, 255) = BBR_UNIT * 2 / 100;
         /// ACKs with loss in a round that end STARTUP; 0 disables it (bbr_full_loss_cnt)
         full_loss_cnt: Count(0, 15) = if V == 2 { 8 } else { 6 };
-        /// Part of inflight_hi left free in CRUISE (bbr_inflight_headroom)
+        /// Fraction of inflight_hi left free in CRUISE (bbr_inflight_headroom)
         inflight_headroom: In256ths(0, 255) = BBR_UNIT * 15 / 100;
-        /// Most rounds between probes (bbr_bw_probe_max_rounds)
+        /// Maximum number of rounds between probes (bbr_bw_probe_max_rounds)
         bw_probe_max_rounds: Count(0, 255) = 63;
         /// Random addition to that, in rounds (bbr_bw_probe_rand_rounds)
         bw_probe_rand_rounds: Count(1, 15) = 2;
-        /// Least time between probes (bbr_bw_probe_base_us)
+        /// Minimum time between probes (bbr_bw_probe_base_us)
         bw_probe_base: InMicros(0, 60_000_000) = 2_000_000;
         /// Random addition to that (bbr_bw_probe_rand_us)
         bw_probe_rand: InMicros(1, 60_000_000) = 1_000_000;
@@ -47,7 +47,7 @@ parameters! {
         min_rtt_win: InMillis(1, 600_000) = 10_000;
         /// Time between PROBE_RTTs (bbr_probe_rtt_win_ms)
         probe_rtt_win: InMillis(1, 600_000) = 5_000;
-        /// Least time in PROBE_RTT; zero never enters it (bbr_probe_rtt_mode_ms)
+        /// Minimum time in PROBE_RTT; zero never enters it (bbr_probe_rtt_mode_ms)
         probe_rtt_mode: InMillis(0, 60_000) = 200;
         /// Window of PROBE_RTT in BDPs (bbr_probe_rtt_cwnd_gain)
         probe_rtt_cwnd_gain: In256ths(0, 255) = BBR_UNIT / 2;
@@ -56,23 +56,24 @@ parameters! {
         /// Percent by which the pacing rate is reduced below the bandwidth
         /// (bbr_pacing_margin_percent)
         pacing_margin_percent: Count(0, 50) = 1;
-        /// Part of the ACK aggregation that the window allows for (bbr_extra_acked_gain)
+        /// Fraction of the ACK aggregation by which the window is enlarged (bbr_extra_acked_gain)
         extra_acked_gain: In256ths(0, 1023) = BBR_UNIT;
-        /// Send ECN-capable packets and answer marks as those of a shallow threshold (TCP_ECN_LOW; bbr_ecn_enable in
-        /// v2)
+        /// Send ECN-capable packets and respond to marks as those of a shallow threshold
+        /// (TCP_ECN_LOW; bbr_ecn_enable in v2)
         ecn: Flag = false;
-        /// Min RTT above which marks are ignored; zero for none (bbr_ecn_max_rtt_us)
+        /// Min RTT above which marks are ignored; zero for no limit (bbr_ecn_max_rtt_us)
         ecn_max_rtt: InMicros(0, 524_287) = 5_000;
-        /// Initial estimate of the part of packets marked (bbr_ecn_alpha_init)
+        /// Initial estimate of the fraction of packets marked (bbr_ecn_alpha_init)
         ecn_alpha_init: In256ths(0, 256) = BBR_UNIT;
         /// Weight of a round in that estimate (bbr_ecn_alpha_gain)
         ecn_alpha_gain: In256ths(0, 255) = BBR_UNIT / 16;
         /// Reduction of inflight_lo by marks, as a fraction of the mark estimate; 0 ignores marks
         /// (bbr_ecn_factor)
         ecn_factor: In256ths(0, 255) = BBR_UNIT / 3;
-        /// Part of packets marked above which in flight is too high; zero disables it (bbr_ecn_thresh)
+        /// Fraction of packets marked above which in flight is too high; zero disables it
+        /// (bbr_ecn_thresh)
         ecn_thresh: In256ths(0, 255) = BBR_UNIT / 2;
-        /// First growth, of inflight_hi, once marks cease; zero disables it (bbr_ecn_reprobe_gain)
+        /// First growth of inflight_hi after marks cease; zero disables it (bbr_ecn_reprobe_gain)
         ecn_reprobe_gain: In256ths(0, 511) = if V == 2 { 0 } else { BBR_UNIT / 2 };
         /// Rounds above ecn_thresh that end STARTUP; 0 disables it (bbr_full_ecn_cnt)
         full_ecn_cnt: Count(0, 3) = 2;

@@ -1,5 +1,5 @@
-//! What ACKs, losses and CE marks say about the path: bandwidth, short-term
-//! lower bounds, aggregation, and when STARTUP has filled the pipe.
+//! The path's signals in ACKs, losses and CE marks: bandwidth, short-term lower bounds,
+//! aggregation, and when STARTUP has filled the pipe.
 
 use super::Core;
 use crate::CaState;
@@ -115,7 +115,7 @@ impl<const V: u8> Core<V> {
         self.inflight_latest = 0;
     }
 
-    /// Marks this round as one with loss, and lets it end a full round from its first loss.
+    /// Marks this round as one with loss, and lets a full round pass from its first loss.
     pub(super) fn note_loss(&mut self, sk: &Socket) {
         if !self.loss_in_round {
             self.loss_round_delivered = sk.delivered;
@@ -140,7 +140,7 @@ impl<const V: u8> Core<V> {
 
     // --- ECN ---
 
-    /// Once a round: how much of it was marked, averaged over rounds.
+    /// Once per round: the marked fraction, averaged over rounds.
     pub(super) fn update_ecn_alpha(&mut self, sk: &Socket) {
         let p = &self.parameters;
         let (gain, ecn_factor, max_rtt) = (p.ecn_alpha_gain, p.ecn_factor, p.ecn_max_rtt);

@@ -13,17 +13,17 @@ const BETA_SCALE: u32 = 1024;
 const BICTCP_HZ: u32 = 10;
 /// Bits of fraction in the cubic function: of its factor, and of its time cubed.
 const SCALE_BITS: u32 = 10 + 3 * BICTCP_HZ;
-/// `cnt` at most, until a loss has shown the path's limit: 5 % a round.
+/// Maximum of `cnt` until a loss has shown the path's limit: 5 % per round.
 const FIRST_CNT: u32 = 20;
-/// `cnt` at least: 50 % a round.
+/// Minimum of `cnt`: 50 % per round.
 const LEAST_CNT: u32 = 2;
 
-/// `struct bictcp`, less what [`HyStart`] has of it.
+/// `struct bictcp`, without the part in [`HyStart`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Epoch {
-    /// The window grows by one packet for each so many acknowledged.
+    /// The window grows by one packet for each of this many acknowledged.
     cnt: u32,
-    /// Where the plateau is; zero until a loss has told it.
+    /// The window of the plateau; zero until a loss has revealed it.
     last_max_cwnd: u32,
     /// The window at the last update, and its time in jiffies.
     last_cwnd: u32,
@@ -36,7 +36,7 @@ struct Epoch {
     delay_min: u32,
     /// Start of the epoch in jiffies; zero before its first ACK.
     epoch_start: u32,
-    /// Packets acknowledged that `tcp_cwnd` has not grown by.
+    /// Packets acknowledged that have not made `tcp_cwnd` grow yet.
     ack_cnt: u32,
     /// The window that Reno would have.
     tcp_cwnd: u32,
@@ -77,10 +77,11 @@ impl Core {
         core
     }
 
-    /// `pkts_acked`: an ACK told an RTT, in microseconds; before the window grows on it.
+    /// `pkts_acked`: an ACK gave an RTT sample, in microseconds; called before the window grows on
+    /// it.
     pub fn pkts_acked(&mut self, sk: &mut Sock, rtt_us: u32) {
         let epoch = &mut self.epoch;
-        // The first second of an epoch still sees the queue that ended the one before.
+        // The first second of an epoch still sees the queue that ended the previous one.
         let age = sk.jiffies.wrapping_sub(epoch.epoch_start) as i32;
         if epoch.epoch_start != 0 && age < self.parameters.hz as i32 {
             return;
@@ -111,12 +112,12 @@ impl Core {
         sk.avoid_congestion(self.epoch.cnt, acked);
     }
 
-    /// `bictcp_update`: how fast the window is to grow.
+    /// `bictcp_update`: computes how fast the window grows.
     fn update(&mut self, cwnd: u32, acked: u32, jiffies: u32) {
         let hz = self.parameters.hz;
         let epoch = &mut self.epoch;
         epoch.ack_cnt = epoch.ack_cnt.wrapping_add(acked);
-        // The same window is looked at 32 times a second, another one once a jiffy.
+        // The same window is updated 32 times a second, a changed one once per jiffy.
         let since = jiffies.wrapping_sub(epoch.last_time) as i32;
         if epoch.last_cwnd == cwnd && since <= (hz / 32) as i32 {
             return;
@@ -179,12 +180,12 @@ impl Core {
         }
     }
 
-    /// `cnt` no slower than Reno's with the same share of the window.
+    /// Limits `cnt` so that growth is no slower than Reno's with the same share of the window.
     fn keep_up_with_reno(&mut self, cwnd: u32) {
         let epoch = &mut self.epoch;
         let each = cwnd.wrapping_mul(self.beta_scale) >> 3;
         if epoch.ack_cnt > each {
-            // As long as more than `each` is left. A product that wraps to zero says nothing.
+            // As long as more than `each` is left. A product that wraps to zero means nothing.
             let times = (epoch.ack_cnt - 1).checked_div(each).unwrap_or(0);
             epoch.ack_cnt -= times * each;
             epoch.tcp_cwnd = epoch.tcp_cwnd.wrapping_add(times);
@@ -219,8 +220,8 @@ impl Core {
         self.hystart.begin_round(sk);
     }
 
-    /// `cwnd_event(CA_EVENT_TX_START)`: sending starts with nothing in flight. The epoch does not
-    /// count the time in which nothing was sent.
+    /// `cwnd_event(CA_EVENT_TX_START)`: sending starts with nothing in flight. The epoch excludes
+    /// the time in which nothing was sent.
     pub fn tx_start(&mut self, sk: &Sock) {
         let idle = sk.jiffies.wrapping_sub(sk.lsndtime);
         let epoch = &mut self.epoch;
@@ -233,7 +234,7 @@ impl Core {
     }
 
     state! {
-        /// They are those that a golden trace shows, by Linux's names.
+        /// The fields that a golden trace shows, by Linux's names.
         pub fn visit(&self, sk: &Sock) -> Field {
             cnt: Count = self.epoch.cnt,
             last_max_cwnd: Packets = self.epoch.last_max_cwnd,

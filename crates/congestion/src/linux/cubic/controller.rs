@@ -1,6 +1,5 @@
-//! Linux's CUBIC as a [`Controller`]: the transport's calls become the events
-//! of Linux's congestion-control interface, and what Linux's stack does round
-//! them (`tcp_input.c`) is done here.
+//! Linux's CUBIC as a [`Controller`]: the transport's calls become the events of Linux's
+//! congestion-control interface, and this code replaces Linux's surrounding stack (`tcp_input.c`).
 
 use paceline_units::{Bytes, Duration, Instant, Rate, Visitor};
 
@@ -15,14 +14,13 @@ use crate::{Ack, CaState, Config, Controller, Described, Ecn, Lost, Sent, Signal
 /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
 const PACING_SS_RATIO: u128 = 200;
 const PACING_CA_RATIO: u128 = 120;
-/// What an unpaced burst may hold at the least.
+/// The minimum limit of an unpaced burst.
 const MAX_QUANTUM: Bytes = Bytes::new(64 * 1024);
 
 /// The controller `cubic-linux`.
 ///
-/// A packet is one MSS of data. Sequence numbers count what was transmitted:
-/// what is delivered or lost is acknowledged. The transport keeps proportional
-/// rate reduction.
+/// A packet is one MSS of data. Sequence numbers count transmissions: delivered or lost data is
+/// acknowledged. The transport applies proportional rate reduction.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     core: Core,
@@ -34,7 +32,7 @@ pub struct Cubic {
     undo: Option<u32>,
     /// The timer has fired and the cumulative ACK has not moved since (`icsk_retransmits`).
     timeout_outstanding: bool,
-    /// Whether marks are asked for.
+    /// Whether marks are requested.
     ecn: bool,
     ecn_gate: EcnGate,
     srtt: Duration,
@@ -77,7 +75,7 @@ impl Cubic {
         self.sk.jiffies = jiffies(now, self.hz);
     }
 
-    /// Sequence numbers as they stand.
+    /// The current sequence numbers.
     fn set_unresolved(&mut self, in_flight: Bytes) {
         self.sk.snd_una = self.sk.snd_nxt.wrapping_sub(in_flight.get() as u32);
     }
@@ -100,7 +98,8 @@ impl Cubic {
         };
         let window = self.sk.cwnd.max(part(self.in_flight, self.mss));
         let nanos = u128::from(self.srtt.as_nanos());
-        // Without an RTT Linux divides by nothing, by which an RTT is an eighth of a microsecond.
+        // Without an RTT sample Linux skips the division, as if the RTT were an eighth of a
+        // microsecond.
         let rate = u128::from(self.mss) * u128::from(window) * ratio * 10_000_000;
         let rate = rate / if nanos == 0 { 125 } else { nanos };
         self.sk.pacing_rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -152,8 +151,8 @@ impl Controller for Cubic {
         if let Some(rtt) = ack.rtt {
             let cwnd = self.sk.cwnd;
             if ack.ca_state == CaState::Recovery {
-                // What proportional rate reduction lets out: where that is below the threshold,
-                // HyStart runs, and may lower it.
+                // The amount that proportional rate reduction allows: if that is below the
+                // threshold, HyStart runs, and may lower it.
                 self.sk.cwnd = part(ack.prior_in_flight, self.mss);
             }
             self.core.pkts_acked(&mut self.sk, micros(rtt));
@@ -163,7 +162,7 @@ impl Controller for Cubic {
             let ssthresh = self.core.ssthresh(&self.sk);
             self.sk.begin_reduction(ssthresh);
             self.sk.cwnd = ssthresh;
-            // The network has said so itself: there is nothing spurious in it.
+            // The network itself reported it: nothing about it is spurious.
             self.undo = None;
         } else if ack.una_advanced && !matches!(ack.ca_state, CaState::Recovery | CaState::Cwr) {
             self.sk.is_cwnd_limited = ack.cwnd_limited;
@@ -178,7 +177,8 @@ impl Controller for Cubic {
         self.update_pacing_rate();
     }
 
-    /// `tcp_enter_recovery`. What the transport reduces to is the window after it (`tcp_end_cwnd_reduction`).
+    /// `tcp_enter_recovery`. The transport reduces to the window after this call
+    /// (`tcp_end_cwnd_reduction`).
     fn on_recovery_enter(&mut self, now: Instant, _in_flight: Bytes) {
         self.at(now);
         self.reduce();
@@ -196,7 +196,7 @@ impl Controller for Cubic {
     /// `tcp_enter_loss`.
     fn on_timeout(&mut self, now: Instant, in_flight: Bytes) {
         self.at(now);
-        // Once an episode, and again if it has made progress.
+        // Once per episode, and again if it has made progress.
         let again = core::mem::replace(&mut self.timeout_outstanding, true);
         let reduced = match self.ca_state {
             CaState::Recovery => true,
@@ -273,7 +273,8 @@ impl Controller for Cubic {
     }
 }
 
-/// Jiffies at a time. The machine has been up for a second at time zero: zero means "none".
+/// Jiffies at a given time. The machine has been up for a second at time zero, because zero means
+/// "none".
 fn jiffies(now: Instant, hz: u32) -> u32 {
     let ticks = u128::from(now.as_nanos()) * u128::from(hz) / u128::from(Duration::NANOS_PER_SEC);
     (ticks as u32).wrapping_add(hz)

@@ -1,6 +1,5 @@
-//! HyStart, the classic one: leaving slow start by the length of a train of
-//! ACKs, which is the bottleneck's time to send a window, or by a rise of the
-//! delay (`hystart_update`).
+//! Classic HyStart: leaves slow start by the length of a train of ACKs, which is the time the
+//! bottleneck needs to send a window, or by an increase of the delay (`hystart_update`).
 
 use super::parameters::{Detect, Parameters};
 use super::sock::Sock;
@@ -8,12 +7,12 @@ use crate::linux::Field;
 use crate::linux::arithmetic::{MAX_BURST, UNSET};
 use crate::state::state;
 
-/// RTT samples of a round that are not yet judged (`HYSTART_MIN_SAMPLES`).
+/// RTT samples of a round before it is judged (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u8 = 8;
-/// Bounds of the rise of the delay, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
+/// Bounds of the delay increase, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_MIN: u32 = 4_000;
 const DELAY_MAX: u32 = 16_000;
-/// Most microseconds that bursts may add to a train (`hystart_ack_delay`).
+/// Maximum number of microseconds that bursts may add to a train (`hystart_ack_delay`).
 const MAX_ACK_DELAY: u64 = 1_000;
 
 /// HyStart's part of `struct bictcp`.
@@ -60,7 +59,7 @@ impl HyStart {
     }
 
     /// Whether the round's train of ACKs is longer than the path's delay: half the RTT, or the
-    /// RTT if pacing spreads the window over up to half of it.
+    /// whole RTT if pacing spreads the window over up to half of it.
     fn train(&mut self, sk: &Sock, p: &Parameters, delay_min: u32) -> bool {
         let gap = i64::from(sk.now.wrapping_sub(self.last_ack) as i32);
         if gap > p.hystart_ack_delta.as_micros() as i64 {
@@ -74,7 +73,8 @@ impl HyStart {
         sk.now.wrapping_sub(self.round_start) > threshold
     }
 
-    /// Whether the round's minimum RTT, of more than eight, is an eighth above the least of all.
+    /// Whether the round's minimum RTT, over more than eight samples, is an eighth above the
+    /// overall minimum.
     fn delayed(&mut self, delay: u32, delay_min: u32) -> bool {
         self.curr_rtt = self.curr_rtt.min(delay);
         if self.sample_cnt < MIN_SAMPLES {
@@ -97,7 +97,7 @@ impl HyStart {
     }
 }
 
-/// What four of the largest bursts take at `rate` bytes per second, in microseconds
+/// The time of four of the largest bursts at `rate` bytes per second, in microseconds
 /// (`hystart_ack_delay`).
 fn burst_delay(rate: u64) -> u32 {
     let micros = (MAX_BURST * 4 * 1_000_000).checked_div(rate).unwrap_or(0);

@@ -8,19 +8,19 @@ const TABLE: [u8; 64] = [
     246, 248, 250, 251, 252, 254,
 ];
 
-/// The cube root of `a`: from the table up to 63, else the root of its leading
-/// bits and one step of Newton's method. Up to some per cent off.
+/// The cube root of `a`: from the table up to 63, otherwise the root of its leading bits and one
+/// step of Newton's method. The error is up to a few per cent.
 pub fn cubic_root(a: u64) -> u32 {
     let root = |of: u64| u32::from(TABLE.get(of as usize).copied().unwrap_or(u8::MAX));
     let bits = u64::BITS - a.leading_zeros();
     if bits < 7 {
         return (root(a) + 35) >> 6;
     }
-    // A third of the bits, as 84 / 256: what is left of `a` without three times as many is below 64.
+    // A third of the bits, as 84 / 256: shifted right by three times as many, `a` is below 64.
     let third = ((bits * 84) >> 8) - 1;
     let x = ((root(a >> (third * 3)) + 10) << third) >> 6;
     let quotient = a / (u64::from(x) * u64::from(x - 1));
-    // 341 / 1024 stands for a third.
+    // 341 / 1024 approximates a third.
     (2 * x).wrapping_add(quotient as u32).wrapping_mul(341) >> 10
 }
 

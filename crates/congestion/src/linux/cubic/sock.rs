@@ -1,4 +1,4 @@
-//! What Linux's stack and CUBIC say to each other.
+//! The interface between Linux's stack and CUBIC.
 
 /// No threshold (`TCP_INFINITE_SSTHRESH`).
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
@@ -22,13 +22,13 @@ pub struct Sock {
     pub ssthresh: u32,
     /// The window before the last reduction (`prior_cwnd`).
     pub prior_cwnd: u32,
-    /// What is acknowledged, a sequence number (`snd_una`).
+    /// The cumulative acknowledgment, a sequence number (`snd_una`).
     pub snd_una: u32,
-    /// What is sent, a sequence number (`snd_nxt`).
+    /// The next sequence number to send (`snd_nxt`).
     pub snd_nxt: u32,
     /// Bytes per second at which the stack would pace (`sk_pacing_rate`).
     pub pacing_rate: u64,
-    /// Whether something paces at it (`sk_pacing_status`).
+    /// Whether something paces at that rate (`sk_pacing_status`).
     pub is_paced: bool,
     /// Whether the window limits the sender (`tcp_is_cwnd_limited`).
     pub is_cwnd_limited: bool,
@@ -40,7 +40,7 @@ impl Sock {
         self.cwnd < self.ssthresh
     }
 
-    /// The stack reduces the window: `ssthresh` is what the algorithm has asked for
+    /// The stack reduces the window: `ssthresh` is the value that the algorithm has returned
     /// (`tcp_init_cwnd_reduction`, `tcp_enter_loss`).
     pub fn begin_reduction(&mut self, ssthresh: u32) {
         self.prior_cwnd = self.cwnd;
@@ -53,7 +53,7 @@ impl Sock {
         self.cwnd.max(self.prior_cwnd)
     }
 
-    /// Slow start; gives the packets that are left to congestion avoidance (`tcp_slow_start`).
+    /// Slow start; returns the packets that are left for congestion avoidance (`tcp_slow_start`).
     pub(super) fn slow_start(&mut self, acked: u32) -> u32 {
         let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (cwnd - self.cwnd);
@@ -61,10 +61,10 @@ impl Sock {
         left
     }
 
-    /// One packet more for each `cnt` acknowledged (`tcp_cong_avoid_ai`).
+    /// One more packet for each `cnt` acknowledged (`tcp_cong_avoid_ai`).
     pub(super) fn avoid_congestion(&mut self, cnt: u32, acked: u32) {
         let cnt = cnt.max(1);
-        // Credit gathered while growth was slower counts for one packet, not for more.
+        // Credit gathered while growth was slower counts for one packet, not more.
         if self.cwnd_cnt >= cnt {
             self.cwnd_cnt = 0;
             self.cwnd = self.cwnd.saturating_add(1);

@@ -119,7 +119,7 @@ const PLAIN: [(&str, OptionValue); 2] = [("hystart", Flag(false)), ("initial_sst
 fn until_the_first_loss_a_round_adds_at_least_five_per_cent() {
     let mut flow = Flow::new(1000, &PLAIN);
     flow.round();
-    // K is 0: the curve alone would add next to nothing in a tenth of a second.
+    // K is 0: the curve alone would add almost nothing in a tenth of a second.
     assert_eq!(flow.window(), 1000 + 1000 / 20);
     flow.recover();
     flow.recovered();
@@ -131,7 +131,7 @@ fn until_the_first_loss_a_round_adds_at_least_five_per_cent() {
 
 #[test]
 fn the_train_of_acks_ends_slow_start_at_half_of_the_pipe_and_paced_at_the_whole() {
-    // The bottleneck sends a packet a millisecond, 100 in a round trip; bursts may add one more.
+    // The bottleneck sends one packet per millisecond, 100 per round trip; bursts may add one more.
     for (pacing, expected) in [(false, 52), (true, 103)] {
         let mut flow = Flow::new(16, &[("pacing", Flag(pacing))]);
         let mut train = 0;
@@ -165,7 +165,7 @@ fn a_rise_of_the_delay_ends_slow_start_after_eight_samples() {
         flow.ack(Duration::from_millis(5), late, false);
         acks += 1;
     }
-    // The second round, of 32, has the minimum RTT in its first sample.
+    // In the second round, of 32, the first sample is the minimum RTT.
     assert_eq!(acks, 31 + 9);
 }
 
@@ -180,7 +180,7 @@ fn a_timeout_forgets_all_and_reduces_once_an_episode() {
     assert_eq!((flow.threshold(), flow.window()), (once, 1));
     assert_eq!(flow.field("last_max_cwnd"), "Bytes(Bytes(0))");
     assert_eq!(flow.field("delay_min"), "Duration(Duration(0))");
-    // Again for nothing acknowledged: still the same threshold; with progress another one.
+    // Again with nothing acknowledged: the threshold is the same; after progress it is another.
     flow.time_out();
     assert_eq!(flow.threshold(), once);
     flow.ack(RTT, RTT, false);
@@ -196,7 +196,7 @@ fn a_spurious_episode_gives_the_window_back() {
     assert_eq!((flow.window(), flow.threshold()), (70, Some(70)));
     flow.cubic.on_spurious(flow.now, Bytes::ZERO);
     flow.recovered();
-    // The threshold is three quarters of the window at least (tcp_current_ssthresh).
+    // The threshold is at least three quarters of the window (tcp_current_ssthresh).
     assert_eq!((flow.window(), flow.threshold()), (100, None));
     flow.cubic.on_spurious(flow.now, Bytes::ZERO);
     assert_eq!(flow.window(), 100);
@@ -209,7 +209,7 @@ fn hystart_in_recovery_lowers_the_window_after_it() {
     flow.recover();
     let reduced = flow.window();
     let kept = flow.cubic.cwnd();
-    // As if proportional rate reduction let out fewer: 40 in flight and a queue that stands.
+    // As if proportional rate reduction sent fewer: 40 in flight and a standing queue.
     for _ in 0..200 {
         flow.delivered += MSS;
         flow.now += Duration::from_millis(1);
@@ -269,7 +269,7 @@ fn idle_time_does_not_count() {
     assert_eq!(flow.field("epoch_start"), start);
     flow.now += Duration::from_millis(400);
     sent(&mut flow, 0);
-    // 250 jiffies a second, of which the first is at time zero.
+    // 250 jiffies per second, and one second has passed at time zero.
     assert_eq!(start, "Count(250)");
     assert_eq!(flow.field("epoch_start"), "Count(350)");
 }

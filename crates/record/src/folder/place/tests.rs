@@ -7,7 +7,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A folder with these files, each holding its folder's name.
+/// A folder with these files, each containing its folder's name.
 fn folder(parent: &Path, name: &str, files: &[&str]) -> PathBuf {
     let path = parent.join(name);
     fs::create_dir(&path).unwrap();
@@ -38,7 +38,7 @@ fn only_a_name_that_is_ours_is_beside() {
     }
 }
 
-/// What the living write is theirs, what the dead have left goes, whatever place it was beside.
+/// Files of live processes stay, remains of dead ones are removed, whatever their final name.
 #[cfg(unix)]
 #[test]
 fn only_what_the_dead_have_left_is_removed() {
@@ -60,7 +60,8 @@ fn only_what_the_dead_have_left_is_removed() {
     assert_eq!(names(parent), [".run.partial-0-1", "thesis"]);
 }
 
-/// Killed between the exchange and the end: the old run is beside, with what someone put into it.
+/// Killed between the exchange and the end: the old run is under the temporary name, with what
+/// someone put into it.
 #[cfg(unix)]
 #[test]
 fn what_someone_put_into_an_old_run_is_never_lost() {

@@ -1,4 +1,4 @@
-//! One episode of recovery by hand: 100 packets out, a BDP of 40 packets.
+//! One episode of recovery by hand: 100 packets in flight, a BDP of 40 packets.
 
 use paceline_units::{Bytes, Duration, Gain, Instant, Value};
 
@@ -118,7 +118,7 @@ impl Flow {
         self.cc.on_recovery_exit(self.now);
     }
 
-    /// Sends what the window lets go; how many that is.
+    /// Sends as much as the window allows; returns how much that is.
     fn send(&mut self) -> u64 {
         let window = self.cc.cwnd().packets(MSS);
         let sent = window.saturating_sub(self.in_flight);
@@ -145,7 +145,7 @@ impl Flow {
         found.unwrap_or_else(|| panic!("{wanted}"))
     }
 
-    /// To the first ACK in recovery: 100 out, 10 of them lost.
+    /// To the first ACK in recovery: 100 sent, 10 of them lost.
     fn recovering(options: &[(&str, OptionValue)]) -> Self {
         let mut flow = Self::new(options);
         flow.ack(1, false);
@@ -167,12 +167,12 @@ fn holds_until_half_is_out_then_sends_one_for_one() {
         flow.ack(1, false);
         assert_eq!((flow.send(), flow.cc.phase()), (0, "RECOVERY_HOLD"));
     }
-    // At 50, half of 100, each delivery lets one go, whatever the bandwidth.
+    // At 50, half of 100, each delivery allows one packet, whatever the bandwidth.
     for _ in 0..20 {
         flow.ack(2, false);
         assert_eq!((flow.send(), flow.cc.phase()), (2, "RECOVERY_FAST"));
     }
-    // Half less what the first of these two-packet ACKs overshot.
+    // Half, less the overshoot of the first of these two-packet ACKs.
     assert_eq!(flow.in_flight, 51);
 }
 
@@ -235,7 +235,7 @@ fn an_older_maximum_does_not_survive_the_reseed() {
         }
         flow.leave();
         flow.ack(1, false);
-        // 20 packets in 40 ms are 4 Mbit/s, less than what samples say now.
+        // 20 packets in 40 ms are 4 Mbit/s, less than the present samples.
         assert_eq!(
             flow.field("max_packets_delivered"),
             Value::Bytes(packets(20))
@@ -357,7 +357,7 @@ fn a_mark_is_a_signal_once_a_window() {
         flow.field("max_packets_delivered"),
         Value::Bytes(packets(50))
     );
-    // Not ECN-capable, it does not look at marks.
+    // If it is not ECN-capable, it ignores marks.
     let mut deaf = Flow::new(&[]);
     deaf.ack(1, true);
     assert_eq!((deaf.cc.phase(), deaf.cc.ecn()), ("STARTUP", Ecn::NotEct));

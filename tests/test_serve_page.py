@@ -1,0 +1,220 @@
+"""The page of ``paceline serve`` in a real browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import browser
+from paceline.cli.verbs.serve import leading_to
+from paceline.serve.server import Server
+from served import serving
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[browser.Browser]:
+    page = browser.Browser(tmp_path / "profile")
+    yield page
+    page.close()
+    assert page.errors == []
+
+
+AXE = Path(__file__).parent.parent / "web" / "node_modules" / "axe-core" / "axe.min.js"
+
+needs_browser = pytest.mark.skipif(browser.found() is None, reason="needs Chromium")
+
+#: What the page has asked for of its lines so far.
+ASKED = """performance.getEntriesByType('resource').map((r) => r.name)
+    .filter((name) => name.includes('/api/series'))"""
+
+
+def pick(page: browser.Browser, name: str) -> None:
+    """Choose a run of the list."""
+    page.ask(
+        f"[...document.querySelectorAll('#runs b')].find((b) => b.textContent === {name!r}).click()"
+    )
+
+
+@needs_browser
+def test_zooming_fetches_finer_data_and_nothing_twice(
+    server: Server, page: browser.Browser
+) -> None:
+    page.open(f"{server.address}#run=one-3&show=rtt_ns")
+    page.wait("document.body.dataset.ready === 'yes'")
+    # Time for whatever else it would ask for.
+    page.ask("new Promise((done) => setTimeout(done, 300))")
+    (first,) = page.ask(ASKED)
+    assert "from=" not in first
+    turn = int(page.ask("document.body.dataset.drawn"))
+    page.ask("""(() => {
+      const over = document.querySelector('.u-over');
+      const box = over.getBoundingClientRect();
+      const at = { clientX: box.left + box.width / 2, clientY: box.top + 20, bubbles: true };
+      for (let i = 0; i < 10; i++)
+        over.dispatchEvent(new WheelEvent('wheel', { ...at, deltaY: -1, cancelable: true }));
+    })()""")
+    page.wait(f"Number(document.body.dataset.drawn) > {turn}")
+    page.ask("new Promise((done) => setTimeout(done, 500))")
+    asked = page.ask(ASKED)
+    # Ten times 0.8 of the 2 s round their middle, and half of that on both sides.
+    start, end = (float(part.partition("=")[2]) for part in asked[-1].split("&")[-2:])
+    shown = 2 * 0.8**10
+    assert end - start == pytest.approx(2 * shown, rel=0.02)
+    assert (start + end) / 2 == pytest.approx(1, abs=0.02)
+    assert len(asked) == len(set(asked)) <= 11
+
+
+@needs_browser
+def test_a_run_that_is_not_to_be_trusted_says_so(
+    server: Server, folder: Path, page: browser.Browser, tmp_path: Path
+) -> None:
+    place = folder / "late"
+    shutil.copytree(folder / "one-3", place)
+    try:
+        said = json.loads((place / "run.json").read_text())
+        said |= {"backend": "emu", "emulation": {"beyond": [{"message": "packets left late"}]}}
+        (place / "run.json").write_text(json.dumps(said))
+        page.open(f"{server.address}#run=one-3&show=rtt_ns")
+        page.wait("document.body.dataset.ready === 'yes'")
+        assert page.ask("untrusted.hidden && getComputedStyle(untrusted).display === 'none'")
+        page.open(f"{server.address}#run=one-3&run=late&show=rtt_ns")
+        page.wait("document.body.dataset.ready === 'yes'")
+        assert page.ask("untrusted.checkVisibility()")
+        assert page.ask("untrusted.innerText").endswith("late: packets left late")
+        marks = "[...document.querySelectorAll('em')].map((mark) => mark.title)"
+        assert page.ask(marks) == ["packets left late"] * 2
+        page.screenshot(tmp_path / "untrusted.png")
+    finally:
+        shutil.rmtree(place)
+
+
+@needs_browser
+def test_the_page_in_a_browser(server: Server, page: browser.Browser, tmp_path: Path) -> None:
+    page.open(server.address)
+    page.wait("document.body.dataset.ready === 'yes'")
+    count = int(page.ask("document.querySelectorAll('#runs li').length"))
+    page.ask("filter.value = 'cubic'; filter.dispatchEvent(new Event('input'))")
+    left = page.ask("[...document.querySelectorAll('#runs b')].map((b) => b.textContent)")
+    assert left == ["group/two-3"]
+    page.ask("filter.value = ''; filter.dispatchEvent(new Event('input'))")
+    # What is there already is shown.
+    assert len(page.ask("[...document.querySelectorAll('#runs .chosen b')]")) == 1
+    pick(page, "one-3")
+    page.ask("document.querySelector('[aria-label=\"lay over: group/two-3\"]').click()")
+    # The focus stays where it was.
+    titles = "[...document.querySelectorAll('.u-title')].map((t) => t.textContent)"
+    columns = "document.querySelectorAll('#table tr:first-child th').length"
+    page.wait(f"{titles}.length === 3 && {columns} === 3")
+    assert page.ask(titles)[:2] == ["Throughput", "Round-trip time"]
+    # The plots hold ink of both runs' colours.
+    ink = """(() => {
+      const canvas = document.querySelectorAll('.plot canvas')[1];
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const near = (i, c) => c.every((v, k) => Math.abs(data[i + k] - v) < 40);
+      let blue = 0, orange = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        if (near(i, [0, 0x72, 0xb2])) blue++;
+        if (near(i, [0xe6, 0x9f, 0])) orange++;
+      }
+      return [blue, orange];
+    })()"""
+    assert min(page.ask(ink)) > 100
+    page.screenshot(tmp_path / "laid-over.png")
+
+    # What differs is named.
+    page.wait("!differences.hidden")
+    assert "flows.cc: bbr3, reno to cubic, reno" in page.ask("differences.innerText")
+
+    # One run is changed and run again; what is wrong is said at its line.
+    pick(page, "one-3")
+    page.wait("!document.getElementById('manage').hidden")
+    page.ask("document.getElementById('change').click()")
+    page.wait("toml.value.includes('share a small')")
+    type_ = "toml.value = toml.value.replace(/{}/, '{}'); toml.dispatchEvent(new Event('input'))"
+    page.ask(type_.format(r"\nrate = ", r"\nrat = "))
+    page.wait("!problems.hidden")
+    assert "did you mean `rate`?" in page.ask("problems.innerText")
+    if AXE.exists():
+        assert page.axe(AXE) == []
+    page.ask("document.getElementById('run').click()")
+    page.wait("document.body.dataset.job === 'failed'")
+    page.ask(type_.format(r"\nrat = ", r"\nrate = "))
+    page.wait("problems.hidden")
+    page.ask(type_.format('duration = "[^"]*"', 'duration = "20 s"'))
+    page.ask("document.getElementById('run').click()")
+    page.wait("document.body.dataset.job === 'done'")
+    assert page.ask("document.querySelectorAll('#runs li').length") == count + 1
+    page.wait(f"{columns} === 3")
+    # It is deleted when that is asked for, and nothing else is.
+    pick(page, page.ask("state.textContent").removeprefix("done: "))
+    page.wait("!document.getElementById('manage').hidden")
+    page.ask("window.confirm = () => true; document.getElementById('delete').click()")
+    page.wait(f"document.querySelectorAll('#runs li').length === {count}")
+
+    page.open(f"{server.address}#run=grid-sweep")
+    links = "[...document.querySelectorAll('#pictures a')]"
+    page.wait(f"{links}.length === 2")
+    loads = f"{links}.map((link) => fetch(link.href).then(({{ ok }}) => ok))"
+    assert page.ask(f"Promise.all({loads})") == [True, True]
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_cell_of_a_sweep_shows_its_run(
+    folder: Path, tmp_path: Path, page: browser.Browser, width: int, scheme: str
+) -> None:
+    shutil.copytree(folder / "grid-sweep", tmp_path / "runs" / "grid-sweep")
+    with serving(tmp_path / "runs") as server:
+        page.resize(width, 900)
+        page.prefer(scheme)
+        page.open(server.address)
+        page.wait("document.body.dataset.ready === 'yes'")
+        cells = "[...document.querySelectorAll('.grid tbody button')]"
+        page.wait(f"{cells}.length === 2")
+        if width == 390:
+            page.ask(f"{cells}[1].click()")
+        else:
+            # The same with the keyboard, in the picture: Tab reaches one mark, arrows the others.
+            key = (
+                "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{}'}}))"
+            )
+            page.ask("document.querySelector('.mark[tabindex=\"0\"]').focus()")
+            page.ask(key.format("ArrowRight"))
+            page.ask(key.format("Enter"))
+        assert "path.rtt = 20 ms: " in page.ask("document.querySelector('.seeds').innerText")
+        page.wait(f"document.documentElement.scrollWidth <= {width}")
+        if AXE.exists():
+            assert page.axe(AXE) == []
+        page.ask("document.querySelector('.seeds button').click()")
+        page.wait("document.body.dataset.job === 'done'")
+        page.wait("document.querySelectorAll('#table th').length > 2")
+        assert page.ask("toml.value.includes('rtt = \"20 ms\"')")
+        assert len(page.ask("[...document.querySelectorAll('#runs li')].map(String)")) == 2
+
+
+@needs_browser
+def test_what_the_command_opens_leads_to_the_page_and_its_report(
+    server: Server, page: browser.Browser
+) -> None:
+    page.resize(390, 800)
+    with leading_to(server.address) as file:
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.parent.stat().st_mode & 0o777 == 0o700
+        page.open(file.as_uri())
+        page.wait("document.body.dataset.ready === 'yes'")
+    assert server.token not in page.ask("location.href")
+    assert page.ask("document.cookie") == ""
+    pick(page, "one-3")
+    page.wait("document.querySelectorAll('.u-title').length === 3")
+    narrow = "document.documentElement.scrollWidth <= 390"
+    assert page.ask(narrow)
+    page.open(f"{server.origin}/report?id=one-3")
+    page.wait("document.querySelectorAll('.u-title').length > 3")
+    assert page.ask(narrow)
+    colour = "getComputedStyle(document.querySelector('.key rect')).fill"
+    assert page.ask(colour) == "rgb(0, 114, 178)"
