@@ -61,7 +61,7 @@ pub(crate) struct World {
 }
 
 /// Why a world stopped early.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Halt {
     /// Time does not advance.
     Stuck,
