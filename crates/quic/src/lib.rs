@@ -12,6 +12,7 @@ mod assembly;
 mod config;
 mod handshake;
 pub mod noq;
+mod qlog;
 pub mod quinn;
 pub mod tls;
 mod watch;
@@ -20,6 +21,7 @@ use paceline_endpoint::Endpoint;
 use paceline_units::StackName;
 
 pub use config::{Choice, EndConfig};
+pub use qlog::Qlog;
 
 /// An end of either stack, in any thread.
 pub type AnyEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;

@@ -123,7 +123,7 @@ impl Episode {
             agents.push(Agent { flow, wire });
         }
         plan.info.guests = paceline_experiment::used(&choices);
-        let stacks = quic::with_named(scenario, &Stacks::none());
+        let (stacks, _) = quic::with_named(scenario, &Stacks::none());
         let mut episode = Self {
             scenario: Arc::clone(scenario),
             // No agent reports a fault.

@@ -1,33 +1,66 @@
 //! The stacks that a scenario names.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use paceline_experiment::end_config;
-use paceline_quic::{AnyEnd, EndConfig, end};
+use paceline_quic::{AnyEnd, EndConfig, Qlog, end};
 use paceline_scenario::{FlowGroup, Scenario};
 
 use crate::foreign::{Setup, Stack, Stacks};
 
-/// The transports that a scenario names, overridden by `others`.
-pub(crate) fn with_named(scenario: &Scenario, others: &Stacks) -> Stacks {
-    let mut stacks = Stacks::none();
+/// What the stacks of the flows write of themselves, if the scenario asks for it.
+#[derive(Clone, Default)]
+pub(crate) struct Qlogs(Arc<Mutex<Vec<(u32, Qlog)>>>);
+
+impl Qlogs {
+    fn open(&self, flow: u32) -> Qlog {
+        let qlog = Qlog::default();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push((flow, qlog.clone()));
+        qlog
+    }
+
+    /// Bytes written so far.
+    pub fn size(&self) -> u64 {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(_, qlog)| qlog.size() as u64).sum()
+    }
+
+    /// What each flow's stack wrote.
+    pub fn take(&self) -> Vec<(u32, Vec<u8>)> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.drain(..)
+            .map(|(flow, qlog)| (flow, qlog.take()))
+            .collect()
+    }
+}
+
+/// The transports that a scenario names, overridden by `others`, and what they write of themselves.
+pub(crate) fn with_named(scenario: &Scenario, others: &Stacks) -> (Stacks, Qlogs) {
+    let (mut stacks, qlogs) = (Stacks::none(), Qlogs::default());
+    let written = scenario.run.record.qlog.then_some(&qlogs);
     for (number, group) in scenario.flows.iter().enumerate() {
-        if let Some(stack) = others.0.get(&number).cloned().or_else(|| named(group)) {
+        let other = others.0.get(&number).cloned();
+        if let Some(stack) = other.or_else(|| named(group, written)) {
             stacks = stacks.with(number, stack);
         }
     }
-    stacks
+    (stacks, qlogs)
 }
 
-fn named(group: &FlowGroup) -> Option<Stack> {
+fn named(group: &FlowGroup, qlogs: Option<&Qlogs>) -> Option<Stack> {
     if !group.is_quic() {
         return None;
     }
-    let group = group.clone();
+    let (group, qlogs) = (group.clone(), qlogs.cloned());
     let made = move |setup: &Setup<'_>, sends: bool| -> AnyEnd {
         let config = end_config(&group, setup.controller, setup.max_datagram);
+        let qlogs = qlogs.as_ref().filter(|_| sends);
         let config = config.map(|config| EndConfig {
             sends,
             seed: setup.seed,
             now: setup.now,
+            qlog: qlogs.map(|qlogs| qlogs.open(setup.flow)),
             ..config
         });
         config

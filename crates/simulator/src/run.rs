@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use paceline_experiment::{self as experiment, Choice, Fault, Guests, Memory, Plan};
-use paceline_record::{Recorder, Run};
+use paceline_record::{Held, Recorder, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
@@ -139,7 +139,7 @@ pub fn run_watched(
     stacks: &Stacks,
     watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    let stacks = quic::with_named(scenario, stacks);
+    let (stacks, qlogs) = quic::with_named(scenario, stacks);
     let fault = Fault::default();
     let (plan, choices) = prepare(scenario, seed, guests)?;
     let fixed = plan.fixed_memory();
@@ -162,7 +162,10 @@ pub fn run_watched(
             packets: world.tally.packets,
             events: world.tally.events,
             memory: Memory {
-                record: world.held(),
+                record: Held {
+                    qlog: qlogs.size(),
+                    ..world.held()
+                },
                 in_flight,
                 fixed,
             },
@@ -171,7 +174,8 @@ pub fn run_watched(
             let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
             let seconds = so_far.simulated.as_secs_f64();
             let what = format!("{first}, by {seconds} s of virtual time{rest}");
-            let run = Box::new(world.stop(scenario, &what)?);
+            let run = world.stop(scenario, &what)?.with_qlogs(qlogs.take());
+            let run = Box::new(run);
             return Err(RunError::Guest {
                 what,
                 run,
@@ -187,7 +191,10 @@ pub fn run_watched(
                     at: so_far,
                 });
             }
-            Ok(true) => return Ok((world.finish(scenario)?, so_far)),
+            Ok(true) => {
+                let run = world.finish(scenario)?.with_qlogs(qlogs.take());
+                return Ok((run, so_far));
+            }
             Ok(false) if watch(&so_far, world.recorder()).is_break() => {
                 return Err(RunError::Interrupted(so_far));
             }

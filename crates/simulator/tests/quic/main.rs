@@ -88,6 +88,38 @@ fn a_run_with_tls_repeats_and_differs_little_from_one_without() {
     }
 }
 
+/// Each flow's stack writes its own, of the sending end; it changes nothing, and is the same each time.
+#[test]
+fn a_stack_writes_its_own_qlog() {
+    for stack in ["quinn", "noq"] {
+        let plain = scenario(
+            PLAIN,
+            &format!("cc = \"bbr3\"\nstack = \"{stack}\"\ncount = 2"),
+        );
+        let plain = plain.replace("10 s", "1 s");
+        let written = run(&plain.replace("[path]", "run.record.qlog = true\n[path]"));
+        let again = run(&plain.replace("[path]", "run.record.qlog = true\n[path]"));
+        assert_eq!(written.qlogs(), again.qlogs(), "{stack}");
+        let without = run(&plain);
+        assert!(without.qlogs().is_empty());
+        assert_eq!(shown(&written), shown(&without), "{stack}");
+        let flows: Vec<u32> = written.qlogs().iter().map(|(flow, _)| *flow).collect();
+        assert_eq!(flows, [0, 1], "{stack}");
+        let sent = written.column("samples", "sent_packets").expect("a column");
+        let sent = sent.as_primitive::<Int64Type>();
+        for (flow, text) in written.qlogs() {
+            let text = std::str::from_utf8(text).expect("text");
+            let events = text.matches("packet_sent").count() as i64;
+            // Packets of ACKs alone are events too, and the last row is up to 10 ms old.
+            let least = sent.value(sent.len() - 2 + *flow as usize);
+            assert!(
+                (least..least + 100).contains(&events),
+                "{stack}: {events} {least}"
+            );
+        }
+    }
+}
+
 /// Beyond this the stacks panic as they write a packet's length.
 #[test]
 fn the_largest_datagram_that_is_let_through_is_one_that_the_stacks_take() {
@@ -259,6 +291,11 @@ fn what_a_stack_cannot_do_is_refused() {
             "cannot be chosen",
         ),
         ("cc = \"cubic\"\ngso = true", "flows[0].gso", "run none"),
+        (
+            "cc = \"cubic\"\n[run.record]\nqlog = true",
+            "run.record.qlog",
+            "no flow runs one",
+        ),
         (
             "cc = \"cubic\"\ncrypto = \"tls\"",
             "flows[0].crypto",
