@@ -15,10 +15,10 @@ DEMO := scenarios/bbr3/four-flows-50M-40ms-1bdp.toml
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml)
 PACKAGE := $(shell find python -path '*/__pycache__' -prune -o -type f -not -name '*.so' -print)
 
-.PHONY: help demo test bench docs stacks reference web playground playground-check capi guests guests-check kernel miri clean tools test-rust test-python recipes ci-full soak
+.PHONY: help demo test bench docs stacks reference web playground playground-check capi guests guests-check kernel miri clean tools test-rust test-s2n test-python s2n recipes ci-full soak
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
 tools:
 	@command -v cargo >/dev/null || { \
@@ -60,7 +60,18 @@ test-rust: | tools
 	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
 	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	@.ci/stage rust cargo test --workspace --quiet
+	@.ci/stage s2n $(MAKE) --no-print-directory test-s2n
 	@.ci/stage instructions .ci/instructions
+
+# A workspace of its own, for a newer Rust.
+test-s2n: | tools
+	@if [ "$$(printf '%s\n' 1.95 "$$(rustc --version | cut -d ' ' -f 2)" | sort -V | head -1)" != 1.95 ]; then \
+	  echo "skipped: adapters/s2n needs Rust from 1.95 on" >&2; exit $${PACELINE_FULL:-0}; fi; \
+	cd adapters/s2n && cargo fmt --all --check && export CARGO_TARGET_DIR=$(CURDIR)/target/s2n && \
+	cargo clippy --quiet --all-targets -- -D warnings && cargo test --quiet
+
+s2n: | tools ## paceline-s2n in the whole of s2n-quic, in virtual time (takes minutes to build)
+	@cd adapters/s2n && CARGO_TARGET_DIR=$(CURDIR)/target/s2n cargo test --quiet --workspace
 
 test-python: | tools
 	@.ci/stage package $(MAKE) --no-print-directory $(VENV)/.developed

@@ -71,28 +71,34 @@ impl Plan {
         })
     }
 
-    /// A new path whose full packets have `mtu` bytes.
-    pub fn begin(&self, now: time::Instant, mtu: u16) -> Begun {
+    /// A controller for full packets of `mtu` bytes, whose time begins at [`Plan::ORIGIN`], and its initial window in bytes.
+    pub fn build(&self, mtu: u16) -> (AnyController, u64) {
         let mss = u32::from(mtu);
         let initial_window = u64::from(mss) * self.initial_packets;
         let controller = self.recipe.build(&Config {
             mss,
             initial_window: Bytes::new(initial_window),
             seed: self.seed,
-            now: ORIGIN,
+            now: Self::ORIGIN,
             srtt: None,
             has_selective_acks: true,
         });
+        (controller, initial_window)
+    }
+
+    /// A new path whose full packets have `mtu` bytes.
+    pub fn begin(&self, now: time::Instant, mtu: u16) -> Begun {
+        let (controller, initial_window) = self.build(mtu);
         Begun {
-            path: Path::new(controller, mss),
+            path: Path::new(controller, mtu.into()),
             clock: Clock(now),
             initial_window,
         }
     }
-}
 
-/// The start time of a path: packets sent before it do not belong to the path.
-const ORIGIN: Instant = Instant::from_nanos(1);
+    /// The start time of a path: packets sent before it do not belong to the path.
+    pub const ORIGIN: Instant = Instant::from_nanos(1);
+}
 
 /// The instants of the standard library, relative to the start of a path.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +108,7 @@ impl Clock {
     /// `instant` on our clock.
     pub fn at(&self, instant: time::Instant) -> Instant {
         let since = instant.saturating_duration_since(self.0).as_nanos();
-        ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+        Plan::ORIGIN + Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
     }
 }
 

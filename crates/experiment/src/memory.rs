@@ -34,7 +34,7 @@ pub struct Part {
 
 impl Memory {
     /// Its parts.
-    pub fn parts(&self) -> [Part; 6] {
+    pub fn parts(&self) -> [Part; 7] {
         let part = |name, bytes, hint| Part { name, bytes, hint };
         [
             part(
@@ -56,6 +56,11 @@ impl Memory {
                 "packets",
                 self.record.packets,
                 "run.record.packets = false or a shorter run.duration",
+            ),
+            part(
+                "qlog",
+                self.record.qlog,
+                "run.record.qlog = false or a shorter run.duration",
             ),
             part(
                 "packets in flight",
@@ -101,6 +106,9 @@ impl Plan<'_> {
         fixed(self.scenario, &self.service, &self.links)
     }
 }
+
+/// What a stack writes in its qlog about a packet or an acknowledgment, in bytes.
+const QLOG: u64 = 250;
 
 fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {
     /// A flow with both of its ends.
@@ -162,9 +170,13 @@ pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, 
     let queue = plan.links.len() as u64 * (times(duration, interval) + 1);
     let changes = 2 * plan.script.timed.len() as u64;
     let packets = if record.packets {
-        packet_rows(&plan)
+        packet_rows(&plan, |_| true)
     } else {
         0
+    };
+    let qlog = match record.qlog {
+        true => packet_rows(&plan, FlowGroup::is_quic).saturating_mul(QLOG),
+        false => 0,
     };
     let field_bytes = field_bytes(&columns);
     let fixed = plan.fixed_memory();
@@ -175,7 +187,10 @@ pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, 
             fixed,
         },
         most: Memory {
-            record: Held::rows(samples, field_bytes, queue, events + changes, packets),
+            record: Held {
+                qlog,
+                ..Held::rows(samples, field_bytes, queue, events + changes, packets)
+            },
             in_flight: in_flight(&plan),
             fixed,
         },
@@ -233,8 +248,8 @@ fn offered(group: &FlowGroup, time: Duration) -> Bytes {
     }
 }
 
-/// Rows of the packets: each is sent and delivered, and some are acknowledged.
-fn packet_rows(plan: &Plan<'_>) -> u64 {
+/// Rows of the packets of the groups that are `meant`: each is sent and delivered, and some are acknowledged.
+fn packet_rows(plan: &Plan<'_>, meant: impl Fn(&FlowGroup) -> bool) -> u64 {
     let duration = plan.scenario.run.duration;
     let steered = plan
         .scenario
@@ -249,8 +264,11 @@ fn packet_rows(plan: &Plan<'_>) -> u64 {
         let flows = || {
             plan.flows
                 .iter()
-                .filter(|flow| flow.route.first() == Some(&first))
+                .filter(|flow| flow.route.first() == Some(&first) && meant(&flow.group))
         };
+        if flows().next().is_none() {
+            continue;
+        }
         let carried = peak(plan, first, link).volume_in(duration).get();
         let asked = flows().fold(0_u64, |sum, flow| {
             sum.saturating_add(offered(&flow.group, duration).get())

@@ -71,5 +71,6 @@ pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Opti
         timer_slack: group.timer_slack(),
         gso: group.gso,
         crypto: group.crypto,
+        qlog: None,
     })
 }

@@ -102,11 +102,14 @@ pub fn server(
 ) -> Result<(), Error> {
     let wire = Wire::bind(address).map_err(|error| {
         let hint = if error.kind() == io::ErrorKind::AddrInUse {
-            ": another program uses this port; --listen takes another one, or port 0 for any that is free"
+            ": another program uses this port; name another one, or port 0 for any that is free"
         } else {
             ""
         };
-        Error::new(Kind::Address, format!("{address} cannot be used: {error}{hint}"))
+        Error::new(
+            Kind::Address,
+            format!("{address} cannot be used: {error}{hint}"),
+        )
     })?;
     let identity = Identity::of(tls::random().map_err(system)?).map_err(system)?;
     let token = Token {

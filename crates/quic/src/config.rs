@@ -3,6 +3,8 @@
 use paceline_congestion::{Recipe, Signals};
 use paceline_units::{Crypto, Duration, Instant};
 
+use crate::qlog::Qlog;
+
 /// The choice of a controller.
 #[derive(Clone, Debug)]
 pub enum Choice {
@@ -46,6 +48,8 @@ pub struct EndConfig {
     pub crypto: Crypto,
     /// Whether several datagrams may leave at once, as with segmentation offload.
     pub gso: bool,
+    /// Where the stack writes its own qlog, if it is to write one. Its times count from the engine's origin.
+    pub qlog: Option<Qlog>,
 }
 
 /// The initial window of a stack's own controllers: ten datagrams of 1200 bytes, as in both stacks.

@@ -84,7 +84,11 @@ impl End {
         // Never before the origin, however far back the stack calculates.
         let base = time::Instant::now() + time::Duration::from_secs(3600);
         let chosen = choose(config);
-        let transport = Arc::new(transport(config, chosen.factory));
+        let mut transport = transport(config, chosen.factory);
+        if let Some(qlog) = &config.qlog {
+            write_qlog(&mut transport, qlog, base);
+        }
+        let transport = Arc::new(transport);
         let mut common = EndpointConfig::new(Arc::new(Null));
         let first_id = config.seed ^ u64::from(config.sends) << 63;
         cid_generator(&mut common, first_id);

@@ -13,6 +13,7 @@ mod assembly;
 mod config;
 mod handshake;
 pub mod noq;
+mod qlog;
 pub mod quinn;
 pub mod tls;
 mod watch;
@@ -21,6 +22,7 @@ use paceline_endpoint::Endpoint;
 use paceline_units::StackName;
 
 pub use config::{Choice, EndConfig};
+pub use qlog::Qlog;
 
 /// An end of either stack, in any thread.
 pub type AnyEnd = Box<dyn Endpoint<Payload = Vec<u8>> + Send>;

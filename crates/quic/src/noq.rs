@@ -16,8 +16,8 @@ use noq_proto::congestion::{
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
     self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
-    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple, PathId, ServerConfig,
-    StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
+    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, FourTuple, PathId, QlogConfig,
+    QlogFactory, ServerConfig, Side, StreamEvent, StreamId, TimeSource, TransportConfig, VarInt,
 };
 use paceline_adapter::Pace;
 use paceline_congestion::{Controller as _, Signals};
@@ -28,6 +28,7 @@ use paceline_units::{self as units, Crypto, Duration, Instant};
 
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, their_window};
+use crate::qlog::Qlog;
 use crate::tls::{self, Identity, Misfit};
 use crate::watch::Watch;
 use null::Null;
@@ -108,6 +109,31 @@ fn transport(
         .max_idle_timeout(None)
         .default_path_max_idle_timeout(None);
     transport
+}
+
+fn write_qlog(transport: &mut TransportConfig, qlog: &Qlog, base: time::Instant) {
+    let qlog = qlog.clone();
+    transport.qlog_factory(Arc::new(Written { qlog, base }));
+}
+
+/// What asks for a qlog of every connection.
+struct Written {
+    qlog: Qlog,
+    base: time::Instant,
+}
+
+impl QlogFactory for Written {
+    fn for_connection(
+        &self,
+        _side: Side,
+        _remote: SocketAddr,
+        _initial_dst_cid: ConnectionId,
+        _now: time::Instant,
+    ) -> Option<QlogConfig> {
+        let mut config = QlogConfig::new(Box::new(self.qlog.clone()));
+        config.start_time(self.base);
+        Some(config)
+    }
 }
 
 fn cid_generator(config: &mut EndpointConfig, first: u64) {

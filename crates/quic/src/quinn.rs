@@ -21,12 +21,13 @@ use quinn_proto::congestion::{
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     self as proto, ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator,
-    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId,
-    TimeSource, TransportConfig, VarInt,
+    DatagramEvent, Dir, EcnCodepoint, EndpointConfig, Event, QlogConfig, ServerConfig, StreamEvent,
+    StreamId, TimeSource, TransportConfig, VarInt,
 };
 
 use crate::assembly::Assembly;
 use crate::config::{Choice, EndConfig, paced, their_window};
+use crate::qlog::Qlog;
 use crate::tls::{self, Identity, Misfit};
 use crate::watch::Watch;
 use null::Null;
@@ -145,6 +146,12 @@ fn transport(
         // The engine's flows end when the scenario says so.
         .max_idle_timeout(None);
     transport
+}
+
+fn write_qlog(transport: &mut TransportConfig, qlog: &Qlog, base: time::Instant) {
+    let mut config = QlogConfig::default();
+    config.writer(Box::new(qlog.clone())).start_time(base);
+    transport.qlog_stream(config.into_stream());
 }
 
 fn cid_generator(config: &mut EndpointConfig, first: u64) {

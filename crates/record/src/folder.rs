@@ -1,7 +1,7 @@
 //! The run folder.
 //!
-//! `scenario.toml`, `run.json`, a Parquet file for each table and, if the caller knows the machine,
-//! `machine.json`. All but the last depend on the run alone: no wall time, no machine, so that
+//! `scenario.toml`, `run.json`, a Parquet file for each table, the qlogs that QUIC stacks wrote of themselves and, if the
+//! caller knows the machine, `machine.json`. All but the last depend on the run alone: no wall time, no machine, so that
 //! identical runs are identical bytes.
 
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ mod upgrade;
 
 pub use read::{table_size, table_size_beneath};
 
-use files::{MACHINE, RUN, SCENARIO, table_path};
+use files::{MACHINE, RUN, SCENARIO, qlog_path, table_path};
 use place::Beside;
 
 impl Run {
@@ -102,6 +102,11 @@ impl Run {
             let path = table_path(dir, name);
             let file = File::create(&path).map_err(at(&path))?;
             write_table(file, contents).map_err(|source| RecordError::Parquet { path, source })?;
+        }
+        for (flow, qlog) in self.qlogs() {
+            go_on()?;
+            let path = qlog_path(dir, *flow);
+            fs::write(&path, qlog).map_err(at(&path))?;
         }
         if let Some(machine) = machine {
             write(MACHINE, format!("{machine:#}\n"))?;

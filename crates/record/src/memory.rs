@@ -14,6 +14,8 @@ pub struct Held {
     pub events: u64,
     /// The table `packets`.
     pub packets: u64,
+    /// What QUIC stacks write of themselves.
+    pub qlog: u64,
 }
 
 impl Held {
@@ -39,6 +41,7 @@ impl Held {
             queue: queue.saturating_mul(link),
             events: events.saturating_mul(EventRow::TABLE.row_bytes()),
             packets: packets.saturating_mul(PacketRow::TABLE.row_bytes()),
+            qlog: 0,
         }
     }
 }

@@ -21,6 +21,7 @@ pub struct Run {
     flows: Vec<FlowMetrics>,
     emulation: Option<Value>,
     source: Option<Value>,
+    qlogs: Vec<(u32, Vec<u8>)>,
 }
 
 impl Run {
@@ -55,6 +56,7 @@ impl Run {
             flows,
             emulation: None,
             source: None,
+            qlogs: Vec::new(),
         })
     }
 
@@ -70,6 +72,18 @@ impl Run {
         self
     }
 
+    /// The run with the qlogs that the QUIC stacks of its flows wrote.
+    pub fn with_qlogs(mut self, qlogs: Vec<(u32, Vec<u8>)>) -> Self {
+        self.qlogs = qlogs;
+        self
+    }
+
+    /// The qlogs that the QUIC stacks of its flows wrote, by the numbers of the flows. A run that is read back has
+    /// none: they stay in its folder.
+    pub fn qlogs(&self) -> &[(u32, Vec<u8>)] {
+        &self.qlogs
+    }
+
     /// The run without its tables and its scenario, which use most of the memory: only the results.
     pub fn measured(&self) -> Self {
         Self {
@@ -82,6 +96,7 @@ impl Run {
             flows: self.flows.clone(),
             emulation: self.emulation.clone(),
             source: self.source.clone(),
+            qlogs: Vec::new(),
         }
     }
 

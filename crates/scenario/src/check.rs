@@ -97,6 +97,12 @@ impl Check<'_> {
     fn run(&mut self) {
         let run = &self.scenario.run;
         run.check("run", &mut self.found);
+        if run.record.qlog && !self.scenario.flows.iter().any(FlowGroup::is_quic) {
+            let message = "`run.record.qlog` is for QUIC stacks, and no flow runs one";
+            let wanted = "stack = \"quinn\" in [[flows]], or leave it out";
+            self.found
+                .bad("run.record.qlog", message.to_owned(), wanted);
+        }
         if run.compare.len() > limits::MAX_COMPARED {
             self.found.too_much(
                 "run.compare",

@@ -52,6 +52,8 @@ section! {
     pub struct RecordSection = default, "a table" {
         /// A row for every packet.
         packets: bool = false, on ALL;
+        /// The qlog that the stack of each QUIC flow writes, as `stack-NUMBER.sqlog` in the run's folder.
+        qlog: bool => false, on simulated("the ends are in processes of their own");
         /// In addition to those at each interval, a row of the samples table whenever a flow's
         /// round, its controller's state or its recovery state changes, and when a loss episode is
         /// undone.

@@ -125,7 +125,7 @@ impl Episode {
         plan.info.guests = paceline_experiment::used(&choices);
         // An episode has no guests.
         let fault = Fault::default();
-        let stacks = with_named(scenario, &Stacks::none(), &fault);
+        let (stacks, _) = with_named(scenario, &Stacks::none(), &fault);
         let mut episode = Self {
             scenario: Arc::clone(scenario),
             world: World::new(plan, choices, &stacks, &fault),

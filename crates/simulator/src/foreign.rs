@@ -27,9 +27,13 @@ pub struct Setup<'a> {
 
 /// Creates the two ends of flows.
 #[derive(Clone)]
-pub struct Stack(Arc<Make>);
+pub struct Stack {
+    make: Arc<Make>,
+    /// Whether a datagram may arrive twice.
+    copies: bool,
+}
 
-type Make = dyn Fn(&Setup<'_>) -> Box<dyn Ends> + Send + Sync;
+type Make = dyn Fn(&Setup<'_>, bool) -> Box<dyn Ends> + Send + Sync;
 
 impl Stack {
     /// `make` returns the sending end and the receiving one.
@@ -38,17 +42,26 @@ impl Stack {
         A: Endpoint<Payload: Send> + Send + 'static,
         B: Endpoint<Payload = A::Payload> + Send + 'static,
     {
-        Self(Arc::new(move |setup| {
+        let make = move |setup: &Setup<'_>, copies| -> Box<dyn Ends> {
             let (sender, receiver) = make(setup);
             Box::new(Pair {
-                sender: End::new(sender),
-                receiver: End::new(receiver),
+                sender: End::new(sender, copies),
+                receiver: End::new(receiver, copies),
             })
-        }))
+        };
+        Self {
+            make: Arc::new(make),
+            copies: false,
+        }
+    }
+
+    /// The same over a path that copies packets, or does not.
+    pub(crate) fn over(self, copies: bool) -> Self {
+        Self { copies, ..self }
     }
 
     pub(crate) fn make(&self, setup: &Setup<'_>) -> Box<dyn Ends> {
-        (self.0)(setup)
+        (self.make)(setup, self.copies)
     }
 }
 
@@ -140,7 +153,7 @@ struct Way<P> {
     sent: VecDeque<Option<(u32, P)>>,
     bytes: usize,
     /// The most recent arrivals: a path that copies packets delivers them again.
-    arrived: VecDeque<(u64, P)>,
+    arrived: Option<VecDeque<(u64, P)>>,
 }
 
 impl<P: Payload> Way<P> {
@@ -166,14 +179,18 @@ impl<P: Payload> Way<P> {
 
     /// The payload that arrives as `number`: for the first time, or as a copy.
     fn arrive(&mut self, number: u64) -> Option<P> {
-        let Some(payload) = self.take(number) else {
-            let copy = self.arrived.iter().find(|(arrived, _)| *arrived == number);
+        let payload = self.take(number);
+        let Some(copies) = &mut self.arrived else {
+            return payload;
+        };
+        let Some(payload) = payload else {
+            let copy = copies.iter().find(|(arrived, _)| *arrived == number);
             return copy.map(|(_, payload)| payload.clone());
         };
-        if self.arrived.len() == Self::COPIES {
-            self.arrived.pop_front();
+        if copies.len() == Self::COPIES {
+            copies.pop_front();
         }
-        self.arrived.push_back((number, payload.clone()));
+        copies.push_back((number, payload.clone()));
         Some(payload)
     }
 }
@@ -182,7 +199,7 @@ impl<E: Endpoint> End<E> {
     /// The number of calls at one instant beyond which an end must be defective.
     const MOST_AT_ONCE: u32 = 1_000_000;
 
-    fn new(endpoint: E) -> Self {
+    fn new(endpoint: E, copies: bool) -> Self {
         Self {
             endpoint,
             pending: VecDeque::new(),
@@ -190,7 +207,7 @@ impl<E: Endpoint> End<E> {
                 first: 0,
                 sent: VecDeque::new(),
                 bytes: 0,
-                arrived: VecDeque::new(),
+                arrived: copies.then(VecDeque::new),
             },
             at: Instant::ZERO,
             calls: 0,

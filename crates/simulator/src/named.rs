@@ -6,21 +6,23 @@ use paceline_scenario::Scenario;
 use paceline_units::{Instant, StackName};
 
 use crate::foreign::{Setup, Stack, Stacks};
-use crate::quic;
+use crate::quic::{self, Qlogs};
 
-/// The transports of a scenario's flows, overridden by `others`. Those of guests report to `fault`.
-pub(crate) fn with_named(scenario: &Scenario, others: &Stacks, fault: &Fault) -> Stacks {
-    let mut stacks = Stacks::none();
+/// The transports of a scenario's flows, overridden by `others`, and the qlogs that they write. Those of guests report
+/// to `fault`.
+pub(crate) fn with_named(scenario: &Scenario, others: &Stacks, fault: &Fault) -> (Stacks, Qlogs) {
+    let (mut stacks, qlogs) = (Stacks::none(), Qlogs::default());
+    let written = scenario.run.record.qlog.then_some(&qlogs);
     for (number, group) in scenario.flows.iter().enumerate() {
         let named = || match group.stack {
             StackName::Guest => Some(of_guest(fault)),
-            _ => quic::named(group),
+            _ => quic::named(group, written),
         };
         if let Some(stack) = others.0.get(&number).cloned().or_else(named) {
             stacks = stacks.with(number, stack);
         }
     }
-    stacks
+    (stacks, qlogs)
 }
 
 /// The stack of a library, which the flow's controller names.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use paceline_experiment::{self as experiment, Choice, Fault, Guests, Memory, Plan};
-use paceline_record::{Recorder, Run};
+use paceline_record::{Held, Recorder, Run};
 use paceline_scenario::{Diagnostic, Scenario};
 use paceline_units::{Duration, Instant};
 
@@ -141,7 +141,7 @@ pub fn run_watched(
     watch: &mut dyn FnMut(&Progress, &Recorder) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
     let fault = Fault::default();
-    let stacks = with_named(scenario, stacks, &fault);
+    let (stacks, qlogs) = with_named(scenario, stacks, &fault);
     let (plan, choices) = prepare(scenario, seed, guests)?;
     let fixed = plan.fixed_memory();
     let mut world = World::new(plan, choices, &stacks, &fault);
@@ -164,7 +164,10 @@ pub fn run_watched(
             packets: world.tally.packets,
             events: world.tally.events,
             memory: Memory {
-                record: world.held(),
+                record: Held {
+                    qlog: qlogs.size(),
+                    ..world.held()
+                },
                 in_flight,
                 fixed,
             },
@@ -173,7 +176,8 @@ pub fn run_watched(
             let (first, rest) = what.split_at(what.find('\n').unwrap_or(what.len()));
             let seconds = so_far.simulated.as_secs_f64();
             let what = format!("{first}, by {seconds} s of virtual time{rest}");
-            let run = Box::new(world.stop(scenario, &what)?);
+            let run = world.stop(scenario, &what)?.with_qlogs(qlogs.take());
+            let run = Box::new(run);
             return Err(RunError::Guest {
                 what,
                 run,
@@ -189,7 +193,10 @@ pub fn run_watched(
                     at: so_far,
                 });
             }
-            Ok(true) => return Ok((world.finish(scenario)?, so_far)),
+            Ok(true) => {
+                let run = world.finish(scenario)?.with_qlogs(qlogs.take());
+                return Ok((run, so_far));
+            }
             Ok(false) if watch(&so_far, world.recorder()).is_break() => {
                 return Err(RunError::Interrupted(so_far));
             }

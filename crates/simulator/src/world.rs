@@ -7,7 +7,7 @@ use paceline_path::Link;
 use paceline_record::{Held, Recorder, Run};
 use paceline_recovery::{Acknowledgment, Segment};
 use paceline_scenario::Scenario;
-use paceline_units::{Field, Instant, Rate};
+use paceline_units::{Field, Gain, Instant, Rate};
 
 use crate::agenda::Agenda;
 use crate::flow::{Flow, Seen, Stage, offer};
@@ -82,8 +82,17 @@ impl World {
             // Datagrams of other transports are released when they are lost.
             links.iter_mut().for_each(Link::tell_drops);
         }
+        let mut changes = scenario
+            .events
+            .iter()
+            .filter_map(|event| event.path.as_ref());
+        let copies = plan
+            .links
+            .iter()
+            .any(|link| link.link.duplicate > Gain::default())
+            || changes.any(|change| change.keys.duplicate.is_some());
         let stack_of: Vec<Option<Stack>> = each_flow(scenario)
-            .map(|group| stacks.0.get(&group).cloned())
+            .map(|group| Some(stacks.0.get(&group)?.clone().over(copies)))
             .collect();
         // The state of a controller inside another transport is not visible.
         let fields: Vec<Vec<Field>> = (choices.iter().zip(&stack_of))

@@ -14,10 +14,23 @@ pub fn is_ours(name: &str) -> bool {
         let stem = file.strip_suffix(".parquet");
         TABLES.iter().any(|table| stem == Some(table.name))
     };
-    [RUN, SCENARIO, MACHINE].contains(&name) || table(name)
+    [RUN, SCENARIO, MACHINE].contains(&name) || table(name) || is_qlog(name)
+}
+
+/// Whether a file of this name is what a flow's QUIC stack wrote.
+fn is_qlog(name: &str) -> bool {
+    let flow = name
+        .strip_prefix("stack-")
+        .and_then(|name| name.strip_suffix(".sqlog"));
+    flow.is_some_and(|flow| flow.parse::<u32>().is_ok())
 }
 
 /// The path of a run's table.
 pub fn table_path(dir: &Path, table: &str) -> PathBuf {
     dir.join(format!("{table}.parquet"))
+}
+
+/// Where what a flow's QUIC stack wrote lies.
+pub fn qlog_path(dir: &Path, flow: u32) -> PathBuf {
+    dir.join(format!("stack-{flow}.sqlog"))
 }

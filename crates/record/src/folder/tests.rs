@@ -85,6 +85,22 @@ fn the_machine_is_kept_apart() {
     assert_eq!(contents(&a), contents(&b));
 }
 
+/// What a stack wrote of an old run is not of a new one.
+#[test]
+fn what_stacks_wrote_is_part_of_a_run() {
+    let parent = tempfile::tempdir().unwrap();
+    let (a, b) = (parent.path().join("a"), parent.path().join("b"));
+    let qlogs = vec![(0, b"first".to_vec()), (12, b"second".to_vec())];
+    two_flows().with_qlogs(qlogs).write(&a, None).unwrap();
+    let mut with = contents(&a);
+    assert_eq!(with.remove("stack-0.sqlog").unwrap(), b"first");
+    assert_eq!(with.remove("stack-12.sqlog").unwrap(), b"second");
+    two_flows().write(&b, None).unwrap();
+    assert_eq!(with, contents(&b));
+    two_flows().write(&a, None).unwrap();
+    assert_eq!(contents(&a), contents(&b));
+}
+
 #[test]
 fn an_old_run_is_replaced_and_what_is_not_ours_stays() {
     let parent = tempfile::tempdir().unwrap();

@@ -282,6 +282,11 @@ fn what_a_stack_cannot_do_is_refused() {
         ),
         ("cc = \"cubic\"\ngso = true", "flows[0].gso", "run none"),
         (
+            "cc = \"cubic\"\n[run.record]\nqlog = true",
+            "run.record.qlog",
+            "no flow runs one",
+        ),
+        (
             "cc = \"cubic\"\ncrypto = \"tls\"",
             "flows[0].crypto",
             "run none",
