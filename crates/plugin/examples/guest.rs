@@ -1,6 +1,7 @@
 //! Runs the transports of a library over a bottleneck, each of their controllers twice: `guest LIBRARY [CONTROLLER...]`.
 //!
-//! It prints goodput, RTT, loss and the time that a run takes, and fails if two runs differ or one carries nothing.
+//! It prints goodput, the median RTT if the transport tells its samples, the delay of the queue, loss, the time that a run
+//! takes and the digest of its record, and fails if two runs differ or one carries nothing.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -58,11 +59,12 @@ fn judge(transport: &Arc<Transport>, controller: &str) -> Result<(), String> {
     let metric = |name| first.metric(name).unwrap_or(f64::NAN);
     let goodput = metric("goodput_bps");
     println!(
-        "{:24} {:7.2} Mbit/s  RTT {:6.2} ms  p95 {:6.2} ms  lost {:6.3} %  {took:5.1} s  {}",
+        "{:14} {:6.2} Mbit/s  RTT {:6.2} ms  queue {:6.2} ms, p95 {:6.2} ms  lost {:6.3} %  {took:5.1} s  {:.16}",
         format!("{}:{controller}", transport.name),
         goodput / 1e6,
         metric("rtt_p50_ns") / 1e6,
-        metric("rtt_p95_ns") / 1e6,
+        metric("queue_p50_ns") / 1e6,
+        metric("queue_p95_ns") / 1e6,
         metric("loss_ratio") * 100.0,
         first.digest(),
     );

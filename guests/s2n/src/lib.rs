@@ -168,7 +168,7 @@ fn client(
     config: &EndConfig<'_>,
     slot: &Slot,
     watch: &Watch,
-    controller: impl s2n_quic::provider::congestion_controller::Endpoint + std::fmt::Debug,
+    controller: impl s2n_quic::provider::congestion_controller::Endpoint,
 ) -> Result<Role, String> {
     let client = built!(
         Client,

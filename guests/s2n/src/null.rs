@@ -106,20 +106,13 @@ impl Session {
     }
 }
 
-/// A message of this content, and as many zeros.
+/// A message of this content and as many zeros, with its length in front. Parameters are one within another.
 fn message(content: &[u8], zeros: usize) -> Bytes {
     let length = u16::try_from(content.len() + zeros).unwrap_or(u16::MAX);
     let mut bytes = length.to_be_bytes().to_vec();
     bytes.extend_from_slice(content);
     bytes.resize(2 + usize::from(length), 0);
     bytes.into()
-}
-
-/// Transport parameters before the rest of a message.
-fn with_length(parameters: &[u8]) -> Vec<u8> {
-    let mut content = message(parameters, 0).to_vec();
-    content.shrink_to_fit();
-    content
 }
 
 /// The transport parameters at the beginning of a message.
@@ -147,8 +140,8 @@ impl tls::Session for Session {
         loop {
             match self.step {
                 Step::SendClientHello => {
-                    let hello = with_length(&self.parameters);
-                    context.send_initial(message(&hello, 0));
+                    let parameters = message(&self.parameters, 0);
+                    context.send_initial(message(&parameters, 0));
                     self.step = Step::AwaitServerHello;
                 }
                 Step::AwaitServerHello => {
@@ -182,7 +175,8 @@ impl tls::Session for Session {
                     agree(context)?;
                     context.send_initial(message(&[], SERVER_HELLO));
                     context.on_handshake_keys(Key, Key)?;
-                    context.send_handshake(message(&with_length(&self.parameters), CERTIFICATE));
+                    let ours = message(&self.parameters, 0);
+                    context.send_handshake(message(&ours, CERTIFICATE));
                     let transport_parameters = parameters(&content)?;
                     context.on_one_rtt_keys(
                         Key,

@@ -2,9 +2,9 @@
 
 use std::convert::Infallible;
 
-use s2n_quic::provider::{address_token, connection_id, random, stateless_reset_token};
+use s2n_quic::provider::{address_token, random, stateless_reset_token};
+use s2n_quic_core::connection::InitialId;
 use s2n_quic_core::connection::id::{ConnectionInfo, Generator, LocalId, Validator};
-use s2n_quic_core::connection::{InitialId, LocalId as SourceId};
 use s2n_quic_core::random::Generator as Draws;
 use s2n_quic_core::{stateless_reset, token};
 
@@ -67,11 +67,6 @@ impl Validator for Ids {
     }
 }
 
-const _: fn() = || {
-    fn is_format<T: connection_id::Format>() {}
-    is_format::<Ids>();
-};
-
 /// No address tokens, and no stateless resets.
 #[derive(Debug)]
 pub struct NoTokens;
@@ -82,7 +77,7 @@ impl token::Format for NoTokens {
     fn generate_new_token(
         &mut self,
         _: &mut token::Context<'_>,
-        _: &SourceId,
+        _: &LocalId,
         _: &mut [u8],
     ) -> Option<()> {
         None
