@@ -206,9 +206,10 @@ def commands() -> str:
         page: str = app.generate_docs(output_format="markdown")
     # The site and GitHub have a table of contents already.
     head, rest = page.split("## Table of Contents", 1)
-    return (
-        HEAD + head.replace("# paceline", "# Command line", 1) + rest[rest.index("**Commands**") :]
-    )
+    # The verbs come in the order in which this process loaded them.
+    listed, *each = rest[rest.index("**Commands**") :].rstrip().split("\n## ")
+    head = head.replace("# paceline", "# Command line", 1)
+    return HEAD + head + "\n## ".join([listed, *(verb.rstrip() + "\n" for verb in sorted(each))])
 
 
 def python() -> str:

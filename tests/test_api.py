@@ -23,16 +23,17 @@ def test_a_run_from_text_and_from_a_path_are_one(run: paceline.Run, scenario: Pa
 
 
 def test_tables_come_without_a_copy(run: paceline.Run) -> None:
-    first, second = (pa.table(run.table("samples")) for _ in range(2))
+    table = run.table("samples")
+    first, second = pa.table(table), pa.table(table)
     column = first["t_ns"].chunk(0)
     address = column.buffers()[1].address
     assert second["t_ns"].chunk(0).buffers()[1].address == address
-    frame = pl.DataFrame(run.table("samples"))
+    frame = pl.DataFrame(table)
     back = frame["t_ns"].to_arrow().buffers()[1].address
     assert back == address
     # The memory lives as long as somebody holds it.
     text = str(frame["phase"][0])
-    del first, second, column
+    del table, first, second, column
     assert str(frame["phase"][0]) == text
 
 
