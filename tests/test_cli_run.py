@@ -131,7 +131,7 @@ def test_what_falls_short_is_told_and_gives_3(cli: Command, scenario: Path) -> N
     result = cli("run", scenario)
     assert result.returncode == 3, result.stderr
     assert "1 of 2 expectations failed" in result.stdout
-    assert "<= 1" in result.stdout
+    assert "at most 1.000 ms" in result.stdout
     held = {
         e["metric"]: e["held"] for e in json.loads(cli("run", scenario, "--json").stdout)["expect"]
     }

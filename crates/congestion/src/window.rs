@@ -212,7 +212,7 @@ pub(crate) struct Window {
     settings: Settings,
     hystart: HyStart,
     ca_state: CaState,
-    /// Whether between the first reduction of an episode and its end.
+    /// Whether an episode is in progress, from its first reduction to its end.
     in_episode: bool,
     undo: Option<Undo>,
     /// The timer has fired and the cumulative ACK has not moved since.

@@ -64,7 +64,7 @@ pub struct Ledbat {
     current: CurrentFilter,
     current_delay: Option<Duration>,
     ca_state: CaState,
-    /// Whether between the first reduction of a loss episode and its end.
+    /// Whether a loss episode is in progress, from its first reduction to its end.
     in_episode: bool,
     /// The window before the last episode, for its undo.
     before_loss: Option<Bytes>,

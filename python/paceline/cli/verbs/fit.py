@@ -42,8 +42,8 @@ def fit(
 ) -> Exit:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
-    Only what the ends of flows see is used: deliveries, RTTs and losses. Rate, base RTT and backlog
-    come from these, each with an interval. What loses packets is the model whose simulation, with
+    Only data that the ends of flows see is used: deliveries, RTTs and losses. Rate, base RTT and
+    backlog come from these, each with an interval. The loss model is the one whose simulation, with
     the same flows, is nearest to the record: a full queue, random loss, a policer, CoDel, FQ-CoDel
     or PIE. The table at the end compares the record with that simulation. What the record cannot
     tell, such as the size of a buffer that never filled, is stated as a bound.

@@ -112,8 +112,8 @@ def shell(
     Both run in network namespaces of their own, with a loopback and nothing else: the outside is
     not reachable and does not reach in. The client reaches the server at the name `server` and at
     the address in `PACELINE_SERVER`. It starts when the server listens, after 5 s at the latest.
-    What the server sends takes the scenario's link, beside the flows of the scenario; what the
-    client sends takes a second link with the same rate, queue and impairments, without other
+    The server's data takes the scenario's link, together with the flows of the scenario. The
+    client's data takes a second link with the same rate, queue and impairments, without other
     traffic. Nothing needs root; inside, programs run as root of their namespace.
 
     The record is that of any run: each direction of each conversation that carries data is a flow,
