@@ -106,7 +106,10 @@ pub fn server(
         } else {
             ""
         };
-        Error::new(Kind::Address, format!("{address} cannot be used: {error}{hint}"))
+        Error::new(
+            Kind::Address,
+            format!("{address} cannot be used: {error}{hint}"),
+        )
     })?;
     let identity = Identity::of(tls::random().map_err(system)?).map_err(system)?;
     let token = Token {
