@@ -60,7 +60,6 @@ test-rust: | tools
 	@.ci/stage clippy cargo clippy --workspace --all-targets -- -D warnings
 	@.ci/stage rustdoc env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	@.ci/stage rust cargo test --workspace --quiet
-	@.ci/stage s2n $(MAKE) --no-print-directory test-s2n
 	@.ci/stage instructions .ci/instructions
 
 # A workspace of its own, for a newer Rust.
@@ -89,8 +88,9 @@ test: ## Format, lint, types and every test, in Rust and Python, and the recipes
 	@$(MAKE) --no-print-directory test-rust test-python recipes
 	@.ci/stage --sum
 
-ci-full: ## The same, and what this machine lacks is a failure
+ci-full: ## The same and paceline-s2n, and what this machine lacks is a failure
 	@PACELINE_FULL=1 $(MAKE) --no-print-directory test
+	@PACELINE_FULL=1 $(MAKE) --no-print-directory test-s2n s2n
 
 soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for hours; writes docs/soak.md
 	@$(BIN)/python tests/soak.py $(SOAK)
