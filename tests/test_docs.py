@@ -15,6 +15,7 @@ import pytest
 
 import browser
 from conftest import Command
+from paceline import guests
 
 ROOT = Path(__file__).parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -161,3 +162,11 @@ def test_the_readme_prints_what_its_commands_print(
 def test_links_of_the_readme_lead_somewhere() -> None:
     for target in LINK.findall((ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_the_page_of_stacks_is_of_the_stacks_of_today() -> None:
+    page = (ROOT / "docs" / "stacks.md").read_text()
+    for stack in guests.stacks():
+        assert f"| {stack.name} | {stack.version} |" in page, "make stacks"
+        for name in stack.controllers:
+            assert f"`{stack.name}:{name}`" in page, "make stacks"
