@@ -155,6 +155,9 @@ typedef struct paceline_stack {
     // The names of its own controllers, any of which `init` takes, separated by commas; empty if it has none to choose
     // from. A table that ends before this has none.
     paceline_string controllers;
+    // Whether it cannot go on: returns 1, and `message` says why, at most `message_size` bytes with a zero at the end. The
+    // engine asks after every step, and stops with this as its error. May be null.
+    uint32_t (*failure)(const void *state, char *message, size_t message_size);
 } paceline_stack;
 
 #ifdef __cplusplus
