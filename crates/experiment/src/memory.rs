@@ -108,7 +108,7 @@ impl Plan<'_> {
 }
 
 /// What a stack writes in its qlog about a packet or an acknowledgment, in bytes.
-const QLOG: u64 = 250;
+const QLOG: u64 = 500;
 
 fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {
     /// A flow with both of its ends.
