@@ -34,5 +34,6 @@ pub use own_stack::get_stack;
 pub use own_stack::{EndConfig, OwnStack};
 pub use paceline_congestion::ControllerSpec;
 pub use paceline_endpoint as endpoint;
+pub use paceline_units as units;
 #[cfg(feature = "library")]
 pub use table::{paceline_controller_find, paceline_controller_get};

@@ -250,7 +250,6 @@ impl End {
         let mut settings = Config::new().map_err(told)?;
         settings.set_send_udp_payload_size(config.max_datagram as usize);
         settings.set_recv_udp_payload_size(config.max_datagram as u16);
-        settings.enable_dplpmtud(false);
         // The first two bound the others.
         settings.set_max_connection_window(WINDOW);
         settings.set_max_stream_window(WINDOW);
