@@ -214,7 +214,11 @@ impl Episode {
             Err(Halt::Stuck) => Err(RunError::Stuck(so_far())),
             Err(Halt::Defective(flow, what)) => {
                 let at = so_far();
-                Err(RunError::Endpoint { flow, what, at })
+                Err(RunError::Endpoint {
+                    flow,
+                    what,
+                    at: Box::new(at),
+                })
             }
         }
     }

@@ -47,7 +47,7 @@ pub enum RunError {
         /// What is wrong with it.
         what: Cow<'static, str>,
         /// How far the run had come.
-        at: Progress,
+        at: Box<Progress>,
     },
     /// A guest controller cannot continue.
     #[error("{what}")]
@@ -57,7 +57,7 @@ pub enum RunError {
         /// The record up to that time, marked incomplete.
         run: Box<Run>,
         /// How far the run had come.
-        at: Progress,
+        at: Box<Progress>,
     },
     /// Packet counts do not balance: a defect of the engine.
     #[error(transparent)]
@@ -181,7 +181,7 @@ pub fn run_watched(
             return Err(RunError::Guest {
                 what,
                 run,
-                at: so_far,
+                at: Box::new(so_far),
             });
         }
         match reached {
@@ -190,7 +190,7 @@ pub fn run_watched(
                 return Err(RunError::Endpoint {
                     flow,
                     what,
-                    at: so_far,
+                    at: Box::new(so_far),
                 });
             }
             Ok(true) => {
