@@ -94,7 +94,7 @@ typedef struct paceline_stats {
     uint8_t reserved[7];
 } paceline_stats;
 
-// A transport: its description, and the functions of its ends.
+// A transport: what it says of itself, and the functions of its ends.
 //
 // The state of an end is memory of the engine: `state_size` bytes, aligned to `state_align`, made
 // by `init` and ended by `fini`. It is not moved in between. An engine makes steps. In each, in
