@@ -114,7 +114,7 @@ MEASURES = (
     ),
     Measure(
         "Fairness of four flows",
-        "four-flows",
+        "four-alike",
         "jain_last_half_ratio",
         "Four flows of the same controller for 30 s: Jain's index over the second half.",
         index,
@@ -365,18 +365,18 @@ def page() -> None:
     names = controllers()
     sweeps = {
         name: swept(name, given, names)
-        for name in ("one-flow", "four-flows", "against-cubic", "jitter")
+        for name in ("one-flow", "four-alike", "against-cubic", "jitter")
     }
     bring(given)
     picture(sweeps, names, PAGE.with_name("stacks.svg"))
-    parts = [(NOTES / "head.md").read_text().rstrip(), versions().rstrip()]
-    parts.append((NOTES / "notes.md").read_text().rstrip())
+    parts = [(NOTES / "head.txt").read_text().rstrip(), versions().rstrip()]
+    parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
     parts += [table(one, sweeps[one.sweep], names).rstrip() for one in MEASURES]
     parts += [jitter(sweeps["jitter"], names).rstrip(), costs(names).rstrip()]
     made = f"Measured on {datetime.now(UTC):%Y-%m-%d} with Paceline {paceline.__version__}."
     PAGE.write_text(
-        "<!-- Written by docs/stacks.py; edit docs/stacks/head.md and notes.md. -->\n\n"
+        "<!-- Written by docs/stacks.py; edit docs/stacks/head.txt and notes.txt. -->\n\n"
         + "\n\n".join(parts)
         + f"\n\n{made}\n"
     )

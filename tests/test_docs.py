@@ -15,7 +15,7 @@ import pytest
 
 import browser
 from conftest import Command
-from paceline import guests
+from paceline import _paceline
 
 ROOT = Path(__file__).parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -166,7 +166,7 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 
 def test_the_page_of_stacks_is_of_the_stacks_of_today() -> None:
     page = (ROOT / "docs" / "stacks.md").read_text()
-    for stack in guests.stacks():
-        assert f"| {stack.name} | {stack.version} |" in page, "make stacks"
-        for name in stack.controllers:
-            assert f"`{stack.name}:{name}`" in page, "make stacks"
+    for name, controllers, version, _ in _paceline.stacks():
+        assert f"| {name} | {version} |" in page, "make stacks"
+        for controller in controllers:
+            assert f"`{name}:{controller}`" in page, "make stacks"
