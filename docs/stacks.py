@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import resource
 import sys
@@ -19,13 +20,15 @@ from pathlib import Path
 
 import matplotlib as mpl
 import polars as pl
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from generate import table as markdown
 from matplotlib.figure import Figure
 
 import paceline
 from paceline import guests
 from paceline.cli import main
 from paceline.cli.guests import bring
+from paceline.show.figure import write
+from paceline.show.palette import flow_style
 
 ROOT = Path(__file__).parents[1]
 FILES = ROOT / "scenarios" / "stacks"
@@ -37,9 +40,11 @@ NOTES = ROOT / "docs" / "stacks"
 #: Ours, to compare with.
 OURS = ("bbr3", "bbr3-linux", "bbr1", "cubic")
 #: Controllers of a stack that are neither a BBR nor a CUBIC.
-OTHERS = ("newreno", "reno", "copa", "dummy")
+OTHERS = ("newreno", "copa")
 PATH = ("path.rate", "path.rtt")
 BUFFERS = ("0.5 bdp", "1 bdp", "4 bdp")
+#: Of the paths, in a picture.
+MARKS = ("o", "s", "^", "v", "D", "x")
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,8 @@ class Measure:
     show: Callable[[float], str]
     #: Which of the sweep's points: key and value.
     where: tuple[tuple[str, str], ...] = ()
+    #: What differs between the values of a cell.
+    cases: tuple[str, ...] = ("path.queue.size",)
 
 
 def percent(value: float) -> str:
@@ -70,13 +77,15 @@ def index(value: float) -> str:
     return f"{value:.2f}"
 
 
+#: The cases of most tables.
+EACH = "Buffers of 0.5 · 1 · 4 BDP."
 CLEAN, LOSSY = (("path.loss", "0 %"),), (("path.loss", "1 %"),)
 MEASURES = (
     Measure(
         "Link used, without random loss",
         "one-flow",
         "utilisation_ratio",
-        "One flow for 20 s, % of the link's rate.",
+        f"One flow for 20 s, % of the link's rate. {EACH}",
         percent,
         CLEAN,
     ),
@@ -84,7 +93,7 @@ MEASURES = (
         "Link used, 1 % random loss",
         "one-flow",
         "utilisation_ratio",
-        "One flow for 20 s, % of the link's rate.",
+        f"One flow for 20 s, % of the link's rate. {EACH}",
         percent,
         LOSSY,
     ),
@@ -92,7 +101,7 @@ MEASURES = (
         "Median queue delay",
         "one-flow",
         "queue_p50_ns",
-        "One flow for 20 s, without random loss, in ms.",
+        f"One flow for 20 s, without random loss, in ms. {EACH}",
         millis,
         CLEAN,
     ),
@@ -100,7 +109,7 @@ MEASURES = (
         "95th percentile of the queue delay",
         "one-flow",
         "queue_p95_ns",
-        "One flow for 20 s, without random loss, in ms.",
+        f"One flow for 20 s, without random loss, in ms. {EACH}",
         millis,
         CLEAN,
     ),
@@ -108,7 +117,7 @@ MEASURES = (
         "Packets lost",
         "one-flow",
         "loss_ratio",
-        "One flow for 20 s, without random loss, % of the packets offered to the link.",
+        f"One flow for 20 s, without random loss, % of the packets offered to the link. {EACH}",
         lambda value: f"{100 * value:.2f}",
         CLEAN,
     ),
@@ -116,15 +125,24 @@ MEASURES = (
         "Fairness of four flows",
         "four-alike",
         "jain_last_half_ratio",
-        "Four flows of the same controller for 30 s: Jain's index over the second half.",
+        f"Four flows of the same controller for 30 s: Jain's index over the second half. {EACH}",
         index,
     ),
     Measure(
         "Share against CUBIC",
         "against-cubic",
         "flows[0].share_ratio",
-        "One flow beside one of our CUBIC for 30 s: % of what both get.",
+        f"One flow beside one of our CUBIC for 30 s: % of what both get. {EACH}",
         percent,
+    ),
+    Measure(
+        "Jitter and reordering",
+        "jitter",
+        "utilisation_ratio",
+        "One flow for 20 s, % of the link's rate, one BDP of buffer: no jitter · up to 10 ms more "
+        "for each packet, in order · half of the packets 10 ms late and overtaken.",
+        percent,
+        cases=("path.jitter", "path.reorder.probability"),
     ),
 )
 
@@ -203,53 +221,31 @@ def paths(rows: pl.DataFrame) -> list[tuple[str, ...]]:
 
 
 def table(measure: Measure, sweeps: Sweeps, names: Sequence[str]) -> str:
-    """Write a table: a row for each controller, a column for each path, a value for each buffer."""
+    """Write a table: a row for each controller, a column for each path, a value for each case."""
     rows = rows_of(sweeps, measure.metric)
     for key, value in measure.where:
         rows = rows.filter(pl.col(key) == value)
     columns = paths(rows)
-    head = ["controller", *(", ".join(path) for path in columns)]
-    lines = [head, ["---"] * len(head)]
-    for cc in names:
-        line = [f"`{cc}`"]
+    keys = measure.cases
+    cases = rows.select(keys).unique(maintain_order=True).rows()
+    lines = [[f"`{cc}`"] for cc in names]
+    for line, cc in zip(lines, names, strict=True):
         for path in columns:
-            here = rows.filter(pl.col("flows.0.cc") == cc)
-            for key, value in zip(PATH, path, strict=True):
-                here = here.filter(pl.col(key) == value)
-            found = dict(here.select("path.queue.size", "value").rows())
-            line.append(" · ".join(_shown(found.get(size), measure.show) for size in BUFFERS))
-        lines.append(line)
-    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    return f"## {measure.title}\n\n{measure.about} Buffers of 0.5 · 1 · 4 BDP.\n\n{text}"
+            here = points(rows, cc, path).select(*keys, "value").rows()
+            found = {row[:-1]: row[-1] for row in here}
+            line.append(" · ".join(_shown(found.get(case), measure.show) for case in cases))
+    head = ["controller", *(", ".join(path) for path in columns)]
+    return f"## {measure.title}\n\n{measure.about}\n\n{markdown(head, lines)}"
+
+
+def points(rows: pl.DataFrame, cc: str, path: tuple[str, ...]) -> pl.DataFrame:
+    """Return the rows of a controller on a path."""
+    where = zip(("flows.0.cc", *PATH), (cc, *path), strict=True)
+    return rows.filter(*(pl.col(key) == value for key, value in where))
 
 
 def _shown(value: float | None, show: Callable[[float], str]) -> str:
     return "-" if value is None else show(value)
-
-
-def jitter(sweeps: Sweeps, names: Sequence[str]) -> str:
-    """Write the table of jitter and reordering."""
-    rows = rows_of(sweeps, "utilisation_ratio")
-    columns = paths(rows)
-    head = ["controller", *(", ".join(path) for path in columns)]
-    lines = [head, ["---"] * len(head)]
-    keys = ["path.jitter", "path.reorder.probability"]
-    kinds = rows.select(keys).unique(maintain_order=True).rows()
-    for cc in names:
-        line = [f"`{cc}`"]
-        for path in columns:
-            here = rows.filter(pl.col("flows.0.cc") == cc)
-            for part, value in zip(PATH, path, strict=True):
-                here = here.filter(pl.col(part) == value)
-            found = {row[:-1]: row[-1] for row in here.select(*keys, "value").rows()}
-            line.append(" · ".join(_shown(found.get(kind), percent) for kind in kinds))
-        lines.append(line)
-    text = "".join("| " + " | ".join(line) + " |\n" for line in lines)
-    return (
-        "## Jitter and reordering\n\nOne flow for 20 s, % of the link's rate, one BDP of buffer: "
-        "no jitter · up to 10 ms more for each packet, in order · half of the packets 10 ms late "
-        f"and overtaken.\n\n{text}"
-    )
 
 
 def costs(names: Sequence[str]) -> str:
@@ -257,7 +253,7 @@ def costs(names: Sequence[str]) -> str:
     store = WORK / "costs.json"
     known = json.loads(store.read_text()) if store.is_file() else {}
     text = (FILES / "one-flow.toml").read_text().split("[sweep]")[0]
-    lines = [["controller", "100 Mbit/s, 40 ms", "1 Gbit/s, 100 ms"], ["---"] * 3]
+    lines = []
     for cc in names:
         line = [f"`{cc}`"]
         for rate, rtt, duration in (("100 Mbit/s", "40 ms", "20 s"), ("1 Gbit/s", "100 ms", "4 s")):
@@ -273,7 +269,7 @@ def costs(names: Sequence[str]) -> str:
                 store.write_text(json.dumps(known, indent=1))
             line.append(f"{known[key] * 1e6:.2f}")
         lines.append(line)
-    body = "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    body = markdown(["controller", "100 Mbit/s, 40 ms", "1 Gbit/s, 100 ms"], lines)
     return (
         "## CPU\n\nOne flow, one BDP of buffer: microseconds of CPU for each data packet, both "
         "ends, recovery, controller, path and record together, without cryptography. Least of "
@@ -298,63 +294,45 @@ def picture(sweeps: dict[str, Sweeps], names: Sequence[str], out: Path) -> None:
     one = rows_of(sweeps["one-flow"], "utilisation_ratio").filter(pl.col("path.loss") == "0 %")
     queue = rows_of(sweeps["one-flow"], "queue_p50_ns").filter(pl.col("path.loss") == "0 %")
     share = rows_of(sweeps["against-cubic"], "flows[0].share_ratio")
-    columns = paths(one)
-    colours = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-    marks = ("o", "s", "^", "v", "D", "x")
-    with mpl.rc_context({"svg.hashsalt": "stacks", "font.size": 8}):
+    panels = (
+        (one, "Link used (%)", 100.0, (0, 105)),
+        (queue, "Median queue (RTTs)", None, (0, 4.2)),
+        (share, "Share against CUBIC (%)", 100.0, (0, 105)),
+    )
+    with mpl.rc_context({"font.size": 8}):
         figure = Figure(figsize=(8.5, 1.35 * len(names) + 0.9), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.subplots(len(names), 3, sharex=True, squeeze=False)
-        panels = (
-            (one, "Link used (%)", 100.0, (0, 105)),
-            (queue, "Median queue (RTTs)", None, (0, 4.2)),
-            (share, "Share against CUBIC (%)", 100.0, (0, 105)),
-        )
-        for row, cc in enumerate(names):
-            for column, (rows, title, factor, limits) in enumerate(panels):
-                axis = axes[row][column]
-                here = rows.filter(pl.col("flows.0.cc") == cc)
-                for nth, path in enumerate(columns):
-                    line = here
-                    for key, value in zip(PATH, path, strict=True):
-                        line = line.filter(pl.col(key) == value)
-                    found = dict(line.select("path.queue.size", "value").rows())
+        axes = figure.subplots(len(names), len(panels), sharex=True, squeeze=False)
+        for row, cc in zip(axes, names, strict=True):
+            row[0].set_ylabel(cc)
+            for axis, (rows, _, factor, limits) in zip(row, panels, strict=True):
+                for nth, path in enumerate(paths(one)):
+                    found = dict(points(rows, cc, path).select("path.queue.size", "value").rows())
                     scale = factor or 1e-6 / float(path[1].split()[0])
-                    values = [
-                        float("nan") if found.get(size) is None else found[size] * scale
-                        for size in BUFFERS
-                    ]
-                    axis.plot(
-                        [0.5, 1, 4],
-                        values,
-                        color=colours[nth],
-                        marker=marks[nth],
-                        markersize=3,
-                        linewidth=1,
-                        label=", ".join(path),
-                    )
+                    # A point that failed leaves a gap.
+                    values = [found.get(size) for size in BUFFERS]
+                    shown = [math.nan if value is None else value * scale for value in values]
+                    look = {"color": flow_style(nth).colour, "marker": MARKS[nth], "linewidth": 1}
+                    axis.plot([0.5, 1, 4], shown, markersize=3, label=", ".join(path), **look)
                 axis.set_ylim(*limits)
                 axis.set_xscale("log", base=2)
                 axis.set_xticks([0.5, 1, 4], ["0.5", "1", "4"])
                 axis.grid(visible=True, linewidth=0.3)
-                if row == 0:
-                    axis.set_title(title)
-                if column == 0:
-                    axis.set_ylabel(cc)
-                if row == len(names) - 1:
-                    axis.set_xlabel("Buffer (BDP)")
+        for axis, (_, title, _, _) in zip(axes[0], panels, strict=True):
+            axis.set_title(title)
+        for axis in axes[-1]:
+            axis.set_xlabel("Buffer (BDP)")
         handles, labels = axes[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=3)
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        write(figure, out, "svg")
 
 
 def versions() -> str:
     """Write which stacks there are, and their versions."""
-    lines = [["stack", "version", "controllers"], ["---"] * 3]
+    lines = []
     for stack in guests.stacks():
         named = ", ".join(f"`{stack.name}:{name}`" for name in stack.controllers)
         lines.append([stack.name, stack.version, named])
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+    return markdown(["stack", "version", "controllers"], lines)
 
 
 def page() -> None:
@@ -373,7 +351,7 @@ def page() -> None:
     parts.append((NOTES / "notes.txt").read_text().rstrip())
     parts.append("![Use of the link, queue and share of each controller](stacks.svg)")
     parts += [table(one, sweeps[one.sweep], names).rstrip() for one in MEASURES]
-    parts += [jitter(sweeps["jitter"], names).rstrip(), costs(names).rstrip()]
+    parts.append(costs(names).rstrip())
     made = f"Measured on {datetime.now(UTC):%Y-%m-%d} with Paceline {paceline.__version__}."
     PAGE.write_text(
         "<!-- Written by docs/stacks.py; edit docs/stacks/head.txt and notes.txt. -->\n\n"

@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 use core::mem::{align_of, size_of};
 
 use paceline_congestion::{AnyController, Config, controllers};
-use paceline_endpoint::{Amount, Datagram, Endpoint, Write};
+use paceline_endpoint::{Datagram, Endpoint};
 use paceline_recovery::{Message, ReceiverConfig, ReceiverEnd, Sender, SenderConfig};
 use paceline_units::{Bytes, Instant};
 
@@ -263,15 +263,7 @@ unsafe extern "C" fn next_timer(state: *mut c_void) -> u64 {
 unsafe extern "C" fn write(state: *mut c_void, now_ns: u64, bytes: u64, stop: u8, close: u8) {
     // SAFETY: by the contract of the table.
     let end = unsafe { at(state) };
-    let write = Write {
-        amount: match bytes {
-            0 => Amount::None,
-            PACELINE_UNLIMITED => Amount::Unlimited,
-            bytes => Amount::Bytes(bytes),
-        },
-        stop: stop != 0,
-        close: close != 0,
-    };
+    let write = writing(bytes, stop, close);
     either!(end, one => Endpoint::write(one, Instant::from_nanos(now_ns), write));
 }
 

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use paceline_endpoint::{Amount, Datagram, Endpoint, Write};
+use paceline_endpoint::{Datagram, Endpoint};
 use paceline_units::Instant;
 
 use crate::stack::*;
@@ -281,15 +281,7 @@ unsafe extern "C" fn write<E: OwnStack>(
 ) {
     // SAFETY: by the contract of the table.
     let held = unsafe { at::<E>(state) };
-    let write = Write {
-        amount: match bytes {
-            0 => Amount::None,
-            PACELINE_UNLIMITED => Amount::Unlimited,
-            bytes => Amount::Bytes(bytes),
-        },
-        stop: stop != 0,
-        close: close != 0,
-    };
+    let write = writing(bytes, stop, close);
     held.with(|end| end.write(Instant::from_nanos(now_ns), write));
 }
 

@@ -3,7 +3,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use paceline_endpoint::Stats;
+use paceline_endpoint::{Amount, Stats, Write};
 use paceline_units::Bytes;
 
 use crate::types::{PACELINE_NONE, paceline_option, paceline_string};
@@ -136,6 +136,19 @@ impl From<Stats> for paceline_stats {
             app_limited: stats.app_limited.into(),
             reserved: [0; 7],
         }
+    }
+}
+
+/// What the arguments of `write` ask for.
+pub(crate) fn writing(bytes: u64, stop: u8, close: u8) -> Write {
+    Write {
+        amount: match bytes {
+            0 => Amount::None,
+            PACELINE_UNLIMITED => Amount::Unlimited,
+            bytes => Amount::Bytes(bytes),
+        },
+        stop: stop != 0,
+        close: close != 0,
     }
 }
 

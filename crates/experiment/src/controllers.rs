@@ -71,11 +71,10 @@ pub fn stack_choices(scenario: &Scenario) -> Result<Vec<Option<Choice>>, Vec<Dia
     let mut wrong = Vec::new();
     let groups = scenario.flows.iter().enumerate();
     let choices = groups.map(|(index, group)| {
+        // The engine says itself that it does not run stacks of libraries.
         let chosen = group
-            .is_quic()
-            .then(|| fitting(&group.cc, group, &Guests::none()))
-            // The engine says that it does not run them.
-            .filter(|_| group.stack != StackName::Guest)?;
+            .is_built_in_quic()
+            .then(|| fitting(&group.cc, group, &Guests::none()))?;
         let told = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
         chosen.map_err(told).ok()
     });

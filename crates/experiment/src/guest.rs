@@ -12,6 +12,8 @@ use paceline_record::GuestInfo;
 use paceline_scenario::OptionInput;
 use paceline_units::{Bytes, Duration, Field, Instant, Quantity, Rate};
 
+use crate::seed::seed_of;
+
 /// A scenario's settings of a controller.
 pub type Options = BTreeMap<String, OptionInput>;
 
@@ -124,7 +126,8 @@ impl GuestFlow {
             self.stack.end(&GuestEndConfig {
                 sends,
                 max_datagram,
-                seed,
+                // Equal draws of both ends would look like one.
+                seed: seed_of(seed, u64::from(sends)),
                 now,
                 controller: &self.controller,
                 options: &self.options,
@@ -339,6 +342,66 @@ pub fn used(choices: &[Choice]) -> Vec<GuestInfo> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    struct Stack(GuestInfo, Mutex<Vec<u64>>);
+
+    impl GuestStack for Stack {
+        fn info(&self) -> &GuestInfo {
+            &self.0
+        }
+
+        fn controllers(&self) -> &[&'static str] {
+            &[]
+        }
+
+        fn end(&self, config: &GuestEndConfig<'_>) -> Result<GuestEnd, String> {
+            self.1.lock().unwrap().push(config.seed);
+            match config.sends {
+                true => Ok(Box::new(Mute)),
+                false => Err("it does not receive".to_owned()),
+            }
+        }
+    }
+
+    struct Mute;
+
+    impl Endpoint for Mute {
+        type Payload = Vec<u8>;
+
+        fn receive(&mut self, _: Instant, _: paceline_endpoint::Datagram<Vec<u8>>) {}
+        fn on_timer(&mut self, _: Instant) {}
+        fn poll_transmit(&mut self, _: Instant) -> Option<paceline_endpoint::Batch<Vec<u8>>> {
+            None
+        }
+        fn next_timer(&mut self) -> Option<Instant> {
+            None
+        }
+        fn write(&mut self, _: Instant, _: paceline_endpoint::Write) {}
+        fn delivered(&self) -> u64 {
+            0
+        }
+        fn stats(&self) -> paceline_endpoint::Stats {
+            paceline_endpoint::Stats::default()
+        }
+    }
+
+    #[test]
+    fn both_ends_of_a_guest_are_tried_with_seeds_of_their_own() {
+        let text = || String::from("x");
+        let info = GuestInfo {
+            name: text(),
+            language: text(),
+            file: text(),
+            sha256: text(),
+        };
+        let stack = Arc::new(Stack(info, Mutex::default()));
+        let given: Arc<dyn GuestStack> = Arc::<Stack>::clone(&stack);
+        let refused = GuestFlow::new(&given, "any", &Options::new());
+        assert_eq!(refused.err().as_deref(), Some("it does not receive"));
+        let seeds = stack.1.lock().unwrap();
+        assert_eq!(seeds.len(), 2);
+        assert_ne!(seeds[0], seeds[1]);
+    }
 
     #[test]
     fn a_burst_is_a_millisecond_within_bounds() {

@@ -175,7 +175,7 @@ pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, 
         0
     };
     let qlog = match record.qlog {
-        true => packet_rows(&plan, FlowGroup::is_quic).saturating_mul(QLOG),
+        true => packet_rows(&plan, FlowGroup::is_built_in_quic).saturating_mul(QLOG),
         false => 0,
     };
     let field_bytes = field_bytes(&columns);

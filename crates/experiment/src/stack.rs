@@ -60,7 +60,7 @@ pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Opti
         // It is refused where the scenario is checked.
         Choice::Guest(..) | Choice::GuestFlow(..) => return None,
     };
-    group.is_quic().then(|| EndConfig {
+    group.is_built_in_quic().then(|| EndConfig {
         sends: true,
         seed: 0,
         now: Instant::ZERO,

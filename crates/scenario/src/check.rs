@@ -97,8 +97,9 @@ impl Check<'_> {
     fn run(&mut self) {
         let run = &self.scenario.run;
         run.check("run", &mut self.found);
-        if run.record.qlog && !self.scenario.flows.iter().any(FlowGroup::is_quic) {
-            let message = "`run.record.qlog` is for QUIC stacks, and no flow runs one";
+        let mut flows = self.scenario.flows.iter();
+        if run.record.qlog && !flows.any(FlowGroup::is_built_in_quic) {
+            let message = "`run.record.qlog` is for quinn and noq, and no flow runs one";
             let wanted = "stack = \"quinn\" in [[flows]], or leave it out";
             self.found
                 .bad("run.record.qlog", message.to_owned(), wanted);
@@ -256,8 +257,27 @@ impl Check<'_> {
             ("ets", group.ets),
             ("max_burst", group.max_burst.is_some()),
         ];
-        for (name, _) in own.iter().filter(|(_, is_set)| *is_set) {
-            let message = format!("`{at}.{name}` cannot be chosen for a QUIC stack");
+        let is_guest = !group.is_built_in_quic();
+        let built_in = [
+            ("crypto", group.crypto != Crypto::default()),
+            ("timer_slack", group.timer_slack.is_some()),
+            ("gso", group.gso),
+            (
+                "initial_window",
+                group.initial_window != FlowGroup::INITIAL_WINDOW,
+            ),
+            (
+                "receive_window",
+                group.receive_window != FlowGroup::RECEIVE_WINDOW,
+            ),
+        ];
+        let of_libraries = built_in.iter().filter(|_| is_guest);
+        for (name, _) in own.iter().chain(of_libraries).filter(|(_, set)| *set) {
+            let stack = match is_guest {
+                true => "a library's stack",
+                false => "a QUIC stack",
+            };
+            let message = format!("`{at}.{name}` cannot be chosen for {stack}");
             self.found.bad(&key(name), message, "leave it out");
         }
         let (least, most) = (limits::MIN_DATAGRAM, limits::MAX_DATAGRAM);

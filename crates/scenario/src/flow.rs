@@ -50,7 +50,7 @@ section! {
         /// The workload of the application.
         app: App = App::Bulk, on ALL;
         /// The congestion window at the start.
-        initial_window: Packets = Packets(10), in packets(limits::MAX_INITIAL_WINDOW), on ALL;
+        initial_window: Packets = FlowGroup::INITIAL_WINDOW, in packets(limits::MAX_INITIAL_WINDOW), on ALL;
         /// When the receiver acknowledges.
         ack: AckPolicy = AckPolicy::default(), on ALL;
         /// How the sender recovers from loss.
@@ -61,7 +61,7 @@ section! {
         /// controller's choice.
         ecn: EcnFeedback = EcnFeedback::Accurate, on ALL;
         /// The receiver's buffer.
-        receive_window: Bytes = Bytes::new(1 << 30), on ALL;
+        receive_window: Bytes = FlowGroup::RECEIVE_WINDOW, on ALL;
         /// IP and TCP or UDP headers of a packet: its payload is the path's `mtu` less this. Unset: 52 bytes, with a QUIC
         /// stack 28.
         header: Option<Bytes>, on ALL;
@@ -86,11 +86,16 @@ const MIN_SLACK: Duration = Duration::from_micros(1);
 const MAX_SLACK: Duration = Duration::from_millis(100);
 
 impl FlowGroup {
+    /// Without `initial_window`: RFC 6928's.
+    pub(crate) const INITIAL_WINDOW: Packets = Packets(10);
+    /// Without `receive_window`.
+    pub(crate) const RECEIVE_WINDOW: Bytes = Bytes::new(1 << 30);
+
     /// Writes out the defaults that depend on the controller and the transport.
     pub(crate) fn complete(&mut self) {
         self.stack = self.stack_of(&self.cc.name);
         self.header = Some(self.header());
-        if self.is_quic() {
+        if self.is_built_in_quic() {
             self.timer_slack = Some(self.timer_slack());
         }
     }
@@ -118,9 +123,14 @@ impl FlowGroup {
         self.timer_slack.unwrap_or(SLACK)
     }
 
-    /// Whether the flows run a QUIC stack.
+    /// Whether the flows run a QUIC stack, of this program or of a library.
     pub fn is_quic(&self) -> bool {
         self.stack != StackName::Paceline
+    }
+
+    /// Whether the flows run a QUIC stack of this program.
+    pub fn is_built_in_quic(&self) -> bool {
+        matches!(self.stack, StackName::Quinn | StackName::Noq)
     }
 }
 

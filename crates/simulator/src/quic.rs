@@ -37,7 +37,7 @@ impl Qlogs {
 
 /// The QUIC stack of a group, none if it runs another transport. It writes to `qlogs`.
 pub(crate) fn named(group: &FlowGroup, qlogs: Option<&Qlogs>) -> Option<Stack> {
-    if !group.is_quic() {
+    if !group.is_built_in_quic() {
         return None;
     }
     let (group, qlogs) = (group.clone(), qlogs.cloned());

@@ -282,6 +282,16 @@ fn what_a_stack_cannot_do_is_refused() {
         ),
         ("cc = \"cubic\"\ngso = true", "flows[0].gso", "run none"),
         (
+            "cc = \"s2n:bbr\"\ngso = true",
+            "flows[0].gso",
+            "for a library's stack",
+        ),
+        (
+            "cc = \"s2n:bbr\"\nreceive_window = \"1 MB\"",
+            "flows[0].receive_window",
+            "for a library's stack",
+        ),
+        (
             "cc = \"cubic\"\n[run.record]\nqlog = true",
             "run.record.qlog",
             "no flow runs one",

@@ -117,9 +117,8 @@ class Cases:
         except (ScenarioError, OSError, ValueError) as error:
             if isinstance(error, ScenarioError) and ":" in self._controller:
                 self._beyond[case.id] = f"a stack does not run it: {error.diagnostics[0].message}"
-                self._cases = [replace(c, steps=()) if c is case else c for c in self._cases]
-                return
-            self._errors[case.id] = str(error)
+            else:
+                self._errors[case.id] = str(error)
 
     def run(
         self,
@@ -160,7 +159,7 @@ class Cases:
             return Result(case, self._controller, "fail", 0, 0, lines, lines)
         beyond = self._beyond.get(case.id)
         evidence = [f"not applicable: {beyond}"] if beyond else []
-        if not case.steps:
+        if not case.steps or not outcomes:
             verdict, none = "not applicable", (0, 0)
             return Result(case, self._controller, verdict, *none, tuple(evidence), ())
         steps = {step.number: step for step in case.steps}
