@@ -244,7 +244,9 @@ impl<P: Packet + Clone> Link<P> {
     #[inline(always)]
     fn transmit(&mut self, packet: P, start: Instant, idle: bool) -> bool {
         let size = packet.size();
-        let departure = self.server.depart(start, size, idle);
+        // Within one nanosecond the link is not idle: it would begin each packet too early.
+        let rested = idle && start > self.busy_until;
+        let departure = self.server.depart(start, size, rested);
         if idle && departure == Instant::MAX {
             self.stalled = Some(self.server.remaining(start, departure, size));
         }

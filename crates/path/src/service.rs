@@ -78,7 +78,7 @@ impl Server {
     }
 
     /// When a packet of `size` bytes that reaches the head at `start` departs; `idle` says that the
-    /// server was idle before.
+    /// server was idle just before.
     #[inline]
     pub(crate) fn depart(&mut self, start: Instant, size: u32, idle: bool) -> Instant {
         match self {

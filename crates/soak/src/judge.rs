@@ -132,7 +132,8 @@ fn fit(
                         }
                         continue;
                     }
-                    Err(RunError::Interrupted(_)) => reached,
+                    // Up to the moment at which the budget was exceeded, the run does the same again.
+                    Err(RunError::Interrupted(_)) => reached.min(scenario.run.duration / 2),
                     Err(error) => return Err(told(error)),
                 }
             }

@@ -57,7 +57,7 @@ fn a_hundred_scenarios_end_in_records_that_hold_together() {
     assert!(failures.is_empty(), "{failures:#?}\n{again}");
     // Few exceed the budget, or cannot be repaired.
     let judged = judged.into_inner();
-    assert!(judged >= 85, "only {judged} of 100 were judged");
+    assert!(judged >= 90, "only {judged} of 100 were judged");
 }
 
 #[test]

@@ -102,6 +102,20 @@ fn the_rate_holds_exactly_over_many_packets() {
 }
 
 #[test]
+fn the_rate_holds_where_a_packet_takes_about_a_nanosecond() {
+    // 1500 B at 10 Tbit/s are 1.2 ns. Each packet arrives in the nanosecond in which the one before
+    // departs: 1000 of them are 1.2 us.
+    let mut link = link(
+        Service::Fixed(Rate::from_bps(10_000_000_000_000)),
+        QueueLimit::Packets(1),
+    );
+    for n in 0..1000 {
+        link.enqueue(link.busy_until, Sized(1500, n));
+    }
+    assert_eq!(link.busy_until, Instant::ZERO + Duration::from_nanos(1200));
+}
+
+#[test]
 fn a_new_rate_serves_what_waits() {
     let mut link = fifty(QueueLimit::Packets(10));
     for n in 0..3 {
