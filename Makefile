@@ -88,9 +88,9 @@ test: ## Format, lint, types and every test, in Rust and Python, and the recipes
 	@$(MAKE) --no-print-directory test-rust test-python recipes
 	@.ci/stage --sum
 
-ci-full: ## The same and paceline-s2n, and what this machine lacks is a failure
+ci-full: ## The same, paceline-s2n and the guests, and what this machine lacks is a failure
 	@PACELINE_FULL=1 $(MAKE) --no-print-directory test
-	@PACELINE_FULL=1 $(MAKE) --no-print-directory test-s2n s2n
+	@PACELINE_FULL=1 $(MAKE) --no-print-directory test-s2n s2n guests-check
 
 soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for hours; writes docs/soak.md
 	@$(BIN)/python tests/soak.py $(SOAK)
