@@ -188,10 +188,12 @@ def swept(name: str, given: Sequence[str], names: Sequence[str]) -> Sweeps:
         if (out / "sweep.json").is_file() and file.read_text() == wanted:
             found.append(paceline.Sweep.read(out))
             continue
-        file.write_text(wanted)
         words = ["sweep", str(file), "--out", str(out), "--format", "svg"]
+        if file.is_file() and file.read_text() != wanted:
+            words.append("--fresh")
+        file.write_text(wanted)
         # One picture is enough: the page has its own.
-        words += ["--json", "--metric", "utilisation_ratio"]
+        words += ["--metric", "utilisation_ratio"]
         for library in given:
             if library.startswith(f"{cc.partition(':')[0]}="):
                 # It may crash.
