@@ -256,7 +256,7 @@ def test_one_run_a_side_is_untested_and_no_regression(cli: Command, scenario: Pa
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("schema", "999", "schema 999, this program reads schemas 1 to"),
+        ("schema", "999", "schema 999, but this version of Paceline reads schemas 1 to"),
         ("schema", '"1"', "schema 1, this program"),
         ("schema", "true", "schema True, this program"),
         ("seed", "1" + "0" * 400, "a number of 401 digits"),

@@ -511,7 +511,7 @@ class _Posted(_Handler):
                 # A lone surrogate is not valid text.
                 if text.encode(errors="replace").decode() == text:
                     return text
-        raise _bad("request body has scenario, which is text")
+        raise _bad("request body needs `scenario`, a string")
 
 
 class _Start(_Posted):

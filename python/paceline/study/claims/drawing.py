@@ -95,7 +95,9 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
             for index, other in enumerate(others):
                 yield Line(f"{label}, {other}", axis, tuple(values[index :: len(others)]))
         case _:
-            raise ExpressionError(f"{expression.text!r} has {len(quantity.axes)} axes, 2 at most")
+            raise ExpressionError(
+                f"{expression.text!r} has {len(quantity.axes)} axes; at most 2 are allowed"
+            )
 
 
 def _value(row: tuple[float, ...]) -> Value:
