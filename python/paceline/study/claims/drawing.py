@@ -63,7 +63,7 @@ class Line:
 
 
 def lines(picture: Picture, names: Names) -> list[Line]:
-    """Return what a picture draws of expressions, published lines after measured ones."""
+    """Return the lines that a picture draws of expressions, measured ones first."""
     found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
     if picture.points:
         found = [replace(line, points=_points(line, picture.points)) for line in found]

@@ -49,7 +49,7 @@ class Subject:
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
     def is_recording(self, point: str) -> bool:
-        """Return whether another program recorded what is at a point: its path is unknown."""
+        """Return whether another program recorded the run at a point: its path is unknown."""
         return any(run.get("source") is not None for run in self.points[point].values())
 
     def metrics(self) -> list[str]:
