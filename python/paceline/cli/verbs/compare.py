@@ -305,12 +305,9 @@ def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
 
 
 def _read(name: str) -> Subject:
-    folder = Path(name)
-    if not folder.is_dir():
-        hint = "name the folder that `paceline run` or `paceline sweep` wrote"
-        raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
+    files.a_folder(name)
     try:
-        return read(folder)
+        return read(Path(name))
     except NotARunError as error:
         hint = "name the folder that `paceline run` or `paceline sweep` wrote"
         raise Failure("not-a-run", str(error), hint=hint, file=name) from None

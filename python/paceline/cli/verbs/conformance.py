@@ -256,7 +256,9 @@ def _chosen(id_: str, names: Sequence[str]) -> bool:
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:
-    hint = did_you_mean(name, known, f"known are {', '.join(known[:8])}, ...")
+    # The cases of the draft first: there are fewer, and they have numbers.
+    shown = sorted(known, key=lambda id_: "/" in id_)[:8]
+    hint = did_you_mean(name, known, f"known are {', '.join(shown)}, ...")
     return Failure("unknown-name", f"no {what} is called {name!r}", hint=hint)
 
 
