@@ -39,6 +39,8 @@ _COLOURS = {
     "LEDBAT++": "#E69F00",
 }
 _MARKS = "osD^v<>P*X"
+#: The dashes of published lines that share a colour.
+_DASHES = ((4, 3), (1, 1.5), (6, 2, 1, 2))
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     colours = _styles(line.label for line in drawn)
     places, unit = grid.places([point for line in drawn for point in line.points])
     marks: dict[str, int] = {}
+    others: dict[str, int] = {}
     handles: list[Any] = []
     for line in drawn:
         head = line.label.partition(",")[0]
@@ -168,7 +171,9 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         means = [value.mean for value in line.values]
         mark = _MARKS[max(nth, 0) % len(_MARKS)]
         if line.published:
-            look: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": "x", "alpha": 0.8}
+            known = others[head] = others.get(head, -1) + 1
+            look: dict[str, Any] = {"linestyle": (0, _DASHES[known % len(_DASHES)])}
+            look |= {"marker": "x", "alpha": 0.8}
             colour = colours[line.label]
             several = [value.trials for value in line.values if len(value.trials) > 1]
             if several:
