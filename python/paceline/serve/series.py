@@ -37,7 +37,7 @@ QUANTITIES = {
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
 #: Minimum and maximum number of buckets of a line over an entire run, and of all lines of a plot.
-BUCKETS, _FEWEST, _ALL = 600, 150, 25_000
+BUCKETS, _FEWEST, _ALL = 600, 100, 25_000
 #: Minimum number of throughput bins.
 _BIN_NS = 20_000_000
 
