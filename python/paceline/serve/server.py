@@ -572,7 +572,9 @@ def _damage() -> Iterator[None]:
     except Missing:
         raise
     except (PolarsError, ArithmeticError, LookupError, TypeError, ValueError):
-        raise NotARunError("a table of that run is damaged") from None
+        raise NotARunError(
+            "a table of that run is damaged: run `paceline report` to see why"
+        ) from None
 
 
 def _depth(text: bytes) -> int:
