@@ -186,7 +186,7 @@ vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
             "seeds = 3",
             'seeds = 3\nchoices.x = { that = "x", swap = { a = "deep" } }',
             13,
-            "does not say its 'choice'",
+            "'choices' needs a 'choice'",
         ),
         (
             "seeds = 3",
