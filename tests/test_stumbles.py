@@ -142,3 +142,37 @@ def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
     assert all(name in said for name in names)
     assert max(map(len, said.splitlines())) <= width
     assert not any("\u2500" <= character <= "\u257f" for character in said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "y.toml"), "did you mean x.toml?"),
+        (("run", "x.toml", "--repeats", "ten"), '--repeats takes a whole number, not "ten".'),
+        (("run", "x.toml", "--repeats", "0"), '--repeats must be from 1 to 100,000. It is "0".'),
+        (("run",), "`paceline run` needs FILE."),
+        (("run", "x.toml", "--controller", "m.py"), "for example --controller mine=m.py"),
+        (("report", "runs/x-12"), "did you mean runs/x-1?"),
+        (("compare", "x.toml", "x.toml"), "x.toml is a scenario, not a run"),
+        (("evaluate", "mine"), "--controller mine=FILE adds your own"),
+        (("conformance", "99"), "known are 01-startup"),
+    ],
+)
+def test_a_mistyped_call_says_what_to_do(
+    cli: Command, file: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "m.py").write_text("")
+    (tmp_path / "runs" / "x-1").mkdir(parents=True)
+    result = cli(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert said in " ".join(result.stderr.split())
+
+
+def test_a_controller_that_no_flow_uses_is_reported(
+    cli: Command, file: Path, tmp_path: Path
+) -> None:
+    assert cli("init", "--controller", "m.py").returncode == 0
+    told = "no flow uses the controller `mine`"
+    short = ("run", file, "--controller", "mine=m.py", "--set", "run.duration=1 s")
+    assert told in cli(*short).stderr
+    assert told not in cli(*short, "--set", "flows.0.cc=mine").stderr

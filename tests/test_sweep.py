@@ -189,7 +189,7 @@ def test_a_ledger_belongs_to_one_sweep_and_one_process(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="another process"):
         Ledger(tmp_path, "one", 10)
     book.close()
-    with pytest.raises(LedgerError, match="another sweep"):
+    with pytest.raises(LedgerError, match="another, unfinished sweep"):
         Ledger(tmp_path, "two", 10)
     again = Ledger(tmp_path, "one", 10)
     assert again.records == {3: {"run": 3, "metrics": {}}}

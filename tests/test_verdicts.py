@@ -164,7 +164,7 @@ vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
     [
         ("seeds = 3", "seds = 3", 12, "did you mean 'seeds'"),
         ('by = "source"', 'by = "them"', 10, "'by' is source or ours, not 'them'"),
-        (' reason = "why not",', "", 9, "has no 'reason'"),
+        (' reason = "why not",', "", 9, "needs a 'reason'"),
         ('that = "the link', 'tht = "the link', 10, "did you mean 'that'"),
         ("set = {", "sett = {", 16, "did you mean 'set'"),
         ("seeds = 3", "seeds = 3\nfinding = 1", 13, "'finding' is true or false"),
@@ -186,7 +186,7 @@ vary = { "path.queue.size" = ["4 bdp", "0.5 bdp", "0.5 bdp"] }
             "seeds = 3",
             'seeds = 3\nchoices.x = { that = "x", swap = { a = "deep" } }',
             13,
-            "does not say its 'choice'",
+            "'choices' needs a 'choice'",
         ),
         (
             "seeds = 3",

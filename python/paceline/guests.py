@@ -63,10 +63,11 @@ class Guest:
         """Read ``NAME=FILE`` or ``NAME=FILE:CLASS``."""
         name, equals, place = text.partition("=")
         if not equals or not place or not _NAME.fullmatch(name):
-            raise GuestError(
-                f"--controller takes NAME=FILE, not {text!r}",
-                "for example --controller mine=aimd.py:Aimd, or mine=./libmine.so",
-            )
+            example = "mine=aimd.py:Aimd, or mine=./libmine.so"
+            if not equals and Path(text.partition(":")[0]).is_file():
+                example = f"mine={text}"
+            hint = f"for example --controller {example}"
+            raise GuestError(f"--controller takes NAME=FILE, not {text!r}", hint)
         path, which = Path(place), None
         head, colon, tail = place.rpartition(":")
         if colon and not path.exists():

@@ -165,7 +165,7 @@ def _measure(select: exp.Expr, tables: Mapping[str, tuple[int, int]]) -> tuple[i
         width = len({column.name for column in select.find_all(exp.Column)}) or 1
     if several > 1 and rows * width > _JOINED:
         joined = f"{rows:,} rows of {width} columns"
-        raise QueryError(f"joins tables to up to {joined}; {_JOINED:,} values are the most")
+        raise QueryError(f"joins tables to up to {joined}; {_JOINED:,} values are the limit")
     others = (clause for name, clause in select.args.items() if name not in ("from_", "joins"))
     for clause in others:
         for part in clause if isinstance(clause, list) else [clause]:

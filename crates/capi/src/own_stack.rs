@@ -21,7 +21,7 @@ use crate::{codepoint, ecn};
 pub struct EndConfig<'a> {
     /// Whether it is the end that sends.
     pub sends: bool,
-    /// The most bytes of UDP payload that fit into a packet.
+    /// The maximum UDP payload of a packet, in bytes.
     pub max_datagram: u32,
     /// Seed of the end's own draws.
     pub seed: u64,
@@ -43,7 +43,7 @@ pub trait OwnStack: Endpoint<Payload = Vec<u8>> + Send + Sized {
     const VERSION: &'static str;
     /// The names of its own controllers, separated by commas. A sender is made with one of them, unless there is none.
     const CONTROLLERS: &'static str;
-    /// The most bytes of payload of a batch: at least those of a datagram, at most 1 MiB.
+    /// The maximum payload of a batch in bytes: at least a datagram's, at most 1 MiB.
     const MAX_BATCH: u32 = 65_535;
 
     /// Makes an end, with options as a scenario writes them.
@@ -209,7 +209,7 @@ unsafe fn seen<'s, E: OwnStack>(state: *const c_void) -> &'s Held<E> {
 unsafe extern "C" fn fini<E: OwnStack>(state: *mut c_void) {
     // SAFETY: by the contract of the table it is not used after this.
     let dropped = AssertUnwindSafe(|| unsafe { state.cast::<Held<E>>().drop_in_place() });
-    // It is gone either way, and nobody is left to be told.
+    // It is gone either way, and nobody remains to receive an error.
     let _ = catch_unwind(dropped);
 }
 

@@ -46,7 +46,7 @@ impl Connections {
         self.latest
     }
 
-    /// Processes an event: finds its connection, and what it did.
+    /// Processes an event: finds its connection and its effect.
     fn on_event(&mut self, now: Instant, head: &Head, event: &Event) -> Option<(usize, Vec<Did>)> {
         self.events += 1;
         let place = match self.places.get(&(head.number, event.group.clone())) {

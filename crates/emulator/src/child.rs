@@ -114,7 +114,7 @@ struct Grants {
     locked: bool,
 }
 
-/// Asks for everything that keeps the run on time; continues without what is refused. This happens
+/// Asks for everything that keeps the run on time; continues without the refused parts. This happens
 /// before the process exchanges its privileges for those of a namespace, which do not include this.
 fn hurry() -> Grants {
     sys::no_timer_slack();

@@ -64,12 +64,12 @@ pub trait GuestStack: Send + Sync {
     fn end(&self, config: &GuestEndConfig<'_>) -> Result<GuestEnd, String>;
 }
 
-/// What an end of a guest's transport is made with.
+/// The configuration of an end of a guest's transport.
 #[derive(Clone, Copy, Debug)]
 pub struct GuestEndConfig<'a> {
     /// Whether it is the end that sends.
     pub sends: bool,
-    /// The most bytes of UDP payload that fit into a packet.
+    /// The maximum UDP payload of a packet, in bytes.
     pub max_datagram: u32,
     /// Seed of the end's own draws.
     pub seed: u64,

@@ -107,7 +107,7 @@ impl Plan<'_> {
     }
 }
 
-/// What a stack writes in its qlog about a packet or an acknowledgment, in bytes.
+/// Size of a stack's qlog entry for a packet or an acknowledgment, in bytes.
 const QLOG: u64 = 500;
 
 fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {

@@ -50,7 +50,7 @@ pub fn brought(_: StackName) -> Option<(&'static [&'static str], &'static str)> 
     None
 }
 
-/// What the ends of a group's flows are made with, none if they run no QUIC stack. A caller says which end it is, when
+/// The configuration of the ends of a group's flows; none if they run no QUIC stack. A caller says which end it is, when
 /// it begins, and its seed.
 #[cfg(feature = "quic")]
 pub fn end_config(group: &FlowGroup, chosen: &Choice, max_datagram: u32) -> Option<EndConfig> {

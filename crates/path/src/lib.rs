@@ -1,4 +1,4 @@
-//! What the network does to a packet.
+//! The network's effect on a packet.
 //!
 //! A [`Link`] serves a queue at a fixed rate or along a recorded [`CapacityTrace`]. The queue is
 //! drop-tail, or marks or drops early ([`Aqm`]). The link delays the packets it has served, and may

@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    /// The kind that a server's `code` stands for.
+    /// The kind that a server's `code` means.
     pub(crate) fn of_code(code: u64) -> Self {
         let all = [Self::Token, Self::Busy, Self::Limit, Self::Controller];
         let named = all.into_iter().find(|kind| u64::from(kind.code()) == code);

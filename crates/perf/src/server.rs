@@ -418,7 +418,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether the test has ended and only the client remains to be told.
+    /// Whether the test has ended and only the client has yet to learn of it.
     fn is_done(&self) -> bool {
         self.test.as_ref().is_some_and(|test| test.ended.is_some())
     }

@@ -27,7 +27,7 @@ fn run(transport: &Arc<Transport>, controller: &str) -> Result<Run, String> {
         now: paceline_units::Instant::ZERO,
         controller,
     };
-    // What is refused is refused here, where there is somebody to be told.
+    // Refusals happen here, where a caller can receive the error.
     End::build(transport, &config(true), &[]).map_err(|error| error.to_string())?;
     let (transport, controller) = (Arc::clone(transport), controller.to_owned());
     let stack = Stack::new(move |setup| {

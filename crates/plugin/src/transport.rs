@@ -20,7 +20,7 @@ use crate::open::{
 };
 use crate::state::State;
 
-/// What is wrong with the names of controllers.
+/// The error in the names of controllers.
 const NOT_CONTROLLERS: &str = "the names of its controllers are not of letters, digits, `-`, `_`, `+` and `.`, with commas in between";
 
 /// The most that a batch may hold.

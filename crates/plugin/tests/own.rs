@@ -109,7 +109,7 @@ fn config(sends: bool, controller: &str) -> EndConfig<'_> {
     }
 }
 
-/// What a second of it carries in bytes a second, or its error.
+/// Its throughput over one second in bytes per second, or its error.
 fn run(controller: &'static str) -> Result<f64, String> {
     let text = "schema = 1\nrun.duration = \"1 s\"\n[path]\nrate = \"10 Mbit/s\"\nrtt = \"20 ms\"\nqueue.size = \"1 bdp\"\n[[flows]]\ncc = \"reno\"\n";
     let scenario = paceline_experiment::parse(text, "test.toml", &[]).expect("a scenario");
@@ -137,7 +137,7 @@ fn a_transport_in_rust_is_one_behind_the_table() {
     let next = Instant::ZERO + Duration::from_millis(10);
     assert_eq!((end.delivered(), end.next_timer()), (1000, Some(next)));
     assert_eq!((end.stats().sent_packets, end.failure()), (9, None));
-    // What it takes for a datagram of its own is wrong: it panics, and says no more.
+    // It mistakes another datagram for its own: it panics, and reports nothing more.
     end.receive(
         Instant::ZERO,
         Datagram {

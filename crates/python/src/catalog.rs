@@ -57,7 +57,7 @@ pub fn stacks() -> Vec<(
     StackName::ALL.iter().filter_map(named).collect()
 }
 
-/// Every queue: its name, and what it is.
+/// Every queue: its name and summary.
 #[pyfunction]
 pub fn queues() -> Vec<(&'static str, &'static str)> {
     let queues = paceline_experiment::queues().iter();

@@ -81,7 +81,7 @@ impl ConnectionIdGenerator for Counted {
 impl End {
     /// An end that has sent nothing.
     pub fn new(config: &EndConfig) -> Self {
-        // Never before the origin, however far back the stack calculates.
+        // Never before the origin, even if the stack subtracts more.
         let base = time::Instant::now() + time::Duration::from_secs(3600);
         let chosen = choose(config);
         let mut transport = transport(config, chosen.factory);

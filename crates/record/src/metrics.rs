@@ -348,7 +348,7 @@ pub const FLOW_METRICS: &[FlowMetricSpec] = &[
     },
 ];
 
-/// The share of a link's payload rate at which a flow is said to have found it.
+/// The share of a link's payload rate at which a flow counts as having found it.
 const FULL_RATE: f64 = 0.99;
 
 const WINDOW: &str = "the window";

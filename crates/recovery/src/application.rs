@@ -19,7 +19,7 @@ pub struct Application {
     written: u64,
     /// Whether an on/off workload is silent.
     silent: bool,
-    /// Whether the sender has been told that there is always more.
+    /// Whether the application has declared that it always has more data.
     unlimited: bool,
     paused: bool,
     /// When it next acts; none if never.

@@ -429,8 +429,8 @@ impl<C: Controller> Sender<C> {
             self.tell(|controller| controller.on_idle_restart(now));
         }
         self.sent_at = Some(now);
-        // The controller is told before the segment counts as in flight, unless that makes no
-        // difference.
+        // The controller is notified before the segment counts as in flight, unless that
+        // makes no difference.
         if self.hears_each_send || in_flight == Bytes::ZERO {
             self.controller.on_send(&Sent {
                 now,

@@ -214,7 +214,7 @@ impl Drawn {
 }
 
 impl Law {
-    /// What is wrong with its parameters, and what would be correct.
+    /// The error in its parameters, with the allowed values.
     fn wrong(&self, place: &str) -> Option<(String, &'static str)> {
         let wrong = match self {
             Self::Lognormal { median, sigma } => (*median <= 0.0 || *sigma < 0.0)

@@ -1,4 +1,4 @@
-//! Which engines support a key, and what the others refuse.
+//! The engines that support a key; the others refuse it.
 
 /// An engine that runs a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ impl Delay {
     /// No delay.
     pub const NONE: Self = Self::Fixed(Duration::ZERO);
 
-    /// The longest of the times that describe it.
+    /// The longest of the host's delays.
     pub fn greatest(self) -> Duration {
         match self {
             Self::Fixed(time) | Self::Exponential { mean: time } => time,

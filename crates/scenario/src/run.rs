@@ -59,7 +59,7 @@ section! {
         /// undone.
         rounds: bool = false, on simulated("the kernel does not tell of its rounds");
         /// A row of the events table whenever a controller's state changes. With thousands of flows
-        /// that probe every round trip these are gigabytes; without them `state_ns` is not known.
+        /// that probe every round trip they take gigabytes; without them `state_ns` is unknown.
         states: bool => true, on ALL;
     }
 }

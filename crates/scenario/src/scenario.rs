@@ -22,7 +22,7 @@ use crate::section::Key;
 use crate::sweep::SweepSection;
 use crate::vocabulary::Vocabulary;
 
-/// An experiment: what is run, over what, and what good looks like.
+/// An experiment: its path, its flows, and the results expected of it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(title = "Paceline scenario", deny_unknown_fields)]
 pub struct Scenario {

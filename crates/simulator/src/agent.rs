@@ -163,7 +163,7 @@ impl Prepared for Instances {
 struct Agent {
     wire: Arc<Wire>,
     mss: u32,
-    /// Packets can be marked only if the controller is told how many were.
+    /// Packets can be marked only if the controller receives the number of marks.
     ecn: Ecn,
 }
 

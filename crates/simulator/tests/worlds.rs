@@ -179,8 +179,8 @@ fn limited_and_on_off_applications_send_what_they_say() {
     assert!((goodput / 2e6 - 1.0).abs() < 0.1, "{goodput}");
 }
 
-/// A row for each of 2000 flows every millisecond: the caller is asked after one or two of these,
-/// and is told how much memory they use.
+/// A row for each of 2000 flows every millisecond: the engine asks the caller after one or two of
+/// these, and passes the memory that they use.
 #[test]
 fn the_caller_is_asked_often_however_much_an_event_does() {
     let text = format!(

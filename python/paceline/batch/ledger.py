@@ -89,7 +89,7 @@ class Ledger:
             elif value.get("sweep") is None:
                 raise LedgerError(f"the first line of {self._path} is damaged")
             elif value["sweep"] != sweep:
-                raise LedgerError(f"{folder} has another sweep, begun and not finished")
+                raise LedgerError(f"{folder} holds another, unfinished sweep")
         self._file.truncate(whole)
         self._file.seek(0, os.SEEK_END)
         if whole == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
@@ -15,10 +16,26 @@ from paceline.cli.app import app
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, StoreError, is_interrupted
 
+#: Sentences of the parser, and what the reader needs to know.
+_PLAIN = (
+    (
+        r'^Invalid value for (\S+): unable to convert (".*") into int\.',
+        r"\1 takes a whole number, not \2.",
+    ),
+    (
+        r'^Invalid value for (\S+): unable to convert (".*") into float\.',
+        r"\1 takes a number, not \2.",
+    ),
+    (r'^Invalid value (".*") for (\S+)\. (must be .*)', r"\2 \3 It is \1."),
+    (r'^Command "(.*)" parameter (\S+) requires an argument\.', r"`paceline \1` needs \2."),
+)
+
 
 def _usage(error: CycloptsError) -> Failure:
     # `str` returns the message as one text; the nearest name is part of it.
     message = " ".join(str(error).split())
+    for pattern, plain in _PLAIN:
+        message = re.sub(pattern, plain, message)
     head, mean, tail = message.partition(" Did you mean ")
     chain = [word for word in (error.command_chain or ()) if not word.startswith("-")]
     command = " ".join(["paceline", *chain, "--help"])

@@ -82,7 +82,7 @@ Controllers = Annotated[
         negative="",
         help="NAME=FILE[:CLASS]: a controller of your own, in Python or a shared library, that "
         "scenarios may then name; or a library with a QUIC stack, whose controllers they name "
-        "NAME:CONTROLLER. May be repeated. Its code is run.",
+        "NAME:CONTROLLER. May be repeated. Paceline executes its code.",
     ),
 ]
 Memory = Annotated[

@@ -18,7 +18,7 @@ from paceline.grid import Axis, places
 from paceline.measures import unknown
 from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
-from paceline.reading import read_text
+from paceline.reading import read_text, toml
 from paceline.runs import Run
 from paceline.store import GROUP
 
@@ -74,7 +74,10 @@ def _why(error: OSError) -> str | None:
 
 
 def _nearest(file: Path) -> str:
-    """Return a hint: the scenario whose name is nearest."""
+    """Return a hint: the scenario whose name is nearest, first among those beside the file."""
+    beside = {path.name: str(path) for path in file.parent.glob("*.toml")}
+    if near := nearest(file.name, beside):
+        return f"did you mean {beside[near]}?"
     known = {Path(name).stem: name for name, _ in scenario_files()}
     near = nearest(file.stem, known)
     if near:
@@ -231,6 +234,19 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
                 console.stderr().print(f"  {key}, {len(axis.points)} draws: {told}", markup=False)
 
 
+def tell_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
+    """Print which controllers of ``--controller`` no flow uses."""
+    groups = [group for plan in plans for group in toml(plan.toml)["flows"]]
+    used = [cc if isinstance(cc := group["cc"], str) else cc["name"] for group in groups]
+    for guest in guests.chosen():
+        if not any(cc.partition(":")[0] == guest.name for cc in used):
+            console.stderr().print(
+                f"no flow uses the controller `{guest.name}`: "
+                f"--set flows.0.cc={guest.name} gives it to the first",
+                markup=False,
+            )
+
+
 def drawn_values(values: Sequence[str]) -> str:
     """Return a summary of drawn values: their range and median, or the count of each."""
     at, unit = places(values)
@@ -264,20 +280,28 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
     return tuple((part[1], int(part[2] or 0)) for part in parts if part)
 
 
+def a_folder(name: str) -> None:
+    """Check that a folder of results exists."""
+    path = Path(name)
+    if path.is_file():
+        is_scenario = path.suffix == ".toml"
+        what = "a scenario" if is_scenario else "a file"
+        hint = f"`paceline run {name}` makes a run" if is_scenario else "name a run's folder"
+        raise Failure("not-a-run", f"{name} is {what}, not a run", hint=hint, file=name)
+    if not path.exists():
+        beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir()]
+        known = [*beside, *_runs_below(Path("runs"))]
+        hint = did_you_mean(name, known, "`paceline run FILE` makes one")
+        raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
+
+
 def read_run(folder: str) -> Run:
     """Read a run from its folder; explain clearly why it cannot be read."""
     path = Path(folder)
     if inside := [f"{folder}/{place}" for place in runs_together(folder)]:
         hint = f"name one of them, for example {inside[0]}"
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
-    if path.is_file():
-        is_scenario = path.suffix == ".toml"
-        what = "a scenario" if is_scenario else "a file"
-        hint = f"`paceline run {folder}` makes a run" if is_scenario else "name a run's folder"
-        raise Failure("not-a-run", f"{folder} is {what}, not a run", hint=hint, file=folder)
-    if not path.exists():
-        hint = did_you_mean(folder, _runs_below(Path("runs")), "`paceline run FILE` makes one")
-        raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
+    a_folder(folder)
     try:
         return Run.read(path)
     except MemoryLimitError as error:

@@ -65,7 +65,7 @@ def headers(run: Run) -> dict[int, int]:
 
 
 def _groups(run: Run) -> Iterator[dict[str, Any]]:
-    """Return what the scenario says about each flow."""
+    """Return the scenario's settings of each flow."""
     try:
         groups = toml(run.scenario_toml)["flows"]
         told = [({**g, "header": str(g["header"])}, int(g["count"])) for g in groups]

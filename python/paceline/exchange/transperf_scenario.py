@@ -117,7 +117,7 @@ class _Writer:
     def _refuse(self, key: str, why: str) -> None:
         setting = self._setting(key)
         if setting.value is not None:
-            raise self._fail(setting.line, f"`{key}` cannot be expressed", why)
+            raise self._fail(setting.line, f"`{key}` cannot be expressed in a scenario", why)
 
     def _argument(self, call: Call, key: str, default: float = 0.0) -> float:
         value = call.arguments.get(key)
@@ -127,7 +127,9 @@ class _Writer:
     def _absent(self, call: Call, keys: Iterable[str], why: str) -> None:
         for key in keys:
             if call.arguments.get(key) not in (None, 0, "", False):
-                raise self._fail(call.line, f"`{key}` of `{call.name}` cannot be expressed", why)
+                raise self._fail(
+                    call.line, f"`{key}` of `{call.name}` cannot be expressed in a scenario", why
+                )
 
     def _steps(self, setting: Setting, plain: str, varying: str) -> list[Call]:
         """Return a value, or several that follow each other, as builders."""
@@ -141,9 +143,7 @@ class _Writer:
         ]
         for call in calls:
             if call.name != plain:
-                raise self._fail(
-                    call.line, f"`{plain}` is made of `{call.name}`, which is not supported"
-                )
+                raise self._fail(call.line, f"`{plain}` cannot be made with `{call.name}`")
         if not calls:
             raise self._fail(setting.line, f"`{varying}` is empty")
         return calls
@@ -229,7 +229,7 @@ class _Writer:
     def _mixed(self, mixed: Call) -> list[str]:
         for call in mixed.items:
             if not isinstance(call, Call) or call.name != "rtt":
-                raise self._fail(mixed.line, "`mixed_rtt` is made of rtt(...)")
+                raise self._fail(mixed.line, "`mixed_rtt` takes only rtt(...) values")
             self._absent(call, ("var", "dur"), "each sender has one round-trip time")
             sender = int(self._argument(call, "sender"))
             self.sender_rtts[sender] = self._one_rtt(call)
@@ -257,7 +257,7 @@ class _Writer:
         if self._number("out_loss", 0.0) > 0:
             raise self._fail(
                 self._setting("out_loss").line,
-                "`out_loss` cannot be expressed",
+                "`out_loss` cannot be expressed in a scenario",
                 "the return path is lossless",
             )
         loss = self._number("loss", 0.0)
@@ -289,7 +289,9 @@ class _Writer:
     def _flow(self, item: Any, line: int) -> list[str]:
         call = item if isinstance(item, Call) else Call("conn", line, {"cc": item})
         if call.name != "conn":
-            raise self._fail(call.line, f"a connection is made of `{call.name}`")
+            raise self._fail(
+                call.line, f"a connection is made with `conn(...)`, not `{call.name}(...)`"
+            )
         cc = call.arguments.get("cc", "cubic")
         cc = cc if isinstance(cc, str) else type(cc).__name__
         if cc not in CONTROLLERS:

@@ -226,7 +226,7 @@ def unload() -> bool:
         raise RunError(f"{NAME} is not registered")
     ours = [m.id for m in bpf.maps() if m.type == bpf.MAP_STRUCT_OPS and m.name.decode() == NAME]
     if not ours:
-        raise RunError(f"{NAME} is registered, but not by eBPF: `rmmod` may take it out")
+        raise RunError(f"{NAME} is registered, but not by eBPF: remove it with `rmmod`")
     parts = {number for one in loaded() for number in one.maps.values()} | set(ours)
     for number in ours:
         with suppress(OSError):  # an older one is already unloaded, and held by connections

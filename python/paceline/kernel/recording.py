@@ -32,7 +32,7 @@ def record(
     """
     running = controller.loaded()
     if not running:
-        raise RunError(f"{NAME} is not loaded; `paceline kernel load` brings it in")
+        raise RunError(f"{NAME} is not loaded; run `paceline kernel load`")
     with _reading(running[0]) as (variables, take):
         types = running[0].types
         entry = types.structure("traced")
@@ -74,11 +74,11 @@ def _reading(running: Loaded) -> Iterator[tuple[bpf.Variables, Callable[[], byte
             lease = variables.read("recording_until")
         except KeyError:
             raise RunError(
-                f"the {NAME} in the kernel is of another version; "
-                "`paceline kernel unload`, then `load`"
+                f"the kernel has another version of {NAME}; "
+                "run `paceline kernel unload`, then `paceline kernel load`"
             ) from None
         if lease > time.monotonic_ns():
-            raise RunError("another `paceline kernel record` is reading; wait for its end")
+            raise RunError("another `paceline kernel record` is reading; wait until it ends")
         with bpf.ring(traces) as take:
             # Events left by a killed reader.
             take()

@@ -37,9 +37,10 @@ QUANTITIES = {
 _QUEUE = {"queue_delay_ns": "delay_ns", "backlog_bytes": "peak_bytes"}
 
 #: Minimum and maximum number of buckets of a line over an entire run, and of all lines of a plot.
-BUCKETS, _FEWEST, _ALL = 600, 150, 25_000
-#: Minimum number of throughput bins.
-_BIN_NS = 20_000_000
+BUCKETS, _FEWEST, _ALL = 600, 100, 25_000
+#: Minimum width of throughput bins. If a plot has room for a hundred bins of the second width, they
+#: have at least that: in narrower ones the bursts of each round trip hide the throughput.
+_BIN_NS, _CALM_NS = 20_000_000, 100_000_000
 
 
 class Tables(Protocol):
@@ -184,7 +185,8 @@ def series(
     # A bucket spans two rows: a narrower one could be empty and break the line.
     least = 2 * max((_spacing_ns(run) for run in runs.values()), default=1)
     if quantity == "throughput_bps":
-        width = max(-(-(end - start) // buckets), least, _BIN_NS)
+        calm = min((end - start) // 100, _CALM_NS)
+        width = max(-(-(end - start) // buckets), least, _BIN_NS, calm)
         count = max(-(-(end - start) // width), 1)
         times = [(start + (i + 0.5) * width) / 1e9 for i in range(count)]
     else:

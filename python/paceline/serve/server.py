@@ -511,7 +511,7 @@ class _Posted(_Handler):
                 # A lone surrogate is not valid text.
                 if text.encode(errors="replace").decode() == text:
                     return text
-        raise _bad("request body has scenario, which is text")
+        raise _bad("request body needs `scenario`, a string")
 
 
 class _Start(_Posted):
@@ -572,7 +572,9 @@ def _damage() -> Iterator[None]:
     except Missing:
         raise
     except (PolarsError, ArithmeticError, LookupError, TypeError, ValueError):
-        raise NotARunError("a table of that run is damaged") from None
+        raise NotARunError(
+            "a table of that run is damaged: run `paceline report` to see why"
+        ) from None
 
 
 def _depth(text: bytes) -> int:

@@ -61,7 +61,7 @@ def render(run: Recorded, *, served: bool = False) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Return a text with what stands between backticks as code."""
+    """Return a text with its parts in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from paceline.quantities import NONE, Scale, quantity, scale_of
@@ -120,23 +121,34 @@ def envelopes(
         .filter(pl.col("bucket").is_between(0, count - 1) & pl.col("v").is_not_null())
         .collect()
     )
+    if known.is_empty():
+        return {}
     flows = known["flow"].unique().sort()
-    # A number for each bucket of each flow: one key groups faster than two.
+    # A number for each bucket of each flow.
     cell = flows.search_sorted(known["flow"]).cast(pl.Int64) * count + known["bucket"]
-    rows = pl.DataFrame({"cell": cell, "v": known["v"]})
-    cells = flows.len() * count
-    found = rows.group_by("cell").agg(low=pl.col("v").min(), high=pl.col("v").max())
-    low, high = (_spread(found["cell"], found[name], cells) for name in ("low", "high"))
+    order, starts = _together(cell)
+    v = known["v"].to_numpy()[order]
+    low, high = np.minimum.reduceat(v, starts), np.maximum.reduceat(v, starts)
     # A bucket's first extreme is the first of all its rows at the minimum or the maximum.
-    extremes = rows.filter(
-        (rows["v"] == low.gather(rows["cell"])) | (rows["v"] == high.gather(rows["cell"]))
+    sizes = np.diff(starts, append=len(v))
+    extreme = (v == np.repeat(low, sizes)) | (v == np.repeat(high, sizes))
+    rows = np.where(extreme, np.arange(len(v)), len(v))
+    first = v[np.minimum.reduceat(rows, starts)]
+    last = np.where(first == low, high, low)
+    places = 2 * cell.to_numpy()[order][starts]
+    values = _spread(
+        pl.Series(np.concatenate([places, places + 1])),
+        pl.Series(np.concatenate([first, last])),
+        2 * flows.len() * count,
     )
-    firsts = extremes.group_by("cell").agg(pl.col("v").first())
-    first = _spread(firsts["cell"], firsts["v"], cells)
-    last = high.zip_with(first == low, low)
-    place = pl.int_range(2 * cells, eager=True)
-    values = pl.concat([first, last]).gather(place % 2 * cells + place // 2)
     return _by_flow(values, flows, 2 * count)
+
+
+def _together(cell: pl.Series) -> tuple[Any, Any]:
+    """Return the order in which rows of a cell follow each other, and where each cell starts."""
+    numbers = cell.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    return order, np.flatnonzero(np.diff(numbers[order], prepend=-1))
 
 
 def _by_flow(values: pl.Series, flows: pl.Series, length: int) -> dict[int, pl.Series]:

@@ -8,7 +8,7 @@ const MAX_EPOCH_ACKED: u32 = 0xf_ffff;
 /// A bonus is at most the data that the bandwidth delivers in this time, in microseconds.
 const EXTRA_ACKED_MAX_US: u64 = 100_000;
 
-/// The windowed maximum of data acknowledged beyond what was expected: two
+/// The windowed maximum of data acknowledged beyond expectation: two
 /// slots of some rounds each.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AckAggregation {

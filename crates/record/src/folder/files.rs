@@ -17,7 +17,7 @@ pub fn is_ours(name: &str) -> bool {
     [RUN, SCENARIO, MACHINE].contains(&name) || table(name) || is_qlog(name)
 }
 
-/// Whether a file of this name is what a flow's QUIC stack wrote.
+/// Whether a file of this name was written by a flow's QUIC stack.
 fn is_qlog(name: &str) -> bool {
     let flow = name
         .strip_prefix("stack-")
@@ -30,7 +30,7 @@ pub fn table_path(dir: &Path, table: &str) -> PathBuf {
     dir.join(format!("{table}.parquet"))
 }
 
-/// Where what a flow's QUIC stack wrote lies.
+/// The path of the file that a flow's QUIC stack wrote.
 pub fn qlog_path(dir: &Path, flow: u32) -> PathBuf {
     dir.join(format!("stack-{flow}.sqlog"))
 }

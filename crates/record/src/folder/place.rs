@@ -22,7 +22,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// Makes an empty folder in `parent`, for what is to be `name`.
+    /// Makes an empty folder in `parent` that will become `name`.
     pub(super) fn new(parent: &Path, name: &OsStr) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {

@@ -12,7 +12,7 @@ use crate::rows::TABLES;
 use crate::table::{SCHEMA, SCHEMA_KEY};
 use crate::testing::{at_ms, flow_info, recorder, run_info, sample, two_flows};
 
-/// The files of a folder and what is in them.
+/// The files of a folder and their content.
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries
@@ -85,7 +85,7 @@ fn the_machine_is_kept_apart() {
     assert_eq!(contents(&a), contents(&b));
 }
 
-/// What a stack wrote of an old run is not of a new one.
+/// A stack's file from an old run does not belong to a new one.
 #[test]
 fn what_stacks_wrote_is_part_of_a_run() {
     let parent = tempfile::tempdir().unwrap();

@@ -129,7 +129,7 @@ fn what_is_no_option_is_told_apart() {
         assert_eq!(altered(1, len), Err(EtsError::Length(len)));
     }
     assert_eq!(altered(1, 17), Err(EtsError::Truncated));
-    // The length decides what is read, not the kind of segment.
+    // The length determines the fields that are read, not the kind of segment.
     assert_eq!(altered(1, 14).unwrap().max_ack_delay, None);
     // Of a later version, the known part.
     let mut later = whole.clone();

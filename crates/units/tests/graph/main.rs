@@ -190,7 +190,7 @@ fn packages() -> Vec<serde_json::Value> {
     metadata["packages"].as_array().expect("packages").clone()
 }
 
-/// The names of what a package depends on, tests aside.
+/// The names of a package's dependencies, except those of tests.
 fn needs(package: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
     let all = package["dependencies"].as_array().expect("dependencies");
     all.iter()

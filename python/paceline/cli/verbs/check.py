@@ -28,8 +28,8 @@ def check(
 ) -> Exit:
     """Check a scenario, print it with every default written out, and estimate the memory of a run.
 
-    That is an estimate, from what it takes if its flows get as far as sending to what it takes if
-    its links are full all the time.
+    The estimate is a range, from a run whose flows barely send to one whose links are always
+    full.
     """
     limit_memory(memory)
     text, file = files.scenario(file)

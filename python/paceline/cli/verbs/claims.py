@@ -69,7 +69,7 @@ class Options:
         int | None,
         Parameter(
             validator=positive,
-            help="Threads, and parallel emulations. Default: one, and four, per core.",
+            help="Threads and parallel emulations. Default: one and four per core.",
         ),
     ] = None
     controllers: Controllers = None
@@ -98,8 +98,8 @@ def claims(
 
     Each figure has its 95 % interval over the seeds. The runs of all chosen claims run in
     parallel; emulated runs come last, as many at a time as their rates allow, and one that
-    exceeds its bounds is repeated up to three times. A claim named by its id runs whatever its
-    backend. ``--controller bbr3=FILE`` replaces bbr3 in all claims with your own controller.
+    exceeds its bounds is repeated up to three times. A claim named by its id runs regardless
+    of its backend. ``--controller bbr3=FILE`` replaces bbr3 in all claims with your own controller.
     Exit code 3 if a claim is not reproduced, a finding's bound fails or a mutant survives.
     """
     limit_memory(options.memory)

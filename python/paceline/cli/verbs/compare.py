@@ -1,4 +1,4 @@
-"""``paceline compare``: same, better or worse, and with what certainty."""
+"""``paceline compare``: same, better or worse, and how certain that is."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def compare(
     old: Annotated[
         str,
         Parameter(
-            help="A folder: a run, repeats of one, or a sweep. Or `reference:CASE`, a test case of "
+            help="A folder: a run, its repeats, or a sweep. Or `reference:CASE`, a test case of "
             "the BBR draft."
         ),
     ],
@@ -98,16 +98,16 @@ def compare(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Compare two results: same, better or worse, and with what certainty.
+    """Compare two results: same, better or worse, and how certain that is.
 
     Values of the same seeds are compared pair by pair. Exit code 4 if something is worse.
 
-    With `--by`, one sweep's values of a key are compared with the first of them. They are paired by
-    what else the sweep varies: each of those points counts once, as the mean of its seeds.
+    With `--by`, the values of one key of a sweep are compared with the first. They are paired over
+    the sweep's other keys: each point counts once, as the mean of its seeds.
 
-    A run, also one that `import` read from a qlog, can be compared with `reference:CASE`: that case
-    of the BBR draft, run with `bbr3`. The answer then says where the BBR states of the run depart
-    from the reference. The path and the events of the case have to be those of the run.
+    A run, or a qlog that `import` converted, can be compared with `reference:CASE`: that test case
+    of the BBR draft, run with `bbr3`. The output then says where the run's BBR states differ from
+    the reference. Run and case must have the same path and events.
     """
     limit_memory(options.memory)
     files.known_metrics(options.metrics or ())
@@ -305,12 +305,9 @@ def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
 
 
 def _read(name: str) -> Subject:
-    folder = Path(name)
-    if not folder.is_dir():
-        hint = "name the folder that `paceline run` or `paceline sweep` wrote"
-        raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
+    files.a_folder(name)
     try:
-        return read(folder)
+        return read(Path(name))
     except NotARunError as error:
         hint = "name the folder that `paceline run` or `paceline sweep` wrote"
         raise Failure("not-a-run", str(error), hint=hint, file=name) from None

@@ -45,18 +45,19 @@ class Options:
         ),
     ] = False
     record: Annotated[
-        Path | None, Parameter(help="With --live: a new folder for what the kernel sent.")
+        Path | None,
+        Parameter(help="With --live: a new folder for the segments that the kernel sent."),
     ] = None
     controller: Annotated[
         str | None,
         Parameter(
-            help="Run the draft's cases with it, such as noq:bbr3, or with one of your own: "
+            help="The controller to test, such as noq:bbr3, or one of your own: "
             "NAME=FILE[:CLASS], or STACK:NAME=FILE. Default: bbr3."
         ),
     ] = None
     judge: Annotated[
         Path | None,
-        Parameter(help="Judge this record by the cases named, instead of running them."),
+        Parameter(help="Judge this record by the named cases instead of running them."),
     ] = None
     quick: Annotated[
         bool,
@@ -108,15 +109,15 @@ def conformance(
     """Run golden traces and loss recovery of Linux, and the BBR draft's test cases.
 
     A trace passes when every state field equals Linux's after every event; a recovery script when
-    our sender sends the same segments in the same order at about the same times as a kernel did
-    (with --live: as this one does); a case of the draft when each of its numbered steps holds in
-    the record of its run, on every path. A step that cannot hold is an expected failure, with its
-    reason. A controller of your own, or of a QUIC stack, is judged by its behaviour: steps that ask
-    for BBR's states are not applicable. Exit code 3 if one fails.
+    our sender sends the same segments in the same order at about the same times as a recorded
+    kernel (with --live: this machine's); a case of the draft when each of its numbered steps holds
+    in the record of its run, on every path. A step that cannot hold is an expected failure, with
+    its reason. Your own controller, or one of a QUIC stack, is judged by its behaviour: steps about
+    BBR's states are not applicable. Exit code 3 if one fails.
 
-    With --judge, the cases named judge a record: one of yours, or one that `import` read from a
-    qlog. Steps that ask for what the record does not have are not applicable. The path and the
-    events of the case have to be those of the record; nothing checks that they were.
+    With --judge, the named cases judge an existing record, such as one that `import` made from a
+    qlog. Steps that need data missing from the record are not applicable. The record must have the
+    path and the events of the case; this is not checked.
     """
     limit_memory(options.memory)
     if options.judge is not None:
@@ -255,7 +256,9 @@ def _chosen(id_: str, names: Sequence[str]) -> bool:
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> Failure:
-    hint = did_you_mean(name, known, f"known are {', '.join(known[:8])}, ...")
+    # The cases of the draft first: there are fewer, and they have numbers.
+    shown = sorted(known, key=lambda id_: "/" in id_)[:8]
+    hint = did_you_mean(name, known, f"known are {', '.join(shown)}, ...")
     return Failure("unknown-name", f"no {what} is called {name!r}", hint=hint)
 
 

@@ -25,10 +25,10 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> Exit:
-    """Check what `run --backend emu` and `vm` and `kernel` need, and how to fix each problem.
+    """Check what `run --backend emu`, `vm` and `kernel` need, and show how to fix each problem.
 
-    Without --quick it emulates rising rates for two seconds each, until one exceeds the usual
-    bounds in all of three tries. Exit code 127 if nothing can be emulated here.
+    Without --quick it also emulates increasing rates for two seconds each, until a rate exceeds the
+    usual error bounds in three tries. Exit code 127 if this machine cannot emulate at all.
     """
     err = console.stderr()
 

@@ -50,7 +50,7 @@ class Options:
         Parameter(
             negative="",
             consume_multiple=True,
-            help="Run it against these controllers. Default: all that are not a stack's own.",
+            help="Controllers to run it against. Default: all except those of QUIC stacks.",
         ),
     ] = None
     seeds: Seeds = None
@@ -94,8 +94,8 @@ def evaluate(
 ) -> Exit:
     """Judge a controller by the criteria of RFC 9743 that a machine can check.
 
-    It also runs against every other controller: share, and harm (Ware et al.) to goodput, delay
-    and loss. Exit code 3 if a criterion is not met.
+    It also runs against every other controller, which gives its share and the harm (Ware et
+    al.) that it does to goodput, delay and loss. Exit code 3 if a criterion is not met.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -103,7 +103,11 @@ def evaluate(
     known = guests.names()
     for name in (controller, *against):
         if name not in known:
-            hint = did_you_mean(name, known, "`paceline list controllers` lists them")
+            hint = did_you_mean(
+                name,
+                known,
+                f"`paceline list controllers` lists them; --controller {name}=FILE adds your own",
+            )
             raise Failure("unknown-controller", f"no controller is called {name!r}", hint=hint)
     pool = Pool("evaluate")
     try:

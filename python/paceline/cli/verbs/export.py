@@ -47,7 +47,7 @@ def export(
     ] = None,
     flow: Flow = None,
     qlog_dialect: Annotated[
-        Literal["current", "0.3"], Parameter(help="Which names for qlog's events; 0.3 is for qvis.")
+        Literal["current", "0.3"], Parameter(help="Version of qlog's event names; qvis needs 0.3.")
     ] = "current",
     memory: Memory = None,
     force: Force = False,

@@ -25,7 +25,9 @@ from paceline.study import fit as study
     )
 )
 def fit(
-    record: Annotated[str, Parameter(help="A run's folder; `import` makes one of a capture.")],
+    record: Annotated[
+        str, Parameter(help="The folder of a run; `import` makes one from a capture.")
+    ],
     /,
     *,
     cc: Annotated[
@@ -42,11 +44,12 @@ def fit(
 ) -> Exit:
     """Estimate the path on which a record was taken, and write it as a scenario.
 
-    Only data that the ends of flows see is used: deliveries, RTTs and losses. Rate, base RTT and
-    backlog come from these, each with an interval. The loss model is the one whose simulation, with
-    the same flows, is nearest to the record: a full queue, random loss, a policer, CoDel, FQ-CoDel
-    or PIE. The table at the end compares the record with that simulation. What the record cannot
-    tell, such as the size of a buffer that never filled, is stated as a bound.
+    Only data visible to the flows' endpoints is used: deliveries, RTTs and losses. They give the
+    rate, the base RTT and the backlog, each with an interval. The loss model is the one whose
+    simulation, with the same flows, is nearest to the record: a full queue, random loss, a policer,
+    CoDel, FQ-CoDel or PIE. The table at the end compares the record with that simulation. A value
+    that the record does not determine, such as the size of a buffer that never filled, is given as
+    a bound.
     """
     limit_memory(memory)
     known = [row["name"] for row in _paceline.controllers()]

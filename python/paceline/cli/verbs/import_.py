@@ -47,13 +47,13 @@ def import_(
     out: Annotated[
         Path | None,
         Parameter(
-            help="Of a scenario: a file (.toml) or a folder; default: stdout. Of a record: its "
+            help="For a scenario: a file (.toml) or a folder; default: stdout. For a record: a "
             "folder; default: runs/NAME."
         ),
     ] = None,
     rtt: Annotated[str | None, Parameter(help="Round-trip time for a trace.")] = None,
     queue: Annotated[str | None, Parameter(help="Queue size for a trace.")] = None,
-    cc: Annotated[str, Parameter(help="Controller of the flow for a trace.")] = "bbr3",
+    cc: Annotated[str, Parameter(help="Controller of the flow that crosses a trace.")] = "bbr3",
     ignore_commands: Annotated[
         bool, Parameter(negative="", help="Skip commands that transperf would run as root.")
     ] = False,
@@ -65,7 +65,7 @@ def import_(
     A configuration is parsed and never executed. What a scenario cannot express is an error with
     its line; approximations are noted. A recording (pcap or pcapng of TCP, qlog of any version,
     iperf3's JSON; also compressed with gzip or zstd) becomes a run that `report`, `compare` and
-    `sequence` read; what it does not say is noted and stored in the record.
+    `sequence` read; notes on missing data are printed and stored in the record.
     """
     if format in RECORDS or (format == "auto" and _recorded(file)):
         return _record(file, None if format == "auto" else format, out, json=json)

@@ -48,7 +48,7 @@ def kernel(
     which: Annotated[
         int | None,
         Parameter(
-            help="Of `show`: a process, or a local or remote port. Of `record`: such a port; "
+            help="For `show`: a process, or a local or remote port. For `record`: a port; "
             "default: all connections."
         ),
     ] = None,
@@ -64,10 +64,12 @@ def kernel(
         ),
     ] = None,
     duration: Annotated[
-        str | None, Parameter(help='Of `record`: how long, as "10 s"; default: until Ctrl-C.')
+        str | None,
+        Parameter(help='For `record`: the duration, such as "10 s"; default: until Ctrl-C.'),
     ] = None,
     out: Annotated[
-        Path | None, Parameter(help="Of `record`: its folder; default: runs/paceline_bbr3.")
+        Path | None,
+        Parameter(help="For `record`: the folder to write; default: runs/paceline_bbr3."),
     ] = None,
     memory: Memory = None,
     json: Json = False,
@@ -76,9 +78,9 @@ def kernel(
 
     `load` registers the congestion control `paceline_bbr3`; any program may then choose it
     (`iperf3 -C paceline_bbr3`, `ip route ... congctl`, the sysctl
-    `net.ipv4.tcp_congestion_control`). `unload` takes it out: no new connection can choose it, and
-    connections that use it keep it until they end. `record` writes a run of what connections do
-    meanwhile, which `report` draws like any other. It needs root, and a stock kernel from 6.10.
+    `net.ipv4.tcp_congestion_control`). `unload` removes it: no new connection can choose it, and
+    connections that use it keep it until they end. `record` records connections that use it as
+    a run, which `report` draws like any other. It needs root, and a stock kernel from 6.10.
     """
     if which is not None and action not in ("show", "record"):
         raise Failure("usage", f"`kernel {action}` takes no process", hint="paceline kernel --help")
@@ -147,7 +149,7 @@ def _say_loaded(*, json: bool) -> None:
         return
     out = console.stdout()
     if not loaded:
-        out.print("No controller of ours is in the kernel; `paceline kernel load` brings it in.")
+        out.print("No controller of ours is in the kernel; run `paceline kernel load`.")
         return
     table = console.table("Controller", "State", "Loaded by", "Since", left=4)
     for one in loaded:
@@ -197,7 +199,7 @@ def _record(which: int | None, duration: str | None, out: Path | None, *, json: 
 
     if which is not None and not 0 < which < 1 << 16:
         hint = "paceline kernel record 5201"
-        raise Failure("usage", f"{which} is no port, from 1 to 65535", hint=hint)
+        raise Failure("usage", f"{which} is not a port from 1 to 65535", hint=hint)
     try:
         length = None if duration is None else duration_ns(duration)
     except ValueError as error:

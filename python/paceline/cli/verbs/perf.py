@@ -45,21 +45,22 @@ class Client:
     cc: Annotated[
         str | None,
         Parameter(
-            help="The controller of whoever sends: one of `paceline list controllers`, or "
+            help="The sender's controller: one of `paceline list controllers`, or "
             "`quinn:bbr`, `quinn:cubic`, `quinn:newreno`. Default: bbr3."
         ),
     ] = None
     time: Annotated[
-        str | None, Parameter(help='How long to send. Default: "10 s", unless --bytes is given.')
+        str | None,
+        Parameter(help='Duration of the transfer. Default: "10 s", unless --bytes is given.'),
     ] = None
-    bytes: Annotated[str | None, Parameter(help='How much to send, such as "1 GB".')] = None
+    bytes: Annotated[str | None, Parameter(help='Amount of data to send, such as "1 GB".')] = None
     reverse: Annotated[bool, Parameter(negative="", help="The server sends.")] = False
     streams: Annotated[
         int | None,
-        Parameter(validator=positive, help="Streams of the connection, at most 128. Default: 1."),
+        Parameter(validator=positive, help="Number of streams, at most 128. Default: 1."),
     ] = None
     out: Annotated[
-        Path | None, Parameter(help="Folder for a record, which `report` and `compare` take.")
+        Path | None, Parameter(help="Folder for a record, which `report` and `compare` read.")
     ] = None
 
 
@@ -68,9 +69,11 @@ class Client:
 class Server:
     """The server's own options."""
 
-    max_time: Annotated[str | None, Parameter(help='The longest test. Default: "60 min".')] = None
+    max_time: Annotated[
+        str | None, Parameter(help='Maximum duration of a test. Default: "60 min".')
+    ] = None
     max_bytes: Annotated[
-        str | None, Parameter(help='The most data of a test. Default: "1 TB".')
+        str | None, Parameter(help='Maximum amount of data per test. Default: "1 TB".')
     ] = None
     once: Annotated[bool, Parameter(negative="", help="End after one test.")] = False
 
@@ -87,9 +90,7 @@ def perf(
     action: Annotated[Literal["server", "client"], Parameter(help="Which side this is.")],
     address: Annotated[
         str | None,
-        Parameter(
-            help=f"HOST:PORT: where the server is, or where it listens. Default: {_HOST}:{_PORT}."
-        ),
+        Parameter(help=f"HOST:PORT of the server, or to listen on. Default: {_HOST}:{_PORT}."),
     ] = None,
     /,
     *,
@@ -99,14 +100,14 @@ def perf(
 ) -> Exit:
     """Transfer data over real QUIC between two machines, with any controller.
 
-    The stack is quinn with TLS 1.3; a controller of ours is paced at the rate that it asks for.
+    The stack is quinn with TLS 1.3; our controllers are paced at the rate that they set.
     The server prints a token: a secret and the fingerprint of its certificate. A client without it
-    is refused. The server listens on the loopback unless it is given another address, and serves
-    one test at a time until it is stopped.
+    is refused. The server listens on the loopback interface unless you give another address, and
+    serves one test at a time until it is stopped.
 
-    The client prints a line for each second: what the receiver received, and the sender's RTT and
-    window. With --json, the client prints one object at the end; the server prints one object a
-    line, of which the first has `address` and `token`.
+    The client prints a line each second: the data received, and the sender's RTT and window. With
+    --json, the client prints one object at the end; the server prints one object per line, and the
+    first has `address` and `token`.
     """
     other, name = (client, "client") if action == "server" else (server, "server")
     if other != type(other)():
@@ -196,7 +197,7 @@ def _test(place: str, options: Client, *, json: bool) -> Exit:
     token = options.token or os.environ.get(_VARIABLE)
     if not token:
         hint = f"--token TOKEN, or the variable {_VARIABLE}; {_HINTS['token']}"
-        raise Failure("perf-token", "a server takes only clients that have its token", hint=hint)
+        raise Failure("perf-token", "a server accepts only clients with its token", hint=hint)
     size = _said("--bytes", options.bytes, size_bytes)
     time = _said("--time", options.time, duration_ns)
     if time is None and size is None:

@@ -31,7 +31,7 @@ def report(
         Path | None, Parameter(help="File to write. Default: report.FORMAT in the run's folder.")
     ] = None,
     flow: Annotated[
-        int | None, Parameter(help="The flow of the detailed panels of a figure.")
+        int | None, Parameter(help="The flow in the detailed panels of a figure.")
     ] = None,
     memory: Memory = None,
     force: Force = False,
@@ -39,8 +39,8 @@ def report(
 ) -> Exit:
     """Write a report of a run: one self-contained HTML page, or the same plots as a figure.
 
-    The page works offline. Figures are the same bytes every time. For a folder with several runs,
-    repeats or a comparison of controllers, it writes one report of all of them.
+    The page works offline. Figures are byte-identical every time. For a folder with several runs
+    (repeats, or a comparison of controllers) it writes one report of all of them.
     """
     limit_memory(memory)
     place = out or Path(run) / f"report.{format}"
@@ -78,7 +78,7 @@ def _joint(
 
     if flow is not None:
         hint = f"`paceline report {folder}/{places[0]} --flow {flow}` draws it"
-        raise Failure("usage", f"{folder} holds several runs: --flow is of one", hint=hint)
+        raise Failure("usage", f"{folder} holds several runs; --flow needs a single run", hint=hint)
     runs = joint.Joint()
     for place in places:
         name = Path(place).parts[0]

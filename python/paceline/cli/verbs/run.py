@@ -109,6 +109,8 @@ def run(
     # All of them are checked before the first one runs.
     batches = [Batch(path, options, below=len(file) > 1) for path in file]
     _distinct(batches)
+    if not options.quiet:
+        files.tell_unused(case.plan for batch in batches for case in batch.cases)
     results: list[dict[str, Any]] = []
     for batch in batches:
         try:

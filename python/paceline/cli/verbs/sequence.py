@@ -60,7 +60,7 @@ def sequence(
     *,
     options: Options = Options(),
 ) -> Exit:
-    """Draw a time-sequence diagram: each packet, each ACK, the receive window, over time.
+    """Draw a time-sequence diagram: each packet, each ACK and the receive window over time.
 
     Transmits are thick, ACKs thin, the receive window grey; retransmits, losses and SACK blocks
     are marked. Several runs are overlaid. It needs recorded packets:

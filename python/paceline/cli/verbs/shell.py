@@ -52,7 +52,7 @@ class Options:
     server: Annotated[
         str | None,
         Parameter(
-            help="A command for the shell, run at the other end; the client finds it by name."
+            help="A shell command to run at the other end; the client reaches it as `server`."
         ),
     ] = None
     rate: Annotated[
@@ -66,16 +66,17 @@ class Options:
         str | None,
         Parameter(
             name=["--rate-up", "--trace-up"],
-            help="The rate from client to server, or a trace file. Default: as from the server.",
+            help="Rate from client to server, or a trace file. Default: as in the other direction.",
         ),
     ] = None
     delay: Annotated[str, Parameter(help="With --rate: the delay each way.")] = "0 ms"
     queue: Annotated[str, Parameter(help="With --rate: the queue each way, such as 1bdp.")] = (
         "1 bdp"
     )
-    time: Annotated[str, Parameter(help="The longest that the client may run.")] = "60 min"
+    time: Annotated[str, Parameter(help="Maximum time for the client.")] = "60 min"
     seed: Annotated[
-        int | None, Parameter(validator=not_negative, help="Seed of losses and other draws.")
+        int | None,
+        Parameter(validator=not_negative, help="Seed for losses and other random draws."),
     ] = None
     out: Annotated[
         Path | None, Parameter(help="Folder for the record. Default: runs/NAME-shell-NUMBER.")
@@ -83,7 +84,10 @@ class Options:
     overrides: Set = None
     quiet: Annotated[bool, Parameter(negative="", help="No summary.")] = False
     json: Annotated[
-        bool, Parameter(negative="", help="The summary as JSON on stderr: stdout is the client's.")
+        bool,
+        Parameter(
+            negative="", help="Print the summary as JSON on stderr; stdout belongs to the client."
+        ),
     ] = False
 
 
@@ -99,8 +103,8 @@ def shell(
         Parameter(
             negative="",
             allow_leading_hyphen=True,
-            help="FILE, unless --rate is given, then --, the client and its arguments. Without a "
-            "client: your shell at its end of the path.",
+            help="FILE (unless --rate is given), then -- and the client with its arguments. "
+            "Without a client: your shell at the client's end of the path.",
         ),
     ] = None,
     /,
@@ -109,17 +113,17 @@ def shell(
 ) -> int:
     """Run any program behind the path of a scenario: the client at one end, a server at the other.
 
-    Both run in network namespaces of their own, with a loopback and nothing else: the outside is
-    not reachable and does not reach in. The client reaches the server at the name `server` and at
-    the address in `PACELINE_SERVER`. It starts when the server listens, after 5 s at the latest.
-    The server's data takes the scenario's link, together with the flows of the scenario. The
-    client's data takes a second link with the same rate, queue and impairments, without other
-    traffic. Nothing needs root; inside, programs run as root of their namespace.
+    Each runs in its own network namespace, isolated from the outside in both directions. The client
+    reaches the server at the name `server` and at the address in `PACELINE_SERVER`. It starts when
+    the server listens, after 5 s at the latest. The server's data takes the scenario's link,
+    together with the flows of the scenario. The client's data takes a second link with the same
+    rate, queue and impairments, without other traffic. Nothing needs root; inside, programs run as
+    root of their namespace.
 
-    The record is that of any run: each direction of each conversation that carries data is a flow,
-    told from its packets. Exit code: the client's; 124 if it was still running after --time, 125
-    if Paceline failed, 126 if the client cannot be run, 127 if it does not exist. On any end, every
-    process that the programs started ends, too.
+    The record is like that of any run: each direction of each conversation that carries data is a
+    flow, reconstructed from its packets. Exit code: the client's; 124 if it was still running after
+    --time, 125 if Paceline failed, 126 if the client cannot be run, 127 if it does not exist.
+    However it ends, every process that the programs started ends too.
     """
     words = list(words or [])
     _refuse_option(words)

@@ -47,9 +47,15 @@ def startup(
     in an ideal pipe of 100 ms. Without a gain, only the derivation is printed.
     """
     if gain is not None and not (math.isfinite(gain) and 0 < gain <= 100):
-        raise Failure("bad-value", f"a gain of {gain:g} makes no sense", hint="try 2.77")
+        raise Failure(
+            "bad-value",
+            f"the gain {gain:g} is not a number above 0 and at most 100",
+            hint="try 2.77",
+        )
     if rounds > MAX_ROUNDS:
-        raise Failure("bad-value", f"--rounds is {MAX_ROUNDS} at the most: sending doubles in each")
+        raise Failure(
+            "bad-value", f"--rounds must be at most {MAX_ROUNDS}: the data sent doubles in each"
+        )
     if plot is not None and gain is None:
         raise Failure("usage", "--plot needs a gain", hint="`paceline startup 2.77 --plot FILE`")
     derived = _paceline.startup_derivation()

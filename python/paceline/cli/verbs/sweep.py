@@ -69,7 +69,9 @@ class Options:
     ] = None
     engine: Annotated[
         Literal["threads", "processes", "ray"],
-        Parameter(help="What runs it: threads, processes (which may crash), or a Ray cluster."),
+        Parameter(
+            help="Where runs execute: threads, processes (survive a crash), or a Ray cluster."
+        ),
     ] = "threads"
     address: Annotated[
         str | None,

@@ -39,7 +39,9 @@ def vm(
     ] = None,
     modules: Annotated[
         Path | None,
-        Parameter(help="The folder of its modules. Default: next to the kernel, or /lib/modules."),
+        Parameter(
+            help="Folder of the kernel's modules. Default: next to the kernel, or /lib/modules."
+        ),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -47,7 +49,7 @@ def vm(
     """Prepare kernels for `run --backend vm`, list them, or remove one.
 
     `prepare` boots a kernel in QEMU once, together with Paceline's own program, and saves the state
-    of that machine: every run starts from there. The kernel is the distribution's or your own
+    of that machine; every run starts from it. The kernel is the distribution's or your own
     build, unmodified. Runs use the latest snapshot; preparing the same kernel again selects it.
     Nothing is downloaded.
     """

@@ -1,4 +1,4 @@
-"""A congestion controller of your own.
+"""Your own congestion controller.
 
     paceline run SCENARIO --controller mine=THIS_FILE --set flows.0.cc=mine
 

@@ -88,7 +88,7 @@ class Quick:
 
 @dataclass(frozen=True)
 class Claim:
-    """A published statement and what a reproduction must show."""
+    """A published statement and the bounds of its reproduction."""
 
     id: str
     topic: str
@@ -124,7 +124,7 @@ class Claim:
     why: str = ""
     #: Whether it is a question of our own, which no publication answers.
     finding: bool = False
-    #: What the source leaves open, and our choice.
+    #: The point that the source leaves open, and our choice.
     choice: str = ""
     #: The other choices.
     choices: tuple[Change, ...] = ()

@@ -39,6 +39,8 @@ _COLOURS = {
     "LEDBAT++": "#E69F00",
 }
 _MARKS = "osD^v<>P*X"
+#: The dashes of published lines that share a colour.
+_DASHES = ((4, 3), (1, 1.5), (6, 2, 1, 2))
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Line:
 
 
 def lines(picture: Picture, names: Names) -> list[Line]:
-    """Return what a picture draws of expressions, published lines after measured ones."""
+    """Return the lines that a picture draws of expressions, measured ones first."""
     found = [line for label, text in picture.y.items() for line in _lines(label, text, names)]
     if picture.points:
         found = [replace(line, points=_points(line, picture.points)) for line in found]
@@ -95,7 +97,9 @@ def _lines(label: str, expression: Expression, names: Names) -> Iterator[Line]:
             for index, other in enumerate(others):
                 yield Line(f"{label}, {other}", axis, tuple(values[index :: len(others)]))
         case _:
-            raise ExpressionError(f"{expression.text!r} has {len(quantity.axes)} axes, 2 at most")
+            raise ExpressionError(
+                f"{expression.text!r} has {len(quantity.axes)} axes; at most 2 are allowed"
+            )
 
 
 def _value(row: tuple[float, ...]) -> Value:
@@ -158,6 +162,7 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
     colours = _styles(line.label for line in drawn)
     places, unit = grid.places([point for line in drawn for point in line.points])
     marks: dict[str, int] = {}
+    others: dict[str, int] = {}
     handles: list[Any] = []
     for line in drawn:
         head = line.label.partition(",")[0]
@@ -166,7 +171,9 @@ def _sweep(axes: Axes, picture: Picture, drawn: list[Line]) -> None:
         means = [value.mean for value in line.values]
         mark = _MARKS[max(nth, 0) % len(_MARKS)]
         if line.published:
-            look: dict[str, Any] = {"linestyle": (0, (4, 3)), "marker": "x", "alpha": 0.8}
+            known = others[head] = others.get(head, -1) + 1
+            look: dict[str, Any] = {"linestyle": (0, _DASHES[known % len(_DASHES)])}
+            look |= {"marker": "x", "alpha": 0.8}
             colour = colours[line.label]
             several = [value.trials for value in line.values if len(value.trials) > 1]
             if several:

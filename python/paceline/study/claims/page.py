@@ -64,7 +64,12 @@ def render(rows: list[dict[str, Any]], *, quick: bool) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     held = tally([row["result"].verdict for row in rows])
     return environment.from_string(_asset("claims.html.j2")).render(
-        rows=rows, held=held, quick=quick, version=__version__, style=_asset("report.css")
+        rows=rows,
+        held=held,
+        causes=any(row["result"].cause() for row in rows),
+        quick=quick,
+        version=__version__,
+        style=_asset("report.css"),
     )
 
 

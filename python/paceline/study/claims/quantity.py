@@ -66,22 +66,22 @@ class Quantity:
     def single(self) -> float:
         """Return the only value."""
         if self.axes:
-            hint = "say all(), count(), max(), ..."
+            hint = "use all(), count(), max(), ..."
             raise QuantityError(f"has a value for each of {len(self.rows)} points: {hint}")
         if self.seeded:
-            raise QuantityError("has a value for each seed: say median(), low(), ...")
+            raise QuantityError("has a value for each seed: use median(), low(), ...")
         return self.rows[0][0]
 
     def over_seeds(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
         """Return one value for each point."""
         if not self.seeded:
-            raise QuantityError("has no seeds left to take a statistic of")
+            raise QuantityError("has one value, not one for each seed: apply one statistic only")
         return Quantity(self.axes, tuple((reduce(row),) for row in self.rows), seeded=False)
 
     def over_points(self, reduce: Callable[[Sequence[float]], float]) -> Quantity:
         """Return one value over all points, for each seed if there are seeds."""
         if not self.axes:
-            raise QuantityError("has one point only: it is not from a sweep")
+            raise QuantityError("has only one point: it does not come from a sweep")
         row = tuple(reduce(column) for column in zip(*self.rows, strict=True))
         return Quantity((), (row,), self.seeded)
 
@@ -187,7 +187,7 @@ def drops(quantity: Quantity, slack: float) -> list[tuple[str, str, float]]:
     if len(quantity.axes) != 1:
         raise QuantityError("is not a sweep along one axis")
     if not quantity.seeded:
-        raise QuantityError("has no seeds left to tell noise from")
+        raise QuantityError("needs a value for each seed, to separate changes from noise")
     found = []
     for (first, early), (second, late) in itertools.combinations(
         zip(quantity.axes[0], quantity.rows, strict=True), 2

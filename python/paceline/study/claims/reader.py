@@ -150,7 +150,7 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
             for name, change in changes.items()
         )
     if read["choices"] and not read["choice"]:
-        raise where.wrong(": it has 'choices' and does not say its 'choice'", "choices")
+        raise where.wrong(": 'choices' needs a 'choice', the one that was made", "choices")
     return Claim(**read, file=where.path)
 
 
@@ -179,7 +179,7 @@ def _change(
     if not isinstance(conforms, dict):
         raise where.wrong(": 'conformance' is { OPTION = VALUE }", "conformance")
     if not any(table.get(key) for key in ("set", "swap", "measured", "conformance")):
-        raise where.wrong(" changes nothing: say set = { KEY = VALUE } or swap = { CASE = CASE }")
+        raise where.wrong(" changes nothing: add set = { KEY = VALUE } or swap = { CASE = CASE }")
     try:
         halves, measured = (
             Expression(_text(where.at(key), key, table[key])) if key in table else None
@@ -235,7 +235,7 @@ def _bound(where: Where, claim: dict[str, Any], entry: object) -> Bound:
         raise place.wrong(f": 'by' is source or ours, not {by!r}")
     reason = _words(where, "reason", entry.get("reason") or said.get("reason", ""))
     if by == "ours" and not reason:
-        raise place.wrong(": a bound of ours has no 'reason'")
+        raise place.wrong(": a bound with by = 'ours' needs a 'reason'")
     return Bound(
         Expression(_text(where, "is", entry["is"])),
         _words(where, "that", entry["that"]),

@@ -111,7 +111,7 @@ _Column = tuple[Quantity, Quantity | None, Quantity | None]
 def _column(text: Expression, names: Names) -> _Column:
     quantity = text.of(names)
     if quantity.seeded:
-        raise TableError(f"{text.text!r} has a value for each seed: say mean(), median(), ...")
+        raise TableError(f"{text.text!r} has a value for each seed: use mean(), median(), ...")
     low, high = text.ends(names) or (None, None)
     return quantity, low, high
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -13,6 +14,9 @@ from paceline.quantities import plain as words
 from paceline.show.figure import SETTINGS, literal
 from paceline.show.palette import NEUTRAL, QUANTITIES
 from paceline.study.compare import Finding
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLOURS = {"better": QUANTITIES[2], "worse": QUANTITIES[1]}
 
@@ -39,5 +43,18 @@ def draw(title: str, findings: Sequence[Finding]) -> Figure:
         axes.invert_yaxis()
         # A metric that was almost zero must not take the others' space.
         axes.set_xscale("symlog", linthresh=10)
-        axes.set_xlabel("change (%), with its 95 % interval")
+        axes.margins(x=0.04)
+        _ticks(axes)
+        axes.set_xlabel("change, with its 95 % interval")
+        axes.spines["right"].set_visible(False)
     return literal(figure)
+
+
+def _ticks(axes: Axes) -> None:
+    """Label changes in per cent: 0, 5, 10, 30, 100, 300, ... in both directions."""
+    low, high = axes.get_xlim()
+    steps = [5.0, *(factor * 10.0**power for power in range(1, 9) for factor in (1, 3))]
+    ticks = (*(-step for step in reversed(steps)), 0.0, *steps)
+    shown = [tick for tick in ticks if low <= tick <= high]
+    axes.set_xticks(shown, [f"{tick:+,.0f} %" if tick else "0" for tick in shown])
+    axes.minorticks_off()

@@ -49,7 +49,7 @@ class Subject:
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
     def is_recording(self, point: str) -> bool:
-        """Return whether another program recorded what is at a point: its path is unknown."""
+        """Return whether another program recorded the run at a point: its path is unknown."""
         return any(run.get("source") is not None for run in self.points[point].values())
 
     def metrics(self) -> list[str]:
@@ -80,11 +80,15 @@ def read(folder: Path) -> Subject:
             seed = int(run["seed"])
             _check(run["metrics"], *run["flows"])
         except KeyError as error:
-            raise NotARunError(f"{path} is not of a run: it has no {error}") from error
+            raise NotARunError(
+                f"{path} is not the run.json of a run: {error} is missing"
+            ) from error
         except TypeError as error:
-            raise NotARunError(f"{path} is not of a run: it has other values") from error
+            raise NotARunError(
+                f"{path} is not the run.json of a run: a value has the wrong type"
+            ) from error
         except (OSError, ValueError) as error:
-            raise NotARunError(f"{path} is not of a run: {error}") from error
+            raise NotARunError(f"{path} is not the run.json of a run: {error}") from error
         point = "/".join(part for part in parts if not _SEED.fullmatch(part))
         name = _without_seed(point)
         # Two runs with one name and seed, such as of two engines, are two points.
@@ -127,7 +131,8 @@ def _of_document(document: dict[str, Any]) -> dict[str, list[Any]]:
 def _schema(found: object) -> None:
     if type(found) is not int or not 1 <= found <= _paceline.RECORD_SCHEMA:
         raise ValueError(
-            f"it has schema {found}, this program reads schemas 1 to {_paceline.RECORD_SCHEMA}"
+            f"it has schema {found}, but this version of Paceline "
+            f"reads schemas 1 to {_paceline.RECORD_SCHEMA}"
         )
 
 
@@ -135,7 +140,7 @@ def _check(*parts: object) -> None:
     metrics = {d["name"] for d in _paceline.metrics()}
     for part in parts:
         if not isinstance(part, dict):
-            raise ValueError("its metrics are not by name")
+            raise ValueError("`metrics` is not a table of names and values")
         for name in metrics & part.keys():
             if part[name] is not None and not isinstance(part[name], int | float):
                 raise ValueError(f"{name} is not a number")

@@ -1,8 +1,9 @@
 """Every controller against every other: share, and harm by goodput, delay and loss.
 
-Harm is that of Ware et al., "Beyond Jain's Fairness Index" (HotNets 2019): how much of what a flow
-has alone it loses beside another, ``(alone - beside) / alone`` where more is better and
-``(beside - alone) / beside`` where less is. It is 0 for none, 1 for all, and below 0 for a gain.
+Harm is defined by Ware et al., "Beyond Jain's Fairness Index" (HotNets 2019): the fraction of its
+solo performance that a flow loses in competition, ``(alone - beside) / alone`` where more is
+better and ``(beside - alone) / beside`` where less is.
+It is 0 for none, 1 for all, and below 0 for a gain.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ def draw(matrix: Matrix) -> Figure:
             image = axes.imshow(cells, cmap=colours, norm=norm, aspect="equal")
             axes.set_title(words)
             axes.grid(visible=False)
+            axes.spines[:].set_visible(False)
             look = {"rotation": 45, "fontsize": 6.5, "ha": "right", "rotation_mode": "anchor"}
             axes.set_xticks(range(len(names)), map(plain, names), **look)
             axes.set_yticks(range(len(names)), map(plain, names), fontsize=6.5)

@@ -14,7 +14,7 @@ from paceline.study.fit.observed import Observed, Series
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, and the two values that it lies between."""
+    """A value and the bounds of its interval."""
 
     value: float
     low: float

@@ -269,8 +269,8 @@ def _judged(trials: Sequence[_Trial]) -> Judged:
 def _handicap(one: Judged, best: Mapping[str, Judged], seen: Observed, path: Path) -> float:
     """Return the penalty of a model in addition to its distance.
 
-    A full queue loses packets when it is full, and what is lost at random is lost at any time: if
-    two models are near, that decides.
+    A full queue loses packets when it is full, random loss at any time: if two models are near,
+    that decides.
     """
     full = best.get("droptail")
     if one.model.name == "policer":

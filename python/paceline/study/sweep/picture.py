@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from paceline import grid
 from paceline.quantities import Scale, number, scale_of
+from paceline.quantities import plain as words
 from paceline.show.figure import SETTINGS, literal, plain
 from paceline.show.palette import QUANTITIES, flow_style
 
@@ -42,7 +43,7 @@ def draw(sweep: Sweep, metric: str) -> Figure:
         mpl.rcParams.update(SETTINGS)
         seeds = len(sweep.grid.seeds)
         unit = "" if scale.unit in ("ratio", "count") else f" ({scale.unit})"
-        title = f"{sweep.scenario}: {metric}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
+        title = f"{sweep.scenario}: {words(metric)}{unit}, mean of {seeds} seed{'s' * (seeds > 1)}"
         if sweep.grid.drawn:
             return literal(_shares(sweep, title, metric, scale))
         if len(sweep.grid.axes) == 1:
@@ -130,7 +131,7 @@ def _maps(sweep: Sweep, title: str, means: list[float], scale: Scale) -> Figure:
         ]
         image = axes.imshow(cells, cmap=_colours(), norm=norm, aspect="auto", origin="lower")
         _cells(axes, cells, norm, scale)
-        names = [f"{axis.name} {point.name}" for axis, point in zip(outer, place, strict=True)]
+        names = [f"{axis.name} = {point.name}" for axis, point in zip(outer, place, strict=True)]
         axes.set_title("\n".join(names), fontsize=7)
     for axes in list(panels.flat)[len(shown) :]:
         axes.set_visible(False)
@@ -138,7 +139,10 @@ def _maps(sweep: Sweep, title: str, means: list[float], scale: Scale) -> Figure:
         _axis(axes, rows, columns)
     for axes in panels[:, 0]:
         axes.set_ylabel(rows.name)
-    for axes in panels[-1]:
+    # The last panel of each column has the labels, also where the last row is not full.
+    for nth in range(min(across, len(shown))):
+        axes = panels[(len(shown) - 1 - nth) // across][nth]
+        axes.tick_params("x", labelbottom=True)
         axes.set_xlabel(columns.name)
     if image is not None:
         figure.colorbar(image, ax=panels, label=scale.unit, shrink=0.9, pad=0.02)
@@ -151,6 +155,7 @@ def _colours() -> Any:
 
 def _axis(axes: Axes, rows: grid.Axis, columns: grid.Axis) -> None:
     axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
     across, down = [plain(n) for n in columns.names], [plain(n) for n in rows.names]
     turned = 45 if sum(map(len, across)) > 7 * len(across) or len(across) > 10 else 0
     step = math.ceil(len(across) / 20)

@@ -60,7 +60,8 @@ class Sweep:
         try:
             if value["schema"] != SCHEMA:
                 raise ValueError(
-                    f"it has schema {value['schema']}, this program reads schema {SCHEMA}"
+                    f"it has schema {value['schema']}, "
+                    f"but this version of Paceline reads schema {SCHEMA}"
                 )
             axes = tuple(map(Axis.of, value["axes"]))
             return cls(

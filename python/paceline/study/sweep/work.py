@@ -26,7 +26,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Keeps:
-    """Keeps the results of a run, and these of its tables."""
+    """Keeps the results of a run, and the named tables."""
 
     tables: tuple[str, ...]
 
