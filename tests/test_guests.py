@@ -356,7 +356,7 @@ def test_what_is_wrong_with_a_controller_is_said_before_any_run(
         ("mine=two.py", "has the controllers A, B"),
         ("mine=two.py:C", "has no class C; it has A, B"),
         ("mine=plain.py:Plain", "does not derive from paceline.Controller"),
-        ("mine=newer.so", "built for version 99 of the interface, and this program speaks version"),
+        ("mine=newer.so", "built for version 99 of the interface, and this program supports version"),
         ("mine=other.so", "does not define `paceline_controller_get`"),
     ],
 )
@@ -473,4 +473,4 @@ def test_other_code_is_another_run(cli: Command, own: Path, tmp_path: Path) -> N
     # Without it the name says nothing.
     done = cli("run", str(own))
     assert done.returncode == 2
-    assert "--controller mine=FILE brings one of your own" in done.stderr
+    assert "--controller mine=FILE adds your own" in done.stderr

@@ -299,7 +299,7 @@ fn ours(choice: &ControllerChoice, guests: &Guests) -> Result<Recipe, Wrong> {
     let Some(spec) = controllers().iter().find(|spec| spec.name == name) else {
         let own = controllers().iter().map(|spec| spec.name);
         let names: Vec<&str> = guests.names().chain(own).collect();
-        let bring = || format!("--controller {name}=FILE brings one of your own");
+        let bring = || format!("--controller {name}=FILE adds your own");
         return Err(Wrong {
             key: String::new(),
             message: format!(
@@ -416,7 +416,7 @@ mod tests {
         assert_eq!(wrong.hint.as_deref(), Some("did you mean `bbr3`?"));
         assert!(wrong.message.contains("`cubic`"));
         let wrong = ours(&choice("xyzzy", &[])).unwrap_err();
-        let hint = "--controller xyzzy=FILE brings one of your own";
+        let hint = "--controller xyzzy=FILE adds your own";
         assert_eq!(wrong.hint.as_deref(), Some(hint));
     }
 

@@ -14,7 +14,7 @@ pub enum PluginError {
     },
     /// It speaks another version of the interface.
     #[error(
-        "it was built for version {found} of the interface, and this program speaks version {ours}"
+        "it was built for version {found} of the interface, and this program supports version {ours}"
     )]
     Version {
         /// The library's.

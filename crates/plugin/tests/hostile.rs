@@ -45,7 +45,7 @@ unsafe extern "C" fn endless_phases(
 fn a_table_that_breaks_the_contract_is_refused() {
     assert_eq!(
         refused(|table| table.abi_version = 7),
-        "it was built for version 7 of the interface, and this program speaks version 1"
+        "it was built for version 7 of the interface, and this program supports version 1"
     );
     let wrong = |change| {
         let message = refused(change);
@@ -216,7 +216,7 @@ fn a_transport_names_its_own_controllers() {
     assert_eq!(
         transport(|table| table.abi_version = 7),
         Err(
-            "it was built for version 7 of the interface, and this program speaks version 1"
+            "it was built for version 7 of the interface, and this program supports version 1"
                 .to_owned()
         )
     );

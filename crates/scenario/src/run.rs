@@ -53,11 +53,11 @@ section! {
         /// A row for every packet.
         packets: bool = false, on ALL;
         /// The qlog that the stack of each QUIC flow writes, as `stack-NUMBER.sqlog` in the run's folder.
-        qlog: bool => false, on simulated("the ends are in processes of their own");
+        qlog: bool => false, on simulated("the endpoints run in separate processes");
         /// In addition to those at each interval, a row of the samples table whenever a flow's
         /// round, its controller's state or its recovery state changes, and when a loss episode is
         /// undone.
-        rounds: bool = false, on simulated("the kernel does not tell of its rounds");
+        rounds: bool = false, on simulated("the kernel does not report its rounds");
         /// A row of the events table whenever a controller's state changes. With thousands of flows
         /// that probe every round trip they take gigabytes; without them `state_ns` is unknown.
         states: bool => true, on ALL;

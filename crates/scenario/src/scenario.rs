@@ -168,7 +168,7 @@ pub fn schema_json(vocabulary: &'static Vocabulary) -> String {
 impl Read for Scenario {
     fn read(node: &Node, key: &str, reader: &mut Reader<'_>) -> Option<Self> {
         let mut table = reader.table(node, key, "a table")?;
-        let schema = table.required("schema", "say which format it is written in: schema = 1");
+        let schema = table.required("schema", "add the version of the format: schema = 1");
         let name = table.optional("name");
         let about = table.optional("about");
         let source = table.optional("source");
