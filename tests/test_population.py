@@ -82,6 +82,8 @@ def test_check_shows_what_is_drawn(cli: Command, tmp_path: Path) -> None:
     result = cli("check", "x.toml")
     assert "path.rate, 8 draws: " in result.stderr
     assert "path.queue.size, 8 draws: " in result.stderr
+    one = cli("check", "x.toml", "--set", "sweep.draws=1")
+    assert "path.rate, 1 draw: " in one.stderr
     said = json.loads(cli("check", "x.toml", "--json").stdout)
     assert [axis["drawn"] for axis in said["sweep"]["axes"]] == [True]
     swept = cli("sweep", "x.toml", "--out", "s")

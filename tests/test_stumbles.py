@@ -10,6 +10,7 @@ import pytest
 
 from conftest import SCENARIO, Command
 from paceline.cli import console
+from paceline.measures import alike
 from paceline.runs import Run
 from paceline.study.compare import compare, split
 from paceline.study.sweep import Plan, execute
@@ -44,6 +45,9 @@ def test_a_metric_of_no_name_is_said_before_anything_runs(
         assert result.returncode == 2
         assert f"no metric is called {metric!r}" in result.stderr
         assert f"did you mean {near}?" in result.stderr
+    result = cli("sweep", file, "--metric", "flows[2].goodput_bps")
+    assert result.returncode == 2
+    assert "is of flow 2, and a run has flows 0 to 1" in result.stderr
     assert not (tmp_path / "runs").exists()
 
 
@@ -101,6 +105,25 @@ def test_a_scenario_where_a_run_is_wanted_is_named(cli: Command, file: Path) -> 
         assert result.returncode == 2
         assert f"{file} is a scenario, not a run" in result.stderr
         assert f"`paceline run {file}` makes a run" in result.stderr
+    result = cli("compare", file, "runs")
+    assert result.returncode == 2
+    assert f"{file} is a scenario, not a run" in result.stderr
+    result = cli("report", "/dev/null")
+    assert "/dev/null is a file, not a run" in result.stderr
+
+
+def test_a_sweep_where_a_run_is_wanted_is_named(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "sweep.json").write_text("{}")
+    result = cli("report", "s")
+    assert result.returncode == 2
+    assert "s is a sweep, not a run" in result.stderr
+    assert "`paceline compare s --by KEY`" in result.stderr
+
+
+def test_a_metric_that_no_run_has_is_not_said_to_be_the_same_in_all() -> None:
+    assert alike({"a": [1, 1], "b": [None, None]})
+    assert not alike({"b": [None, None]})
 
 
 def test_a_scenario_that_is_imported_is_named(cli: Command, file: Path) -> None:

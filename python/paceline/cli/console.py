@@ -134,6 +134,8 @@ def say_failure(failure: Failure, *, as_json: bool) -> None:
         console.print(failure.rendered)
         return
     console.print(styled("error:", "bold red"), failure.message)
+    if failure.file and failure.line:
+        console.print(f"  --> {failure.file}:{failure.line}")
     if failure.hint:
         console.print(styled("hint:", "bold"), failure.hint)
 

@@ -15,7 +15,7 @@ from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
 from paceline.grid import Axis, places
-from paceline.measures import unknown
+from paceline.measures import of_flow, unknown
 from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
 from paceline.reading import read_text, toml
@@ -106,8 +106,9 @@ def parse_overrides(settings: list[str] | None) -> list[tuple[str, str]]:
     return pairs
 
 
-def known_metrics(names: Iterable[str]) -> None:
-    """Check, before any work, that metrics of these names exist."""
+def known_metrics(names: Iterable[str], flows: int | None = None) -> None:
+    """Check, before any work, that metrics exist, and their flows, if their number is known."""
+    names = list(names)
     for name in unknown(names):
         metrics = [d["name"] for d in _paceline.metrics() if d["scope"] == "run" or "." in name]
         flow, _, metric = name.rpartition(".")
@@ -116,6 +117,11 @@ def known_metrics(names: Iterable[str]) -> None:
         if near:
             hint = f"did you mean {f'{flow}.{near}' if flow else near}? {hint}"
         raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
+    for name in names:
+        flow_metric = of_flow(name)
+        if flows is not None and flow_metric is not None and flow_metric[0] >= flows:
+            message = f"{name!r} is of flow {flow_metric[0]}, and a run has flows 0 to {flows - 1}"
+            raise Failure("unknown-metric", message, hint="flows are numbered from 0")
 
 
 def scenario_failure(error: ScenarioError) -> Failure:
@@ -231,7 +237,8 @@ def tell_sweep(plan: _paceline.CheckedScenario, path: str) -> None:
         for axis in (Axis.of(axis) for axis in plan.sweep["axes"] if axis["drawn"]):
             for nth, key in enumerate(axis.keys):
                 told = drawn_values([point.overrides[nth][1] for point in axis.points])
-                console.stderr().print(f"  {key}, {len(axis.points)} draws: {told}", markup=False)
+                draws = f"{len(axis.points)} draw{'s' * (len(axis.points) > 1)}"
+                console.stderr().print(f"  {key}, {draws}: {told}", markup=False)
 
 
 def tell_unused(plans: Iterable[_paceline.CheckedScenario]) -> None:
@@ -253,7 +260,7 @@ def drawn_values(values: Sequence[str]) -> str:
     if unit is None:
         counts = Counter(values).most_common(_TOLD)
         more = ", ..." if len(set(values)) > _TOLD else ""
-        return ", ".join(f"{value} {count} times" for value, count in counts) + more
+        return ", ".join(f"{count} x {value}" for value, count in counts) + more
     ordered = sorted(values, key=at.__getitem__)
     middle = ordered[(len(ordered) - 1) // 2]
     return f"{ordered[0]} to {ordered[-1]}, half of them up to {middle}"
@@ -280,28 +287,31 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
     return tuple((part[1], int(part[2] or 0)) for part in parts if part)
 
 
-def a_folder(name: str) -> None:
-    """Check that a folder of results exists."""
-    path = Path(name)
-    if path.is_file():
+def result_folder(folder: str) -> Path:
+    """Return the folder of a result; explain what is there instead."""
+    path = Path(folder)
+    if path.is_dir():
+        return path
+    if path.exists():
         is_scenario = path.suffix == ".toml"
         what = "a scenario" if is_scenario else "a file"
-        hint = f"`paceline run {name}` makes a run" if is_scenario else "name a run's folder"
-        raise Failure("not-a-run", f"{name} is {what}, not a run", hint=hint, file=name)
-    if not path.exists():
-        beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir()]
-        known = [*beside, *_runs_below(Path("runs"))]
-        hint = did_you_mean(name, known, "`paceline run FILE` makes one")
-        raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
+        hint = f"`paceline run {folder}` makes a run" if is_scenario else "name a run's folder"
+        raise Failure("not-a-run", f"{folder} is {what}, not a run", hint=hint, file=folder)
+    beside = [str(p) for p in path.parent.glob("[!.]*") if p.is_dir()]
+    known = [*beside, *_runs_below(Path("runs"))]
+    hint = did_you_mean(folder, known, "`paceline run FILE` makes one")
+    raise Failure("not-found", f"no such folder: {folder}", hint=hint, file=folder)
 
 
 def read_run(folder: str) -> Run:
     """Read a run from its folder; explain clearly why it cannot be read."""
-    path = Path(folder)
+    path = result_folder(folder)
     if inside := [f"{folder}/{place}" for place in runs_together(folder)]:
         hint = f"name one of them, for example {inside[0]}"
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)
-    a_folder(folder)
+    if (path / "sweep.json").is_file():
+        hint = f"its pictures are in it; `paceline compare {folder} --by KEY` compares its points"
+        raise Failure("not-a-run", f"{folder} is a sweep, not a run", hint=hint, file=folder)
     try:
         return Run.read(path)
     except MemoryLimitError as error:

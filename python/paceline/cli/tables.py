@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from paceline import answers
 from paceline.cli import console
 from paceline.measures import FEWEST, alike
 from paceline.names import visible
 from paceline.quantities import number, plain, quantity, scale_of
+from paceline.runs import Run
 from paceline.show.tables import bound_in_words, emulation_rows, guest_lines
 
 #: The columns of the table of flows, if the run has them.
@@ -47,6 +50,32 @@ def show_result(result: dict[str, Any]) -> None:
     _show_emulation(result)
     _show_expect(result["expect"])
     _show_places(result)
+
+
+def record_answer(run: Run, kept: Path) -> answers.ImportedRecord:
+    """Return what ``--json`` says of a record that was read or made, and its folder."""
+    return {
+        "run": str(kept),
+        "incomplete": run.incomplete,
+        "notes": (run.source or {}).get("notes", []),
+        "metrics": run.metrics,
+        "flows": run.flow_metrics,
+    }
+
+
+def show_record(run: Run, kept: Path) -> None:
+    """Print the flows of a record, what it lacks, and its folder."""
+    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
+    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
+    for flow in run.flow_metrics:
+        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
+    console.stdout().print(table)
+    err = console.stderr()
+    if run.incomplete is not None:
+        err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
+    for note in (run.source or {}).get("notes", []):
+        err.print(f"note: {note}", soft_wrap=True, markup=False)
+    console.say_file(f"{kept}\n")
 
 
 def _show_emulation(result: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -305,9 +304,8 @@ def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
 
 
 def _read(name: str) -> Subject:
-    files.a_folder(name)
     try:
-        return read(Path(name))
+        return read(files.result_folder(name))
     except NotARunError as error:
         hint = "name the folder that `paceline run` or `paceline sweep` wrote"
         raise Failure("not-a-run", str(error), hint=hint, file=name) from None

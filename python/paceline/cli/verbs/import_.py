@@ -11,11 +11,10 @@ from paceline import _paceline, answers, store
 from paceline.cli import console, files
 from paceline.cli.app import Force, Json, app, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import FLOW_COLUMNS
+from paceline.cli.tables import record_answer, show_record
 from paceline.errors import CaptureError
 from paceline.exchange import IMPORTS, RECORDS
 from paceline.exchange.declared import Asked, ImportFailedError
-from paceline.quantities import quantity
 from paceline.runs import Run
 
 if TYPE_CHECKING:
@@ -161,29 +160,9 @@ def _record(file: str, format: str | None, out: Path | None, *, json: bool) -> E
         kept, _ = store.keep(place, run.inner.write, rivals=store.numbered(place, 2))
     else:
         kept, _ = store.keep(out, run.inner.write)
-    source = run.source or {}
     if json:
-        answer: answers.Import = {
-            "format": run.backend,
-            "record": {
-                "run": str(kept),
-                "incomplete": run.incomplete,
-                "notes": source.get("notes", []),
-                "metrics": run.metrics,
-                "flows": run.flow_metrics,
-            },
-        }
+        answer: answers.Import = {"format": run.backend, "record": record_answer(run, kept)}
         console.say_json(answer)
-        return Exit.OK
-    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
-    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
-    for flow in run.flow_metrics:
-        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
-    console.stdout().print(table)
-    err = console.stderr()
-    if run.incomplete is not None:
-        err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
-    for note in source.get("notes", []):
-        err.print(f"note: {note}", soft_wrap=True, markup=False)
-    console.say_file(f"{kept}\n")
+    else:
+        show_record(run, kept)
     return Exit.OK

@@ -12,7 +12,7 @@ from paceline import store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
-from paceline.cli.tables import FLOW_COLUMNS
+from paceline.cli.tables import record_answer, show_record
 from paceline.errors import CaptureError, RunError, UnavailableError
 from paceline.kernel import bpf, controller
 from paceline.quantities import duration_ns, quantity
@@ -214,28 +214,7 @@ def _record(which: int | None, duration: str | None, out: Path | None, *, json: 
     run = Run(recording.record(place.name, which, length))
     rivals = store.numbered(place, 2) if out is None else ()
     kept, _ = store.keep(place, run.inner.write, rivals=rivals)
-    notes = (run.source or {}).get("notes", [])
     if json:
-        console.say_json(
-            {
-                "record": {
-                    "run": str(kept),
-                    "incomplete": run.incomplete,
-                    "notes": notes,
-                    "metrics": run.metrics,
-                    "flows": run.flow_metrics,
-                }
-            }
-        )
-        return
-    names = ("goodput_bps", "rtt_p50_ns", "rtt_p95_ns", "retransmit_ratio")
-    table = console.table("Flow", *(FLOW_COLUMNS[name] for name in names))
-    for flow in run.flow_metrics:
-        table.add_row(str(flow["label"]), *(quantity(name, flow.get(name)) for name in names))
-    console.stdout().print(table)
-    err = console.stderr()
-    if run.incomplete is not None:
-        err.print(f"warning: {run.incomplete}", soft_wrap=True, markup=False)
-    for note in notes:
-        err.print(f"note: {note}", soft_wrap=True, markup=False)
-    console.say_file(f"{kept}\n")
+        console.say_json({"record": record_answer(run, kept)})
+    else:
+        show_record(run, kept)

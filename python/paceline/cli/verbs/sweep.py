@@ -162,7 +162,6 @@ def sweep(
     """
     limit_memory(options.memory)
     bring(options.controllers)
-    files.known_metrics(options.metrics or ())
     text, file = files.scenario(file)
     try:
         plan = Plan.read(
@@ -177,6 +176,7 @@ def sweep(
     except NoSweepError as error:
         hint = 'say what to vary: [sweep.over] with path.rate = ["10 Mbit/s", "100 Mbit/s"]'
         raise Failure("no-sweep", str(error), hint=hint, file=file) from None
+    files.known_metrics(plan.metrics, plan.flow_count)
     files.afford_results(len(plan.grid), plan.flow_count, file)
     out = options.out or Path("runs") / store.sweep_name(plan.scenario, plan.overrides)
     store.claim(out, "sweep", None if options.fresh else plan.key())
