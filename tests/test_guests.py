@@ -356,7 +356,7 @@ def test_what_is_wrong_with_a_controller_is_said_before_any_run(
         ("mine=two.py", "has the controllers A, B"),
         ("mine=two.py:C", "has no class C; it has A, B"),
         ("mine=plain.py:Plain", "does not derive from paceline.Controller"),
-        ("mine=newer.so", "built for version 99 of the interface, and this program supports version"),
+        ("mine=newer.so", "built for version 99 of the interface"),
         ("mine=other.so", "does not define `paceline_controller_get`"),
     ],
 )
