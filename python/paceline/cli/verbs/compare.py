@@ -305,7 +305,7 @@ def _tell(states: Sequence[answers.Stays], old: str, new: str) -> None:
 
 
 def _read(name: str) -> Subject:
-    folder = Path(name)
+    folder = Path(files.run_folder(name))
     if not folder.is_dir():
         hint = "name the folder that `paceline run` or `paceline sweep` wrote"
         raise Failure("not-found", f"no such folder: {name}", hint=hint, file=name)
