@@ -102,7 +102,7 @@ def run(
 
     The name of a run's folder ends in a hash of everything that determines its bytes. An existing
     run is shown and not run again; after Ctrl-C the same command runs what is missing. Nothing is
-    overwritten.
+    overwritten. If the process is killed, `report` shows the rows that a simulated run had written.
     """
     limit_memory(options.memory)
     bring(options.controllers)
