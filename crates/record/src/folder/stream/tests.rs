@@ -1,6 +1,7 @@
 use std::fs;
 
-use paceline_units::{Duration, Field, Gain, Quantity, Value};
+use arrow_array::Array;
+use paceline_units::{Duration, Field, Gain, Quantity, Value as Shown};
 use proptest::prelude::*;
 
 use super::*;
@@ -26,18 +27,18 @@ fn recorder() -> Recorder {
 fn record(recorder: &mut Recorder, nth: u64) {
     let row = sample(0, at_ms(nth), nth * 1448, (nth % 3 > 0).then_some(nth));
     recorder.sample(row, |visit| {
-        visit.show("gain", Value::Gain(Gain::from_millionths(nth as u32)));
+        visit.show("gain", Shown::Gain(Gain::from_millionths(nth as u32)));
         let share = if nth.is_multiple_of(5) {
             f64::NAN
         } else {
             nth as f64
         };
-        visit.show("share", Value::Number(share));
-        visit.show("filled", Value::Flag(nth > 700));
+        visit.show("share", Shown::Number(share));
+        visit.show("filled", Shown::Flag(nth > 700));
     });
     if nth.is_multiple_of(2) {
         recorder.sample(sample(1, at_ms(nth), nth, None), |visit| {
-            visit.show("ssthresh", Value::Bytes(Bytes::new(nth)));
+            visit.show("ssthresh", Shown::Bytes(Bytes::new(nth)));
         });
     }
     if nth.is_multiple_of(7) {
