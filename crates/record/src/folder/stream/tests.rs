@@ -25,7 +25,12 @@ fn recorder() -> Recorder {
 
 /// The rows of the `nth` millisecond: samples, and sometimes of the other tables.
 fn record(recorder: &mut Recorder, nth: u64) {
-    let row = sample(0, at_ms(nth), nth * 1448, (nth % 3 > 0).then_some(nth));
+    let row = sample(
+        0,
+        at_ms(nth),
+        nth * 1448,
+        (!nth.is_multiple_of(3)).then_some(nth),
+    );
     recorder.sample(row, |visit| {
         visit.show("gain", Shown::Gain(Gain::from_millionths(nth as u32)));
         let share = if nth.is_multiple_of(5) {
