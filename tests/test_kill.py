@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +22,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import paceline
-from conftest import SCENARIO
+from conftest import SCENARIO, Command
+from paceline import _paceline, store
 from paceline.cli.verbs import VERBS
 from verbs import READERS, WRITERS, Processes, begin, prepare, small_disk, tree
 
@@ -189,6 +192,117 @@ def test_a_full_disk_leaves_nothing_half(
             (small / "full").unlink()
             assert processes.run(verb, place).code == 0
             assert tree(place) == complete
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run of `long.toml` to `r` that was killed when it had written rows."""
+    place = tmp_path_factory.mktemp("killed")
+    length = 'duration = "1000000 s"\nsample_interval = "10 s"\nrecord = { states = false }'
+    (place / "long.toml").write_text(SCENARIO.replace('duration = "2 s"', length))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "paceline", "run", "long.toml", "--out", "r", "--quiet"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        cwd=place,
+    )
+    try:
+        while not any(has_rows(stream) for stream in place.rglob("*.stream")):
+            assert process.poll() is None
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.wait()
+    return place
+
+
+def has_rows(stream: Path) -> bool:
+    return _paceline.Run.unfinished(stream.parent, stream.name, 1 << 30) is not None
+
+
+@pytest.fixture
+def left(killed: Path, cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working directory, which is not that of `cli`: a copy of that folder."""
+    shutil.copytree(killed, tmp_path / "left")
+    monkeypatch.chdir(tmp_path / "left")
+    return tmp_path / "left"
+
+
+def test_a_run_that_is_killed_leaves_its_rows_to_report(left: Path, cli: Command) -> None:
+    assert not [name for name in os.listdir(left) if name.startswith("r")]
+    result = cli("report", "r")
+    assert result.returncode == 0, result
+    assert result.stdout == "r-incomplete/report.html\n"
+    assert "r does not exist; a run that was killed has left its part in r-incomplete" in (
+        result.stderr
+    )
+    run = paceline.read("r")
+    why = re.fullmatch(
+        r"the process that ran it was killed; the record ends at (\d+(\.\d+)?) s of 1000000 s",
+        run.incomplete or "",
+    )
+    assert why is not None
+    assert 0 < run.samples["t_ns"].to_list()[-1] <= float(why[1]) * 1e9 < 1e15
+    assert run.metrics["utilisation_ratio"] is not None
+    assert run.flows["goodput_bytes"].to_list()[0] > 0
+    assert why[0] in (left / "r-incomplete" / "report.html").read_text()
+    # Nothing else is left, and other verbs read it too.
+    assert sorted(os.listdir(left)) == ["long.toml", "r-incomplete"]
+    assert cli("export", "r", "--format", "csv").returncode == 0
+    assert cli("compare", "r", "r-incomplete").returncode == 0
+
+
+def test_after_a_kill_the_same_place_is_free(left: Path, cli: Command, scenario: Path) -> None:
+    result = cli("run", scenario, "--out", "r")
+    assert result.returncode == 0, result
+    told = "a run that was killed has left its part: `paceline report"
+    assert f"{told} {left / 'r-incomplete'}`" in result.stderr
+    assert (paceline.read("r").incomplete, paceline.read("r-incomplete").incomplete is None) == (
+        None,
+        False,
+    )
+    assert sorted(os.listdir(left)) == ["long.toml", "r", "r-incomplete"]
+
+
+def test_what_a_user_has_is_kept(left: Path) -> None:
+    for name in ("r", "r-incomplete"):
+        (left / name).mkdir()
+        (left / name / "mine.txt").write_text("mine")
+    before = tree(left / "r") | tree(left / "r-incomplete")
+    store.tidy(left)
+    assert tree(left / "r") | tree(left / "r-incomplete") == before
+    assert paceline.read("r-incomplete-2").incomplete
+    shutil.rmtree("r")
+    assert store.found(Path("r")) == Path("r-incomplete-2")
+
+
+def test_a_stream_that_is_read_twice_is_one_run(killed: Path, left: Path) -> None:
+    store.tidy(left)
+    first = tree(left)
+    # A process may be killed after the run is made, and before the stream is deleted.
+    shutil.copytree(killed, left, dirs_exist_ok=True)
+    assert store.found(Path("r")) == Path("r-incomplete")
+    assert tree(left) == first
+
+
+@pytest.mark.parametrize("spoil", ["cut", "other", "link"])
+def test_a_stream_that_cannot_be_read_is_no_run(spoil: str, left: Path, cli: Command) -> None:
+    (stream,) = left.rglob("*.stream")
+    content = stream.read_bytes()
+    if spoil == "cut":
+        stream.write_bytes(content[:100])
+    elif spoil == "other":
+        header = content[16 : 16 + int.from_bytes(content[:8], "little")]
+        other = header.replace(b'"schema":2', b'"schema":9')
+        checksum = hashlib.sha256(other).digest()[:8]
+        stream.write_bytes(content[:8] + checksum + other + content[16 + len(header) :])
+    else:
+        stream.rename(left / "elsewhere")
+        stream.symlink_to(left / "elsewhere")
+    result = cli("report", "r")
+    assert result.returncode == 2
+    assert "no such folder: r" in result.stderr
+    # Rows that a newer version wrote stay; what has no rows is removed.
+    assert any(left.rglob("*.stream")) == (spoil != "cut")
 
 
 def free(folder: Path) -> int:

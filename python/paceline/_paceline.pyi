@@ -103,6 +103,10 @@ class Run:
     def read(
         folder: str | PathLike[str], memory: int, beneath: str | PathLike[str] | None = None
     ) -> Run: ...
+    @staticmethod
+    def unfinished(
+        root: str | PathLike[str], stream: str | PathLike[str], memory: int
+    ) -> Run | None: ...
 
 class KernelRecord:
     """A record of what BBRv3 in the running kernel tells, in the making."""
@@ -336,6 +340,7 @@ def simulate(
     backend: Backend = "sim",
     guests: Sequence[Guest] = (),
     broken: Callable[[int, Run, str], object] | None = None,
+    streams: Sequence[str | PathLike[str] | None] = (),
 ) -> None: ...
 def parquet_size(
     file: str | PathLike[str], beneath: str | PathLike[str] | None = None

@@ -60,8 +60,11 @@ class Run:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Run:
-        """Read a run from its folder; raises `MemoryLimitError` if it exceeds the limit."""
-        return cls(_paceline.Run.read(os.fspath(folder), memory.limit()))
+        """Read a run from its folder; raises `MemoryLimitError` if it exceeds the limit.
+
+        If the folder does not exist, it reads the part of the run that a killed process has left.
+        """
+        return cls(_paceline.Run.read(store.found(Path(folder)), memory.limit()))
 
     @classmethod
     def capture(cls, file: str | os.PathLike[str], format: str | None = None) -> Run:  # noqa: A002
@@ -267,6 +270,7 @@ def simulate(
     backend: _paceline.Backend = "sim",
     share: int = 1,
     broken: Callable[[int, _paceline.Run, str], object] | None = None,
+    streams: Sequence[str | None] = (),
 ) -> None:
     """Run jobs (text, its name in errors, overrides, seed) in parallel, and keep nothing.
 
@@ -284,4 +288,5 @@ def simulate(
         backend,
         guests.loaded(),
         broken,
+        streams,
     )

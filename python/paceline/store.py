@@ -22,14 +22,14 @@ import stat
 import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline import _paceline, guests
-from paceline.errors import NotARunError, StoreError, is_interrupted
+from paceline import _paceline, guests, memory
+from paceline.errors import NotARunError, PacelineError, StoreError, is_interrupted
 from paceline.reading import open_regular, read_json
 
 if TYPE_CHECKING:
@@ -372,6 +372,59 @@ def keep_anew(places: Iterable[Path], write: Callable[[Path], object]) -> Path:
         return next(place for place in itertools.chain([first], places) if _placed(fresh, place))
 
 
+def incomplete(place: Path) -> Path:
+    """Return the path for the part of a run that did not reach its end."""
+    return place.with_name(f"{place.name}-incomplete")
+
+
+@contextmanager
+def streaming(place: Path) -> Iterator[Callable[[Path], str | None]]:
+    """Yield what returns the path of a run's stream, given its folder: `place`, or one below it.
+
+    The streams are in a temporary folder beside `place`. If this process is killed, `tidy` makes
+    runs of them. Where there can be no such folder, there are no streams.
+    """
+    real = Path(os.path.realpath(place))
+    with ExitStack() as stack:
+        root = None
+        with suppress(OSError):
+            for path in reversed([path for path in real.parents if not path.exists()]):
+                path.mkdir(exist_ok=True)
+                stack.callback(_remove_empty, path)
+            root = stack.enter_context(_beside(real, _STREAMS))
+
+        def stream(folder: Path) -> str | None:
+            if root is None:
+                return None
+            path = root / incomplete(real).name / folder.relative_to(place)
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            return f"{path}{_STREAM}"
+
+        yield stream
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def found(place: Path) -> Path:
+    """Return the path of a run: if it does not exist, of the part that a killed process has left.
+
+    That of the latest, if there are several; `place` if there is none.
+    """
+    latest = place
+    if not os.path.lexists(place):
+        with suppress(OSError):
+            _tidy(place.parent)
+        part = incomplete(place)
+        parts = itertools.chain([part], numbered(part, 2))
+        while not os.path.lexists(place) and os.path.lexists(part := next(parts)):
+            latest = part
+    return latest
+
+
 @contextmanager
 def _fresh(place: Path, write: Callable[[Path], object], key: str) -> Iterator[Path]:
     """Yield a run's folder that has been written under a temporary name."""
@@ -628,9 +681,20 @@ def _is_held(lock: int) -> bool:
     return False
 
 
+#: The runs that this process has made of the streams of killed ones.
+recovered: list[Path] = []
+
+
 @cache
 def tidy(parent: Path) -> None:
-    """Remove the remains of killed processes in a folder; each process checks once."""
+    """Remove the remains of killed processes in a folder; each process checks once.
+
+    Runs that they were simulating become runs that are marked incomplete.
+    """
+    _tidy(parent)
+
+
+def _tidy(parent: Path) -> None:
     names = os.listdir(parent) if parent.is_dir() else []
     for name in filter(_DRAFT.fullmatch, names):
         with suppress(OSError), _locked(parent / name, wait=False):
@@ -639,7 +703,30 @@ def tidy(parent: Path) -> None:
                 # Killed after the old folder was removed and before the new one was in place.
                 if not os.path.lexists(parent / old.name):
                     old.rename(parent / old.name)
-            shutil.rmtree(parent / name, ignore_errors=True)
+            _recover(parent / name)
+            if not _streams(parent / name):
+                shutil.rmtree(parent / name, ignore_errors=True)
+
+
+#: In a draft: the streams of runs, each at the path that its run is to have beside the draft.
+_STREAMS = ".paceline-streams"
+_STREAM = ".stream"
+
+
+def _streams(draft: Path) -> list[Path]:
+    return sorted((draft / _STREAMS).rglob(f"*{_STREAM}"))
+
+
+def _recover(draft: Path) -> None:
+    """Make runs of the streams in a draft; what cannot be read stays."""
+    for stream in _streams(draft):
+        place = draft.parent / stream.relative_to(draft / _STREAMS).with_suffix("")
+        with suppress(OSError, PacelineError):
+            run = _paceline.Run.unfinished(draft, stream.relative_to(draft), memory.limit())
+            if run is not None:
+                # Killed before the stream is deleted, it is the same run again.
+                recovered.append(keep(place, run.write, rivals=numbered(place, 2))[0])
+            stream.unlink()
 
 
 @contextmanager

@@ -1,14 +1,16 @@
 //! The engines: the simulator, and the emulator and the virtual machine where available.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use paceline_experiment::{Choice, Estimate, Guests, Memory};
-use paceline_record::{Run, in_words};
+use paceline_record::{Recorder, Run, in_words};
 use paceline_scenario::{Diagnostic, Scenario};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::error;
+use crate::follow::Follower;
 
 pub use emulator::{doctor, record_recovery, shell};
 pub use paceline_scenario::Engine;
@@ -115,13 +117,15 @@ pub fn estimate(engine: Engine, scenario: &Scenario, guests: &Guests) -> Result<
     paceline_experiment::estimate(scenario, &fields).map_err(Failure::Scenario)
 }
 
-/// Runs a scenario, which may use `share` bytes of memory.
+/// Runs a scenario, which may use `share` bytes of memory. The simulator writes its rows to `stream`
+/// while it runs; the others have none before their end.
 pub fn run(
     engine: Engine,
     scenario: &Scenario,
     guests: &Guests,
     seed: u64,
     share: u64,
+    stream: Option<&Path>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), Failure> {
     let mut beyond = None;
@@ -133,7 +137,7 @@ pub fn run(
         progress(so_far)
     };
     let ended = match engine {
-        Engine::Simulator => simulate(scenario, guests, seed, &mut watched),
+        Engine::Simulator => simulate(scenario, guests, seed, stream, &mut watched),
         Engine::Emulator => emulator::run(scenario, seed, &mut watched),
         Engine::Vm => vm::run(scenario, seed, &mut watched),
     };
@@ -152,6 +156,7 @@ fn simulate(
     scenario: &Scenario,
     guests: &Guests,
     seed: u64,
+    stream: Option<&Path>,
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), Failure> {
     use paceline_simulator::{RunError, Stacks};
@@ -162,8 +167,12 @@ fn simulate(
         memory: progress.memory,
     };
     let stacks = Stacks::none();
-    let mut heard = |so_far: &_| progress(seen(so_far));
-    match paceline_simulator::run_with(scenario, seed, guests, &stacks, &mut heard) {
+    let mut follower = Follower::new(stream);
+    let mut watch = |so_far: &paceline_simulator::Progress, record: &Recorder| {
+        follower.follow(record, so_far.simulated);
+        progress(seen(so_far))
+    };
+    match paceline_simulator::run_watched(scenario, seed, guests, &stacks, &mut watch) {
         Ok((run, last)) => Ok((run, seen(&last))),
         Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
         Err(RunError::Guest { what, run, .. }) => Err(Failure::Guest(what, run)),

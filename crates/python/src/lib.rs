@@ -7,6 +7,7 @@ mod conformance;
 mod doctor;
 mod engine;
 mod error;
+mod follow;
 mod foreign;
 mod guest;
 mod heard;

@@ -124,6 +124,20 @@ impl Run {
         .map(Self::new)
         .map_err(|error| error::record(py, &error))
     }
+
+    /// Reads the part of a run that a stream below a folder has left; it may use `memory` bytes, and
+    /// no link below the folder is followed. `None` if the stream has no rows.
+    #[staticmethod]
+    fn unfinished(
+        py: Python<'_>,
+        root: PathBuf,
+        stream: PathBuf,
+        memory: u64,
+    ) -> PyResult<Option<Self>> {
+        let read = move |_: &_| record::Stream::read_beneath(&root, &stream, memory);
+        let run = heard(py, read)?.map_err(|error| error::record(py, &error))?;
+        Ok(run.map(Self::new))
+    }
 }
 
 /// The number of rows of a Parquet file, and the memory needed to read them, according to its

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -145,9 +145,10 @@ fn sources(jobs: Vec<Job>) -> (Vec<Source>, Vec<(usize, u64)>) {
 /// among the active runs, plus one share for those that have ended and wait to be passed on.
 /// `backend` is `sim`, `vm` or `emu`; runs in real time would disturb each other, so they run one
 /// after another. Scenarios may name `guests`; `broken(index, run, message)` is called for a run
-/// that one of them has ended, with the partial run, instead of `failed`.
+/// that one of them has ended, with the partial run, instead of `failed`. A simulated run writes its
+/// rows to its path in `streams`, if it has one, while it goes on.
 #[pyfunction]
-#[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim", guests = Vec::new(), broken = None))]
+#[pyo3(signature = (jobs, threads, memory, finished, progress = None, failed = None, backend = "sim", guests = Vec::new(), broken = None, streams = Vec::new()))]
 #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
 pub fn simulate(
     py: Python<'_>,
@@ -160,6 +161,7 @@ pub fn simulate(
     backend: &str,
     guests: Vec<PyRef<'_, PyGuest>>,
     broken: Option<Py<PyAny>>,
+    streams: Vec<Option<PathBuf>>,
 ) -> PyResult<()> {
     let engine = engine::named(backend)?;
     let threads = match engine {
@@ -171,6 +173,7 @@ pub fn simulate(
     let batch = Batch {
         seen: jobs.iter().map(|_| Seen::default()).collect(),
         jobs,
+        streams,
         sources,
         engine,
         guests: guest::guests(&guests),
@@ -199,6 +202,8 @@ struct Listener {
 struct Batch {
     /// The source of each job, and its seed.
     jobs: Vec<(usize, u64)>,
+    /// The path of its stream.
+    streams: Vec<Option<PathBuf>>,
     sources: Vec<Source>,
     engine: Engine,
     guests: Guests,
@@ -314,9 +319,10 @@ impl Batch {
             else {
                 return;
             };
+            let stream = self.streams.get(index).and_then(Option::as_deref);
             self.wait_for_room();
             let begin = Instant::now();
-            let outcome = self.one(*source, *seed, seen);
+            let outcome = self.one(*source, *seed, stream, seen);
             let ended = Ended {
                 index,
                 outcome,
@@ -343,6 +349,7 @@ impl Batch {
         &self,
         source: usize,
         seed: u64,
+        stream: Option<&Path>,
         seen: &Seen,
     ) -> Result<(paceline_record::Run, Progress), Failure> {
         let Some(source) = self.sources.get(source) else {
@@ -363,7 +370,8 @@ impl Batch {
             }
         };
         let (scenario, guests) = (&ready.scenario, &self.guests);
-        engine::run(self.engine, scenario, guests, seed, self.share, &mut stops)
+        let (engine, share) = (self.engine, self.share);
+        engine::run(engine, scenario, guests, seed, share, stream, &mut stops)
     }
 
     fn hand_over(&self, job: Ended, listener: &Listener, stopping: bool) -> PyResult<()> {

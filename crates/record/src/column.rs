@@ -11,6 +11,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field};
 use paceline_units::{Bytes, Duration, Gain, Instant, Quantity, Rate};
+use serde::{Deserialize, Serialize};
 
 use crate::packed::Packed;
 
@@ -140,8 +141,35 @@ pub(crate) trait Cells {
     /// Its cells, and their names if it is a column of names.
     fn finish(self) -> (Packed, Vec<Text>);
 
-    /// The cells from a row on; none for names.
-    fn numbers(&self, from: usize) -> Option<Vec<u64>>;
+    /// Its cells, and their names, so far.
+    fn so_far(&self) -> SoFar<'_>;
+}
+
+/// A growing column, as it is.
+#[cfg_attr(
+    not(feature = "folder"),
+    expect(dead_code, reason = "only a stream needs all of it")
+)]
+pub(crate) struct SoFar<'c> {
+    pub(crate) cells: &'c Packed,
+    /// Cells after those that are not packed yet.
+    pub(crate) waiting: Vec<u64>,
+    /// The names of its cells, if it is a column of names.
+    pub(crate) names: Vec<&'c str>,
+}
+
+#[cfg(feature = "folder")]
+impl SoFar<'_> {
+    /// The cells from one on.
+    pub(crate) fn cells_from(&self, first: usize) -> Vec<u64> {
+        let mut cells = self.cells.cells_from(first);
+        cells.extend(
+            self.waiting
+                .iter()
+                .skip(first.saturating_sub(self.cells.len())),
+        );
+        cells
+    }
 }
 
 impl Cells for Packed {
@@ -153,13 +181,17 @@ impl Cells for Packed {
         (self, Vec::new())
     }
 
-    fn numbers(&self, from: usize) -> Option<Vec<u64>> {
-        Some(self.cells_from(from))
+    fn so_far(&self) -> SoFar<'_> {
+        SoFar {
+            cells: self,
+            waiting: Vec::new(),
+            names: Vec::new(),
+        }
     }
 }
 
 /// The meaning of a column's cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Coding {
     /// The number of a flow or link.
     Id,
@@ -186,6 +218,18 @@ impl Coding {
         }
     }
 
+    /// The type of its column.
+    #[cfg(feature = "folder")]
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Self::Id => Kind::Id,
+            Self::Int => Kind::Int,
+            Self::Ratio | Self::Real => Kind::Real,
+            Self::Flag => Kind::Flag,
+            Self::Text => Kind::Text,
+        }
+    }
+
     /// A cell as a number for plots, NaN for none.
     pub(crate) fn drawn(self, cell: u64) -> f64 {
         match (self, cell) {
@@ -199,8 +243,11 @@ impl Coding {
 }
 
 /// The cells of a growing column from a row on, for plots; none for names.
-pub(crate) fn drawn<C: Cell>(cells: &C::Cells, from: usize) -> Option<Vec<f64>> {
-    let cells = cells.numbers(from)?.into_iter();
+pub(crate) fn drawn<C: Cell>(column: &C::Cells, from: usize) -> Option<Vec<f64>> {
+    if C::KIND == Kind::Text {
+        return None;
+    }
+    let cells = column.so_far().cells.cells_from(from).into_iter();
     Some(cells.map(|cell| Coding::of(C::KIND).drawn(cell)).collect())
 }
 
@@ -386,8 +433,12 @@ impl Cells for Texts {
         (self.keys, self.names)
     }
 
-    fn numbers(&self, _from: usize) -> Option<Vec<u64>> {
-        None
+    fn so_far(&self) -> SoFar<'_> {
+        SoFar {
+            cells: &self.keys,
+            waiting: Vec::new(),
+            names: self.names.iter().map(|name| &**name).collect(),
+        }
     }
 }
 
@@ -465,8 +516,12 @@ impl<W: Word> Cells for Words<W> {
         (self.keys, names.collect())
     }
 
-    fn numbers(&self, _from: usize) -> Option<Vec<u64>> {
-        None
+    fn so_far(&self) -> SoFar<'_> {
+        SoFar {
+            cells: &self.keys,
+            waiting: Vec::new(),
+            names: self.names.clone(),
+        }
     }
 }
 

@@ -56,6 +56,15 @@ pub enum RecordError {
         /// What is wrong.
         source: ParquetError,
     },
+    /// The stream of an unfinished run is damaged.
+    #[cfg(feature = "folder")]
+    #[error("{}: {what}", path.display())]
+    Stream {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// A table would exceed the memory limit.
     #[error("{} has {rows} rows, which take some {} of memory; at most {} may be read", path.display(), in_words(*bytes), in_words(*limit))]
     TooLarge {

@@ -5,6 +5,8 @@ use std::iter::repeat_n;
 use arrow_schema::Field as ArrowField;
 use paceline_units::{Field, Quantity, Visitor};
 
+#[cfg(feature = "folder")]
+use crate::column::SoFar;
 use crate::column::{Coding, Column, Complete, Kind, NONE, field};
 use crate::info::FlowInfo;
 use crate::packed::Packed;
@@ -48,6 +50,14 @@ pub fn field_bytes<'f>(fields: impl IntoIterator<Item = &'f Field>) -> u64 {
     bits.sum::<u64>().div_ceil(8)
 }
 
+/// The bits of a number, if it is one.
+fn finite(bits: u64) -> u64 {
+    match f64::from_bits(bits).is_finite() {
+        true => bits,
+        false => NONE,
+    }
+}
+
 impl FieldColumn {
     /// A column in addition to the existing ones. A name that is taken is prefixed with `cc_`
     /// (`cc_min_rtt_ns` is the controller's, `min_rtt_ns` the transport's).
@@ -69,10 +79,6 @@ impl FieldColumn {
 
     /// The cells of further rows, by the bits of their values.
     fn extend(&mut self, cells: impl ExactSizeIterator<Item = u64>) {
-        let finite = |bits: u64| match f64::from_bits(bits).is_finite() {
-            true => bits,
-            false => NONE,
-        };
         match self.of.quantity {
             Quantity::Number => self.cells.extend(cells.map(finite)),
             _ => self.cells.extend(cells),
@@ -201,6 +207,41 @@ impl FieldColumns {
         }
         self.rows.clear();
         self.numbers.clear();
+    }
+
+    /// The name of each column, and the meaning of its cells.
+    #[cfg(feature = "folder")]
+    pub(crate) fn described(&self) -> Vec<(String, Coding)> {
+        let columns = self.columns.iter();
+        columns
+            .map(|column| (column.name.clone(), coding_of(&column.of)))
+            .collect()
+    }
+
+    /// The columns so far.
+    #[cfg(feature = "folder")]
+    pub(crate) fn so_far(&self) -> impl Iterator<Item = SoFar<'_>> {
+        let columns = self.columns.iter().enumerate();
+        columns.map(|(number, column)| SoFar {
+            cells: &column.cells,
+            waiting: match column.of.quantity {
+                Quantity::Number => self.waiting(number).map(finite).collect(),
+                _ => self.waiting(number).collect(),
+            },
+            names: Vec::new(),
+        })
+    }
+
+    /// The cells of the waiting rows in a column, by the bits of their values.
+    #[cfg(feature = "folder")]
+    fn waiting(&self, column: usize) -> impl Iterator<Item = u64> {
+        let mut rest = &self.numbers[..];
+        self.rows.iter().map(move |row| {
+            let layout = &self.layouts[*row];
+            let (numbers, others) = rest.split_at(layout.fields.len());
+            rest = others;
+            layout.places[column].map_or(NONE, |place| numbers[place])
+        })
     }
 
     pub(crate) fn finish(mut self) -> impl Iterator<Item = (ArrowField, Complete)> {

@@ -26,9 +26,11 @@ mod files;
 mod pages;
 mod place;
 mod read;
+mod stream;
 mod upgrade;
 
 pub use read::{table_size, table_size_beneath};
+pub use stream::Stream;
 
 use files::{MACHINE, RUN, SCENARIO, qlog_path, table_path};
 use place::Beside;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use paceline_units::{Bytes, Duration, Instant, Rate};
 
 /// The description of a run, known before it starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Name of the scenario.
     pub scenario: String,
@@ -47,7 +47,7 @@ pub struct GuestInfo {
 }
 
 /// A flow, known before it starts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowInfo {
     /// Its number, used in rows.
     pub flow: u32,
@@ -66,7 +66,7 @@ pub struct FlowInfo {
 }
 
 /// A link, as it is at the start.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkInfo {
     /// Its name in plots.
     pub name: String,

@@ -44,6 +44,19 @@ impl Held {
             qlog: 0,
         }
     }
+
+    /// All of it.
+    #[cfg(feature = "folder")]
+    pub(crate) fn total(&self) -> u64 {
+        let parts = [
+            self.samples,
+            self.queue,
+            self.events,
+            self.packets,
+            self.qlog,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
 }
 
 /// A number of bytes with two or three digits, and its unit.

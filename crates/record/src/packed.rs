@@ -47,6 +47,12 @@ impl Packed {
         }
     }
 
+    /// The number of cells.
+    #[cfg(feature = "folder")]
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len() * Self::BLOCK + self.open.len()
+    }
+
     /// The cells from one on.
     pub(crate) fn cells_from(&self, first: usize) -> Vec<u64> {
         let (block, within) = (first / Self::BLOCK, first % Self::BLOCK);
@@ -67,54 +73,72 @@ impl Packed {
     /// Packs the open cells.
     #[inline(never)]
     fn close(&mut self) {
-        // Relative to the cell one period before; at the beginning of the block, to the previous
-        // one.
-        let (first, others) = self.open.split_at(self.period.min(Self::BLOCK));
-        let mut differences = Vec::with_capacity(Self::BLOCK);
-        differences.extend(subtract(&first[..1], &[0]));
-        differences.extend(subtract(&first[1..], &self.open));
-        differences.extend(subtract(others, &self.open));
         let mut bytes = Vec::with_capacity(Self::BLOCK);
-        for group in differences.as_chunks::<GROUP>().0 {
-            let all = group.iter().fold(0, |all, difference| all | difference);
-            let width = (u64::BITS - all.leading_zeros()).div_ceil(8);
-            bytes.push(width as u8);
-            // All lowest bytes first, then all second ones.
-            for byte in 0..width {
-                bytes.extend(group.map(|difference| (difference >> (8 * byte)) as u8));
-            }
-        }
+        pack(&self.open, self.period, &mut bytes);
         self.blocks.push(bytes.into_boxed_slice());
         self.open.clear();
     }
 
     /// Reads the cells of a block.
     fn read(&self, mut block: &[u8], cells: &mut Vec<u64>) {
-        let start = cells.len();
-        cells.resize(start + Self::BLOCK, 0);
-        let cells = &mut cells[start..];
-        for group in cells.as_chunks_mut::<GROUP>().0 {
-            let Some((width, rest)) = block.split_first() else {
-                return;
-            };
-            let (bytes, others) = rest.split_at(usize::from(*width) * GROUP);
-            block = others;
-            for (byte, of_all) in (0..).zip(bytes.as_chunks::<GROUP>().0) {
-                for (difference, of_one) in group.iter_mut().zip(of_all) {
-                    *difference |= u64::from(*of_one) << (8 * byte);
-                }
-            }
-        }
-        let mut before = 0;
-        let turn = self.period.min(Self::BLOCK);
-        for cell in &mut cells[..turn] {
-            before = unzigzag(*cell).wrapping_add(before);
-            *cell = before;
-        }
-        for number in turn..Self::BLOCK {
-            cells[number] = unzigzag(cells[number]).wrapping_add(cells[number - turn]);
+        let read = unpack(&mut block, Self::BLOCK, self.period, cells);
+        debug_assert!(read.is_some(), "a block as it was packed");
+    }
+}
+
+/// Appends cells to `bytes` as their differences from the cell one period before; at the beginning,
+/// from the previous one.
+pub(crate) fn pack(cells: &[u64], period: usize, bytes: &mut Vec<u8>) {
+    let (first, others) = cells.split_at(period.min(cells.len()));
+    let padded = cells.len().next_multiple_of(GROUP);
+    let mut differences = Vec::with_capacity(padded);
+    differences.extend(subtract(first, &[0]));
+    differences.extend(subtract(first.get(1..).unwrap_or_default(), cells));
+    differences.extend(subtract(others, cells));
+    differences.resize(padded, 0);
+    for group in differences.as_chunks::<GROUP>().0 {
+        let all = group.iter().fold(0, |all, difference| all | difference);
+        let width = (u64::BITS - all.leading_zeros()).div_ceil(8);
+        bytes.push(width as u8);
+        // All lowest bytes first, then all second ones.
+        for byte in 0..width {
+            bytes.extend(group.map(|difference| (difference >> (8 * byte)) as u8));
         }
     }
+}
+
+/// Takes `count` cells from the front of `bytes`, as [`pack`] wrote them; `None` if they are not
+/// there.
+pub(crate) fn unpack(
+    bytes: &mut &[u8],
+    count: usize,
+    period: usize,
+    cells: &mut Vec<u64>,
+) -> Option<()> {
+    let start = cells.len();
+    cells.resize(start + count.next_multiple_of(GROUP), 0);
+    for group in cells[start..].as_chunks_mut::<GROUP>().0 {
+        let (width, rest) = bytes.split_first()?;
+        let (columns, rest) = rest.split_at_checked(usize::from(*width) * GROUP)?;
+        *bytes = rest;
+        for (byte, of_all) in (0..u64::BITS / 8).zip(columns.as_chunks::<GROUP>().0) {
+            for (difference, of_one) in group.iter_mut().zip(of_all) {
+                *difference |= u64::from(*of_one) << (8 * byte);
+            }
+        }
+    }
+    cells.truncate(start + count);
+    let cells = &mut cells[start..];
+    let mut before = 0;
+    let turn = period.min(count);
+    for cell in &mut cells[..turn] {
+        before = unzigzag(*cell).wrapping_add(before);
+        *cell = before;
+    }
+    for number in turn..count {
+        cells[number] = unzigzag(cells[number]).wrapping_add(cells[number - turn]);
+    }
+    Some(())
 }
 
 /// The difference of each of `cells` from that of `before`, as far as both exist.

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use paceline_units::{Bytes, Field, Instant, Visitor};
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "folder")]
+use crate::column::{Coding, SoFar};
 use crate::column::{Complete, Kind, NONE, Text, field};
 use crate::fields::FieldColumns;
 use crate::info::{FlowInfo, RunInfo};
@@ -12,7 +14,7 @@ use crate::memory::Held;
 use crate::packed::Packed;
 use crate::rows::{EventRow, FlowRow, PacketRow, QueueRow, SampleRow};
 use crate::run::Run;
-use crate::table::{Contents, Row, TableBuilder};
+use crate::table::{Contents, Row, Table, TableBuilder};
 
 /// The totals of a flow, known when the run has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,14 +53,15 @@ impl Recorder {
         counters: impl IntoIterator<Item = &'static str>,
     ) -> Self {
         let fields = FieldColumns::new(&info.flows, fields, SampleRow::TABLE.columns);
+        let [(_, samples), (_, queue), (_, events), (_, packets)] = growing(&info);
         Self {
             field_bytes: fields.row_bytes(),
             fields,
             counters: counters.into_iter().collect(),
-            samples: TableBuilder::new(info.flows.len()),
-            queue: TableBuilder::new(info.links.len()),
-            events: TableBuilder::new(1),
-            packets: TableBuilder::new(1),
+            samples: TableBuilder::new(samples),
+            queue: TableBuilder::new(queue),
+            events: TableBuilder::new(events),
+            packets: TableBuilder::new(packets),
             info,
         }
     }
@@ -110,6 +113,25 @@ impl Recorder {
         }
     }
 
+    /// The description of the run, the columns that its controllers' fields have, and its counters.
+    #[cfg(feature = "folder")]
+    pub(crate) fn described(&self) -> (&RunInfo, Vec<(String, Coding)>, &[&'static str]) {
+        (&self.info, self.fields.described(), &self.counters)
+    }
+
+    /// The rows so far of the [`growing`] tables, and their columns.
+    #[cfg(feature = "folder")]
+    pub(crate) fn so_far(&self) -> [(usize, Vec<SoFar<'_>>); 4] {
+        let mut samples = self.samples.so_far();
+        samples.extend(self.fields.so_far());
+        [
+            (self.samples.rows(), samples),
+            (self.queue.rows(), self.queue.so_far()),
+            (self.events.rows(), self.events.so_far()),
+            (self.packets.rows(), self.packets.so_far()),
+        ]
+    }
+
     /// The run ends now, early, for this reason.
     pub fn stop(&mut self, now: Instant, why: &str) {
         self.info.duration = now.since(Instant::ZERO);
@@ -137,8 +159,22 @@ impl Recorder {
     }
 }
 
+/// The tables that grow while a run goes on; the rows of each cycle through this many flows or links.
+pub(crate) fn growing(info: &RunInfo) -> [(Table, usize); 4] {
+    [
+        (SampleRow::TABLE, info.flows.len().max(1)),
+        (QueueRow::TABLE, info.links.len().max(1)),
+        (EventRow::TABLE, 1),
+        (PacketRow::TABLE, 1),
+    ]
+}
+
 /// The table of flows: the description of each, and its totals.
-fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -> Contents {
+pub(crate) fn flows(
+    flows: &[FlowInfo],
+    totals: &[FlowTotals],
+    counters: &[impl AsRef<str>],
+) -> Contents {
     let totals: BTreeMap<u32, &FlowTotals> = totals.iter().map(|t| (t.flow, t)).collect();
     let mut table = TableBuilder::<FlowRow>::new(1);
     let mut counted: Vec<Packed> = counters.iter().map(|_| Packed::new(1)).collect();
@@ -160,9 +196,10 @@ fn flows(flows: &[FlowInfo], totals: &[FlowTotals], counters: &[&'static str]) -
             cells.push(count.unwrap_or(NONE));
         }
     }
-    let column = |(name, cells): (&&str, Packed)| {
+    let column = |(name, cells): (&str, Packed)| {
         let column = Complete::new::<Option<u64>>(cells);
         (field(name, Kind::Int, true), column)
     };
-    table.finish(counters.iter().zip(counted).map(column))
+    let names = counters.iter().map(|name| name.as_ref());
+    table.finish(names.zip(counted).map(column))
 }

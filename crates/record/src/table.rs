@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 
+#[cfg(feature = "folder")]
+use crate::column::SoFar;
 use crate::column::{Column, Complete};
 
 /// Version of the tables and of `run.json`. A change that a reader must know about increments it;
@@ -51,6 +53,10 @@ pub(crate) trait Row: Sized {
 
     /// The columns in their order.
     fn finish(columns: Self::Columns) -> Vec<Complete>;
+
+    /// The columns so far, in their order.
+    #[cfg(feature = "folder")]
+    fn so_far(columns: &Self::Columns) -> Vec<SoFar<'_>>;
 
     /// The cells of a column from a row on, NaN for null; none for text, or if there is no such
     /// column.
@@ -127,6 +133,11 @@ macro_rules! table {
                 vec![$($crate::column::Complete::new::<$type>(columns.$field)),+]
             }
 
+            #[cfg(feature = "folder")]
+            fn so_far(columns: &$columns) -> Vec<$crate::column::SoFar<'_>> {
+                vec![$($crate::column::Cells::so_far(&columns.$field)),+]
+            }
+
             fn numbers(columns: &$columns, name: &str, from: usize) -> Option<Vec<f64>> {
                 match name {
                     $(stringify!($field) => $crate::column::drawn::<$type>(&columns.$field, from),)+
@@ -186,6 +197,12 @@ impl<R: Row> TableBuilder<R> {
         self.rows += 1;
     }
 
+    /// See [`Row::so_far`].
+    #[cfg(feature = "folder")]
+    pub(crate) fn so_far(&self) -> Vec<SoFar<'_>> {
+        R::so_far(&self.columns)
+    }
+
     /// See [`Row::numbers`].
     pub(crate) fn numbers(&self, name: &str, from: usize) -> Option<Vec<f64>> {
         R::numbers(&self.columns, name, from)
@@ -199,11 +216,7 @@ impl<R: Row> TableBuilder<R> {
             fields.push(field);
             columns.push(column);
         }
-        Contents {
-            schema: Arc::new(schema(fields)),
-            rows: self.rows,
-            columns: Columns::Packed(columns.into()),
-        }
+        Contents::packed(fields, columns, self.rows)
     }
 }
 
@@ -234,6 +247,15 @@ impl From<RecordBatch> for Contents {
 }
 
 impl Contents {
+    /// A table of these columns, each with this many cells.
+    pub(crate) fn packed(fields: Vec<Field>, columns: Vec<Complete>, rows: usize) -> Self {
+        Self {
+            schema: Arc::new(schema(fields)),
+            rows,
+            columns: Columns::Packed(columns.into()),
+        }
+    }
+
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }

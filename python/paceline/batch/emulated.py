@@ -201,7 +201,7 @@ class Emulations:
     def _one(self, index: int) -> None:
         """Run one in its own thread: its process ends with the thread that started it."""
         outcome: list[Run | Exception | str] = []
-        text, overrides, seed, _, file, _ = self.jobs[index]
+        job = self.jobs[index]
 
         def seen(progress: Progress) -> None:
             self._packets[index] = progress.packets
@@ -210,7 +210,7 @@ class Emulations:
 
         try:
             simulate(
-                [(text, file, overrides, seed)],
+                [(job.text, job.file, job.overrides, job.seed)],
                 lambda _, run, cost: outcome.append(Run(run, Engine(*cost))),
                 threads=1,
                 progress=seen,

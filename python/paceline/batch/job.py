@@ -21,6 +21,8 @@ class Job(NamedTuple):
     file: str = "scenario.toml"
     #: Its length, for progress.
     duration_ns: int = 0
+    #: The path to which its rows are written while it is simulated, if any.
+    stream: str | None = None
 
 
 class Task(NamedTuple):

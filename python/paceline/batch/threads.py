@@ -67,4 +67,5 @@ def do_chunk(
         backend=tasks[0].job.backend,
         share=share,
         broken=broken,
+        streams=[job.stream for _, job in tasks],
     )

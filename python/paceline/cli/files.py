@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline import _paceline, guests, memory, shipped
+from paceline import _paceline, guests, memory, shipped, store
 from paceline.cli import console
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import MemoryLimitError, NotARunError, ScenarioError, UnavailableError
@@ -20,7 +20,6 @@ from paceline.names import did_you_mean, nearest
 from paceline.quantities import quantity
 from paceline.reading import read_text, toml
 from paceline.runs import Run
-from paceline.store import GROUP
 
 #: Number of values of a choice that are listed.
 _TOLD = 8
@@ -269,13 +268,14 @@ def drawn_values(values: Sequence[str]) -> str:
 def _runs_below(folder: Path) -> list[str]:
     """Return the folders of runs, without the hidden remains of killed processes."""
     found = sorted(path.parent for path in folder.rglob("run.json"))
-    return [str(p) for p in found if not p.name.startswith(".")]
+    hidden = (any(part.startswith(".") for part in p.relative_to(folder).parts) for p in found)
+    return [str(p) for p, is_hidden in zip(found, hidden, strict=True) if not is_hidden]
 
 
 def runs_together(folder: str) -> list[str]:
     """Return the paths of the runs in a folder that holds several; none if it is a run's."""
     path = Path(folder)
-    if not (path / GROUP).is_file() or (path / "run.json").is_file():
+    if not (path / store.GROUP).is_file() or (path / "run.json").is_file():
         return []
     found = (Path(run).relative_to(path) for run in _runs_below(path))
     return [place.as_posix() for place in sorted(found, key=_by_seed)]
@@ -287,9 +287,26 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
     return tuple((part[1], int(part[2] or 0)) for part in parts if part)
 
 
+def tell_recovered() -> None:
+    """Print which runs were made of what killed ones have left."""
+    while store.recovered:
+        told = f"a run that was killed has left its part: `paceline report {store.recovered.pop()}`"
+        console.stderr().print(told, markup=False, soft_wrap=True)
+
+
+def run_folder(name: str) -> str:
+    """Return the folder of a run: if it does not exist, of the part that a killed run has left."""
+    place = store.found(Path(name))
+    if place == Path(name):
+        return name
+    told = f"{name} does not exist; a run that was killed has left its part in {place}"
+    console.stderr().print(told, markup=False, soft_wrap=True)
+    return str(place)
+
+
 def result_folder(folder: str) -> Path:
     """Return the folder of a result; explain what is there instead."""
-    path = Path(folder)
+    path = Path(run_folder(folder))
     if path.is_dir():
         return path
     if path.exists():
@@ -306,6 +323,7 @@ def result_folder(folder: str) -> Path:
 def read_run(folder: str) -> Run:
     """Read a run from its folder; explain clearly why it cannot be read."""
     path = result_folder(folder)
+    folder = str(path)
     if inside := [f"{folder}/{place}" for place in runs_together(folder)]:
         hint = f"name one of them, for example {inside[0]}"
         raise Failure("group", f"{folder} holds several runs", hint=hint, file=folder)

@@ -100,7 +100,7 @@ impl Run {
 }
 
 /// The version of the schema that a file was written in, if this program reads it.
-fn version(path: &Path, found: Option<&str>) -> Result<u32, RecordError> {
+pub(super) fn version(path: &Path, found: Option<&str>) -> Result<u32, RecordError> {
     let known = |version: &u32| (1..=SCHEMA).contains(version);
     let version = found.and_then(|found| found.parse().ok()).filter(known);
     version.ok_or_else(|| RecordError::Schema {
@@ -265,7 +265,7 @@ pub fn table_size_beneath(root: &Path, path: &Path) -> Result<(u64, u64), Record
     Ok((size.rows, size.bytes))
 }
 
-fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> RecordError {
+pub(super) fn too_large(path: &Path, rows: u64, bytes: u64, limit: u64) -> RecordError {
     RecordError::TooLarge {
         path: path.into(),
         rows,
@@ -388,7 +388,7 @@ fn conform(table: &Table, batch: &RecordBatch) -> Result<RecordBatch, RecordErro
 }
 
 /// Each flow exists once, and every row belongs to an existing flow or link.
-fn check_ids(
+pub(super) fn check_ids(
     tables: &[(&'static str, RecordBatch)],
     flows: &[FlowInfo],
     links: usize,

@@ -62,6 +62,7 @@ def export(
             f"{format} takes one run, not {len(run)}",
             hint=f"export them one by one; only {_SEVERAL} overlays several runs",
         )
+    run = [files.run_folder(folder) for folder in run]
     runs = [files.read_run(folder) for folder in run]
     for one, folder in zip(runs, run, strict=True):
         last = one.flows.height - 1

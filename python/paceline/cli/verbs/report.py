@@ -43,6 +43,7 @@ def report(
     (repeats, or a comparison of controllers) it writes one report of all of them.
     """
     limit_memory(memory)
+    run = files.run_folder(run)
     place = out or Path(run) / f"report.{format}"
     store.check(place, force=force)
     together = files.runs_together(run)

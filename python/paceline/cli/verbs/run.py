@@ -102,7 +102,7 @@ def run(
 
     The name of a run's folder ends in a hash of everything that determines its bytes. An existing
     run is shown and not run again; after Ctrl-C the same command runs what is missing. Nothing is
-    overwritten.
+    overwritten. If the process is killed, `report` shows the rows that a simulated run had written.
     """
     limit_memory(options.memory)
     bring(options.controllers)
@@ -269,10 +269,15 @@ class Batch:
             key = self._key(self.plan, self.seeds)
             store.begin(self.out, "runs", key, [store.GROUP])
 
-        with console.progress(self.plan.name, left, quiet=self.options.quiet) as watch:
+        with (
+            store.streaming(self.out) as stream,
+            console.progress(self.plan.name, left, quiet=self.options.quiet) as watch,
+        ):
+            if not self.options.quiet:
+                files.tell_recovered()
             try:
                 execute(
-                    (job for _, job in self._jobs()),
+                    (job._replace(stream=stream(place)) for place, job in self._jobs()),
                     self._keep,
                     executor=locally(self.options.jobs),
                     watch=watch,
@@ -294,14 +299,15 @@ class Batch:
                 raise Failure(kind, str(error), hint=kept, code=code) from None
         self._tell_again()
 
-    def _jobs(self) -> Iterator[tuple[Case, Job]]:
-        """Yield the missing runs, on demand."""
+    def _jobs(self) -> Iterator[tuple[Path, Job]]:
+        """Yield the missing runs and their folders, on demand."""
         for case in self.cases:
             overrides, length = tuple(case.overrides), case.plan.duration_ns
             for seed in self.seeds:
                 if seed not in case.runs:
                     backend = self.options.backend
-                    yield case, Job(self.text, overrides, seed, backend, self.path, length)
+                    job = Job(self.text, overrides, seed, backend, self.path, length)
+                    yield self._folder(case, seed), job
 
     def _keep(self, _: int, job: Job, run: Run) -> None:
         seed = job.seed
@@ -321,12 +327,14 @@ class Batch:
         if not self.grouped:
             case.folder = where
         case.runs[seed] = run.measured()
+        if job.stream is not None:
+            Path(job.stream).unlink(missing_ok=True)
 
     def _keep_broken(self, task: Task, run: Run) -> None:
         """Keep the partial run that a user-defined controller has ended."""
         case = next(case for case in self.cases if tuple(case.overrides) == task.job.overrides)
         place = self._folder(case, task.job.seed)
-        self.broken = place.with_name(f"{place.name}-incomplete")
+        self.broken = store.incomplete(place)
         run.inner.write(self.broken)
 
     def _tell_again(self) -> None:

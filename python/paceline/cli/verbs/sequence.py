@@ -72,6 +72,7 @@ def sequence(
 
     if options.end is not None and options.rounds is not None:
         raise Failure("usage", "--to and --rounds exclude each other", hint="give one of them")
+    run = [files.run_folder(folder) for folder in run]
     runs = [files.read_run(folder) for folder in run]
     out = options.out or Path(run[0]) / f"sequence.{options.format}"
     store.check(out, force=options.force)
