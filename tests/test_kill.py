@@ -232,9 +232,7 @@ def test_a_run_that_is_killed_leaves_its_rows_to_report(left: Path, cli: Command
     result = cli("report", "r")
     assert result.returncode == 0, result
     assert result.stdout == "r-incomplete/report.html\n"
-    assert "r does not exist; a run that was killed has left its part in r-incomplete" in (
-        result.stderr
-    )
+    assert "r does not exist; a killed run left a partial record in r-incomplete" in (result.stderr)
     run = paceline.read("r")
     why = re.fullmatch(
         r"the process that ran it was killed; the record ends at (\d+(\.\d+)?) s of 1000000 s",
@@ -254,7 +252,7 @@ def test_a_run_that_is_killed_leaves_its_rows_to_report(left: Path, cli: Command
 def test_after_a_kill_the_same_place_is_free(left: Path, cli: Command, scenario: Path) -> None:
     result = cli("run", scenario, "--out", "r")
     assert result.returncode == 0, result
-    told = "a run that was killed has left its part: `paceline report"
+    told = "a killed run left a partial record: `paceline report"
     assert f"{told} {left / 'r-incomplete'}`" in result.stderr
     assert (paceline.read("r").incomplete, paceline.read("r-incomplete").incomplete is None) == (
         None,

@@ -288,18 +288,18 @@ def _by_seed(place: Path) -> tuple[tuple[str, int], ...]:
 
 
 def tell_recovered() -> None:
-    """Print which runs were made of what killed ones have left."""
+    """Print the partial records that killed runs left."""
     while store.recovered:
-        told = f"a run that was killed has left its part: `paceline report {store.recovered.pop()}`"
+        told = f"a killed run left a partial record: `paceline report {store.recovered.pop()}`"
         console.stderr().print(told, markup=False, soft_wrap=True)
 
 
 def run_folder(name: str) -> str:
-    """Return the folder of a run: if it does not exist, of the part that a killed run has left."""
+    """Return the folder of a run: if it does not exist, the partial record of a killed run."""
     place = store.found(Path(name))
     if place == Path(name):
         return name
-    told = f"{name} does not exist; a run that was killed has left its part in {place}"
+    told = f"{name} does not exist; a killed run left a partial record in {place}"
     console.stderr().print(told, markup=False, soft_wrap=True)
     return str(place)
 
