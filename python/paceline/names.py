@@ -7,24 +7,23 @@ from collections.abc import Iterable
 
 from paceline import _paceline
 
+#: Characters that a terminal obeys or hides: control characters, direction marks, lone surrogates.
+UNSEEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that a mistyped one is nearest to, if one is near."""
-    # A name from the command line may contain bytes that are not text.
+    # Names from the command line and of files may contain bytes that are not text.
     text = name.encode("utf-8", "replace").decode()
-    return _paceline.nearest(text, sorted(known))
+    return _paceline.nearest(text, sorted(one for one in known if not UNSEEN.search(one)))
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     """Return the hint for a name that is not known."""
     near = nearest(name, known)
     return f"did you mean {near}?" if near else otherwise
-
-
-#: Characters that a terminal obeys or hides: control characters, direction marks, lone surrogates.
-UNSEEN = re.compile(
-    "[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
 
 
 def visible(text: str) -> str:
