@@ -60,6 +60,6 @@ def aggregate(rows: Sequence[Sequence[float]]) -> list[_paceline.Aggregate | Non
 
 
 def alike(repeats: Mapping[Any, Sequence[float | None]]) -> bool:
-    """Return whether all repeats gave the same, and anything: then the seed has no effect."""
+    """Return whether all repeats gave equal values, not all null: then the seed has no effect."""
     found = [set(values) for values in repeats.values()]
     return all(len(values) == 1 for values in found) and any(values != {None} for values in found)
