@@ -95,9 +95,10 @@ ci-full: ## The same, paceline-s2n and the guests, and what this machine lacks i
 soak: $(VENV)/.developed ## Random scenarios, kills, fuzzing and mutants, for hours; writes docs/soak.md
 	@$(BIN)/python tests/soak.py $(SOAK)
 
-bench: | tools ## Measure the controllers and the simulator
+bench: | tools ## Measure the controllers and the simulator (HTSIM=PATH/sim: beside csg-htsim, if it is built there)
 	cargo bench --workspace
 	.ci/instructions --print
+	@[ -z "$(HTSIM)" ] || $(PYTHON) crates/simulator/benches/peers/htsim.py "$(HTSIM)"
 
 reference: $(VENV)/.installed ## Write the pages of docs/reference that come from the program
 	@$(BIN)/python -c 'import paceline; print(paceline.schema().rstrip())' > docs/reference/scenario.schema.json
