@@ -4,6 +4,7 @@
 //! of what proptest makes of them, with stable Rust.
 
 pub mod record;
+pub mod stream;
 
 use std::ops::ControlFlow;
 

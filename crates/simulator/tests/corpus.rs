@@ -49,6 +49,10 @@ fn every_seed_is_accepted_or_refused() {
     assert!(record.whole().all(|octets| record.read(&octets)));
     assert!(!record.read(b"") && !record.read(b"\x04{}"));
     accepted("record", |octets| record.read(octets));
+    let stream = checks::stream::Spoiled::new();
+    assert!(stream.whole().all(|octets| stream.read(&octets)));
+    assert!(!stream.read(b"") && !stream.read(b"\x00{}"));
+    accepted("stream", |octets| stream.read(octets));
 }
 
 /// One mutation of octets: this many are removed at a position, and others are inserted there.

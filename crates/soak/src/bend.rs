@@ -22,7 +22,7 @@ mod packet;
 type Reader = (&'static str, &'static str, fn(&[u8]) -> bool);
 
 /// The readers, by the names of their fuzz targets.
-const READERS: [Reader; 8] = [
+const READERS: [Reader; 9] = [
     ("capture", "capture", |octets| checks::capture(octets)),
     ("ets", "ets", |octets| checks::ets(octets)),
     ("golden", "golden", |octets| {
@@ -42,6 +42,9 @@ const READERS: [Reader; 8] = [
     ("record", "record", |octets| {
         RECORD.with(|record| record.read(octets))
     }),
+    ("stream", "stream", |octets| {
+        STREAM.with(|stream| stream.read(octets))
+    }),
     ("trace", "trace", |octets| {
         checks::trace(&String::from_utf8_lossy(octets))
     }),
@@ -56,6 +59,7 @@ const READERS: [Reader; 8] = [
 thread_local! {
     /// Each thread mutates its own.
     static RECORD: checks::record::Spoiled = checks::record::Spoiled::new();
+    static STREAM: checks::stream::Spoiled = checks::stream::Spoiled::new();
 }
 
 /// Number of inputs that a thread takes at once.
@@ -87,9 +91,11 @@ pub fn bend(name: &str, seed: u64, count: u64, threads: usize, out: &Path) -> io
         known.ok_or_else(|| io::Error::other(format!("no reader is called {name}")))?;
     let mut corpus = files(&format!("seeds/{folder}"))?;
     corpus.extend(files(&format!("found/{name}"))?);
-    if name == "record" {
-        // As written today, in addition to the stored corpus.
-        RECORD.with(|record| corpus.extend(record.whole()));
+    // As written today, in addition to the stored corpus.
+    match name {
+        "record" => RECORD.with(|record| corpus.extend(record.whole())),
+        "stream" => STREAM.with(|stream| corpus.extend(stream.whole())),
+        _ => {}
     }
     let (next, found) = (AtomicU64::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
@@ -180,12 +186,13 @@ mod tests {
     }
 
     /// Inputs of each reader: about ten seconds of one processor, unoptimised.
-    const COUNTS: [(&str, u64); 8] = [
+    const COUNTS: [(&str, u64); 9] = [
         ("capture", 60_000),
         ("ets", 25_000_000),
         ("golden", 1_500_000),
         ("packet", 20_000_000),
         ("record", 10_000),
+        ("stream", 20_000),
         ("trace", 5_000_000),
         ("scenario", 350_000),
         ("run", 250_000),
