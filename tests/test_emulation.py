@@ -175,8 +175,11 @@ STACKS = """[
 
 
 @pytest.mark.parametrize("stack", ["quinn", "noq"])
-def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(stack: str) -> None:
-    overrides = {"flows": STACKS.replace("STACK", stack), "run.record.packets": True}
+def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(
+    stack: str, tmp_path: Path
+) -> None:
+    record = {"run.record.packets": True, "run.record.qlog": True}
+    overrides = {"flows": STACKS.replace("STACK", stack), **record}
     emulated = paceline.run(SCENARIO, backend="emu", overrides=overrides)
     simulated = paceline.run(SCENARIO, overrides=overrides)
     for name in ("flows", "queue", "events"):
@@ -212,6 +215,17 @@ def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(stack
     assert sent == list(range(len(sent)))
     assert set(delivered) <= set(sent)
     assert set(_column(packets.filter(kind="send"), "len_bytes")) <= set(range(1, 1473))
+
+    # The stacks' own logs, as in the simulator: one for each flow of theirs.
+    logs = []
+    for run, name in ((emulated, "emulated"), (simulated, "simulated")):
+        run.write(tmp_path / name)
+        logs.append({file.name: file for file in (tmp_path / name).glob("*.sqlog")})
+    assert set(logs[0]) == set(logs[1]) == {"stack-0.sqlog", "stack-1.sqlog"}
+    for number, flow in ((0, bulk), (1, sized)):
+        read = paceline.Run.capture(logs[0][f"stack-{number}.sqlog"])
+        (logged,) = read.flows.iter_rows(named=True)
+        assert logged["sent_packets"] == pytest.approx(flow["sent_packets"], rel=0.05, abs=5)
 
 
 def test_a_quic_stack_hears_of_marks_over_sockets() -> None:

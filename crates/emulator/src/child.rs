@@ -322,6 +322,10 @@ fn live(
         ended,
         talks,
         exit: programs.map(|_| code),
+        qlogs: (0..)
+            .zip(stacks)
+            .filter_map(|(flow, config)| Some((flow, config.as_ref()?.qlog.as_ref()?.take())))
+            .collect(),
     })
 }
 

@@ -124,6 +124,7 @@ pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&EndConfig>) -> io::Re
     };
     let config = EndConfig {
         sends: false,
+        qlog: None,
         ..config.clone()
     };
     let (there, here) = addresses(flow);

@@ -56,6 +56,8 @@ pub struct Outcome {
     pub talks: Vec<Talk>,
     /// The exit status of the client.
     pub exit: Option<i32>,
+    /// The qlogs that the stacks of the flows wrote.
+    pub qlogs: Vec<(u32, Vec<u8>)>,
 }
 
 /// One direction of a conversation of programs.

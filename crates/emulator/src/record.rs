@@ -120,6 +120,7 @@ const HEADERS: u64 = 52;
 
 /// The record of a run.
 pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
+    let qlogs = outcome.qlogs;
     let mut fields: Vec<_> = flows.iter().map(fields).collect();
     if !outcome.talks.is_empty() {
         let shown = shown(&outcome.samples);
@@ -151,5 +152,5 @@ pub fn run(info: RunInfo, flows: &[FlowPlan], outcome: Outcome) -> Run {
     let flows = outcome.flows.into_iter().map(|flow| flow.totals);
     let talks = outcome.talks.into_iter().map(|talk| talk.totals);
     let totals: Vec<_> = flows.chain(talks).collect();
-    recorder.finish(&totals)
+    recorder.finish(&totals).with_qlogs(qlogs)
 }

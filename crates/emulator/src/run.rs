@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use paceline_experiment::{Choice, FlowPlan, Memory, Plan, end_config, seed_of, stack_choices};
-use paceline_quic::EndConfig;
+use paceline_experiment::{
+    Choice, FlowPlan, Memory, Plan, QLOG_ENTRY, end_config, seed_of, stack_choices,
+};
+use paceline_quic::{EndConfig, Qlog};
 use paceline_record::{Held, Run};
 use paceline_scenario::Scenario;
 use paceline_units::Duration;
@@ -104,6 +106,7 @@ fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>>
         Some(EndConfig {
             now: flow.start,
             seed: seed_of(plan.seed, number),
+            qlog: plan.scenario.run.record.qlog.then(Qlog::default),
             ..config
         })
     };
@@ -121,9 +124,16 @@ fn memory(plan: &Plan<'_>, so_far: &Progress) -> Memory {
         true => so_far.packets.saturating_mul(5 * COPIES) / 2,
         false => 0,
     };
+    let qlog = match plan.scenario.run.record.qlog {
+        true => so_far.packets.saturating_mul(QLOG_ENTRY * COPIES) * 3 / 2,
+        false => 0,
+    };
     let (samples, queue) = (each(plan.flows.len()), each(plan.links.len()));
     Memory {
-        record: Held::rows(samples, 0, queue, 0, packets),
+        record: Held {
+            qlog,
+            ..Held::rows(samples, 0, queue, 0, packets)
+        },
         in_flight: 0,
         fixed: plan.fixed_memory(),
     }

@@ -31,7 +31,7 @@ pub use guest::{
     GuestStack, Guests, Options, Prepared, Refused, guest_field, guest_quantum, guest_trial,
     interned, used,
 };
-pub use memory::{Estimate, Memory, Part, estimate};
+pub use memory::{Estimate, Memory, Part, QLOG_ENTRY, estimate};
 pub use network::rate;
 pub use plan::Plan;
 pub use rows::{Before, change_rows, end_counters, end_row, queue_row};

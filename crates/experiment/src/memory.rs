@@ -108,7 +108,7 @@ impl Plan<'_> {
 }
 
 /// Size of a stack's qlog entry for a packet or an acknowledgment, in bytes.
-const QLOG: u64 = 500;
+pub const QLOG_ENTRY: u64 = 500;
 
 fn fixed(scenario: &Scenario, service: &Service, links: &[LinkSection]) -> u64 {
     /// A flow with both of its ends.
@@ -175,7 +175,7 @@ pub fn estimate(scenario: &Scenario, fields: &[Vec<Field>]) -> Result<Estimate, 
         0
     };
     let qlog = match record.qlog {
-        true => packet_rows(&plan, FlowGroup::is_built_in_quic).saturating_mul(QLOG),
+        true => packet_rows(&plan, FlowGroup::is_built_in_quic).saturating_mul(QLOG_ENTRY),
         false => 0,
     };
     let field_bytes = field_bytes(&columns);

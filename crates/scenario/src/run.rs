@@ -3,7 +3,7 @@
 use paceline_units::{Duration, Gain};
 
 use crate::bounds::{time, within};
-use crate::engines::{ALL, simulated};
+use crate::engines::{ALL, hosted, simulated};
 use crate::limits;
 use crate::section::section;
 
@@ -53,7 +53,7 @@ section! {
         /// A row for every packet.
         packets: bool = false, on ALL;
         /// The qlog that the stack of each QUIC flow writes, as `stack-NUMBER.sqlog` in the run's folder.
-        qlog: bool => false, on simulated("the endpoints run in separate processes");
+        qlog: bool => false, on hosted("a kernel's TCP writes no qlog");
         /// In addition to those at each interval, a row of the samples table whenever a flow's
         /// round, its controller's state or its recovery state changes, and when a loss episode is
         /// undone.
