@@ -32,7 +32,7 @@ pub enum Failure {
     Unavailable(String, Option<String>),
     /// It stopped early.
     Stopped(String),
-    /// A guest stopped it: its error, and the record up to that time.
+    /// A guest stopped it, or an end of another transport: the error, and the record up to that time.
     Guest(String, Box<Run>),
     /// It would exceed its memory limit: the largest part, and how to reduce it.
     TooLarge(String, String),
@@ -176,7 +176,13 @@ fn simulate(
         Ok((run, last)) => Ok((run, seen(&last))),
         Err(RunError::Scenario(diagnostics)) => Err(Failure::Scenario(diagnostics)),
         Err(RunError::Guest { what, run, .. }) => Err(Failure::Guest(what, run)),
-        Err(error) => Err(Failure::Stopped(error.to_string())),
+        Err(error) => {
+            let message = error.to_string();
+            match error {
+                RunError::Endpoint { run: Some(run), .. } => Err(Failure::Guest(message, run)),
+                _ => Err(Failure::Stopped(message)),
+            }
+        }
     }
 }
 

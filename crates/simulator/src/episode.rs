@@ -217,6 +217,7 @@ impl Episode {
                 Err(RunError::Endpoint {
                     flow,
                     what,
+                    run: None,
                     at: Box::new(at),
                 })
             }

@@ -46,6 +46,8 @@ pub enum RunError {
         flow: u32,
         /// What is wrong with it.
         what: Cow<'static, str>,
+        /// The record up to that time, marked incomplete; none of an episode, which still has it.
+        run: Option<Box<Run>>,
         /// How far the run had come.
         at: Box<Progress>,
     },
@@ -187,11 +189,15 @@ pub fn run_watched(
         match reached {
             Err(Halt::Stuck) => return Err(RunError::Stuck(so_far)),
             Err(Halt::Defective(flow, what)) => {
-                return Err(RunError::Endpoint {
+                let error = |run| RunError::Endpoint {
                     flow,
-                    what,
+                    what: what.clone(),
+                    run,
                     at: Box::new(so_far),
-                });
+                };
+                let run = world.stop(scenario, &error(None).to_string())?;
+                let run = run.with_qlogs(qlogs.take());
+                return Err(error(Some(Box::new(run))));
             }
             Ok(true) => {
                 let run = world.finish(scenario)?.with_qlogs(qlogs.take());

@@ -155,7 +155,13 @@ fn a_defective_end_is_an_error_of_the_run() {
         let Err(error) = run(&text, &Stacks::none().with(0, Stack::new(make))) else {
             panic!("no error from an end that is defective: {fault:?}");
         };
-        let error = error.to_string();
-        assert!(error.contains(what) && error.contains("flow 0"), "{error}");
+        let told = error.to_string();
+        assert!(told.contains(what) && told.contains("flow 0"), "{told}");
+        // What was measured is kept, and says why it ends.
+        let RunError::Endpoint { run: Some(run), .. } = error else {
+            panic!("no record: {told}");
+        };
+        assert_eq!(run.info().incomplete.as_deref(), Some(&*told));
+        assert_eq!(run.flows().len(), 1);
     }
 }
