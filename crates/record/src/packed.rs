@@ -73,7 +73,7 @@ impl Packed {
     /// Packs the open cells.
     #[inline(never)]
     fn close(&mut self) {
-        let mut bytes = Vec::with_capacity(Self::BLOCK);
+        let mut bytes = Vec::new();
         pack(&self.open, self.period, &mut bytes);
         self.blocks.push(bytes.into_boxed_slice());
         self.open.clear();
@@ -96,9 +96,18 @@ pub(crate) fn pack(cells: &[u64], period: usize, bytes: &mut Vec<u8>) {
     differences.extend(subtract(first.get(1..).unwrap_or_default(), cells));
     differences.extend(subtract(others, cells));
     differences.resize(padded, 0);
-    for group in differences.as_chunks::<GROUP>().0 {
+    let groups = differences.as_chunks::<GROUP>().0;
+    let width_of = |group: &[u64; GROUP]| {
         let all = group.iter().fold(0, |all, difference| all | difference);
-        let width = (u64::BITS - all.leading_zeros()).div_ceil(8);
+        (u64::BITS - all.leading_zeros()).div_ceil(8)
+    };
+    // Exactly: a block that shrinks afterwards leaves a gap in the heap that no other block fills.
+    let sizes = groups
+        .iter()
+        .map(|group| 1 + width_of(group) as usize * GROUP);
+    bytes.reserve_exact(sizes.sum());
+    for group in groups {
+        let width = width_of(group);
         bytes.push(width as u8);
         // All lowest bytes first, then all second ones.
         for byte in 0..width {

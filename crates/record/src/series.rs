@@ -200,7 +200,8 @@ impl<'a> Series<'a> {
     /// The latest RTTs in the rows of all flows while each is active, in rising order.
     pub(crate) fn all_rtts(&self) -> &[i64] {
         self.sorted_rtts.get_or_init(|| {
-            let mut all: Vec<i64> = Vec::new();
+            let count = self.flows.iter().map(|flow| self.rtts(flow).len()).sum();
+            let mut all: Vec<i64> = Vec::with_capacity(count);
             for flow in &self.flows {
                 all.extend(self.rtts(flow));
             }
