@@ -330,7 +330,7 @@ BROKEN = {
     "def on_ack(self, ack):\n    self.phase = 'Up'": 'set phase to "Up"',
     "def __init__(self, config, gain):\n    pass\ndef on_ack(self, ack):\n    pass": "no default",
     "def __init__(self, config):\n    gone()\ndef on_ack(self, ack):\n    pass": "NameError",
-    "def on_ack(self, ack):\n    import os\n    os.kill(os.getpid(), 11)": "crashed: signal 11 (SIGSEGV)",
+    "def on_ack(self, ack):\n    import os\n    os.kill(os.getpid(), 11)": "signal 11 (SIGSEGV)",
     "def on_ack(self, ack):\n    import os\n    self.cwnd_bytes = 15000 + os.urandom(2)[0] * 256": (
         "decides differently"
     ),

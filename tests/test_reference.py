@@ -93,6 +93,11 @@ def test_a_trace_has_packets_on_request_and_can_then_be_read_back(cli: Command) 
     answer = json.loads(cli("compare", "read", "reference:03", "--json").stdout)
     count = len(answer["states"])
     assert answer["departs"] == f"the first {count} states are the same, each within one RTT"
+    assert cli("reference", "export", "03", "--qlog-dialect", "0.3", "--out", "o").returncode == 0
+    old = json.loads(Path("o/03-drain-inflight/run.qlog").read_text())
+    assert old["qlog_version"] == "0.3"
+    manifest = json.loads(Path("o/03-drain-inflight/manifest.json").read_text())
+    assert set(manifest["files"]) == {"scenario.toml", "run.qlog", "picture.svg"}
 
 
 def test_an_existing_folder_is_left_unchanged(cli: Command) -> None:

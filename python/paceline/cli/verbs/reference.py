@@ -31,10 +31,14 @@ class Options:
         bool,
         Parameter(
             negative="",
-            help="For `export`: every packet and ACK in the traces, as qvis needs them. They are "
-            "then many times larger.",
+            help="For `export`: every packet and ACK in the traces, which are then many times "
+            "larger. qvis and `import` need them.",
         ),
     ] = False
+    qlog_dialect: Annotated[
+        Literal["current", "0.3"],
+        Parameter(help="For `export`: version of qlog's event names; qvis needs 0.3."),
+    ] = "current"
     jobs: Jobs = None
     memory: Memory = None
     json: Json = False
@@ -46,7 +50,7 @@ class Options:
         "reference list",
         "reference export",
         "reference export b1 b2 03 --out traces",
-        "reference export b1 --packets --format png --json",
+        "reference export b1 --packets --qlog-dialect 0.3 --format png",
         "compare runs/mine reference:b1",
     )
 )
@@ -107,6 +111,7 @@ def _export(chosen: Sequence[Reference], options: Options) -> Exit:
             place,
             picture=options.format,
             packets=options.packets,
+            dialect=options.qlog_dialect,
             threads=options.jobs,
             watch=watch,
         )

@@ -42,6 +42,7 @@ def write(
     *,
     picture: str = "svg",
     packets: bool = False,
+    dialect: str = "current",
     threads: int | None = None,
     watch: Watch | None = None,
 ) -> list[Entry]:
@@ -62,7 +63,7 @@ def write(
 
         def keep(number: int, job: Job, run: Run) -> None:
             one = references[number]
-            files = _files(run, job.text, fresh / one.id, picture)
+            files = _files(run, job.text, fresh / one.id, picture, dialect)
             entries[number] = entry = Entry(one, job.seed, files)
             told = {**_head(), **entry.as_json(), "settings": dict(job.overrides)}
             _json(fresh / one.id / MANIFEST, told)
@@ -74,7 +75,7 @@ def write(
     return found
 
 
-def _files(run: Run, text: str, folder: Path, picture: str) -> dict[str, str]:
+def _files(run: Run, text: str, folder: Path, picture: str, dialect: str) -> dict[str, str]:
     """Write the files of a reference, and return their hashes."""
     from paceline.show import figure
 
@@ -82,7 +83,10 @@ def _files(run: Run, text: str, folder: Path, picture: str) -> dict[str, str]:
     scenario, drawn = folder / "scenario.toml", folder / f"picture.{picture}"
     scenario.write_text(text, encoding="utf-8", newline="\n")
     figure.save(run, drawn, picture)
-    traces = exchange.EXPORTS["qlog"].write([run], folder, None, "current")
+    qlog = exchange.EXPORTS["qlog"]
+    # In the dialect 0.3 all flows are in one file.
+    place = folder if dialect == "current" else folder / qlog.place_of(dialect)
+    traces = qlog.write([run], place, None, dialect)
     return {path.name: store.digest(path) for path in (scenario, *traces, drawn)}
 
 
@@ -103,7 +107,7 @@ def _readme(entries: Sequence[Entry], picture: str) -> str:
 # Reference traces of {draft()}
 
 Made by `paceline reference export` of Paceline {__version__}. Each folder has the scenario of a
-case, the trace of each of its flows as qlog (`flow-N.sqlog`), a picture, and `{MANIFEST}` with the
+case, the trace of each of its flows as qlog, a picture, and `{MANIFEST}` with the
 seed and the hash of each file. All flows use `{CONTROLLER}`, the BBR of the draft. The traces are
 simulated, so every export gives the same bytes.
 
