@@ -157,7 +157,7 @@ def test_a_run_without_states_is_compared_by_its_packets(
         return paceline.Run.capture(file)
 
     reference = baselines["b4"]
-    begin = "the record has no states; by its packets, "
+    begin = "the record has no BBR states; by its packets, "
     same = departure(reference, without_states())
     assert same == f"{begin}rate and queue are those of the reference"
     slow = departure(reference, without_states(("flows.0.cc.startup_pacing_gain", "1.5")))
@@ -243,4 +243,4 @@ def test_compare_takes_a_baseline(cli: Command) -> None:
     assert answer["departs"] == "the first 3 states are the same, each within one RTT"
     assert cli("run", case, *given, "--set", "flows.0.cc=quinn:bbr", "--out", "q").returncode == 0
     told = json.loads(cli("compare", "q", "reference:b3", "--json").stdout)["departs"]
-    assert told.startswith("the record has no states; by its packets, ")
+    assert told.startswith("the record has no BBR states; by its packets, ")

@@ -143,7 +143,7 @@ def compare(
     if reference is not None and other is not None:
         states = _states(stays(reference), stays(other))
         departs = departure(reference, other)
-        notes.insert(0, f"BBR states: {departs}.")
+        notes.insert(0, f"Departure: {departs}.")
     if options.json:
         answer: answers.Comparison = {
             "old": old,

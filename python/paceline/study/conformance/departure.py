@@ -12,7 +12,7 @@ import polars as pl
 
 from paceline.quantities import quantity
 from paceline.runs import Run
-from paceline.study.conformance.draft import names_of, visits_of
+from paceline.study.conformance.draft import STATES, names_of, visits_of
 
 _CRUISE, _PROBE_RTT = "ProbeBW_CRUISE", "ProbeRTT"
 #: The draft draws the wait for the next probe from 2 to 3 s (draft-ietf-ccwg-bbr-06 5.3.3.8), so a
@@ -67,7 +67,8 @@ def stays(run: Run) -> list[Stay]:
 
 def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
     """Return the time of the first flow's first RTT sample, and its rounds of this length."""
-    samples = run.samples.filter(pl.col("flow") == 0).sort("t_ns", maintain_order=True)
+    counted = (pl.col("flow") == 0) & pl.col("delivered_bytes").is_not_null()
+    samples = run.samples.filter(counted).sort("t_ns", maintain_order=True)
     known = samples.filter(pl.col("rtt_ns").is_not_null())
     if known.is_empty():
         return 0, []
@@ -89,13 +90,18 @@ def departure(reference: Run, other: Run) -> str:
     """Describe where the first flow of a run departs from that of a reference."""
     if said := states_departure(reference, other):
         return said
-    return f"the record has no states; by its packets, {packets_departure(reference, other)}"
+    return f"the record has no BBR states; by its packets, {packets_departure(reference, other)}"
 
 
 def states_departure(reference: Run, other: Run) -> str | None:
-    """Describe where a run's states depart; none if its record has no states."""
+    """Describe where a run's states depart; none if its record has no states of BBR.
+
+    A qlog may have QUIC's states of congestion control instead, such as `slow_start`.
+    """
     theirs = stays(other)
-    return by_states(stays(reference), theirs, _rtt(reference)) if theirs else None
+    if not any(stay.state in STATES for stay in theirs):
+        return None
+    return by_states(stays(reference), theirs, _rtt(reference))
 
 
 def packets_departure(reference: Run, other: Run) -> str:
@@ -137,17 +143,11 @@ def _drawn(reference: Sequence[Stay], other: Sequence[Stay], at: int) -> bool:
     states = {reference[at].state, other[at].state}
     if _PROBE_RTT not in states or all(stay.state != _CRUISE for stay in reference[:at]):
         return False
-    probe, opposite = (
-        (other[at], reference)
-        if other[at].state == _PROBE_RTT
-        else (
-            reference[at],
-            other,
-        )
-    )
+    sides = (other, reference) if other[at].state == _PROBE_RTT else (reference, other)
+    probing, cruising = sides
     return any(
-        stay.state == _PROBE_RTT and abs(stay.enter_ns - probe.enter_ns) <= _DRAWN_NS
-        for stay in opposite
+        stay.state == _PROBE_RTT and abs(stay.enter_ns - probing[at].enter_ns) <= _DRAWN_NS
+        for stay in cruising
     )
 
 
