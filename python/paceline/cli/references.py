@@ -22,7 +22,7 @@ def chosen(names: Sequence[str]) -> list[Reference]:
     for name in wanted:
         if not any(named(reference.id, name) for reference in known):
             ids = [reference.id for reference in known]
-            hint = did_you_mean(name, ids, f"known are {', '.join(ids)}")
+            hint = did_you_mean(name, ids, "`paceline reference list` shows them all")
             raise Failure("unknown-name", f"no reference is called {name!r}", hint=hint)
     return [one for one in known if not names or any(named(one.id, name) for name in wanted)]
 

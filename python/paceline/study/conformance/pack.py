@@ -111,7 +111,7 @@ case, the trace of each of its flows as qlog, a picture, and `{MANIFEST}` with t
 seed and the hash of each file. All flows use `{CONTROLLER}`, the BBR of the draft. The traces are
 simulated, so every export gives the same bytes.
 
-To compare the qlog of your own sender, run it on the path that `scenario.toml` describes. Then:
+To compare your own sender, send bulk data over the path of `scenario.toml` and log qlog. Then:
 
     paceline import mine.sqlog --out mine
     paceline compare mine reference:{entries[0].reference.id}
