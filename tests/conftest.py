@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 import paceline
+from paceline import guests
 from paceline.cli import main
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def server(folder: Path) -> Iterator[Server]:
 @pytest.fixture
 def cli(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    """Run ``paceline`` in an empty folder."""
+) -> Iterator[Command]:
+    """Run ``paceline`` in an empty folder; its controllers are not those of the next test."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> Result:
@@ -113,4 +114,5 @@ def cli(
         said = capsys.readouterr()
         return Result(code, said.out, said.err)
 
-    return call
+    yield call
+    guests.choose(())

@@ -80,9 +80,11 @@ def test_a_process_that_crashes_costs_its_own_job() -> None:
     heard = Heard()
     execute(jobs(6), crashing, executor=on_processes(2), watch=heard, failures="collect")
     errors = {number: outcome.error for number, outcome in heard.outcomes.items()}
-    crashed = "its process ended with signal SIGABRT"
+    crashed = "its process crashed: signal 6 (SIGABRT)"
     assert errors == {0: None, 1: crashed, 2: None, 3: crashed, 4: None, 5: None}
-    with pytest.raises(paceline.RunError, match="seed 2: its process ended with signal SIGABRT"):
+    with pytest.raises(
+        paceline.RunError, match=r"seed 2: its process crashed: signal 6 \(SIGABRT\)"
+    ):
         execute(jobs(2), crashing, executor=on_processes(2))
 
 

@@ -170,3 +170,15 @@ def test_the_page_of_stacks_is_of_the_stacks_of_today() -> None:
         assert f"| {name} | {version} |" in page, "make stacks"
         for controller in controllers:
             assert f"`{name}:{controller}`" in page, "make stacks"
+
+
+def test_each_bbr_of_a_stack_is_beside_the_reference() -> None:
+    folder = ROOT / "docs" / "stacks"
+    page = (folder / "reference.md").read_text()
+    for name, controllers, version, _ in _paceline.stacks():
+        assert version in page, "make stacks-reference"
+        for controller in controllers:
+            if "bbr" in controller:
+                assert f"## {name}:{controller}\n" in page, "make stacks-reference"
+    for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
+        assert (folder / picture).is_file()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 
 from conftest import SCENARIO, Command
+from paceline.cli.verbs import evaluate
+from paceline.quantities import NONE
 from paceline.study.claims import Campaign
 from paceline.study.claims.jobs import Pool
-from paceline.study.evaluate import Pairs, criteria
-from paceline.study.evaluate.matrix import harm
+from paceline.study.evaluate import Matrix, Pairs, criteria
+from paceline.study.evaluate.matrix import MEASURES, harm
 
 ROOT = Path(__file__).parent.parent
 
@@ -23,6 +26,14 @@ def test_harm_by_hand() -> None:
     assert harm(40, 100, more_is_better=False) == pytest.approx(0.6)
     assert harm(100, 80, more_is_better=False) == pytest.approx(-0.25)
     assert harm(0, 0, more_is_better=False) == 0
+
+
+def test_what_could_not_be_run_is_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = {measure: [[math.nan, 0.25], [0.5, 0.5]] for measure in MEASURES}
+    evaluate._show("mine", [], Matrix(("mine", "reno"), cells, 1))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["mine", *4 * [NONE]] in rows
+    assert ["reno", *4 * ["25", "%"]] in rows
 
 
 def test_every_criterion_can_be_run_for_every_controller() -> None:

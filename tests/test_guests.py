@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -18,6 +19,7 @@ import pytest
 import paceline
 from conftest import Command
 from paceline import guests
+from paceline.batch import processes
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "controller-python" / "aimd.py"
@@ -78,8 +80,10 @@ def own(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def nobody() -> None:
+def nobody() -> Iterator[None]:
     """Let no test bring a controller to the next."""
+    guests.choose(())
+    yield
     guests.choose(())
 
 
@@ -326,7 +330,7 @@ BROKEN = {
     "def on_ack(self, ack):\n    self.phase = 'Up'": 'set phase to "Up"',
     "def __init__(self, config, gain):\n    pass\ndef on_ack(self, ack):\n    pass": "no default",
     "def __init__(self, config):\n    gone()\ndef on_ack(self, ack):\n    pass": "NameError",
-    "def on_ack(self, ack):\n    import os\n    os.kill(os.getpid(), 11)": "signal SIGSEGV",
+    "def on_ack(self, ack):\n    import os\n    os.kill(os.getpid(), 11)": "signal 11 (SIGSEGV)",
     "def on_ack(self, ack):\n    import os\n    self.cwnd_bytes = 15000 + os.urandom(2)[0] * 256": (
         "decides differently"
     ),
@@ -408,25 +412,63 @@ def test_a_sweep_names_what_failed_and_goes_on(cli: Command, own: Path, tmp_path
     path = written(tmp_path, body)
     done = cli("sweep", str(own), "--controller", f"mine={path}", "--json")
     assert done.returncode == 1, done.stderr
-    assert "1 of 3 runs failed, the first (path.rtt 30 ms, seed 1): its process" in done.stderr
-    assert "SIGABRT" in done.stderr
+    said = f"1 of 3 runs failed, the first (path.rtt 30 ms, seed 1): the controller `mine` ({path})"
+    assert f"{said} crashed: signal 6 (SIGABRT)" in " ".join(done.stderr.split())
 
 
-def test_a_crash_in_c_costs_its_own_run(cli: Command, own: Path, tmp_path: Path) -> None:
-    crash = "if (ack->now_ns > 4000000000 && ack->min_rtt_ns > 40000000) raise(SIGSEGV);"
-    text = IN_C.read_text().replace(
-        "    if (ack->ca_state ==", f"    {crash}\n    if (ack->ca_state =="
+#: By the RTT of a cell, in ms, what a controller in C does wrong after 3.5 s of it.
+WRONG = """
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+static char *volatile kept;
+static void misbehave(const struct paceline_ack *ack, uint64_t *window) {
+    uint64_t rtt_ms = ack->min_rtt_ns / 1000000;
+    if (ack->now_ns < 3500000000u)
+        return;
+    if (rtt_ms / 10 == 2)
+        raise(SIGSEGV);
+    /* Not for ever, so that the test ends if nothing else ends them. */
+    static int spins = 1, grows = 2000;
+    for (time_t begin = time(NULL); rtt_ms / 10 == 3 && spins; spins = time(NULL) - begin < 30) {
+    }
+    for (; rtt_ms / 10 == 4 && grows > 0; grows--) {
+        memset(kept = malloc(1 << 20), 1, 1 << 20);
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    if (rtt_ms / 10 == 5)
+        *window = (uint64_t)1 << 50;
+}
+"""
+
+
+def test_what_a_library_does_wrong_costs_its_own_cell(
+    cli: Command, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that crashes, spins, grows or answers nonsense has its own message; the rest go on."""
+    text = IN_C.read_text().replace("static void on_ack(", f"{WRONG}\nstatic void on_ack(")
+    text = text.replace(
+        "    if (ack->ca_state ==", "    misbehave(ack, &aimd->window);\n    if (ack->ca_state =="
     )
-    source = tmp_path / "crash.c"
-    source.write_text(f"#include <signal.h>\n{text}")
-    own.write_text(
-        SCENARIO.replace('"6 s"', '"5 s"') + '[sweep.over]\n"path.rtt" = ["10 ms", "50 ms"]\n'
-    )
-    code = shared(source, tmp_path / "crash.so")
-    done = cli("sweep", str(own), "--controller", f"mine={code}", "--json")
+    source = tmp_path / "wrong.c"
+    source.write_text(f"#define _POSIX_C_SOURCE 200809L\n{text}")
+    rtts = ", ".join(f'"{rtt} ms"' for rtt in (10, 20, 30, 40, 50, 60))
+    own.write_text(SCENARIO.replace('"6 s"', '"4 s"') + f'[sweep.over]\n"path.rtt" = [{rtts}]\n')
+    code = shared(source, tmp_path / "wrong.so")
+    monkeypatch.setattr(processes, "_STUCK", 5.0)
+    monkeypatch.setattr(processes, "_OWN", 300 << 20)
+    given = ("--controller", f"mine={code}", "--memory", "300 MB", "--jobs", 2)
+    done = cli("sweep", str(own), *given, "--out", "s")
     assert done.returncode == 1, done.stderr
-    assert "1 of 2 runs failed, the first (path.rtt 50 ms, seed 1)" in done.stderr
-    assert "SIGSEGV" in done.stderr
+    sweep = paceline.Sweep.read("s")
+    errors = dict(sweep.runs.select("path.rtt", "error").rows())
+    library = f"the library `mine` ({code})"
+    assert [rtt for rtt, error in errors.items() if error is None] == ["10 ms", "60 ms"]
+    assert errors["20 ms"] == f"{library} crashed: signal 11 (SIGSEGV)"
+    assert errors["30 ms"].startswith(f"{library} did not return for 5 s, 3.5")
+    assert errors["40 ms"].startswith(f"{library} took ")
+    assert errors["40 ms"].endswith(" of its process; see --memory")
+    assert errors["50 ms"].startswith("`mine` has set cwnd_bytes to 1125899906842624: ")
 
 
 def test_an_endless_loop_hears_ctrl_c(own: Path, tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ cases.one = { scenario = "../x.toml" }
     assert claim["verdict"] in {"reproduced", "not reproduced", "error"}
 
 
+def test_reference(cli: Command) -> None:
+    listed = said(cli, "reference", "list", "b1", "03")
+    assert [row.keys() for row in listed["references"]] == 2 * [{"id", "about", "section", "path"}]
+    pack = said(cli, "reference", "export", "03", "--out", "pack")
+    assert pack.keys() >= {"draft", "out", "references"}
+    assert pack["references"][0].keys() == {"id", "seed", "files"}
+
+
 def test_conformance(cli: Command) -> None:
     cases = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
     found = said(cli, "conformance", "16", "--cases", cases)["cases"]

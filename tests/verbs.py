@@ -65,6 +65,7 @@ WRITERS: dict[str, tuple[str, ...]] = {
         *("evaluate", "cubic", "--quick", "--suite", "suite", "--scenarios", "."),
         *("--against", "reno", "--seeds", "1", "--out", "r"),
     ),
+    "reference": ("reference", "export", "03", "--out", "r"),
     "startup": ("startup", "2.77", "--plot", "r/startup.svg"),
     "init": ("init", "r/a.toml"),
 }

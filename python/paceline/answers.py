@@ -349,6 +349,38 @@ class Conformance(TypedDict):
     cases: list[Case]
 
 
+class Reference(TypedDict):
+    """A scenario whose run with `bbr3` is a reference."""
+
+    id: str
+    about: Annotated[str, "What its trace shows."]
+    section: Annotated[str | None, "Of the draft, with its title; null for a baseline."]
+    path: Annotated[str, "The scenario."]
+
+
+class References(TypedDict):
+    """`reference list`."""
+
+    draft: Annotated[str, "The draft's name with its number."]
+    references: list[Reference]
+
+
+class ExportedReference(TypedDict):
+    """A folder of a reference."""
+
+    id: Annotated[str, "Also the folder's name."]
+    seed: int
+    files: Annotated[dict[str, str], "The SHA-256 of each file, by its name."]
+
+
+class ReferencePack(TypedDict):
+    """`reference export`."""
+
+    draft: str
+    out: Annotated[str, "The folder."]
+    references: list[ExportedReference]
+
+
 class Criterion(TypedDict):
     """A criterion of RFC 9743."""
 
@@ -725,6 +757,7 @@ COMMANDS: dict[str, tuple[type, ...]] = {
     "compare": (Comparison, Comparisons),
     "claims": (Claims, ClaimList, Mutants),
     "conformance": (Conformance,),
+    "reference": (References, ReferencePack),
     "evaluate": (Evaluation,),
     "startup": (Startup,),
     "report": (Report,),

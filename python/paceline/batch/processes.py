@@ -7,19 +7,27 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline import guests, memory
 from paceline.batch.job import Executor, Hear, Keep, Outcome, Task
 from paceline.batch.threads import do_chunk
 from paceline.errors import RunError
+from paceline.quantities import quantity
 from paceline.runs import Run
 
 #: Seconds between the main process's checks for a stop request.
 _PERIOD = 0.25
+#: Seconds without any event of the simulation after which code is in an endless loop.
+_STUCK = 60.0
+#: Bytes that a process may take beyond its share of the memory limit: the program, its libraries.
+_OWN = 1 << 30
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 #: The code of a worker, with the main process's module path.
 _WORKER = """
@@ -48,28 +56,69 @@ class _Worker:
         theirs.close()
         self.link = Connection(ours.detach())
         self.link.send((keep, memory.chosen(), guests.chosen(), share))
+        #: The most memory that it may take.
+        self.most = memory.limit() // share + _OWN
         self.task: Task | None = None
-        #: The progress of its job.
+        #: The progress of its job, and since when it is the same.
         self.seen = _Seen(0, 0, 0)
+        self.since = 0.0
 
     def begin(self, task: Task) -> None:
         self.task = task
-        self.seen = _Seen(0, 0, 0)
+        self.seen, self.since = _Seen(0, 0, 0), time.monotonic()
         # If it is already dead, the code that waits for it will notice.
         with suppress(OSError):
             self.link.send(task)
 
-    def end(self) -> str:
+    def said(self, *, heard: bool) -> Any:
+        """Return the end of its job: an outcome, an exception, or why it has to be ended."""
+        if not heard:
+            return self._swollen()
+        try:
+            said = self.link.recv()
+        except (EOFError, OSError):
+            return self._end()
+        if not isinstance(said, _Seen):
+            return said
+        if said != self.seen:
+            self.seen, self.since = said, time.monotonic()
+        elif time.monotonic() - self.since > _STUCK:
+            at = quantity("_ns", said.simulated_ns)
+            return f"{_code()} did not return for {_STUCK:g} s, {at} after the start"
+        return self._swollen()
+
+    def _swollen(self) -> str | None:
+        """Return why the job has to end, if the process takes too much memory."""
+        try:
+            resident = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * _PAGE
+        except (OSError, IndexError):
+            return None  # it has ended, or this is not Linux
+        if resident <= self.most:
+            return None
+        took, most = (quantity("_bytes", count) for count in (resident, self.most))
+        return f"{_code()} took {took} of memory, more than the {most} of its process; see --memory"
+
+    def _end(self) -> str:
         """Return the exit status of a process that has closed its end."""
         self.link.close()
         code = self.process.wait()
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        return f"its process ended with {how}"
+        if code < 0:
+            return f"{_code()} crashed: signal {-code} ({signal.Signals(-code).name})"
+        return f"{_code()} ended its process, with exit code {code}"
 
     def stop(self) -> None:
         self.link.close()
         self.process.kill()
         self.process.wait()
+
+
+def _code() -> str:
+    """Return the words for the code that may crash."""
+    told = [
+        f"the {'controller' if guest.is_python else 'library'} `{guest.name}` ({guest.path})"
+        for guest in guests.chosen()
+    ]
+    return " or ".join(told) or "its process"
 
 
 def on_processes(count: int | None = None) -> Executor:
@@ -100,25 +149,22 @@ def on_processes(count: int | None = None) -> Executor:
 
 def _heard(workers: list[_Worker], keep: Keep, most: int, hear: Hear) -> _Worker:
     """Return a free worker, after one has ended its job or died."""
-    busy = {worker.link: worker for worker in workers if worker.task}
+    busy = [worker for worker in workers if worker.task]
     said: Any = None
     while said is None:
-        ready = wait(list(busy), timeout=_PERIOD)
+        ready = wait([worker.link for worker in busy], timeout=_PERIOD)
         hear.seen(*(sum(each) for each in zip(*(worker.seen for worker in workers), strict=True)))
-        if not ready:
-            continue
-        worker = next(busy[link] for link in ready if isinstance(link, Connection))
-        try:
-            said = worker.link.recv()
-        except (EOFError, OSError):
-            said = Outcome(error=worker.end())
-            workers.remove(worker)
-            replacement = _Worker(keep, most)
-            replacement.task = worker.task
-            worker = replacement
-            workers.append(worker)
-        if isinstance(said, _Seen):
-            worker.seen, said = said, None
+        for worker in busy:
+            said = worker.said(heard=worker.link in ready)
+            if said is not None:
+                break
+    if isinstance(said, str):
+        worker.stop()
+        workers.remove(worker)
+        replacement = _Worker(keep, most)
+        replacement.task = worker.task
+        worker, said = replacement, Outcome(error=said)
+        workers.append(worker)
     task, worker.task = worker.task, None
     worker.seen = _Seen(0, 0, 0)
     assert task is not None

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import answers, shipped, store
-from paceline.cli import console, files
+from paceline import answers, store
+from paceline.cli import console, files, references
 from paceline.cli.app import Json, Memory, app, examples, limit_memory
 from paceline.cli.failure import Exit, Failure
 from paceline.errors import NotARunError
@@ -23,9 +23,9 @@ from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
-from paceline.study.conformance import DRAFT, Case, load, named
-from paceline.study.conformance.reference import PREFIX, Stay, departure, stays
-from paceline.study.conformance.reference import run as run_case
+from paceline.study.conformance.departure import Stay, departure, stays
+from paceline.study.conformance.reference import PREFIX
+from paceline.study.conformance.reference import run as run_reference
 from paceline.study.sweep import Sweep
 
 _ORDER: tuple[answers.Verdict, ...] = (
@@ -89,7 +89,7 @@ def compare(
         str,
         Parameter(
             help="A folder: a run, its repeats, or a sweep. Or `reference:CASE`, a test case of "
-            "the BBR draft."
+            "the BBR draft or a baseline (`paceline reference list`)."
         ),
     ],
     new: Annotated[str | None, Parameter(help="The result to compare with it.")] = None,
@@ -105,8 +105,9 @@ def compare(
     the sweep's other keys: each point counts once, as the mean of its seeds.
 
     A run, or a qlog that `import` converted, can be compared with `reference:CASE`: that test case
-    of the BBR draft, run with `bbr3`. The output then says where the run's BBR states differ from
-    the reference. Run and case must have the same path and events.
+    of the BBR draft or baseline, run with `bbr3`. The output then says where the run departs from
+    the reference: by its BBR states, or by its packets if it has no states. Run and case must have
+    the same path and events.
     """
     limit_memory(options.memory)
     files.known_metrics(options.metrics or ())
@@ -118,9 +119,8 @@ def compare(
     if new.startswith(PREFIX):
         # The first result is the one that the other is compared with.
         old, new = new, old
-    case = _case(old)
-    reference = None if case is None else run_case(case)
-    other = None if case is None else files.read_run(new)
+    reference = _reference(old)
+    other = None if reference is None else files.read_run(new)
     before, after = _read(old) if reference is None else _alone(old, reference), _read(new)
     try:
         findings = study.compare(
@@ -141,10 +141,9 @@ def compare(
             notes.append(f"{side.name} is a recording: nothing is known of its path.")
     states, departs = [], None
     if reference is not None and other is not None:
-        ours, theirs = stays(reference), stays(other)
-        rtt = int(reference.flows["base_rtt_ns"][0])
-        states, departs = _states(ours, theirs), departure(ours, theirs, rtt)
-        notes.insert(0, f"BBR states: {departs}.")
+        states = _states(stays(reference), stays(other))
+        departs = departure(reference, other)
+        notes.insert(0, f"Departure: {departs}.")
     if options.json:
         answer: answers.Comparison = {
             "old": old,
@@ -252,18 +251,11 @@ def _chosen(findings: Sequence[Finding], options: Options) -> list[Finding]:
     return sorted(chosen, key=lambda f: (_ORDER.index(f.verdict), -abs(f.change or 0.0)))
 
 
-def _case(name: str) -> Case | None:
-    """Return the case requested as a reference; none if it is a folder."""
+def _reference(name: str) -> Run | None:
+    """Run the reference that is named; none if it is a folder."""
     if not name.startswith(PREFIX):
         return None
-    wanted = name.removeprefix(PREFIX)
-    cases = load(shipped.nearest_folder("conformance") / DRAFT)
-    for case in cases:
-        if named(case.id, wanted):
-            return case
-    known = [case.id for case in cases]
-    hint = did_you_mean(wanted, known, f"known are {', '.join(known)}")
-    raise Failure("unknown-name", f"no case of the draft is called {wanted!r}", hint=hint)
+    return run_reference(references.one(name))
 
 
 def _alone(name: str, run: Run) -> Subject:

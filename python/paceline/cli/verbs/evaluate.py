@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
@@ -28,6 +29,7 @@ from paceline.cli.app import (
 from paceline.cli.failure import Exit, Failure
 from paceline.cli.guests import bring
 from paceline.names import did_you_mean
+from paceline.quantities import NONE
 from paceline.show.figure import saved
 from paceline.study.claims import Campaign, ClaimError, Result
 from paceline.study.claims.jobs import Pool
@@ -191,11 +193,15 @@ def _show(controller: str, rows: list[dict[str, Any]], matrix: Matrix) -> None:
     table = console.table("Other", *(m.capitalize() for m in MEASURES), title=title)
     row_of = matrix.controllers.index(controller)
     for nth, name in enumerate(matrix.controllers):
-        cells = (f"{100 * matrix.cells[m][row_of][nth]:.0f} %" for m in MEASURES)
+        cells = (_percent(matrix.cells[m][row_of][nth]) for m in MEASURES)
         table.add_row(name, *cells)
     out.print(table)
     met = sum(row["verdict"] == "met" for row in rows)
     out.print(f"{met} of {len(rows)} criteria met")
+
+
+def _percent(value: float) -> str:
+    return NONE if math.isnan(value) else f"{100 * value:.0f} %"
 
 
 def _write(value: dict[str, Any], matrix: Matrix, folder: Path) -> Path:

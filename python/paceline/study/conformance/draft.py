@@ -231,13 +231,13 @@ def names_of(run: Run) -> Names:
     found = run.events.filter(kind="state")
     words = {str(word) for name in ("from", "detail") for word in found[name].drop_nulls()}
     words |= {str(word) for word in run.samples["phase"].drop_nulls().unique()}
-    states = {_plain(state): state for state in _DRAFT}
+    states = {_plain(state): state for state in STATES}
     own = {states[_plain(word)]: word for word in words if _plain(word) in states}
     return replace(names, states={**names.states, **own})
 
 
 #: The draft's names of BBR's states.
-_DRAFT = (
+STATES = (
     *("Startup", "Drain", "ProbeRTT"),
     *("ProbeBW_DOWN", "ProbeBW_CRUISE", "ProbeBW_REFILL", "ProbeBW_UP"),
 )

@@ -1,71 +1,66 @@
-"""A case of the draft as a reference: its run with `bbr3`, and where other states differ."""
+"""The references: the draft's cases and the baselines beside them, run with the draft's BBR."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from paceline import batch
-from paceline.quantities import quantity
+from paceline import _paceline, batch
+from paceline.reading import read_toml
 from paceline.runs import Run
-from paceline.study.conformance.case import Case
-from paceline.study.conformance.draft import names_of, visits_of
+from paceline.study.conformance.case import STEPS, CaseError
 
 #: The prefix of a reference, in place of a folder.
 PREFIX = "reference:"
 
+#: The controller of a reference.
+CONTROLLER = "bbr3"
+
 
 @dataclass(frozen=True)
-class Stay:
-    """The stay of a flow in a state."""
+class Reference:
+    """A scenario whose run is a reference for implementations of the draft."""
 
-    state: str
-    enter_ns: int
-    #: None for the last.
-    lasts_ns: int | None
-
-
-def run(case: Case) -> Run:
-    """Run a case on its first path with `bbr3`."""
-    overrides = (*case.variants[0].overrides, ("flows.0.cc", "bbr3"))
-    return batch.run(case.scenario, overrides=overrides)
+    id: str
+    #: What its trace shows.
+    about: str
+    #: The draft's section, with its title; none for a baseline.
+    section: str | None
+    scenario: Path
 
 
-def stays(run: Run) -> list[Stay]:
-    """Return the stays of the first flow, by the draft's names of the states."""
-    rows = visits_of(run, names_of(run)).iter_rows(named=True)
-    return [
-        Stay(
-            row["phase"],
-            row["enter_ns"],
-            None if row["leave_ns"] is None else row["leave_ns"] - row["enter_ns"],
-        )
-        for row in rows
-    ]
+def draft() -> str:
+    """Return the draft's name with its number, such as ``draft-ietf-ccwg-bbr-06``."""
+    return next(c["source"] for c in _paceline.controllers() if c["name"] == CONTROLLER)
 
 
-def departure(reference: Sequence[Stay], other: Sequence[Stay], rtt_ns: int) -> str:
-    """Describe where states differ from those of a reference with this base RTT."""
-    if not other:
-        return "the record has no states"
-    both = list(zip(reference, other, strict=False))
-    for number, (one, two) in enumerate(both, 1):
-        if one.state != two.state:
-            return (
-                f"state {number} is {two.state} at {_time(two.enter_ns)}; the reference enters "
-                f"{one.state} at {_time(one.enter_ns)}"
-            )
-        if one.lasts_ns is None or two.lasts_ns is None:
-            continue
-        longer = two.lasts_ns - one.lasts_ns
-        if abs(longer) > rtt_ns:
-            rounds, than = abs(longer) / rtt_ns, "longer" if longer > 0 else "shorter"
-            return (
-                f"state {number}, {one.state}, lasts {_time(two.lasts_ns)}: {rounds:.1f} RTTs "
-                f"{than} than in the reference"
-            )
-    return f"the first {len(both)} states are the same, each within one RTT"
+def references(folder: Path) -> list[Reference]:
+    """Return every reference of a folder, in the order of their names.
+
+    A scenario without steps is a baseline: it is no case of the draft.
+    """
+    files = [path for path in sorted(folder.glob("*.toml")) if not path.name.endswith(STEPS)]
+    if not files:
+        raise CaseError(f"{folder} has no scenarios: no file ends in .toml")
+    return [_read(path) for path in files]
 
 
-def _time(ns: int) -> str:
-    return quantity("_ns", ns)
+def _read(path: Path) -> Reference:
+    try:
+        document = read_toml(path)
+    except (OSError, ValueError) as error:
+        raise CaseError(f"{path}: {error}") from error
+    about, source = (str(document.get(key, "")) for key in ("about", "source"))
+    section = source.removeprefix(draft()).strip() or None
+    return Reference(path.stem, " ".join(about.split()), section, path)
+
+
+def settings(*, packets: bool = False) -> tuple[tuple[str, str], ...]:
+    """Return what a reference's run sets in its scenario."""
+    wanted = (("run.record.packets", "true"),) if packets else ()
+    return (("flows.0.cc", CONTROLLER), *wanted)
+
+
+def run(reference: Reference) -> Run:
+    """Run a reference."""
+    return batch.run(reference.scenario, overrides=settings())

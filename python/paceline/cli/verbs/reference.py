@@ -1,0 +1,132 @@
+"""``paceline reference``: the BBR of the draft on known paths, as traces to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from paceline import answers
+from paceline.cli import console, references
+from paceline.cli.app import Image, Jobs, Json, Memory, Quiet, app, examples, limit_memory
+from paceline.cli.failure import Exit
+from paceline.study.conformance import pack
+from paceline.study.conformance.reference import Reference, draft
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """The options of the command."""
+
+    out: Annotated[
+        Path | None,
+        Parameter(help="For `export`: the folder to write. Default: the draft's name and number."),
+    ] = None
+    format: Annotated[Image, Parameter(help="For `export`: the format of the pictures.")] = "svg"
+    packets: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="For `export`: every packet and ACK in the traces, which are then many times "
+            "larger. qvis and `import` need them.",
+        ),
+    ] = False
+    qlog_dialect: Annotated[
+        Literal["current", "0.3"],
+        Parameter(help="For `export`: version of qlog's event names; qvis needs 0.3."),
+    ] = "current"
+    jobs: Jobs = None
+    memory: Memory = None
+    json: Json = False
+    quiet: Quiet = False
+
+
+@app.command(
+    help_epilogue=examples(
+        "reference list",
+        "reference export",
+        "reference export b1 b2 03 --out traces",
+        "reference export b1 --packets --qlog-dialect 0.3 --format png",
+        "compare runs/mine reference:b1",
+    )
+)
+def reference(
+    action: Annotated[Literal["list", "export"], Parameter(help="What to do.")],
+    cases: Annotated[
+        list[str] | None,
+        Parameter(negative="", help="References, by id or prefix. Default: all."),
+    ] = None,
+    /,
+    *,
+    options: Options = Options(),
+) -> Exit:
+    """List or write the reference traces: what the BBR of the draft does on a known path.
+
+    The references are the example test cases of the BBR draft, and six baselines (`b1` to `b6`).
+    `export` runs each with `bbr3`, and writes a folder of it: the scenario, the trace of each flow
+    as qlog, a picture, and a manifest with the draft's number, the seed and the hash of each file;
+    beside them an index. Each export gives the same bytes. `compare` takes a reference in place of
+    a run, as `reference:CASE`.
+    """
+    limit_memory(options.memory)
+    chosen = references.chosen(cases or ())
+    return _export(chosen, options) if action == "export" else _list(chosen, options)
+
+
+def _list(chosen: Sequence[Reference], options: Options) -> Exit:
+    if options.json:
+        answer: answers.References = {
+            "draft": draft(),
+            "references": [
+                {
+                    "id": one.id,
+                    "about": one.about,
+                    "section": one.section,
+                    "path": str(one.scenario),
+                }
+                for one in chosen
+            ],
+        }
+        console.say_json(answer)
+        return Exit.OK
+    table = console.table("Case", "Section", "What its trace shows", left=3)
+    for one in chosen:
+        table.add_row(one.id, (one.section or "baseline").partition(",")[0], one.about)
+    out = console.stdout()
+    out.print(table)
+    where = chosen[0].scenario.with_name("CASE.toml")
+    out.print(f"{len(chosen)} references of {draft()}, in {where}", soft_wrap=True)
+    return Exit.OK
+
+
+def _export(chosen: Sequence[Reference], options: Options) -> Exit:
+    place = options.out or Path(draft())
+    with console.progress("reference", len(chosen), quiet=options.quiet) as watch:
+        found = pack.write(
+            chosen,
+            place,
+            picture=options.format,
+            packets=options.packets,
+            dialect=options.qlog_dialect,
+            threads=options.jobs,
+            watch=watch,
+        )
+    if options.json:
+        answer: answers.ReferencePack = {
+            "draft": draft(),
+            "out": str(place),
+            "references": [
+                {"id": entry.reference.id, "seed": entry.seed, "files": entry.files}
+                for entry in found
+            ],
+        }
+        console.say_json(answer)
+    else:
+        for entry in found:
+            console.stdout().print(str(place / entry.reference.id), soft_wrap=True)
+        console.stdout().print(str(place / pack.README), soft_wrap=True)
+    return Exit.OK

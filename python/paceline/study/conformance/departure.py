@@ -1,0 +1,260 @@
+"""Where a run departs from a reference, in words: by BBR's states, or by its packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import mean, median
+
+import numpy as np
+import polars as pl
+
+from paceline.quantities import quantity
+from paceline.runs import Run
+from paceline.study.conformance.draft import STATES, names_of, visits_of
+
+_CRUISE, _PROBE_RTT = "ProbeBW_CRUISE", "ProbeRTT"
+#: The draft draws the wait for the next probe from 2 to 3 s (draft-ietf-ccwg-bbr-06 5.3.3.8), so a
+#: Cruise may end up to a second sooner or later.
+_WAIT_NS, _DRAWN_NS = 2_000_000_000, 1_000_000_000
+
+#: The part of the reference's rate that counts as reached, and as a difference: headers, which some
+#: count, are up to 4 %.
+_REACHED, _DIFFERENT = 0.9, 0.05
+#: The part of its own rate by which one falls within a state: more than BBR's pacing margin, 1 %.
+_FALLING = 0.02
+#: The part of the base RTT by which a queue differs.
+_QUEUE = 0.25
+#: The number of rounds that a state must last for its packets to be compared, and of those at its
+#: start that are left out.
+_LONG, _SETTLING = 6, 2
+
+
+@dataclass(frozen=True)
+class Stay:
+    """The stay of a flow in a state."""
+
+    state: str
+    enter_ns: int
+    #: None for the last.
+    lasts_ns: int | None
+
+
+@dataclass(frozen=True)
+class Round:
+    """A base round trip of a flow."""
+
+    #: Its beginning, from the first RTT sample.
+    begin_ns: int
+    delivery_bps: float
+    #: The median RTT in it; none if there was no sample.
+    rtt_ns: float | None
+
+
+def stays(run: Run) -> list[Stay]:
+    """Return the stays of the first flow, by the draft's names of the states."""
+    rows = visits_of(run, names_of(run)).iter_rows(named=True)
+    return [
+        Stay(
+            row["phase"],
+            row["enter_ns"],
+            None if row["leave_ns"] is None else row["leave_ns"] - row["enter_ns"],
+        )
+        for row in rows
+    ]
+
+
+def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
+    """Return the time of the first flow's first RTT sample, and its rounds of this length."""
+    counted = (pl.col("flow") == 0) & pl.col("delivered_bytes").is_not_null()
+    samples = run.samples.filter(counted).sort("t_ns", maintain_order=True)
+    known = samples.filter(pl.col("rtt_ns").is_not_null())
+    if known.is_empty():
+        return 0, []
+    start, end = int(known["t_ns"][0]), int(samples["t_ns"][-1])
+    edges = np.arange(start, end + 1, rtt_ns)
+    delivered = np.interp(edges, samples["t_ns"].to_numpy(), samples["delivered_bytes"].to_numpy())
+    medians = dict(
+        known.group_by((pl.col("t_ns") - start).floordiv(rtt_ns).alias("round"))
+        .agg(pl.col("rtt_ns").cast(pl.Float64).median())
+        .iter_rows()
+    )
+    return start, [
+        Round(nth * rtt_ns, float(count) * 8e9 / rtt_ns, medians.get(nth))
+        for nth, count in enumerate(np.diff(delivered))
+    ]
+
+
+def departure(reference: Run, other: Run) -> str:
+    """Describe where the first flow of a run departs from that of a reference."""
+    if said := states_departure(reference, other):
+        return said
+    return f"the record has no BBR states; by its packets, {packets_departure(reference, other)}"
+
+
+def states_departure(reference: Run, other: Run) -> str | None:
+    """Describe where a run's states depart; none if its record has no states of BBR.
+
+    A qlog may have QUIC's states of congestion control instead, such as `slow_start`.
+    """
+    theirs = stays(other)
+    if not any(stay.state in STATES for stay in theirs):
+        return None
+    return by_states(stays(reference), theirs, _rtt(reference))
+
+
+def packets_departure(reference: Run, other: Run) -> str:
+    """Describe where a run departs by its packets."""
+    rtt = _rtt(reference)
+    found = by_packets(stays(reference), rounds(reference, rtt), rounds(other, rtt), rtt)
+    return "; ".join(found) or "rate and queue are those of the reference"
+
+
+def _rtt(reference: Run) -> int:
+    return int(reference.flows["base_rtt_ns"][0])
+
+
+def by_states(reference: Sequence[Stay], other: Sequence[Stay], rtt_ns: int) -> str:
+    """Describe where states first depart from those of a reference with this base RTT."""
+    both = list(zip(reference, other, strict=False))
+    for number, (one, two) in enumerate(both, 1):
+        if one.state != two.state:
+            said = (
+                f"state {number} is {two.state} at {_time(two.enter_ns)}; the reference enters "
+                f"{one.state} at {_time(one.enter_ns)}"
+            )
+            if _drawn(reference, other, number - 1):
+                return f"{said}, as the drawn end of a Cruise may have it; until then they agree"
+            return said
+        if one.lasts_ns is None or two.lasts_ns is None:
+            continue
+        longer = two.lasts_ns - one.lasts_ns
+        if abs(longer) > rtt_ns + (_DRAWN_NS if one.state == _CRUISE else 0):
+            return (
+                f"leaves {one.state}, state {number}, {_in_rounds(longer, rtt_ns)}: after "
+                f"{_time(two.lasts_ns)}, the reference after {_time(one.lasts_ns)}"
+            )
+    return f"the first {len(both)} states are the same, each within one RTT"
+
+
+def _drawn(reference: Sequence[Stay], other: Sequence[Stay], at: int) -> bool:
+    """Return whether states may differ because one Cruise ended before ProbeRTT was due."""
+    states = {reference[at].state, other[at].state}
+    if _PROBE_RTT not in states or all(stay.state != _CRUISE for stay in reference[:at]):
+        return False
+    sides = (other, reference) if other[at].state == _PROBE_RTT else (reference, other)
+    probing, cruising = sides
+    return any(
+        stay.state == _PROBE_RTT and abs(stay.enter_ns - probing[at].enter_ns) <= _DRAWN_NS
+        for stay in cruising
+    )
+
+
+#: The time of the first RTT sample, and the rounds since.
+_Rounds = tuple[int, list[Round]]
+
+
+def by_packets(stays: Sequence[Stay], ours: _Rounds, theirs: _Rounds, rtt_ns: int) -> list[str]:
+    """Describe differences in rate and RTT: until the rate is reached, and in a steady state."""
+    (start, reference), (_, other) = ours, theirs
+    state, begin, end = _steady(stays, start, reference, rtt_ns)
+    steady = _within(reference, begin, end)
+    if len(steady) < _LONG or len(other) < _LONG:
+        return ["there are too few rounds to compare"]
+    rate = mean(one.delivery_bps for one in steady)
+    most = f"{100 * _REACHED:.0f} % of the reference's {_rate(rate)}"
+    own, their = (_reaching(rows, _REACHED * rate) for rows in (reference, other))
+    if their is None:
+        return [f"it never delivers {most}"]
+    late = 0 if own is None else their - own
+    found = []
+    if abs(late) > rtt_ns:
+        found.append(
+            f"it delivers {most} {_in_rounds(late, rtt_ns)}: {_time(their)} after its first RTT "
+            f"sample, the reference after {_time(own)}"
+        )
+    there = _within(other, begin + max(late, 0), end)
+    if len(there) >= _LONG and (said := _steadily(steady, there, rtt_ns)):
+        when = f"{_time(start + begin)} to {_time(start + end)}"
+        found.append(f"in the reference's {state}, {when}, {' and '.join(said)}")
+    return found
+
+
+def _steadily(steady: Sequence[Round], there: Sequence[Round], rtt_ns: int) -> list[str]:
+    """Describe differences between the rounds of two runs in the same state."""
+    found = []
+    ours, theirs = (mean(one.delivery_bps for one in rows) for rows in (steady, there))
+    (_, _, own), (first, last, fall) = _fall(steady), _fall(there)
+    if fall > own + _FALLING:
+        found.append(
+            f"its rate decays from {_rate(first)} to {_rate(last)}; the reference keeps "
+            f"{_rate(ours)}"
+        )
+    elif abs(theirs - ours) > _DIFFERENT * ours:
+        found.append(f"it delivers {_rate(theirs)}, the reference {_rate(ours)}")
+    queues = [
+        [one.rtt_ns - rtt_ns for one in rows if one.rtt_ns is not None] for rows in (steady, there)
+    ]
+    if all(queues):
+        own, their = (max(median(rows), 0.0) for rows in queues)
+        if abs(their - own) > _QUEUE * rtt_ns:
+            found.append(
+                f"its RTT is {_time(their)} above the base RTT, the reference's {_time(own)}"
+            )
+    return found
+
+
+def _fall(rows: Sequence[Round]) -> tuple[float, float, float]:
+    """Return the median rate of the first third and of the last, and by what part it falls."""
+    third = len(rows) // 3
+    first, last = (median(r.delivery_bps for r in part) for part in (rows[:third], rows[-third:]))
+    return first, last, 1 - last / first if first else 0.0
+
+
+def _steady(
+    stays: Sequence[Stay], start: int, rows: Sequence[Round], rtt_ns: int
+) -> tuple[str, int, int]:
+    """Return a long state of the reference, and when its rounds begin and end.
+
+    Its first Cruise, as far as no draw ends it sooner in another run; or else the longest state.
+    """
+    last = start + rows[-1].begin_ns + rtt_ns if rows else start
+    ends = [last if s.lasts_ns is None else s.enter_ns + s.lasts_ns for s in stays]
+    long = [
+        (stay, end)
+        for stay, end in zip(stays, ends, strict=True)
+        if end - stay.enter_ns >= (_SETTLING + _LONG) * rtt_ns
+    ]
+    cruise = next(((s, end) for s, end in long if s.state == _CRUISE), None)
+    stay, end = cruise or max(long, key=lambda one: one[1] - one[0].enter_ns, default=(None, 0))
+    if stay is None:
+        return "", 0, 0
+    if cruise is not None:
+        end = min(end - rtt_ns, stay.enter_ns + _WAIT_NS)
+    return stay.state, stay.enter_ns + _SETTLING * rtt_ns - start, end - start
+
+
+def _within(rows: Sequence[Round], begin: int, end: int) -> list[Round]:
+    return [one for one in rows if one.begin_ns >= begin and one.begin_ns < end]
+
+
+def _reaching(rows: Sequence[Round], rate: float) -> int | None:
+    """Return when a rate is reached: in two rounds, as a first flight alone does not count."""
+    return next((one.begin_ns for one, two in pairwise(rows) if _slower(one, two) >= rate), None)
+
+
+def _slower(one: Round, two: Round) -> float:
+    return min(one.delivery_bps, two.delivery_bps)
+
+
+def _in_rounds(longer_ns: int, rtt_ns: int) -> str:
+    return f"{abs(longer_ns) / rtt_ns:.1f} RTTs {'later' if longer_ns > 0 else 'sooner'}"
+
+
+def _rate(bps: float) -> str:
+    return quantity("_bps", bps)
+
+
+def _time(ns: float | None) -> str:
+    return quantity("_ns", ns)
