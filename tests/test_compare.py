@@ -329,3 +329,41 @@ def test_a_reference_that_there_is_not_is_told(cli: Command, scenario: Path) -> 
     result = cli("compare", scenario, "reference:03-drain-inflite")
     assert result.returncode == 2
     assert "did you mean 03-drain-inflight?" in result.stderr
+
+
+@pytest.mark.parametrize("flow", ["2", "007", "99999999999999999999", "\u0661", "-1"])
+def test_a_metric_of_a_flow_that_no_run_has_is_refused(flow: str, cli: Command) -> None:
+    text = SCENARIO.replace("duration = ", 'duration = "0.4 s" # ')
+    paceline.run(text, seed=1).write("one")
+    paceline.run(text, seed=2).write("two")
+    assert cli("compare", "one", "two", "--metric", "flows[1].goodput_bps").returncode == 0
+    metric = f"flows[{flow}].goodput_bps"
+    refused = cli("compare", "one", "two", "--metric", metric)
+    assert refused.returncode == 2
+    assert repr(metric) in refused.stderr
+
+
+def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
+    text = SCENARIO.replace("duration = ", 'duration = "0.4 s" # ')
+    (tmp_path / "s.toml").write_text(f"{text}[sweep.over]\npath.rtt = ['10 ms', '20 ms']\n")
+    assert cli("sweep", "s.toml", "--out", "sweep", "--quiet").returncode == 0
+    good = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
+    for wrong in (
+        {"axes": []},
+        {"axes": good["axes"] * 2},
+        {"axes": [good["axes"][0] | {"points": good["axes"][0]["points"] * 600_000}]},
+        {"seeds": []},
+        {"seeds": ["x"]},
+        {"metrics": []},
+        {"metrics": ["nothing"]},
+        {"failed": "x"},
+        {"overrides": 5},
+    ):
+        (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(good | wrong))
+        for command in (("sweep", "--by", "path.rtt"), ("sweep", "sweep")):
+            refused = cli("compare", *command)
+            assert refused.returncode == 2, wrong
+            assert "is not a sweep" in refused.stderr
+    # Seeds that are not those of its rows: the sides have no point.
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(good | {"seeds": list(range(9))}))
+    assert cli("compare", "sweep", "--by", "path.rtt").returncode in (0, 2)

@@ -155,6 +155,42 @@ def test_any_octets_are_read_or_refused(name: str, data: st.DataObject, whole: P
     assert run.flow_metrics[1]["flow"] == 1
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("emulation", "x"),
+        ("emulation", {"beyond": 5}),
+        ("emulation", {"beyond": [5]}),
+        ("source", 5),
+        ("source", {"file": "x", "format": "pcap", "notes": [1]}),
+        ("source", {"notes": []}),
+    ],
+)
+def test_what_an_engine_tells_of_itself_has_a_form(
+    key: str, value: object, whole: Path, cli: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    said = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(said | {key: value}))
+    result = cli("report", folder)
+    assert result.returncode == 2
+    assert f"`{key}` has another form" in result.stderr
+
+
+def test_an_emulation_without_its_figures_and_another_engine_are_shown(
+    whole: Path, cli: Command, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    said = json.loads((folder / "run.json").read_text())
+    said |= {"backend": "<b>other", "emulation": {"beyond": [], "lateness": 5, "flows": [1]}}
+    (folder / "run.json").write_text(json.dumps(said))
+    result = cli("report", folder, "--out", tmp_path / "report.html")
+    assert result.returncode == 0, result
+    assert "&lt;b&gt;other" in (tmp_path / "report.html").read_text()
+
+
 def test_what_a_killed_process_left_is_not_compared(whole: Path, cli: Command) -> None:
     group = Path("group")
     shutil.copytree(whole, group / "one-3")

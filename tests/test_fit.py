@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import paceline
@@ -92,3 +94,58 @@ def test_a_record_without_flows_is_refused(cli: Command, tmp_path: Path) -> None
     refused = cli("fit", "late")
     assert refused.returncode == 2
     assert "no flow of it has both data and RTTs" in refused.stderr
+
+
+def _altered(folder: Path, table: str, column: str, values: object) -> None:
+    """Give a column of a run's table other values; `values` is one, or a function of the old."""
+    file = folder / f"{table}.parquet"
+    rows = pq.read_table(file)
+    at = rows.schema.names.index(column)
+    old = rows.column(at).to_pylist()
+    new = values(old) if callable(values) else [values] * len(old)
+    column_ = pa.array(new, rows.schema.field(at).type)
+    pq.write_table(rows.set_column(at, rows.schema.field(at), column_), file, compression="none")
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "values", "said"),
+    [
+        ("flows", "mss_bytes", 0, "flow 0 has packets with 0 bytes of payload"),
+        ("flows", "mss_bytes", 2**62, "bytes of payload"),
+        ("samples", "t_ns", 5, "the samples of flow 0 have one time only"),
+        ("samples", "t_ns", lambda old: [*old[:-1], 2**62], "of memory; at most 1.000 GB"),
+        ("samples", "min_rtt_ns", 0, "flow 0 has an RTT of zero"),
+        ("samples", "delivered_bytes", lambda old: old[::-1], "has delivered goes back"),
+        ("samples", "delivered_bytes", 2**62, "no path carries what its flows did: `path.queue.si"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(
+    cli: Command, tmp_path: Path, table: str, column: str, values: object, said: str
+) -> None:
+    paceline.run(QUIET).write(tmp_path / "bad")
+    _altered(tmp_path / "bad", table, column, values)
+    refused = cli("fit", "bad", "--memory", "1 GB")
+    assert refused.returncode in (1, 2)
+    assert "Traceback" not in refused.stderr
+    assert said in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[[",
+        "flows = 3\nrun = 4\n",
+        "flows = [1, {count = 'x'}]\n",
+        "flows = [{count = 1, cc = 'cubic'}]\nrun = 3\n",
+        "flows = [{count = 1, cc = 'cubic'}]\nrun = {duration = '3 s'}\nevents = 3\n",
+        "flows = [{count = 1, cc = {}}]\n",
+    ],
+)
+def test_a_record_whose_scenario_is_none_is_refused(
+    cli: Command, tmp_path: Path, text: str
+) -> None:
+    paceline.run(QUIET).write(tmp_path / "bad")
+    (tmp_path / "bad" / "scenario.toml").write_text(text)
+    refused = cli("fit", "bad")
+    assert refused.returncode == 2
+    assert "its scenario.toml is not a scenario" in refused.stderr

@@ -307,3 +307,36 @@ def free(folder: Path) -> int:
     """Return the bytes that a disk has left."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_bsize
+
+
+@pytest.mark.parametrize("link", ["parent", "place", "rival"])
+def test_a_stream_is_no_run_beyond_its_folder(link: str, left: Path, tmp_path: Path) -> None:
+    (stream,) = left.rglob("*.stream")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    if link == "parent":
+        (stream.parent / "a").mkdir()
+        stream.rename(stream.parent / "a" / stream.name)
+        (left / "a").symlink_to(outside)
+    elif link == "place":
+        (left / "r-incomplete").symlink_to(outside / "new")
+    else:
+        (left / "r-incomplete").mkdir()
+        (left / "r-incomplete" / "mine.txt").write_text("mine")
+        (left / "r-incomplete-2").symlink_to(outside / "new")
+    store.tidy(left)
+    assert os.listdir(outside) == []
+    assert (left / "r-incomplete-3").exists() == (link == "rival")
+
+
+@pytest.mark.parametrize("name", [".paceline-old", ".paceline-streams"])
+def test_remains_that_are_links_are_not_followed(name: str, tmp_path: Path) -> None:
+    home, shared = tmp_path / "home", tmp_path / "shared"
+    for folder in (home, shared / ".paceline-99999-0"):
+        folder.mkdir(parents=True)
+    (home / "key").write_text("mine")
+    (home / "a.stream").write_text("mine")
+    (shared / ".paceline-99999-0" / name).symlink_to(home)
+    store.tidy(shared)
+    assert sorted(os.listdir(home)) == ["a.stream", "key"]
+    assert os.listdir(shared) == []

@@ -416,3 +416,11 @@ def test_many_flows_are_drawn_as_the_largest_and_the_rest() -> None:
     total = sum(sum(series["values"]) for series in throughput["series"]) * 1e6 * 0.1 / 8
     delivered = int(run.samples.filter(t_ns=500_000_000)["delivered_bytes"].sum())
     assert abs(total - delivered) < 0.005 * delivered
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["path = 3\nflows = 4\nlinks = 5", "flows = [1, {cc = 3, count = 'x'}]", "a = " + "[" * 9999],
+)
+def test_the_scenario_of_a_record_may_be_anything(text: str) -> None:
+    assert [box.kind for box in path.boxes(text)] == ["host", "link", "host"]

@@ -172,6 +172,9 @@ def test_no_word_of_a_table_is_broken_and_nothing_is_drawn_into_a_pipe(
     [
         (("check", "y.toml"), "did you mean x.toml?"),
         (("run", "x.toml", "--repeats", "ten"), '--repeats takes a whole number, not "ten".'),
+        (("claims", "--seeds", "1.5"), '--seeds takes a whole number, not "1.5".'),
+        (("run", "x.toml", "--seed", "0x10"), '--seed takes a whole number, not "0x10".'),
+        (("startup", "2", "--rounds", "\u0663"), '--rounds takes a whole number, not "\u0663".'),
         (("run", "x.toml", "--repeats", "0"), '--repeats must be from 1 to 100,000. It is "0".'),
         (("run",), "`paceline run` needs FILE."),
         (("run", "x.toml", "--controller", "m.py"), "for example --controller mine=m.py"),

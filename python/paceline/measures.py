@@ -13,7 +13,7 @@ from paceline import _paceline
 #: and maximum.
 FEWEST = 5
 
-_OF_FLOW = re.compile(r"flows(?:\[(\d+)\]|\.(\d+))\.(\w+)")
+_OF_FLOW = re.compile(r"flows(?:\[([0-9]{1,9})\]|\.([0-9]{1,9}))\.(\w+)")
 
 
 @cache

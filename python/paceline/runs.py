@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline import _paceline, guests, memory, store
+from paceline.errors import NotARunError
 from paceline.quantities import quantity
 from paceline.reading import read_text
 
@@ -64,7 +65,8 @@ class Run:
 
         If the folder does not exist, it reads the part of the run that a killed process has left.
         """
-        return cls(_paceline.Run.read(store.found(Path(folder)), memory.limit()))
+        place = store.found(Path(folder))
+        return cls(_paceline.Run.read(place, memory.limit()))._checked(place)
 
     @classmethod
     def capture(cls, file: str | os.PathLike[str], format: str | None = None) -> Run:  # noqa: A002
@@ -82,7 +84,28 @@ class Run:
     @classmethod
     def read_beneath(cls, root: Path, path: str) -> Run:
         """Read a run from a folder below another one; no link below that is followed."""
-        return cls(_paceline.Run.read("" if path == "." else path, memory.limit(), root))
+        inner = _paceline.Run.read("" if path == "." else path, memory.limit(), root)
+        return cls(inner)._checked(Path(path))
+
+    def _checked(self, place: Path) -> Run:
+        """Return the run; raises `NotARunError` if what an engine tells of itself has no such form.
+
+        Its tables and its other results are checked where they are read.
+        """
+        for name, texts, lists in (
+            ("emulation", (), "beyond"),
+            ("source", ("file", "format"), "notes"),
+        ):
+            told = self.summary.get(name)
+            if told is None:
+                continue
+            is_table = isinstance(told, dict) and all(isinstance(told.get(t), str) for t in texts)
+            parts = told.get(lists) if is_table else None
+            if name == "emulation" and isinstance(parts, list):
+                parts = [part.get("message") if isinstance(part, dict) else None for part in parts]
+            if not (isinstance(parts, list) and all(isinstance(part, str) for part in parts)):
+                raise NotARunError(f"{place / 'run.json'}: `{name}` has another form")
+        return self
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write the run as a folder; raises `StoreError` if the path holds anything but the run."""

@@ -155,6 +155,13 @@ def _is_file(path: Path) -> bool:
         return False
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def _is_special(path: Path) -> bool:
     """Return whether the path is a device or a pipe."""
     try:
@@ -699,7 +706,7 @@ def _tidy(parent: Path) -> None:
     for name in filter(_DRAFT.fullmatch, names):
         with suppress(OSError), _locked(parent / name, wait=False):
             waiting = parent / name / _OLD
-            for old in waiting.iterdir() if waiting.is_dir() else ():
+            for old in waiting.iterdir() if _is_folder(waiting) else ():
                 # Killed after the old folder was removed and before the new one was in place.
                 if not os.path.lexists(parent / old.name):
                     old.rename(parent / old.name)
@@ -714,7 +721,8 @@ _STREAM = ".stream"
 
 
 def _streams(draft: Path) -> list[Path]:
-    return sorted((draft / _STREAMS).rglob(f"*{_STREAM}"))
+    root = draft / _STREAMS
+    return sorted(root.rglob(f"*{_STREAM}")) if _is_folder(root) else []
 
 
 def _recover(draft: Path) -> None:
@@ -722,11 +730,19 @@ def _recover(draft: Path) -> None:
     for stream in _streams(draft):
         place = draft.parent / stream.relative_to(draft / _STREAMS).with_suffix("")
         with suppress(OSError, PacelineError):
+            if not _is_beneath(draft.parent, place):
+                continue
             run = _paceline.Run.unfinished(draft, stream.relative_to(draft), memory.limit())
             if run is not None:
                 # Killed before the stream is deleted, it is the same run again.
-                recovered.append(keep(place, run.write, rivals=numbered(place, 2))[0])
+                rivals = (other for other in numbered(place, 2) if not other.is_symlink())
+                recovered.append(keep(place, run.write, rivals=rivals)[0])
             stream.unlink()
+
+
+def _is_beneath(folder: Path, place: Path) -> bool:
+    """Return whether a path is below a folder, and no link leads out of it: data has chosen it."""
+    return not place.is_symlink() and _inside(folder, place.relative_to(folder).as_posix())
 
 
 @contextmanager

@@ -20,17 +20,21 @@ use crate::control::Control;
 use crate::error::{Error, Kind, printable};
 use crate::link::{Clock, Link};
 use crate::message::{Answer, Ask, Row, Say};
-use crate::meter::{Meter, interval};
+use crate::meter::{MOST, Meter, interval};
 use crate::record::Measured;
 use crate::setup::{ALPN, DATAGRAM, PATIENCE, SILENCE, WINDOW, controller, endpoint, transport};
 use crate::token::Token;
 use crate::transfer::{Receiving, Sending};
 use crate::wire::Wire;
 
+/// The maximum length of the name of a controller's state.
+const PHASE: usize = 40;
 /// The maximum size of server messages waiting to be read.
 const ANSWERS: usize = 1 << 20;
-/// How long a sender waits for the receiver's final report, and for its report of each second.
+/// How long a sender waits for the receiver's report of each second.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long a client waits after the end of a test for the server to confirm it.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
@@ -197,6 +201,9 @@ impl<'a> Client<'a> {
         self.listen(now)?;
         heard?;
         self.proceed(now);
+        if let Some(test) = &self.test {
+            test.check_end(now)?;
+        }
         if stop.load(Relaxed) {
             return Err(Error::new(Kind::Stopped, "it was stopped"));
         }
@@ -364,8 +371,15 @@ impl<'a> Client<'a> {
                         ));
                     }
                     test.received.extend(bytes);
+                    test.check()?;
                 }
-                (Answer::Rows(rows), Some(test)) => test.rows.extend(rows),
+                (Answer::Rows(rows), Some(test)) => {
+                    test.rows.extend(rows.into_iter().map(|row| Row {
+                        phase: printable(&row.phase, PHASE),
+                        ..row
+                    }));
+                    test.check()?;
+                }
                 (
                     Answer::End {
                         received,
@@ -379,10 +393,8 @@ impl<'a> Client<'a> {
                         test.receiving.read(&mut self.link.connection);
                         test.total = test.receiving.bytes;
                         test.finished = finished_ns.map(Duration::from_nanos);
-                        // The sender's clock counts: the receiver may have been busy.
-                        let time = Duration::from_nanos(time_ns);
-                        let longest = self.wish.time.unwrap_or(time);
-                        test.ended = Some(time.min(longest));
+                        let here = now.since(test.start);
+                        test.ended = Some(length(time_ns, self.wish.time, here));
                     } else {
                         test.total = received;
                     }
@@ -536,7 +548,38 @@ impl<'a> Client<'a> {
     }
 }
 
+/// How long a server has sent. Its clock counts, as the client may have been busy, but no test takes longer than the
+/// client has asked for, or has waited.
+fn length(told_ns: u64, asked: Option<Duration>, here: Duration) -> Duration {
+    let longest = asked.unwrap_or(Duration::MAX).min(here + GRACE);
+    Duration::from_nanos(told_ns).min(longest)
+}
+
 impl Test {
+    /// Refuses more from a server than a test has.
+    fn check(&self) -> Result<(), Error> {
+        let orderly = self.rows.is_sorted_by(|one, next| one.t <= next.t);
+        match self.rows.len().max(self.received.len()) as u64 > MOST || !orderly {
+            true => Err(Error::new(
+                Kind::Peer,
+                "the server reports what no test has",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses a server that does not end a test.
+    fn check_end(&self, now: Instant) -> Result<(), Error> {
+        let over = self.ended.map(|ended| self.start + ended + GRACE);
+        match over.is_some_and(|over| now > over) {
+            true => Err(Error::new(
+                Kind::Vanished,
+                "the server does not end the test",
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// When the meter is due.
     fn due(&self) -> Instant {
         match &self.sending {
@@ -593,4 +636,65 @@ fn choose(cc: &str) -> Result<Chosen, Error> {
 
 fn system(error: impl std::fmt::Display) -> Error {
     io::Error::other(error.to_string()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test() -> Test {
+        let start = Instant::from_nanos(5);
+        Test {
+            start,
+            sending: None,
+            receiving: Receiving::default(),
+            rows: Vec::new(),
+            sent: Meter::new(start, Duration::from_millis(10)),
+            got: Meter::new(start, Duration::from_millis(10)),
+            received: Vec::new(),
+            ended: None,
+            finished: None,
+            total: 0,
+            reported: Report::default(),
+        }
+    }
+
+    #[test]
+    fn a_server_does_not_make_a_test_longer_than_it_was() {
+        let seconds = Duration::from_secs;
+        let length = |told, asked, here| length(told, asked, seconds(here));
+        assert_eq!(length(2_000_000_000, None, 3), seconds(2));
+        assert_eq!(length(u64::MAX, None, 3), seconds(3) + GRACE);
+        assert_eq!(length(u64::MAX, Some(seconds(1)), 3), seconds(1));
+    }
+
+    #[test]
+    fn a_server_reports_no_more_than_a_test_has() {
+        let mut test = test();
+        assert!(test.check().is_ok());
+        test.received = vec![0; MOST as usize + 1];
+        assert!(test.check().is_err());
+        test.received.clear();
+        let row = |t| Row {
+            t,
+            ..Row::default()
+        };
+        test.rows = vec![row(1), row(2), row(2)];
+        assert!(test.check().is_ok());
+        test.rows = vec![row(2), row(1)];
+        assert!(test.check().is_err());
+        test.rows = vec![row(1); MOST as usize + 1];
+        assert!(test.check().is_err());
+    }
+
+    #[test]
+    fn a_server_has_to_end_a_test() {
+        let mut test = test();
+        let late = test.start + Duration::from_secs(100);
+        assert!(test.check_end(late).is_ok());
+        test.ended = Some(Duration::from_secs(95));
+        assert!(test.check_end(late).is_ok());
+        test.ended = Some(Duration::from_secs(80));
+        assert!(test.check_end(late).is_err());
+    }
 }

@@ -3,7 +3,7 @@
 use paceline_units::{Duration, Instant};
 
 /// The maximum number of rows in a test, to bound their memory.
-const MOST: u64 = 400_000;
+pub(crate) const MOST: u64 = 400_000;
 
 /// Takes a measurement at every multiple of an interval since a test began.
 pub(crate) struct Meter<T> {

@@ -35,9 +35,10 @@ impl Run {
         self.inner.summary_json().to_string()
     }
 
-    /// SHA-256 of the values of all tables, in hexadecimal.
-    fn digest(&self) -> String {
-        self.inner.digest()
+    /// SHA-256 of the values of all tables, in hexadecimal. A signal is heard.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        let run = self.inner.clone();
+        heard(py, move |_| run.digest())
     }
 
     /// `metrics` and `flows` of that, without the time that controllers spent in each state.

@@ -4,7 +4,7 @@
 //! key do not depend on which others are drawn, so two populations can be compared draw by draw.
 //! Rows of a file are kept together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use paceline_units::Rng;
@@ -46,6 +46,9 @@ const LAWS: &[&str] = &[
 ];
 const WANTED: &str =
     "\"lognormal\", \"normal\", \"uniform\", \"loguniform\", \"choice\" or \"column\"";
+
+/// How many names of columns an error lists.
+const NAMED: usize = 30;
 
 /// How often a value beyond `min` or `max` is drawn again.
 const TRIES: usize = 10_000;
@@ -272,37 +275,84 @@ fn stream(seed: u64, name: &str) -> Rng {
     Rng::new(Rng::new(seed).next_u64() ^ hash)
 }
 
-/// A file of rows: the values of each column.
-type Rows = Vec<BTreeMap<String, String>>;
+/// A file of rows: the cells of each column that is drawn from.
+struct Rows {
+    /// The names of all columns.
+    names: Vec<String>,
+    count: usize,
+    cells: BTreeMap<String, Vec<String>>,
+}
 
-/// The content of a file of comma-separated values; the first line names the columns.
-fn rows(text: &str) -> Result<Rows, String> {
-    let mut lines = text.lines().enumerate().filter_map(|(number, line)| {
-        let line = line.trim_start_matches('\u{feff}').trim();
-        (!line.is_empty() && !line.starts_with('#')).then_some((number + 1, line))
-    });
-    let (_, head) = lines.next().ok_or("it is empty")?;
-    let names = cells(head);
-    lines
-        .map(|(number, line)| {
-            let cells = cells(line);
-            if cells.len() != names.len() {
-                let (wanted, found) = (names.len(), cells.len());
+impl Rows {
+    /// The content of a file of comma-separated values; the first line names the columns.
+    fn read(text: &str, wanted: &BTreeSet<&str>) -> Result<Self, String> {
+        let mut lines = text.lines().enumerate().filter_map(|(number, line)| {
+            let line = line.trim_start_matches('\u{feff}').trim();
+            (!line.is_empty() && !line.starts_with('#')).then_some((number + 1, line))
+        });
+        let (number, head) = lines.next().ok_or("it is empty")?;
+        let names = cells(number, head)?;
+        let mut rows = Self {
+            count: 0,
+            cells: BTreeMap::new(),
+            names,
+        };
+        let mut places = Vec::new();
+        for name in wanted {
+            let mut found = rows.names.iter().enumerate().filter(|(_, one)| one == name);
+            if let Some((place, _)) = found.next() {
+                if found.next().is_some() {
+                    return Err(format!("two columns have the name {name:?}"));
+                }
+                rows.cells.insert((*name).to_owned(), Vec::new());
+                places.push((place, *name));
+            }
+        }
+        for (number, line) in lines {
+            let mut cells = cells(number, line)?;
+            if cells.len() != rows.names.len() {
+                let (wanted, found) = (rows.names.len(), cells.len());
                 return Err(format!(
                     "line {number} has {found} values, and there are {wanted} columns"
                 ));
             }
-            Ok(names.iter().cloned().zip(cells).collect())
-        })
-        .collect()
+            if rows.count == limits::MAX_FILE_ROWS {
+                let most = limits::MAX_FILE_ROWS;
+                return Err(format!("it has more than {most} rows"));
+            }
+            rows.count += 1;
+            for (place, name) in &places {
+                let cell = cells
+                    .get_mut(*place)
+                    .map(std::mem::take)
+                    .unwrap_or_default();
+                if cell.is_empty() {
+                    return Err(format!("line {number} has no value in the column {name:?}"));
+                }
+                if let Some(column) = rows.cells.get_mut(*name) {
+                    column.push(cell);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A cell of a column.
+    fn cell(&self, column: &str, row: usize) -> Option<&str> {
+        Some(self.cells.get(column)?.get(row)?.as_str())
+    }
 }
 
 /// The cells of a line; a quoted cell may contain commas.
-fn cells(line: &str) -> Vec<String> {
+fn cells(number: usize, line: &str) -> Result<Vec<String>, String> {
+    let most = limits::MAX_FILE_COLUMNS;
     let (mut cells, mut quoted) = (vec![String::new()], false);
     for character in line.chars() {
         match character {
             '"' => quoted = !quoted,
+            ',' if !quoted && cells.len() == most => {
+                return Err(format!("line {number} has more than {most} values"));
+            }
             ',' if !quoted => cells.push(String::new()),
             other => {
                 if let Some(cell) = cells.last_mut() {
@@ -311,7 +361,12 @@ fn cells(line: &str) -> Vec<String> {
             }
         }
     }
-    cells.iter().map(|cell| cell.trim().to_owned()).collect()
+    if quoted {
+        return Err(format!(
+            "line {number} has a quotation mark without its pair"
+        ));
+    }
+    Ok(cells.iter().map(|cell| cell.trim().to_owned()).collect())
 }
 
 /// The axis of a population; `read` returns the text of a file. An error has its location, what is
@@ -333,7 +388,15 @@ pub(crate) fn population(
     for one in drawn {
         if let (Some(file), Law::Column { column, .. }) = (one.file(), &one.law) {
             if !files.contains_key(file) {
-                let text = read(file).and_then(|text| rows(&text)).map_err(|why| {
+                let wanted: BTreeSet<&str> = drawn
+                    .iter()
+                    .filter_map(|other| match &other.law {
+                        Law::Column { file: its, column } if its == file => Some(column.as_str()),
+                        _ => None,
+                    })
+                    .collect();
+                let content = read(file).and_then(|text| Rows::read(&text, &wanted));
+                let content = content.map_err(|why| {
                     let message = format!("cannot read {}: {why}", file.display());
                     problem(
                         one,
@@ -341,12 +404,12 @@ pub(crate) fn population(
                         "a file of comma-separated values, its columns named in the first line",
                     )
                 })?;
-                files.insert(file, text);
+                files.insert(file, content);
             }
-            let there = files.get(file).and_then(|rows| rows.first());
-            if !there.is_some_and(|row| row.contains_key(column)) {
-                let known: Vec<&str> =
-                    there.map_or_else(Vec::new, |row| row.keys().map(String::as_str).collect());
+            let there = files.get(file);
+            if !there.is_some_and(|rows| rows.count > 0 && rows.cells.contains_key(column)) {
+                let names = there.map_or(&[][..], |rows| &rows.names);
+                let known: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
                 let message = format!("{} has no column {column:?}, or no row", file.display());
                 return Err(problem(
                     one,
@@ -356,7 +419,7 @@ pub(crate) fn population(
             }
         }
     }
-    let count = match (draws, files.values().map(Vec::len).max()) {
+    let count = match (draws, files.values().map(|rows| rows.count).max()) {
         (Some(draws), _) => draws as usize,
         (None, Some(rows)) if drawn.iter().all(|one| one.file().is_some()) => rows,
         _ => {
@@ -387,14 +450,14 @@ pub(crate) fn population(
     let mut points = Vec::with_capacity(count);
     for number in 0..count {
         // One row of each file, for all keys that are drawn from it.
-        let picked: BTreeMap<&Path, &BTreeMap<String, String>> = files
+        let picked: BTreeMap<&Path, (&Rows, usize)> = files
             .iter()
             .filter_map(|(file, rows)| {
                 let row = match draws {
-                    Some(_) => picks.get_mut(file)?.below(rows.len() as u64) as usize,
-                    None => number % rows.len().max(1),
+                    Some(_) => picks.get_mut(file)?.below(rows.count as u64) as usize,
+                    None => number % rows.count.max(1),
                 };
-                Some((*file, rows.get(row)?))
+                Some((*file, (rows, row)))
             })
             .collect();
         let mut values = Vec::new();
@@ -403,12 +466,13 @@ pub(crate) fn population(
         for (one, rng) in drawn.iter().zip(&mut streams) {
             let cell = match &one.law {
                 Law::Column { file, column } => {
-                    picked.get(file.as_path()).and_then(|row| row.get(column))
+                    let of_file = picked.get(file.as_path());
+                    of_file.and_then(|(rows, row)| rows.cell(column, *row))
                 }
                 _ => None,
             };
             let value = one
-                .value(rng, cell.map(String::as_str))
+                .value(rng, cell)
                 .map_err(|message| problem(one, message, "bounds that leave more of it"))?;
             let text = override_text(&value);
             told.push(text.clone());

@@ -55,3 +55,7 @@ pub const DEFAULT_SAMPLES: u64 = 1_000_000;
 pub const MAX_SWEEP_POINTS: usize = 10_000;
 /// The maximum number of runs of a sweep.
 pub const MAX_SWEEP_RUNS: u64 = 1_000_000;
+/// The maximum number of rows of a file from which values are drawn.
+pub const MAX_FILE_ROWS: usize = 1_000_000;
+/// The maximum number of its columns.
+pub const MAX_FILE_COLUMNS: usize = 10_000;

@@ -120,6 +120,14 @@ fn rows_of_a_file_are_kept_together() {
 }
 
 #[test]
+fn keys_may_share_a_column_and_others_may_be_empty() {
+    let over = "[sweep.over]\npath.rtt = { draw = \"column\", file = \"p.csv\", column = \"ms\", unit = \"ms\" }\n\
+        flows.0.rtt = { draw = \"column\", file = \"p.csv\", column = \"ms\", unit = \"ms\" }\n";
+    let points = drawn(over, "ms,x,x\n10,,\n20,1,2\n").unwrap();
+    assert_eq!(points, [["10 ms", "10 ms"], ["20 ms", "20 ms"]]);
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let column = "path.rate = { draw = \"column\", file = \"p.csv\", column = \"rat\" }\n";
     for (sweep, file, told) in [
@@ -159,6 +167,31 @@ fn what_cannot_be_drawn_is_said() {
             "line 2 has 1 values",
         ),
         (&format!("[sweep.over]\n{column}"), "", "it is empty"),
+        (
+            &format!("[sweep.over]\n{column}"),
+            "rat,x,rat\n1,2,3\n",
+            "two columns have the name \"rat\"",
+        ),
+        (
+            &format!("[sweep.over]\n{column}"),
+            "x,rat\n1,2\n\n3,\n",
+            "line 4 has no value in the column \"rat\"",
+        ),
+        (
+            &format!("[sweep.over]\n{column}"),
+            "rat\n\"2\n",
+            "line 2 has a quotation mark without its pair",
+        ),
+        (
+            &format!("[sweep.over]\n{column}"),
+            &format!("rat{}\n", ",x".repeat(10_000)),
+            "line 1 has more than 10000 values",
+        ),
+        (
+            &format!("[sweep.over]\n{column}"),
+            &format!("rat\n{}", "1\n".repeat(1_000_001)),
+            "it has more than 1000000 rows",
+        ),
     ] {
         let found = drawn(sweep, file).unwrap_err();
         assert!(found.contains(told), "{sweep}: {found}");

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, get_args
 
-from cyclopts import App, Parameter
+from cyclopts import App, CoercionError, Parameter, Token, convert
 
 from paceline import memory
 from paceline._paceline import __version__
@@ -18,8 +20,18 @@ def examples(*lines: str) -> str:
     return "Examples:\n\n" + "\n".join(f"    paceline {line}" for line in lines)
 
 
+def _converted(kind: Any, tokens: Sequence[Token]) -> Any:
+    """Convert words as the parser does, but for a whole number take only digits, not 1.5 as 2."""
+    if int in (kind, *get_args(kind)):
+        for token in tokens:
+            if re.fullmatch("[+-]?[0-9]{1,40}", token.value) is None:
+                raise CoercionError(token=token, target_type=int)
+    return convert(kind, tokens)
+
+
 app = App(
     name="paceline",
+    default_parameter=Parameter(converter=_converted),
     version=__version__,
     help="""A congestion-control laboratory: one file describes an experiment, one command runs it.
 

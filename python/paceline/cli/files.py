@@ -113,7 +113,7 @@ def known_metrics(names: Iterable[str], flows: int | None = None) -> None:
         flow, _, metric = name.rpartition(".")
         near = nearest(metric, metrics)
         hint = "`paceline list metrics` lists them"
-        if near:
+        if near and near != metric:
             hint = f"did you mean {f'{flow}.{near}' if flow else near}? {hint}"
         raise Failure("unknown-metric", f"no metric is called {name!r}", hint=hint)
     for name in names:

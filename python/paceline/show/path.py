@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from paceline.reading import toml as parsed
 
 
 class Box(NamedTuple):
@@ -38,18 +40,20 @@ def about(toml: str) -> str:
 def boxes(toml: str) -> list[Box]:
     """Return the boxes of a scenario: senders, the links in order, receivers."""
     scenario = _read(toml)
-    path = scenario.get("path", {})
-    flows = scenario.get("flows", [])
+    path = next(_tables([scenario.get("path")]), {})
+    flows = list(_tables(scenario.get("flows")))
     count: Counter[str] = Counter()
     for group in flows:
         cc = group.get("cc", "")
-        name = cc.get("name", "") if isinstance(cc, dict) else cc
-        stack = group.get("stack", "paceline")
-        count[name if stack == "paceline" else f"{name} on {stack}"] += int(group.get("count", 1))
+        name = str(cc.get("name", "") if isinstance(cc, dict) else cc)
+        stack, many = group.get("stack", "paceline"), group.get("count", 1)
+        count[name if stack == "paceline" else f"{name} on {stack}"] += (
+            many if isinstance(many, int) else 1
+        )
     total = sum(count.values())
     senders = [f"{number} x {name}" if number > 1 else name for name, number in count.items()]
     title = "1 sender" if total == 1 else f"{total} senders"
-    links = scenario.get("links", [])
+    links = _tables(scenario.get("links"))
     crossed = [Box("link", str(link.get("name", "link")), _link(link)) for link in [path, *links]]
     rtts = sorted({str(group["rtt"]) for group in flows if "rtt" in group})
     rtt = [f"RTT {path.get('rtt', '')}"] if len(rtts) != 1 else []
@@ -64,9 +68,16 @@ def boxes(toml: str) -> list[Box]:
 
 def _read(toml: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(toml)
-    except tomllib.TOMLDecodeError:
+        return parsed(toml)
+    except ValueError:
         return {}
+
+
+def _tables(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the tables of a list: the scenario of a record may come from anyone."""
+    for table in value if isinstance(value, list) else ():
+        if isinstance(table, dict):
+            yield table
 
 
 def _link(link: dict[str, Any]) -> list[str]:

@@ -42,31 +42,39 @@ def emulation_rows(emulation: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the emulator's or the machine's measurements of itself, as names and values."""
     if "snapshot" in emulation:
         return [
-            ("kernel", emulation["kernel"]),
-            ("machine", emulation["qemu"]),
-            ("snapshot", emulation["snapshot"][:12]),
-            ("guest's processor busy", quantity("_ratio", emulation["busy_ratio"])),
-            ("in its busiest second", quantity("_ratio", emulation["busiest_second_ratio"])),
+            ("kernel", str(emulation.get("kernel"))),
+            ("machine", str(emulation.get("qemu"))),
+            ("snapshot", str(emulation["snapshot"])[:12]),
+            ("guest's processor busy", quantity("_ratio", _number(emulation, "busy_ratio"))),
+            (
+                "in its busiest second",
+                quantity("_ratio", _number(emulation, "busiest_second_ratio")),
+            ),
         ]
-    rows = []
-    for keys, name in EMULATION.items():
-        value: Any = emulation
-        for key in keys:
-            value = value[key]
-        rows.append((name, quantity(keys[-1], value)))
-    for flow in emulation["flows"]:
-        value = flow["min_rtt_error_ns"]
+    rows = [
+        (name, quantity(keys[-1], _number(emulation, *keys))) for keys, name in EMULATION.items()
+    ]
+    flows = emulation.get("flows")
+    for flow in flows if isinstance(flows, list) else []:
+        value = _number(flow, "min_rtt_error_ns")
         if value is not None:
             sign = "-" if value < 0 else "+"
             rows.append(
                 (
-                    f"least RTT of flow {flow['flow']} over its base",
+                    f"least RTT of flow {flow.get('flow')} over its base",
                     sign + quantity("_ns", abs(value)),
                 )
             )
-    rows.append(("real-time scheduling", "yes" if emulation["real_time"] else "no"))
-    rows.append(("kernel", emulation["kernel"]))
+    rows.append(("real-time scheduling", "yes" if emulation.get("real_time") else "no"))
+    rows.append(("kernel", str(emulation.get("kernel"))))
     return rows
+
+
+def _number(told: Any, *keys: str) -> float | None:
+    """Return a number in nested tables; `None` if there is none: a record may come from anyone."""
+    for key in keys:
+        told = told.get(key) if isinstance(told, dict) else None
+    return told if isinstance(told, int | float) else None
 
 
 _SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than", "==": "exactly"}

@@ -127,6 +127,10 @@ impl Stream {
     }
 }
 
+/// The maximum number of columns of controllers, and of counters of the engine. A column takes memory of its own when
+/// it is written, a counter of each flow takes some.
+const MOST_FIELDS: usize = 10_000;
+const MOST_COUNTERS: usize = 100;
 /// Bytes before the content of a frame.
 const HEAD: usize = 8 + SUM;
 const SUM: usize = 8;
@@ -181,6 +185,15 @@ fn read_stream(mut rest: &[u8], path: &Path, limit: u64) -> Result<Option<Run>, 
         path: path.into(),
         what,
     };
+    if header.fields.len() > MOST_FIELDS || header.counters.len() > MOST_COUNTERS {
+        return Err(damaged("it has more columns than a run"));
+    }
+    let own = FlowRow::TABLE.columns.iter().map(|column| column.name);
+    let counters = header.counters.iter().map(|name| &**name);
+    let names: BTreeSet<_> = own.clone().chain(counters).collect();
+    if names.len() < own.count() + header.counters.len() {
+        return Err(damaged("two columns have one name"));
+    }
     let mut tables = Growing::all(&header).ok_or_else(|| damaged("two columns have one name"))?;
     let fields = header.fields.iter().map(|(_, coding)| coding.kind());
     let field_bytes = fields.map(|kind| kind.bits(true)).sum::<u64>().div_ceil(8);

@@ -164,10 +164,12 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
     repeats = verdicts.repeats
     if repeats.runs:
         value["emulated"] = asdict(repeats)
-    if options.out is not None:
+    # After Ctrl-C nothing is drawn, which takes long: the same command resumes and draws it.
+    place = None if verdicts.unfinished else options.out
+    if place is not None:
         from paceline.study.claims.page import write_page
 
-        value["report"] = str(write_page(results, value, options.out))
+        value["report"] = str(write_page(results, value, place))
     if options.json:
         console.say_json(value)
     else:
@@ -177,7 +179,7 @@ def run_claims(claims: Sequence[Claim], options: Options) -> Exit:
             broken = [f"{name} {count} times" for name, count in repeats.broken.items()]
             beyond = f"; exceeded bounds: {', '.join(broken)}" if broken else ""
             console.stdout().print(f"{counted} were repeated{beyond}")
-        if options.out is not None:
+        if place is not None:
             console.stdout().print(value["report"], soft_wrap=True)
     if verdicts.unfinished:
         left = ", ".join(claim.id for claim in verdicts.unfinished)

@@ -122,17 +122,8 @@ def compare(
     reference = _reference(old)
     other = None if reference is None else files.read_run(new)
     before, after = _read(old) if reference is None else _alone(old, reference), _read(new)
-    try:
-        findings = study.compare(
-            before,
-            after,
-            options.metrics or (),
-            tolerance=options.tolerance / 100,
-            correction=options.correction,
-        )
-    except Incomparable as error:
-        hint = "the two must have a point in common, key for key"
-        raise Failure("incomparable", str(error), hint=hint) from None
+    files.known_metrics(options.metrics or (), max(before.flow_count, after.flow_count))
+    findings = _findings(before, after, options)
     counts = Counter(finding.verdict for finding in findings)
     differ = differing(before, after)
     notes = _notes(findings, differ)
@@ -169,6 +160,20 @@ def compare(
     return Exit.REGRESSION if counts["worse"] else Exit.OK
 
 
+def _findings(before: Subject, after: Subject, options: Options) -> list[Finding]:
+    try:
+        return study.compare(
+            before,
+            after,
+            options.metrics or (),
+            tolerance=options.tolerance / 100,
+            correction=options.correction,
+        )
+    except Incomparable as error:
+        hint = "the two must have a point in common, key for key"
+        raise Failure("incomparable", str(error), hint=hint) from None
+
+
 def _by(folder: str, options: Options) -> Exit:
     """Say which value of a key is better: a sentence, a picture, and then rows."""
     from paceline.show.figure import write
@@ -178,6 +183,7 @@ def _by(folder: str, options: Options) -> Exit:
     try:
         sweep = Sweep.read(folder)
         first, *others = split(sweep, key).values()
+        files.known_metrics(options.metrics or (), first.flow_count)
     except NotARunError as error:
         hint = "name the folder that `paceline sweep` wrote"
         raise Failure("not-a-run", str(error), hint=hint, file=folder) from None
@@ -187,13 +193,7 @@ def _by(folder: str, options: Options) -> Exit:
         raise Failure("unknown-key", f"{folder} does not vary {key!r}", hint=hint) from None
     said = []
     for other in others:
-        findings = study.compare(
-            first,
-            other,
-            options.metrics or (),
-            tolerance=options.tolerance / 100,
-            correction=options.correction,
-        )
+        findings = _findings(first, other, options)
         sentence = _sentence(first, other, findings, options.metrics or sweep.metrics)
         place = sweep.folder / f"{store.readable(f'{key}-{other.name}-against-{first.name}')}.png"
         with store.writing(place) as fresh:

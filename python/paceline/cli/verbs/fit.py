@@ -70,7 +70,8 @@ def fit(
                     run, cc=cc, progress=lambda n: status.update(f"simulated {n} paths")
                 )
     except study.UnfitError as error:
-        hint = "name one with --cc" if "controller" in str(error) else "fit needs flows with RTTs"
+        named = "no controller" in str(error)
+        hint = "name one with --cc" if named else "fit needs a record of flows with RTTs"
         raise Failure("unfit", f"{record}: {error}", hint=hint, file=record) from None
     if not (place.is_file() and place.read_bytes() == fitted.text.encode()):
         with store.writing(place, force=force) as fresh:

@@ -48,6 +48,12 @@ class Subject:
         runs = self.points[point].values()
         return alike({name: [value(run, name) for run in runs] for name in self.metrics()})
 
+    @property
+    def flow_count(self) -> int:
+        """The number of flows of the run that has most."""
+        runs = (run for runs in self.points.values() for run in runs.values())
+        return max((len(run["flows"]) for run in runs), default=0)
+
     def is_recording(self, point: str) -> bool:
         """Return whether another program recorded the run at a point: its path is unknown."""
         return any(run.get("source") is not None for run in self.points[point].values())

@@ -14,13 +14,9 @@ from paceline.reading import toml
 from paceline.runs import Run
 from paceline.study.fit.estimates import Estimate, Path, estimate
 from paceline.study.fit.models import Judged, Model, judge
-from paceline.study.fit.observed import Observed, observe, of_use
+from paceline.study.fit.observed import Observed, UnfitError, observe, of_use
 
 __all__ = ["Estimate", "Fit", "Judged", "Model", "Path", "UnfitError", "fit", "observe"]
-
-
-class UnfitError(ValueError):
-    """A record contains too little about its path."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +79,13 @@ def fit(
     """Estimate the path on which a record was taken.
 
     Flows whose controller is not known run with `cc`. Raises `UnfitError` for a record that says
-    nothing of its path.
+    nothing of its path, or whose own scenario is none.
     """
     seen = observe(run)
     if not seen.flows:
         raise UnfitError("no flow of it has both data and RTTs")
     path = estimate(seen)
-    base = _flows(run, seen, cc)
+    base = _base(run, seen, cc)
 
     def text(model: Model) -> str:
         return _text(base, path, model)
@@ -102,6 +98,15 @@ def fit(
 _LINUX = {"bbr": "bbr1", "cubic": "cubic-linux"}
 #: Its receivers acknowledge the end of a burst at once, and hold back the ACKs of one gap.
 _LINUX_ACKS = {"pushed": True, "comp_sack_delay": "1 ms"}
+
+
+def _base(run: Run, seen: Observed, cc: str | None) -> dict[str, Any]:
+    try:
+        return _flows(run, seen, cc)
+    except UnfitError:
+        raise
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise UnfitError("its scenario.toml is not a scenario") from error
 
 
 def _flows(run: Run, seen: Observed, cc: str | None) -> dict[str, Any]:

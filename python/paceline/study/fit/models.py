@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from paceline import batch
+from paceline import batch, guests
+from paceline.errors import ScenarioError
 from paceline.quantities import quantity
 from paceline.study.fit.estimates import Path
-from paceline.study.fit.observed import Observed, Series, observe
+from paceline.study.fit.observed import Observed, Series, UnfitError, observe
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,10 @@ def judge(
         if progress is not None:
             progress(count)
 
-    run(models(seen, path))
+    first = models(seen, path)
+    run(first)
+    if not tried:
+        raise UnfitError(f"no path carries what its flows did{_why(text(first[0]))}")
     if min(min(trials) for trials in tried.values()).distance > NEAR:
         run(policers(seen, path))
     for factor in FACTORS:
@@ -254,6 +258,15 @@ def judge(
         run([model for one in ahead for model in one.model.near(factor)])
     best = {name: _judged(trials) for name, trials in tried.items()}
     return sorted(best.values(), key=lambda one: one.distance + _handicap(one, best, seen, path))
+
+
+def _why(text: str) -> str:
+    """Return why a scenario cannot be run, if it cannot."""
+    try:
+        guests.check(text, _NAME)
+    except ScenarioError as error:
+        return f": {error.diagnostics[0].message}"
+    return ""
 
 
 def _judged(trials: Sequence[_Trial]) -> Judged:
@@ -294,12 +307,18 @@ class _Trial:
         return self.distance < other.distance
 
 
+#: The name of a model's scenario in errors.
+_NAME = "fitted.toml"
+
+
 def _simulated(
     wanted: Traits, path: Path, models: Sequence[Model], text: Callable[[Model], str]
 ) -> list[_Trial]:
     jobs = [
-        (number, batch.Job(text(model), (), seed, "sim", "fitted.toml", 1))
+        (number, batch.Job(text(model), (), seed, "sim", _NAME, 1))
         for number, model in enumerate(models)
+        # A parameter may be beyond the limits of a scenario.
+        if not _why(text(model))
         for seed in (SEEDS if model.name in ("random", "pie") else SEEDS[:1])
     ]
     found: dict[int, list[tuple[int, float, int, Observed]]] = {}

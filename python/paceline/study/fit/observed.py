@@ -11,12 +11,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline import memory
+from paceline.errors import MemoryLimitError
+from paceline.quantities import quantity
 from paceline.runs import Run
 
 Series = NDArray[np.float64]
 
 #: Bytes of IPv4 and TCP headers with timestamps.
 HEADER = 52
+#: Maximum payload of a packet: an IPv4 packet has no more.
+_LARGEST = 65_535
+
+
+class UnfitError(ValueError):
+    """A record contains too little about its path, or contradicts itself."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +180,8 @@ def observe(run: Run) -> Observed:
         if not np.isfinite(rtt).any():
             continue
         payload = int(row["mss_bytes"])
+        if not 0 < payload <= _LARGEST:
+            raise UnfitError(f"flow {row['flow']} has packets with {payload} bytes of payload")
         whole = (payload + HEADER) / payload
 
         def column(name: str) -> Series:
@@ -191,4 +202,36 @@ def observe(run: Run) -> Observed:
                 min_rtt=_times(seen["min_rtt_ns"]),
             )
         )
-    return Observed(flows, max((float(flow.t[-1]) for flow in flows), default=0.0))
+        _check(row["flow"], flows[-1])
+    observed = Observed(flows, max((float(flow.t[-1]) for flow in flows), default=0.0))
+    _check_size(observed)
+    return observed
+
+
+def _check(number: int, flow: Flow) -> None:
+    """Raise `UnfitError` for samples that no flow can have."""
+    if not (np.diff(flow.t) > 0).any():
+        raise UnfitError(f"the samples of flow {number} have one time only")
+    if np.nanmin(np.fmin(flow.rtt, flow.min_rtt)) <= 0:
+        raise UnfitError(f"flow {number} has an RTT of zero")
+    for name in ("delivered", "sent"):
+        if (np.diff(getattr(flow, name)) < 0).any():
+            raise UnfitError(f"the counter of what flow {number} has {name} goes back")
+
+
+#: Arrays along the grid that are in memory at once, in addition to one for each flow.
+_ARRAYS = 24
+
+
+def _check_size(seen: Observed) -> None:
+    """Raise `MemoryLimitError` if the common times of all flows are too many."""
+    if not seen.flows:
+        return
+    span = seen.duration - min(float(flow.t[0]) for flow in seen.flows)
+    size, most = 8 * (len(seen.flows) + _ARRAYS) * span / seen.step, memory.limit()
+    if size > most:
+        steps = f"{quantity('_ns', span * 1e9)} in steps of {quantity('_ns', seen.step * 1e9)}"
+        told = f"samples of {steps} take {quantity('_bytes', size)} of memory"
+        raise MemoryLimitError(
+            [f"{told}; at most {quantity('_bytes', most)} may be used", "raise --memory"]
+        )

@@ -16,7 +16,7 @@ import polars as pl
 from paceline import _paceline, store
 from paceline.errors import NotARunError
 from paceline.grid import Axis, Grid
-from paceline.measures import aggregate, higher_is_better, of_flow
+from paceline.measures import aggregate, higher_is_better, of_flow, unknown
 from paceline.reading import read_json, read_parquet
 from paceline.study.sweep import dataset
 from paceline.study.sweep.plan import Plan
@@ -31,6 +31,8 @@ SCENARIO = "scenario.toml"
 #: A sweep's files in addition to its data set.
 NAMES = (NAME, POINTS, SCENARIO)
 SCHEMA = 1
+#: Maximum number of runs, as in a scenario.
+_RUNS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -63,14 +65,21 @@ class Sweep:
                     f"it has schema {value['schema']}, "
                     f"but this version of Paceline reads schema {SCHEMA}"
                 )
-            axes = tuple(map(Axis.of, value["axes"]))
+            axes, seeds = tuple(map(Axis.of, value["axes"])), tuple(value["seeds"])
+            keys = [key for axis in axes for key in axis.keys]
+            runs = math.prod([len(axis.points) for axis in axes]) * len(seeds)
+            if not (axes and len(set(keys)) == len(keys) and 0 < runs <= _RUNS):
+                raise ValueError(f"its axes and seeds are not those of 1 to {_RUNS:,} runs")
+            metrics = tuple(value["metrics"])
+            if not metrics or unknown(metrics):
+                raise ValueError(f"its metrics are {list(metrics)[:10]}")
             return cls(
                 folder,
-                value["scenario"],
-                Grid(axes, tuple(value["seeds"])),
-                tuple(value["metrics"]),
-                value["failed"],
-                tuple((key, text) for key, text in value["overrides"]),
+                str(value["scenario"]),
+                Grid(axes, tuple(map(int, seeds))),
+                metrics,
+                int(value["failed"]),
+                tuple((str(key), str(text)) for key, text in value["overrides"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(str(error)) from error

@@ -290,3 +290,35 @@ fn a_stream_of_another_version_is_refused() {
     let error = read_with(&|header| header["info"]["flows"][0]["flow"] = 7.into()).unwrap_err();
     assert!(matches!(error, RecordError::Value { .. }), "{error}");
 }
+
+#[test]
+fn a_stream_has_no_more_columns_than_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = streamed(folder.path(), 20, &[19]);
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let (head, rest) = bytes[HEAD..].split_at(length);
+    let said: Value = serde_json::from_slice(head).unwrap();
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut said = said.clone();
+        change(&mut said);
+        let head = serde_json::to_vec(&said).unwrap();
+        let mut bytes = Vec::new();
+        put(&mut bytes, head.len() as u64);
+        bytes.extend(sum(&head));
+        read(&[bytes, head, rest.to_vec()].concat())
+    };
+    assert!(with(&|_| ()).unwrap().is_some());
+    let counters = |names: Vec<String>| with(&|said| said["counters"] = names.clone().into());
+    let field = said["fields"][0].clone();
+    let fields =
+        (0..20_000).map(|nth| Value::from(vec![format!("f{nth}").into(), field[1].clone()]));
+    let fields: Vec<Value> = fields.collect();
+    for refused in [
+        counters(vec!["x".to_owned(), "x".to_owned()]),
+        counters(vec!["flow".to_owned()]),
+        counters((0..200).map(|nth| format!("c{nth}")).collect()),
+        with(&|said| said["fields"] = fields.clone().into()),
+    ] {
+        assert!(matches!(refused, Err(RecordError::Stream { .. })));
+    }
+}
