@@ -120,6 +120,18 @@ def test_a_mistyped_reference_is_told_the_nearest(cli: Command) -> None:
     assert list(Path().iterdir()) == []
 
 
+def test_a_scenario_that_is_wrong_is_explained(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "conformance" / FOLDER.name / "x.toml"
+    path.parent.mkdir(parents=True)
+    for text, said in ((b"about = 5\n", "`schema` is missing"), (b"\xff", "can't decode")):
+        path.write_bytes(text)
+        for words in (("reference", "export"), ("compare", "a", "reference:x")):
+            done = cli(*words)
+            assert done.returncode == 2
+            assert said in done.stderr
+            assert "x.toml" in done.stderr
+
+
 def test_baselines_show_what_they_say(baselines: dict[str, paceline.Run]) -> None:
     """The figures in the `about` of each baseline."""
     entered = {
