@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 CASES = ROOT / "conformance" / "draft-ietf-ccwg-bbr"
 PAGE = NOTES / "reference.md"
+#: What explains the main departure of a controller.
+CAUSES = {
+    "quinn:bbr": "quinn-bbr-pacing.md",
+    "noq:bbr3": "noq-bbr3-probe-stopping.md",
+    "tquic:bbr3": "tquic-bbr3-loss-in-round.md",
+}
 #: The stacks that take our controllers; a library has its own.
 BUILT_IN = {name for name, *_ in _paceline.stacks()}
 
@@ -64,18 +70,18 @@ def subjects() -> list[Subject]:
     found = [
         Subject(
             "bbr3-linux",
-            "Linux's BBRv3 over our transport. It exposes its states.",
+            "Linux's BBRv3 over our transport.",
             {"cc": "bbr3-linux"},
         )
     ]
     for stack in guests.stacks():
         for name in (name for name in stack.controllers if "bbr" in name):
-            about = f"{stack.version}. It exposes no state, so its packets are compared."
-            found.append(Subject(f"{stack.name}:{name}", about, {"cc": f"{stack.name}:{name}"}))
+            cc = f"{stack.name}:{name}"
+            cause = f" [Why]({CAUSES[cc]})." if cc in CAUSES else ""
+            found.append(Subject(cc, f"Version: {stack.version}.{cause}", {"cc": cc}))
         if stack.name in BUILT_IN:
             about = (
-                f"Our `bbr3` in place of {stack.name}'s own BBR: what the transport "
-                "alone changes. No state is recorded over a stack."
+                f"Our `bbr3` in place of {stack.name}'s own BBR: what the transport alone changes."
             )
             found.append(
                 Subject(f"bbr3 over {stack.name}", about, {"cc": "bbr3", "stack": stack.name})
@@ -101,12 +107,13 @@ def section(subject: Subject, runs: Sequence[tuple[Reference, paceline.Run]]) ->
         states = states_departure(run, other)
         known = [] if states is None else [states]
         rows.append([f"`{reference.id}`", *known, packets_departure(run, other)])
-    columns = ["baseline", "by its states", "by its packets"]
+    columns, about = ["baseline", "by its states", "by its packets"], subject.about
     if len(rows[0]) < len(columns):
         columns.remove("by its states")
+        about += " It tells no state, so its packets are compared."
     draw(subject, [one for one, _ in runs], ours, theirs)
     return (
-        f"## {subject.title}\n\n{subject.about}\n\n"
+        f"## {subject.title}\n\n{about}\n\n"
         f"![States, rate and RTT of {subject.title} beside the reference]({subject.picture})\n\n"
         + markdown(columns, rows)
     )

@@ -120,6 +120,18 @@ def test_a_mistyped_reference_is_told_the_nearest(cli: Command) -> None:
     assert list(Path().iterdir()) == []
 
 
+def test_a_scenario_that_is_wrong_is_explained(cli: Command, tmp_path: Path) -> None:
+    path = tmp_path / "conformance" / FOLDER.name / "x.toml"
+    path.parent.mkdir(parents=True)
+    for text, said in ((b"about = 5\n", "`schema` is missing"), (b"\xff", "can't decode")):
+        path.write_bytes(text)
+        for words in (("reference", "export"), ("compare", "a", "reference:x")):
+            done = cli(*words)
+            assert done.returncode == 2
+            assert said in done.stderr
+            assert "x.toml" in done.stderr
+
+
 def test_baselines_show_what_they_say(baselines: dict[str, paceline.Run]) -> None:
     """The figures in the `about` of each baseline."""
     entered = {
@@ -159,7 +171,7 @@ def test_a_run_without_states_is_compared_by_its_packets(
     reference = baselines["b4"]
     begin = "the record has no BBR states; by its packets, "
     same = departure(reference, without_states())
-    assert same == f"{begin}rate and queue are those of the reference"
+    assert same == f"{begin}rate, queue and loss are those of the reference"
     slow = departure(reference, without_states(("flows.0.cc.startup_pacing_gain", "1.5")))
     assert slow.startswith(f"{begin}it delivers 90 % of the reference's 47.7")
     assert " RTTs later: " in slow
@@ -195,6 +207,10 @@ def test_a_rate_that_falls_in_cruise_is_called_a_decay() -> None:
     assert by_packets(STEADY, flat(1e7), flat(1.03e7), RTT) == []
     # Where the reference falls as well, it is the path that falls.
     assert by_packets(STEADY, (0, decaying), (0, decaying), RTT) == []
+    lossy = [Round(nth * RTT, 1e7, RTT, 100, 5) for nth in range(40)]
+    (lost,) = by_packets(STEADY, flat(1e7), (0, lossy), RTT)
+    assert lost.endswith("it loses 5.0 % of its packets, the reference 0.0 %")
+    assert by_packets(STEADY, (0, lossy), (0, lossy), RTT) == []
     assert by_packets(STEADY, flat(1e7), flat(1e7, 3), RTT) == [
         "there are too few rounds to compare"
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from paceline import shipped
 from paceline.cli.failure import Failure
+from paceline.cli.files import scenario_failure
+from paceline.errors import ScenarioError
 from paceline.names import did_you_mean
+from paceline.runs import Run
 from paceline.study.conformance import DRAFT, CaseError, named
-from paceline.study.conformance.reference import PREFIX, Reference, references
+from paceline.study.conformance.reference import PREFIX, Reference, references, run
 
 
 def chosen(names: Sequence[str]) -> list[Reference]:
@@ -27,6 +31,17 @@ def chosen(names: Sequence[str]) -> list[Reference]:
     return [one for one in known if not names or any(named(one.id, name) for name in wanted)]
 
 
-def one(name: str) -> Reference:
-    """Return the reference of this name; of several, the first."""
-    return chosen([name])[0]
+def run_one(name: str) -> Run:
+    """Run the reference of this name; of several, the first."""
+    (one, *_) = chosen([name])
+    with explained():
+        return run(one)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Explain what is wrong with a scenario of the folder ``conformance``."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise scenario_failure(error) from None

@@ -25,7 +25,6 @@ from paceline.study import compare as study
 from paceline.study.compare import Finding, Incomparable, Subject, differing, read, split
 from paceline.study.conformance.departure import Stay, departure, stays
 from paceline.study.conformance.reference import PREFIX
-from paceline.study.conformance.reference import run as run_reference
 from paceline.study.sweep import Sweep
 
 _ORDER: tuple[answers.Verdict, ...] = (
@@ -255,7 +254,7 @@ def _reference(name: str) -> Run | None:
     """Run the reference that is named; none if it is a folder."""
     if not name.startswith(PREFIX):
         return None
-    return run_reference(references.one(name))
+    return references.run_one(name)
 
 
 def _alone(name: str, run: Run) -> Subject:

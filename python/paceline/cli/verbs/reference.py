@@ -99,13 +99,15 @@ def _list(chosen: Sequence[Reference], options: Options) -> Exit:
     out = console.stdout()
     out.print(table)
     where = chosen[0].scenario.with_name("CASE.toml")
-    out.print(f"{len(chosen)} references of {draft()}, in {where}", soft_wrap=True)
+    count = f"{len(chosen)} reference{'s' * (len(chosen) > 1)}"
+    out.print(f"{count} of {draft()}, in {where}", soft_wrap=True)
     return Exit.OK
 
 
 def _export(chosen: Sequence[Reference], options: Options) -> Exit:
     place = options.out or Path(draft())
-    with console.progress("reference", len(chosen), quiet=options.quiet) as watch:
+    bars = console.progress("reference", len(chosen), quiet=options.quiet)
+    with references.explained(), bars as watch:
         found = pack.write(
             chosen,
             place,

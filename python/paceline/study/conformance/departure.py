@@ -26,6 +26,8 @@ _REACHED, _DIFFERENT = 0.9, 0.05
 _FALLING = 0.02
 #: The part of the base RTT by which a queue differs.
 _QUEUE = 0.25
+#: The part of the packets by which losses differ: the draft's LossThresh.
+_LOSS = 0.02
 #: The number of rounds that a state must last for its packets to be compared, and of those at its
 #: start that are left out.
 _LONG, _SETTLING = 6, 2
@@ -50,6 +52,9 @@ class Round:
     delivery_bps: float
     #: The median RTT in it; none if there was no sample.
     rtt_ns: float | None
+    #: Packets sent and declared lost, as far as they are known.
+    sent: float = 0.0
+    lost: float = 0.0
 
 
 def stays(run: Run) -> list[Stay]:
@@ -74,15 +79,19 @@ def rounds(run: Run, rtt_ns: int) -> tuple[int, list[Round]]:
         return 0, []
     start, end = int(known["t_ns"][0]), int(samples["t_ns"][-1])
     edges = np.arange(start, end + 1, rtt_ns)
-    delivered = np.interp(edges, samples["t_ns"].to_numpy(), samples["delivered_bytes"].to_numpy())
+    times = samples["t_ns"].to_numpy()
+    grown = [
+        np.diff(np.interp(edges, times, samples[column].fill_null(0).to_numpy())).tolist()
+        for column in ("delivered_bytes", "sent_packets", "lost_packets")
+    ]
     medians = dict(
         known.group_by((pl.col("t_ns") - start).floordiv(rtt_ns).alias("round"))
         .agg(pl.col("rtt_ns").cast(pl.Float64).median())
         .iter_rows()
     )
     return start, [
-        Round(nth * rtt_ns, float(count) * 8e9 / rtt_ns, medians.get(nth))
-        for nth, count in enumerate(np.diff(delivered))
+        Round(nth * rtt_ns, count * 8e9 / rtt_ns, medians.get(nth), sent, lost)
+        for nth, (count, sent, lost) in enumerate(zip(*grown, strict=True))
     ]
 
 
@@ -108,7 +117,7 @@ def packets_departure(reference: Run, other: Run) -> str:
     """Describe where a run departs by its packets."""
     rtt = _rtt(reference)
     found = by_packets(stays(reference), rounds(reference, rtt), rounds(other, rtt), rtt)
-    return "; ".join(found) or "rate and queue are those of the reference"
+    return "; ".join(found) or "rate, queue and loss are those of the reference"
 
 
 def _rtt(reference: Run) -> int:
@@ -156,7 +165,7 @@ _Rounds = tuple[int, list[Round]]
 
 
 def by_packets(stays: Sequence[Stay], ours: _Rounds, theirs: _Rounds, rtt_ns: int) -> list[str]:
-    """Describe differences in rate and RTT: until the rate is reached, and in a steady state."""
+    """Describe differences: until the rate is reached, and in a steady state."""
     (start, reference), (_, other) = ours, theirs
     state, begin, end = _steady(stays, start, reference, rtt_ns)
     steady = _within(reference, begin, end)
@@ -202,7 +211,16 @@ def _steadily(steady: Sequence[Round], there: Sequence[Round], rtt_ns: int) -> l
             found.append(
                 f"its RTT is {_time(their)} above the base RTT, the reference's {_time(own)}"
             )
+    own, their = (_lost(rows) for rows in (steady, there))
+    if abs(their - own) > _LOSS:
+        found.append(
+            f"it loses {100 * their:.1f} % of its packets, the reference {100 * own:.1f} %"
+        )
     return found
+
+
+def _lost(rows: Sequence[Round]) -> float:
+    return sum(one.lost for one in rows) / max(sum(one.sent for one in rows), 1.0)
 
 
 def _fall(rows: Sequence[Round]) -> tuple[float, float, float]:
