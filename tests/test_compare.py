@@ -346,7 +346,7 @@ def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(f"{text}[sweep.over]\npath.rtt = ['10 ms', '20 ms']\n")
     assert cli("sweep", "s.toml", "--out", "sweep", "--quiet").returncode == 0
     good = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
-    for wrong in (
+    wrongs: tuple[dict[str, object], ...] = (
         {"axes": []},
         {"axes": good["axes"] * 2},
         {"axes": [good["axes"][0] | {"points": good["axes"][0]["points"] * 600_000}]},
@@ -356,7 +356,8 @@ def test_a_sweep_that_is_none_is_refused(cli: Command, tmp_path: Path) -> None:
         {"metrics": ["nothing"]},
         {"failed": "x"},
         {"overrides": 5},
-    ):
+    )
+    for wrong in wrongs:
         (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(good | wrong))
         for command in (("sweep", "--by", "path.rtt"), ("sweep", "sweep")):
             refused = cli("compare", *command)
