@@ -713,3 +713,21 @@ def test_cases_are_laid_over_each_other() -> None:
     three = frame.with_columns(z=1)
     with pytest.raises(PictureError, match="x and y alone"):
         _laid_over({"a": {query: three}}, query)
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        ("1e999", "beyond the largest"),
+        ("1" + "0" * 400, "beyond the largest"),
+        ("1e308 * 10", "is infinite"),
+        ("1e308 * 10 - 1e308 * 10", "is undefined"),
+    ],
+)
+def test_what_is_measured_is_a_number(cli: Command, claims: Path, measured: str, why: str) -> None:
+    (claims / "s.toml").write_text(COMPUTED.format(name="X1", measured=measured, more=""))
+    result = cli("claims", "--json", "--quiet")
+    assert result.returncode == 3
+    (found,) = json.loads(result.stdout)["claims"]
+    assert found["verdict"] == "error"
+    assert why in found["why"]

@@ -96,6 +96,14 @@ def test_a_record_without_flows_is_refused(cli: Command, tmp_path: Path) -> None
     assert "no flow of it has both data and RTTs" in refused.stderr
 
 
+def test_a_record_with_one_rtt_at_its_end_is_refused(cli: Command, tmp_path: Path) -> None:
+    short = {"run.duration": '"60 ms"', "run.sample_interval": '"60 ms"'}
+    paceline.run(QUIET, overrides=short).write(tmp_path / "short")
+    refused = cli("fit", "short")
+    assert refused.returncode == 2
+    assert "no flow of it has both data and RTTs" in refused.stderr
+
+
 def _altered(folder: Path, table: str, column: str, values: object) -> None:
     """Give a column of a run's table other values; `values` is one, or a function of the old."""
     file = folder / f"{table}.parquet"

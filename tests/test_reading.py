@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,3 +172,25 @@ def test_a_scenario_in_a_record_may_be_odd(tmp_path: Path, cli: Command) -> None
     many = "[[flows]]\ncount = 1000000000000\nheader = '60 B'\nack.delay = '1 ms'\n"
     file.write_text(many)
     assert cli("export", "one", "--format", "pcapng", "--out", "x.pcapng").returncode == 0
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_controllers_kernels_and_claims_are_regular_files(
+    make: Any, cli: Command, tmp_path: Path
+) -> None:
+    make(tmp_path / "odd")
+    for arguments in (
+        ("run", "x.toml", "--controller", "mine=odd"),
+        ("vm", "prepare", "--kernel", "odd"),
+        ("claims", "--claims", "odd"),
+    ):
+        refused = cli(*arguments)
+        assert refused.returncode == 2
+        assert "not a regular file" in refused.stderr
+
+
+def test_a_folder_without_claims_is_refused(cli: Command, tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    refused = cli("claims", "--claims", "none")
+    assert refused.returncode == 2
+    assert "none has no claims" in refused.stderr

@@ -24,7 +24,10 @@ from typing import Any
 from paceline import _paceline
 from paceline.controller import Controller
 from paceline.errors import PacelineError
+from paceline.reading import read_bytes
 
+#: The maximum size of a controller's file: libraries with their symbols are large.
+_LARGEST = 1 << 30
 #: A name that a scenario can use for a controller.
 _NAME = re.compile(r"[A-Za-z0-9_+.-]+")
 
@@ -73,7 +76,7 @@ class Guest:
         if colon and not path.exists():
             path, which = Path(head), tail
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, _LARGEST)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             hint = "`paceline init --controller` writes one to begin with"

@@ -126,6 +126,9 @@ def chosen(names: Sequence[str], folder: Path, backend: _paceline.Backend | None
     except ClaimError as error:
         file = None if error.file is None else str(error.file)
         raise Failure("bad-claim", str(error), file=file, line=error.line) from error
+    if not claims:
+        hint = "name a file or a folder of claims with --claims"
+        raise Failure("no-claims", f"{folder} has no claims", hint=hint)
     try:
         return find(claims, names, backend)
     except KeyError as error:

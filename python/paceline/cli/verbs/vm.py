@@ -87,6 +87,9 @@ def _prepare(kernel: Path | None, modules: Path | None, *, quiet: bool) -> dict[
             err.print(f"{what} ...")
         said = what
 
+    if kernel is not None and kernel.exists() and not kernel.is_file():
+        hint = "a kernel is a bzImage, such as /boot/vmlinuz"
+        raise Failure("unreadable", f"{kernel} is not a regular file", hint=hint, file=str(kernel))
     image: dict[str, Any] = json_value(_paceline.vm_prepare(kernel, modules, step))
     return image
 

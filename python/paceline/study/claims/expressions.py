@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -254,6 +255,9 @@ def _written(node: ast.expr, value: float) -> str:
     return f"{value:.4g}"
 
 
+_LARGEST = sys.float_info.max
+
+
 class _Evaluation:
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -263,6 +267,8 @@ class _Evaluation:
             case ast.Constant(value=bool()):
                 pass
             case ast.Constant(value=int() | float() as value):
+                if not -_LARGEST <= value <= _LARGEST:
+                    raise QuantityError("a number is beyond the largest of 64 bits")
                 return Quantity.number(float(value))
             case ast.Name(id=name):
                 plain = self._names.get(name)

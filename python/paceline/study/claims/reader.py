@@ -29,7 +29,7 @@ _OURS = ("file", "conforms")
 
 def load(place: Path) -> list[Claim]:
     """Return every claim of a file or in a folder, in the order of their ids."""
-    files = [place] if place.is_file() else sorted(place.rglob("*.toml"))
+    files = sorted(place.rglob("*.toml")) if place.is_dir() else [place]
     claims = [claim for path in files for claim in _read(path)]
     seen: dict[str, Path] = {}
     for claim in claims:
@@ -64,7 +64,8 @@ def _read(path: Path) -> list[Claim]:
     try:
         return parse(read_text(path), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ClaimError(f"{path}: {error}", path) from error
+        why = (isinstance(error, OSError) and error.strerror) or error
+        raise ClaimError(f"{path}: {why}", path) from error
 
 
 def parse(text: str, path: Path) -> list[Claim]:

@@ -241,8 +241,9 @@ def judged(plan: Plan, pool: Pool) -> Result:
     except (ExpressionError, RunError, TableError) as error:
         why = ". ".join([str(error), *lost])
         return Result(claim, "error", why=why, names=names, tables=tables)
-    if math.isnan(measured):
-        why = ". ".join([f"{claim.measured.text!r} is undefined", *lost])
+    if not math.isfinite(measured):
+        what = "undefined" if math.isnan(measured) else "infinite"
+        why = ". ".join([f"{claim.measured.text!r} is {what}", *lost])
         return Result(claim, "error", why=why, names=names, tables=tables)
     missed = [condition for condition in accept if not condition.held]
     why = "; ".join(condition.text() for condition in missed)
@@ -315,7 +316,7 @@ def _variant(plan: Plan, change: Change, names: Names, pool: Pool) -> Changed:
 
 def _figure(name: str, expression: Expression, names: Names) -> Figure:
     value = expression.value(names)
-    if math.isnan(value):
+    if not math.isfinite(value):
         return Figure(name, None)
     return Figure(name, value, *(expression.interval(names) or (None, None)))
 

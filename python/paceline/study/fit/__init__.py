@@ -82,7 +82,7 @@ def fit(
     nothing of its path, or whose own scenario is none.
     """
     seen = observe(run)
-    if not seen.flows:
+    if not seen.has_waits:
         raise UnfitError("no flow of it has both data and RTTs")
     path = estimate(seen)
     base = _base(run, seen, cc)

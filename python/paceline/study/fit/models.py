@@ -326,7 +326,7 @@ def _simulated(
     class Heard(batch.Watch):
         def finished(self, number: int, outcome: batch.Outcome) -> None:
             seen = outcome.kept
-            if not seen.flows:
+            if not seen.has_waits:
                 return  # Nothing crossed such a path.
             one = (number, wanted.distance(traits(seen)), calm_losses(seen, path), seen)
             found.setdefault(jobs[number][0], []).append(one)

@@ -138,6 +138,11 @@ class Observed:
         return waits
 
     @cached_property
+    def has_waits(self) -> bool:
+        """Whether any flow shows how long its packets waited."""
+        return bool(self.flows) and bool(np.isfinite(self.waits).any())
+
+    @cached_property
     def metrics(self) -> dict[str, float]:
         """The displayed values, by names with units: of these flows only."""
         rtts = np.concatenate([flow.rtt[np.isfinite(flow.rtt)] for flow in self.flows]) * 1e9
