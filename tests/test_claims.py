@@ -583,6 +583,8 @@ def test_startup_claims_are_reproduced(cli: Command) -> None:
         ("A3", "reproduced"),
         ("A4", "reproduced"),
         ("A5", "reproduced"),
+        ("A6", "reproduced"),
+        ("A7", "reproduced"),
     ]
     assert result.returncode == 0
 
