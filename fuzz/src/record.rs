@@ -18,9 +18,10 @@ pub const FILES: [&str; 7] = [
 ];
 
 /// What reading may take: more than the record does.
-const LIMIT: u64 = 64 << 20;
+pub(crate) const LIMIT: u64 = 64 << 20;
 
-const SCENARIO: &str = r#"
+/// The scenario of what is spoiled.
+pub(crate) const SCENARIO: &str = r#"
 schema = 1
 [run]
 duration = "0.1 s"

@@ -11,23 +11,14 @@ use paceline_units::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// What reading may take: more than the stream does.
-const LIMIT: u64 = 64 << 20;
+use super::record::{LIMIT, SCENARIO};
 
-const SCENARIO: &str = r#"
-schema = 1
-[run]
-duration = "0.3 s"
-record.packets = true
-sample_interval = "20 ms"
-[path]
-rate = "20 Mbit/s"
-rtt = "20 ms"
-queue = { kind = "droptail", size = "10 packets" }
-[[flows]]
-cc = "bbr3"
-count = 2
-"#;
+/// Longer and faster than a record's: rows are written while it goes on. Each value is TOML.
+const OVERRIDES: [(&str, &str); 3] = [
+    ("run.duration", "\"0.3 s\""),
+    ("path.rate", "\"20 Mbit/s\""),
+    ("flows.0.cc", "\"bbr3\""),
+];
 
 /// Bytes before the content of a frame: its length and its checksum.
 const HEAD: usize = 16;
@@ -42,8 +33,9 @@ pub struct Spoiled {
 impl Spoiled {
     /// Makes the stream: its header, and two frames of rows.
     pub fn new() -> Self {
+        let overrides = OVERRIDES.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let scenario =
-            paceline_experiment::parse(SCENARIO, "stream.toml", &[]).expect("a scenario");
+            paceline_experiment::parse(SCENARIO, "stream.toml", &overrides).expect("a scenario");
         let folder = tempfile::tempdir().expect("a folder");
         let place = folder.path().join("whole");
         let mut stream = None;
