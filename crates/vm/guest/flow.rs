@@ -199,6 +199,9 @@ impl Flow {
                 Ok(taken) => {
                     self.taken += taken as u64;
                     self.last = now;
+                    if taken < DISCARD {
+                        break;
+                    }
                 }
                 Err(error) if would_block(&error) => break,
                 Err(error) if error.raw_os_error() == Some(RESET) => {

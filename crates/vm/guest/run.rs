@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use crate::flow::{End, Flow, Stage, untag};
-use crate::sys::{self, Event, Poll, Shared};
+use crate::sys::{self, Event, Poll, Ring, Shared};
 use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
 
 /// Time from the last preparation to the start.
@@ -46,7 +46,7 @@ struct Run<'a> {
     /// A netlink socket in each namespace.
     routing: Vec<RawFd>,
     queries: Vec<(u16, &'a [u8])>,
-    captures: Vec<RawFd>,
+    captures: Vec<Ring>,
     begin: u64,
     /// The same in real time.
     begin_real: u64,
@@ -169,19 +169,15 @@ impl<'a> Run<'a> {
     fn capture(&mut self, device: &str) -> io::Result<()> {
         const PACKET: i32 = 17;
         const RAW: i32 = 3;
-        const SOCKET: i32 = 1;
-        const RECEIVE_BUFFER: i32 = 33;
-        const TIMESTAMPS: i32 = 35;
         let protocol = 0x0003_u16.to_be();
         let socket = sys::make_socket(PACKET, RAW, i32::from(protocol))?;
         let mut address = [0; 20];
         address[..2].copy_from_slice(&(PACKET as u16).to_ne_bytes());
         address[2..4].copy_from_slice(&protocol.to_ne_bytes());
         address[4..8].copy_from_slice(&sys::device(device)?.to_ne_bytes());
-        sys::set_option(socket, SOCKET, RECEIVE_BUFFER, &(32_i32 << 20).to_ne_bytes())?;
-        sys::set_option(socket, SOCKET, TIMESTAMPS, &1_i32.to_ne_bytes())?;
+        let ring = Ring::new(socket)?;
         sys::bind_to(socket, &address)?;
-        self.captures.push(socket);
+        self.captures.push(ring);
         Ok(())
     }
 
@@ -349,9 +345,9 @@ impl<'a> Run<'a> {
     fn captured(&mut self) {
         let mut bytes = [0; SNAP];
         for place in 0..self.captures.len() {
-            while let Ok((length, real)) = sys::read_stamped(self.captures[place], &mut bytes) {
+            while let Some((packet, real)) = self.captures[place].take(&mut bytes) {
                 let at = real.saturating_sub(self.begin_real);
-                self.log.tell(Tell::Packet, place, at, &bytes[..length.min(SNAP)]);
+                self.log.tell(Tell::Packet, place, at, packet);
             }
         }
     }
