@@ -196,8 +196,8 @@ fn size_table() -> Vec<u8> {
 /// The bottleneck's token bucket at `rate`.
 ///
 /// Its bucket holds one packet, plus what arrives while the guest may be late. A packet leaves it
-/// when a link would begin to transmit it: one packet fewer waits here than at a link, and the
-/// propagation delay includes that packet's transmission time.
+/// when a link would begin to transmit it, so that the propagation delay includes its transmission
+/// time, and the packets that wait here are those that wait behind a link's packet in service.
 pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
     const TCA_TBF_PARMS: u16 = 1;
     const TCA_TBF_RATE64: u16 = 4;
@@ -229,12 +229,11 @@ pub fn bucket(rate: Rate, queue: &Queue, new: bool) -> Placed {
 }
 
 impl Queue {
-    /// The maximum that may wait, in the limit's own unit: the packet in service is not here.
+    /// The maximum that may wait, in the limit's own unit.
     fn room(&self) -> u32 {
-        let mtu = self.site.mtu.get().max(1);
         let room = match self.limit {
-            QueueLimit::Bytes(bytes) => bytes.saturating_sub(mtu).max(mtu),
-            QueueLimit::Packets(packets) => packets.saturating_sub(1).max(1),
+            QueueLimit::Bytes(bytes) => bytes,
+            QueueLimit::Packets(packets) => packets,
         };
         u32::try_from(room).unwrap_or(u32::MAX)
     }
@@ -582,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_in_service_is_not_in_the_queue() {
+    fn the_queue_holds_what_waits_behind_the_packet_in_service() {
         let text = |limit| {
             let (_, request) = queue(&Queue {
                 limit,
@@ -592,9 +591,7 @@ mod tests {
             request.bytes(0)
         };
         let ends = |bytes: Vec<u8>, value: u32| bytes.ends_with(&value.to_ne_bytes());
-        assert!(ends(text(QueueLimit::Bytes(15_000)), 13_500));
-        assert!(ends(text(QueueLimit::Packets(10)), 9));
-        // One packet at least, or nothing would pass.
-        assert!(ends(text(QueueLimit::Bytes(1500)), 1500));
+        assert!(ends(text(QueueLimit::Bytes(15_000)), 15_000));
+        assert!(ends(text(QueueLimit::Packets(10)), 10));
     }
 }
