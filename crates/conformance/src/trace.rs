@@ -237,7 +237,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(message(""), "line 1: the trace is empty");
-        assert_eq!(message("U t=5\n"), "line 1: the first event must be I, i or n");
+        assert_eq!(
+            message("U t=5\n"),
+            "line 1: the first event must be I, i or n"
+        );
         assert_eq!(
             message(&format!("{INIT}Q t=5\n")),
             "line 2: no event begins with \"Q\""

@@ -36,7 +36,7 @@ _CYCLE = 8
 #: `enum tcp_ca_event`.
 _TX_START, _LOSS_EVENT = 0, 3
 #: `enum tcp_ca_state`.
-_CWR, _RECOVERY, _LOSS = 2, 3, 4
+_CWR, _RECOVERY, _LOSS, _UNKNOWN = 2, 3, 4, -1
 _UNPACED = 0
 _U32 = 0xFFFF_FFFF
 
@@ -98,6 +98,8 @@ def trace(controller: str, receiver: int, data: bytes) -> str:
         pairs = list(dropwhile(lambda pair: pair.function != "init", pairs))
     if not pairs:
         raise RunError("the flow was never established")
+    if controller == "dctcp" and all(pair.function != "alpha" for pair in pairs):
+        raise RunError("the kernel's dctcp has become Reno, because ECN was not negotiated")
     return "".join(f"{line}\n" for line in _CONVERT[controller](pairs))
 
 
@@ -282,6 +284,9 @@ def _cubic(pairs: list[_Pair]) -> Iterator[str]:
                     ),
                 )
             case "avoid":
+                if after["cubic_last_time"] != before["cubic_last_time"]:
+                    # A jiffy may end within a call: this is the one that it has read.
+                    j = after["cubic_last_time"]
                 name, line = (
                     "grow",
                     _line("g", t=t, j=j, acked=before["argument"], cwl=_is_cwnd_limited(before)),
@@ -366,7 +371,8 @@ def _window(pairs: list[_Pair], *, dctcp: bool) -> Iterator[str]:
         t, j = before["tcp_mstamp"], _jiffies(before)
         if any(before[name] != last[name] for name in _STACK):
             cwnd, ssthresh, cnt = (before[name] for name in _STACK)
-            yield _line("k", t=t, j=j, cwnd=cwnd, ssthresh=ssthresh, cnt=cnt)
+            ca = before["ca_state"]
+            yield _line("k", t=t, j=j, cwnd=cwnd, ssthresh=ssthresh, cnt=cnt, ca=ca)
             yield _window_state("stack", t, before, dctcp=dctcp)
             last = before
         alpha = before["dctcp_dctcp_alpha"]
@@ -386,8 +392,9 @@ def _window(pairs: list[_Pair], *, dctcp: bool) -> Iterator[str]:
                 )
             case "ssthresh":
                 # The stack takes the result as the threshold, then changes its state.
-                state = next(p.before["argument"] for p in pairs[at:] if p.function == "stack")
-                if dctcp and state != _CWR:
+                later = (p.before["argument"] for p in pairs[at:] if p.function == "stack")
+                state = next(later, _UNKNOWN)
+                if state == _UNKNOWN or (dctcp and state != _CWR):
                     # What follows a loss replaces it.
                     continue
                 name, line = "reduce", _line("r", t=t, j=j, ca=state, alpha=alpha)

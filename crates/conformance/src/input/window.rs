@@ -21,8 +21,13 @@ pub enum WindowInput {
     },
     /// `r`: `ssthresh()`, before the recovery state `state`; `alpha` of DCTCP in 1024ths.
     Reduce { state: CaState, alpha: u32 },
-    /// `k`: the stack sets the window.
-    Stack { cwnd: u32, ssthresh: u32, cnt: u32 },
+    /// `k`: the stack sets the window, in the recovery state `state`.
+    Stack {
+        cwnd: u32,
+        ssthresh: u32,
+        cnt: u32,
+        state: CaState,
+    },
     /// `v`: `undo_cwnd()`.
     Undo,
     /// `d`: DCTCP's alpha goes from one value to another, in 1024ths, because of `delivered`
@@ -54,7 +59,7 @@ impl WindowInput {
             "n" => Self::Init {
                 cwnd: pairs.get("cwnd")?,
                 ssthresh: pairs.get("ssthresh")?,
-                mss: pairs.get("mss")?,
+                mss: pairs.get::<u16>("mss")?.into(),
             },
             "w" => Self::Grow {
                 acked: pairs.get("acked")?,
@@ -69,6 +74,7 @@ impl WindowInput {
                 cwnd: pairs.get("cwnd")?,
                 ssthresh: pairs.get("ssthresh")?,
                 cnt: pairs.get("cnt")?,
+                state: pairs.ca_state()?,
             },
             "v" => Self::Undo,
             "d" => Self::Alpha {

@@ -126,7 +126,7 @@ impl<C: Start> WindowReplay<C> {
 
     fn ack(&mut self, acked: Bytes, marked: Bytes, limited: bool, state: CaState) -> Ack {
         let in_flight = Bytes::new(u64::from(self.shown.cwnd) * u64::from(self.mss));
-        self.delivered += acked.get();
+        self.delivered = self.delivered.saturating_add(acked.get());
         let delivered = Bytes::new(self.delivered);
         Ack {
             now: Instant::ZERO,
@@ -234,6 +234,7 @@ impl<C: Start> Subject for WindowReplay<C> {
                 cwnd,
                 ssthresh,
                 cnt,
+                state,
             } => {
                 self.shown = Shown {
                     cwnd,
@@ -243,6 +244,8 @@ impl<C: Start> Subject for WindowReplay<C> {
                 let fresh = self.start(self.shown, ALPHA_ONE);
                 let window = |one: &C| (one.cwnd(), one.ssthresh());
                 match &mut self.controller {
+                    // The stack reduces the window step by step.
+                    Some(_) if matches!(state, CaState::Cwr | CaState::Recovery) => {}
                     Some(controller) if window(controller) == window(&fresh) => {
                         controller.on_recovery_exit(Instant::ZERO);
                     }
