@@ -21,13 +21,8 @@ pub enum WindowInput {
     },
     /// `r`: `ssthresh()`, before the recovery state `state`; `alpha` of DCTCP in 1024ths.
     Reduce { state: CaState, alpha: u32 },
-    /// `k`: the stack sets the window, in the recovery state `state`.
-    Stack {
-        cwnd: u32,
-        ssthresh: u32,
-        cnt: u32,
-        state: CaState,
-    },
+    /// `k`: the stack sets the window.
+    Stack { cwnd: u32, ssthresh: u32, cnt: u32 },
     /// `v`: `undo_cwnd()`.
     Undo,
     /// `d`: DCTCP's alpha goes from one value to another, in 1024ths, because of `delivered`
@@ -74,7 +69,6 @@ impl WindowInput {
                 cwnd: pairs.get("cwnd")?,
                 ssthresh: pairs.get("ssthresh")?,
                 cnt: pairs.get("cnt")?,
-                state: pairs.ca_state()?,
             },
             "v" => Self::Undo,
             "d" => Self::Alpha {

@@ -101,14 +101,27 @@ impl<C: Start> WindowReplay<C> {
         C::start(&config, ssthresh, alpha)
     }
 
-    /// What the controller has, in packets; a part of a packet counts as one.
-    fn own(&self) -> Shown {
+    /// Lets a controller with the stack's window go on, if it is not the controller's own.
+    fn take_window(&mut self) {
+        let fresh = self.start(self.shown, ALPHA_ONE);
+        let window = |one: &C| (one.cwnd(), one.ssthresh());
+        match &mut self.controller {
+            Some(controller) if window(controller) == window(&fresh) => {
+                controller.on_recovery_exit(Instant::ZERO);
+            }
+            controller => *controller = Some(fresh),
+        }
+    }
+
+    /// What the controller has, in packets; a part of a packet counts as one, or as none.
+    fn own(&self, up: bool) -> Shown {
         let Some(controller) = &self.controller else {
             return Shown::default();
         };
         let packets = |bytes: Bytes| match bytes.is_infinite() {
             true => INFINITE_SSTHRESH,
-            false => bytes.get().div_ceil(u64::from(self.mss)) as u32,
+            false if up => bytes.get().div_ceil(u64::from(self.mss)) as u32,
+            false => (bytes.get() / u64::from(self.mss)) as u32,
         };
         let mut cnt = 0;
         let mut visit = |name: &'static str, value: Value| {
@@ -206,14 +219,16 @@ impl<C: Start> Subject for WindowReplay<C> {
                 limited,
                 state,
             } => {
+                self.take_window();
                 let acked = Bytes::new(u64::from(acked) * u64::from(self.mss));
                 let ack = self.ack(acked, Bytes::ZERO, limited, state);
                 if let Some(controller) = &mut self.controller {
                     controller.on_ack(&ack);
                 }
-                self.shown = self.own();
+                self.shown = self.own(false);
             }
             WindowInput::Reduce { state, alpha } => {
+                self.take_window();
                 match (&mut self.controller, state) {
                     (_, CaState::Cwr) if C::MARKS => self.react_to_marks(alpha),
                     (Some(controller), CaState::Loss) => {
@@ -224,9 +239,12 @@ impl<C: Start> Subject for WindowReplay<C> {
                     }
                     (None, _) => {}
                 }
+                // The kernel rounds down what it cuts because of marks, and the half that it
+                // keeps after a loss.
+                let own = self.own(state == CaState::Cwr);
                 self.shown = Shown {
                     cnt: 0,
-                    ssthresh: self.own().ssthresh,
+                    ssthresh: own.ssthresh,
                     ..self.shown
                 };
             }
@@ -234,29 +252,18 @@ impl<C: Start> Subject for WindowReplay<C> {
                 cwnd,
                 ssthresh,
                 cnt,
-                state,
             } => {
                 self.shown = Shown {
                     cwnd,
                     cnt,
                     ssthresh,
                 };
-                let fresh = self.start(self.shown, ALPHA_ONE);
-                let window = |one: &C| (one.cwnd(), one.ssthresh());
-                match &mut self.controller {
-                    // The stack reduces the window step by step.
-                    Some(_) if matches!(state, CaState::Cwr | CaState::Recovery) => {}
-                    Some(controller) if window(controller) == window(&fresh) => {
-                        controller.on_recovery_exit(Instant::ZERO);
-                    }
-                    controller => *controller = Some(fresh),
-                }
             }
             WindowInput::Undo => {
                 if let Some(controller) = &mut self.controller {
                     controller.on_spurious(Instant::ZERO, Bytes::ZERO);
                 }
-                self.shown.cwnd = self.own().cwnd;
+                self.shown.cwnd = self.own(false).cwnd;
             }
             WindowInput::Alpha {
                 from,
