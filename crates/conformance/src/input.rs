@@ -133,7 +133,7 @@ impl Input {
 fn hz(pairs: &mut Pairs<'_>) -> Result<u32, String> {
     match pairs.find("hz")? {
         None => Ok(JIFFIES),
-        Some(hz) if hz > 0 && JIFFIES % hz == 0 => Ok(hz),
+        Some(hz) if JIFFIES.is_multiple_of(hz) => Ok(hz),
         Some(hz) => Err(format!("hz={hz} does not divide {JIFFIES}")),
     }
 }
