@@ -145,16 +145,17 @@ miri: | tools ## Look for undefined behaviour where there is unsafe code (needs 
 	PROPTEST_CASES=2 MIRIFLAGS=-Zmiri-disable-isolation \
 	  cargo +nightly miri test --package paceline-capi --package paceline-plugin --tests
 
-# The same bytes from any folder; the committed object is of clang 14 with libbpf 1.1.
-KERNEL := python/paceline/kernel/paceline_bbr3.o
-kernel: ## Compile the controller for the kernel into the package (needs clang, llvm and libbpf's headers)
+# The same bytes from any folder; the committed objects are of clang 14 with libbpf 1.1.
+KERNEL := python/paceline/kernel
+kernel: ## Compile the programs for the kernel into the package (needs clang, llvm and libbpf's headers)
 	@command -v clang >/dev/null && command -v llvm-strip >/dev/null || { \
 	  echo "error: clang and llvm-strip are not on PATH" >&2; \
 	  echo "hint: only a change of kernel/ needs them; on Debian and Ubuntu: apt install clang llvm libbpf-dev" >&2; exit 1; }
-	@clang -O2 -g -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -fdebug-prefix-map=$(CURDIR)=. \
-	  -c kernel/paceline_bbr3.bpf.c -o $(KERNEL)
-	@llvm-strip -g $(KERNEL)
-	@echo $(KERNEL)
+	@for name in paceline_bbr3 paceline_stock; do \
+	  clang -O2 -g -target bpf -mcpu=v3 -Wall -Werror -Wno-unused-function -fdebug-prefix-map=$(CURDIR)=. \
+	    -c kernel/$$name.bpf.c -o $(KERNEL)/$$name.o && llvm-strip -g $(KERNEL)/$$name.o || exit 1; \
+	  echo $(KERNEL)/$$name.o; \
+	done
 
 # The version of the C interface is that of the library's name.
 CAPI := target/capi

@@ -102,6 +102,39 @@ def test_bbr3_by_ebpf_in_the_guest(snapshot: str, tmp_path: Path) -> None:
     assert run.summary["flows"][0]["goodput_bps"] > 5e6
 
 
+@pytest.mark.parametrize(("cc", "folder"), [("bbr1", "v1"), ("dctcp", "dctcp")])
+def test_a_traced_controller_passes(
+    snapshot: str, cc: str, folder: str, cli: Command, tmp_path: Path
+) -> None:
+    [image] = [each for each in json.loads(_paceline.vm_images()) if each["hash"] == snapshot]
+    if "tcp_paceline_bbr3" not in image["modules"]:
+        pytest.skip(f"Linux {image['kernel']} in the snapshot is not traced: older than 6.10")
+    scenario = tmp_path / "one.toml"
+    one, _ = TWO_FLOWS.replace("cubic-linux", cc).rsplit("[[flows]]", 1)
+    scenario.write_text(one.replace('"2 s"', '"500 ms"', 1))
+    (tmp_path / folder).mkdir()
+    traces = [tmp_path / folder / name for name in ("once.txt", "twice.txt")]
+    for trace in traces:
+        ended = cli("vm", "trace", str(scenario), "--out", str(trace))
+        assert ended.returncode == 0, ended.stderr
+    assert traces[0].read_bytes() == traces[1].read_bytes()
+    assert traces[0].read_text().count("\n") > 200
+    ended = cli("conformance", "--traces", str(tmp_path))
+    assert ended.returncode == 0, ended.stdout
+
+
+def test_a_controller_that_is_not_traced_is_refused(
+    snapshot: str, cli: Command, tmp_path: Path
+) -> None:
+    scenario = tmp_path / "one.toml"
+    scenario.write_text(TWO_FLOWS.replace("cubic-linux", "bbr3-linux"))
+    ended = cli("vm", "trace", str(scenario), "--out", "trace.txt")
+    assert ended.returncode == 127
+    assert "the kernel's paceline_bbr3 cannot be recorded" in ended.stderr
+    assert "one of bbr, cubic, dctcp, reno" in ended.stderr
+    assert not (tmp_path / "trace.txt").exists()
+
+
 def test_a_killed_run_leaves_no_machine(snapshot: str, tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(TWO_FLOWS.replace('"2 s"', '"100 s"', 1))

@@ -85,7 +85,8 @@ impl From<&Replay> for Case {
     }
 }
 
-/// Every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3` and `cubic` of `dir`, in order of version and name.
+/// Every `*.txt` and `*.txt.zst` in the folders `v1`, `v2`, `v3`, `cubic`, `reno` and `dctcp` of
+/// `dir`, in order of version and name.
 ///
 /// # Errors
 /// When `dir` cannot be read, or contains no trace: an empty folder proves nothing.
@@ -106,7 +107,10 @@ pub fn traces(dir: &Path) -> io::Result<Vec<(Version, PathBuf)>> {
         traces.extend(files.into_iter().map(|file| (version, file)));
     }
     if traces.is_empty() {
-        let message = format!("{}: no trace in v1, v2, v3 or cubic", dir.display());
+        let message = format!(
+            "{}: no trace in v1, v2, v3, cubic, reno or dctcp",
+            dir.display()
+        );
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
     Ok(traces)

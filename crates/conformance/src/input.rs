@@ -1,6 +1,7 @@
 //! The events of a trace.
 
 mod cubic;
+mod window;
 
 use paceline_congestion::CaState;
 use paceline_congestion::linux::{LostPacket, RateSample};
@@ -8,6 +9,10 @@ use paceline_congestion::linux::{LostPacket, RateSample};
 use crate::pairs::Pairs;
 pub use cubic::CubicInput;
 pub(crate) use cubic::Kind;
+pub use window::WindowInput;
+
+/// Jiffies a second of BBR's clock.
+pub(crate) const JIFFIES: u32 = 1000;
 
 /// The kinds of event.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +28,8 @@ pub enum Input {
         srtt: u32,
         min_rtt: u32,
         ecn_flags: u32,
+        delivered: u32,
+        hz: u32,
     },
     /// `A`: an ACK was processed.
     Ack {
@@ -48,6 +55,8 @@ pub enum Input {
     Tlp { delivered: u32, app_limited: bool },
     /// A lower-case letter: an event of CUBIC.
     Cubic(CubicInput),
+    /// Another lower-case letter: an event of Reno or DCTCP.
+    Window(WindowInput),
 }
 
 impl Input {
@@ -63,6 +72,7 @@ impl Input {
             Self::TxStart { .. } => "txstart",
             Self::Tlp { .. } => "tlp",
             Self::Cubic(input) => input.name(),
+            Self::Window(input) => input.name(),
         }
     }
 
@@ -75,6 +85,8 @@ impl Input {
                 srtt: pairs.get("srtt")?,
                 min_rtt: pairs.get("minrtt")?,
                 ecn_flags: pairs.get("ecn_flags")?,
+                delivered: pairs.find("d")?.unwrap_or(0),
+                hz: hz(pairs)?,
             },
             "A" => Self::Ack {
                 socket: ack_socket(pairs)?,
@@ -104,11 +116,25 @@ impl Input {
                 delivered: pairs.get("d")?,
                 app_limited: pairs.flag("apl")?,
             },
-            letter => match CubicInput::read(letter, pairs)? {
-                Some(input) => Self::Cubic(input),
-                None => return Err(format!("no event begins with {letter:?}")),
-            },
+            letter => {
+                if let Some(input) = CubicInput::read(letter, pairs)? {
+                    Self::Cubic(input)
+                } else if let Some(input) = WindowInput::read(letter, pairs)? {
+                    Self::Window(input)
+                } else {
+                    return Err(format!("no event begins with {letter:?}"));
+                }
+            }
         })
+    }
+}
+
+/// Jiffies a second: a divisor of 1000, which the algorithm's own clock has.
+fn hz(pairs: &mut Pairs<'_>) -> Result<u32, String> {
+    match pairs.find("hz")? {
+        None => Ok(JIFFIES),
+        Some(hz) if JIFFIES.is_multiple_of(hz) => Ok(hz),
+        Some(hz) => Err(format!("hz={hz} does not divide {JIFFIES}")),
     }
 }
 

@@ -1,8 +1,9 @@
-//! Replays golden traces of Linux's BBR and CUBIC: feeds the same events into Paceline's `bbr1`,
-//! `bbr2`, `bbr3-linux` and `cubic-linux`, and compares every field of the state after every event.
+//! Replays golden traces of Linux's BBR, CUBIC, Reno and DCTCP: feeds the same events into
+//! Paceline's `bbr1`, `bbr2`, `bbr3-linux`, `cubic-linux`, `reno` and `dctcp`, and compares every
+//! field of the state after every event.
 //!
 //! [`read_trace`] reads one, [`replay`] replays it, [`replay_dir`] does so for a folder with `v1`,
-//! `v2`, `v3` or `cubic` in it, and a [`Case`] is the outcome as a row. For a trace that fails, a
+//! `v2`, `v3`, `cubic`, `reno` or `dctcp` in it, and a [`Case`] is the outcome as a row. For a trace that fails, a
 //! [`Mismatch`] says where, field by field, and which inputs led there.
 
 mod folder;
@@ -14,7 +15,7 @@ mod subject;
 mod trace;
 
 pub use folder::{Case, Failure, Replay, replay_dir, traces};
-pub use input::{AckSocket, CubicInput, Input};
+pub use input::{AckSocket, CubicInput, Input, WindowInput};
 pub use replay::{Mismatch, Replayed, Version, replay};
 pub use subject::Difference;
 pub use trace::{Draw, Event, State, Trace, TraceError, read_trace};

@@ -38,6 +38,14 @@ impl<'a> Pairs<'a> {
         number(key, value)
     }
 
+    /// A value that need not be there.
+    pub(crate) fn find<T: FromStr>(&mut self, key: &str) -> Result<Option<T>, String> {
+        match self.pairs.iter().any(|(k, _)| *k == key) {
+            true => self.get(key).map(Some),
+            false => Ok(None),
+        }
+    }
+
     pub(crate) fn flag(&mut self, key: &str) -> Result<bool, String> {
         match self.get::<u8>(key)? {
             0 => Ok(false),

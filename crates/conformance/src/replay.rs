@@ -3,10 +3,13 @@
 use std::fmt;
 
 use paceline_congestion::Described;
+use paceline_congestion::dctcp::Dctcp;
 use paceline_congestion::linux::{bbr1, bbr2, bbr3, cubic};
+use paceline_congestion::reno::Reno;
 
 use crate::subject::bbr::BbrReplay;
 use crate::subject::cubic::CubicReplay;
+use crate::subject::window::WindowReplay;
 use crate::subject::{Difference, Subject};
 use crate::trace::{Draw, Event, State, Trace};
 
@@ -23,11 +26,22 @@ pub enum Version {
     V3,
     /// CUBIC in mainline.
     Cubic,
+    /// Reno in mainline.
+    Reno,
+    /// DCTCP in mainline.
+    Dctcp,
 }
 
 impl Version {
     /// Every version.
-    pub const ALL: [Self; 4] = [Self::V1, Self::V2, Self::V3, Self::Cubic];
+    pub const ALL: [Self; 6] = [
+        Self::V1,
+        Self::V2,
+        Self::V3,
+        Self::Cubic,
+        Self::Reno,
+        Self::Dctcp,
+    ];
 
     /// The folder of its traces.
     pub fn folder(self) -> &'static str {
@@ -36,6 +50,8 @@ impl Version {
             Self::V2 => "v2",
             Self::V3 => "v3",
             Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Dctcp => "dctcp",
         }
     }
 
@@ -44,6 +60,8 @@ impl Version {
         match self {
             Self::V1 | Self::V2 | Self::V3 => "linux-bbr",
             Self::Cubic => "linux-cubic",
+            Self::Reno => "linux-reno",
+            Self::Dctcp => "linux-dctcp",
         }
     }
 
@@ -54,6 +72,8 @@ impl Version {
             Self::V2 => bbr2::Core::NAME,
             Self::V3 => bbr3::Core::NAME,
             Self::Cubic => cubic::Cubic::NAME,
+            Self::Reno => Reno::NAME,
+            Self::Dctcp => Dctcp::NAME,
         }
     }
 }
@@ -111,6 +131,8 @@ pub fn replay(version: Version, trace: &Trace) -> Result<Replayed, Box<Mismatch>
         Version::V2 => Replayer::new(BbrReplay::<bbr2::Core>::new(), trace).run(),
         Version::V3 => Replayer::new(BbrReplay::<bbr3::Core>::new(), trace).run(),
         Version::Cubic => Replayer::new(CubicReplay::default(), trace).run(),
+        Version::Reno => Replayer::new(WindowReplay::<Reno>::new(), trace).run(),
+        Version::Dctcp => Replayer::new(WindowReplay::<Dctcp>::new(), trace).run(),
     }
 }
 

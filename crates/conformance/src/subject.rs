@@ -2,6 +2,7 @@
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
+pub(crate) mod window;
 
 use paceline_congestion::linux::Field;
 

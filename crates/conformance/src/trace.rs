@@ -63,6 +63,8 @@ pub struct Event {
     pub text: Box<str>,
     /// Time in microseconds.
     pub time: u64,
+    /// Time in jiffies, if the trace has it.
+    pub jiffies: Option<u32>,
     /// The event.
     pub input: Input,
     /// Its random draws.
@@ -136,9 +138,10 @@ impl Trace {
             "S" => self.push_state(&pairs),
             _ => {
                 let time = pairs.get("t")?;
+                let jiffies = pairs.find("j")?;
                 let input = Input::read(&mut pairs)?;
                 if self.events.is_empty() && input.name() != "init" {
-                    return Err("the first event must be I or i".into());
+                    return Err("the first event must be I, i or n".into());
                 }
                 if self.events.len() == MAX_EVENTS {
                     return Err(format!("the trace has more than {MAX_EVENTS} events"));
@@ -147,6 +150,7 @@ impl Trace {
                     line,
                     text: text.into(),
                     time,
+                    jiffies,
                     input,
                     draws: Vec::new(),
                     state: None,
@@ -233,7 +237,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         assert_eq!(message(""), "line 1: the trace is empty");
-        assert_eq!(message("U t=5\n"), "line 1: the first event must be I or i");
+        assert_eq!(
+            message("U t=5\n"),
+            "line 1: the first event must be I, i or n"
+        );
         assert_eq!(
             message(&format!("{INIT}Q t=5\n")),
             "line 2: no event begins with \"Q\""

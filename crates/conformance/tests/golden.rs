@@ -31,3 +31,8 @@ fn every_golden_trace_of_linux_bbr_holds() -> std::io::Result<()> {
 fn every_golden_trace_of_linux_cubic_holds() -> std::io::Result<()> {
     hold("linux-cubic", 26)
 }
+
+#[test]
+fn every_golden_trace_of_a_stock_kernel_holds() -> std::io::Result<()> {
+    hold("linux-stock", 14)
+}

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 
 const SMALLEST: &str = "linux-bbr/v3/startup_loss_then_undo.txt.zst";
 const CUBIC: &str = "linux-cubic/cubic/script_train.txt.zst";
+const RENO: &str = "linux-stock/reno/stock_4M_40ms_1bdp.txt.zst";
+const DCTCP: &str = "linux-stock/dctcp/stock_8M_40ms_codel_marks.txt.zst";
 /// It contains random draws.
 const DRAWS: &str = "linux-bbr/v3/probeup_loss_then_undo.txt.zst";
 
@@ -100,6 +102,49 @@ fn a_changed_input_or_state_of_cubic_is_found() {
     assert_eq!(first(&mode).as_deref(), Some("mode"));
     let of_bbr = format!("{text}\nU t=1\n");
     assert_eq!(first(&of_bbr).as_deref(), Some("event"));
+}
+
+#[test]
+fn a_changed_input_or_state_of_reno_or_dctcp_is_found() {
+    let first = |version: Version, text: &str| {
+        let trace = read_trace(text.as_bytes()).ok()?;
+        let mismatch = replay(version, &trace).err()?;
+        mismatch.differences.first().map(|d| d.field.clone())
+    };
+    let reno = text(RENO);
+    assert_eq!(first(Version::Reno, &reno), None);
+    assert!(first(Version::Reno, &reno.replacen(" acked=1 ", " acked=7 ", 9)).is_some());
+    // The threshold after the first loss is half of the window, and no more than that.
+    let (head, tail) = reno.split_once("S ev=reduce ").unwrap_or_default();
+    let later = format!(
+        "{head}S ev=reduce {}",
+        tail.replacen("ssthresh=", "ssthresh=1", 1)
+    );
+    assert_eq!(first(Version::Reno, &later).as_deref(), Some("ssthresh"));
+    assert!(first(Version::Dctcp, &reno).is_some());
+
+    let dctcp = text(DCTCP);
+    assert_eq!(first(Version::Dctcp, &dctcp), None);
+    let more = dctcp.replacen(" marked=1\n", " marked=9\n", 1);
+    assert_ne!(more, dctcp);
+    assert_eq!(first(Version::Dctcp, &more).as_deref(), Some("alpha"));
+    let other = dctcp.replacen(" ca=2 alpha=", " ca=2 alpha=9", 1);
+    assert_ne!(other, dctcp);
+    assert_eq!(first(Version::Dctcp, &other).as_deref(), Some("ssthresh"));
+}
+
+/// A kernel with 250 jiffies a second judges the ten seconds of a minimum RTT by them.
+#[test]
+fn the_clock_of_a_stock_bbr_counts() {
+    let text = text("linux-stock/v1/stock_4M_40ms_1bdp.txt.zst");
+    let holds = |text: &str| {
+        let trace = read_trace(text.as_bytes()).ok();
+        trace.is_some_and(|trace| replay(Version::V1, &trace).is_ok())
+    };
+    assert!(holds(&text));
+    assert!(text.contains("mode=PROBE_RTT"));
+    assert!(!holds(&text.replacen(" hz=250 ", " hz=200 ", 1)));
+    assert!(!holds(&text.replacen(" hz=250 ", " hz=300 ", 1)));
 }
 
 #[test]
@@ -203,8 +248,8 @@ proptest! {
     /// Damage anywhere, in text or compressed form, gives an error, a mismatch or no change, but no
     /// panic.
     #[test]
-    fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..4usize) {
-        let smallest = if v == 3 { CUBIC } else { SMALLEST };
+    fn damage_never_panics(at in any::<prop::sample::Index>(), bytes in prop::collection::vec(any::<u8>(), 1..9), packed: bool, v in 0..6usize) {
+        let smallest = [SMALLEST, SMALLEST, SMALLEST, CUBIC, RENO, DCTCP][v];
         let mut trace = if packed { golden(smallest) } else { text(smallest).into_bytes() };
         let at = at.index(trace.len());
         for (old, new) in trace[at..].iter_mut().zip(&bytes) {

@@ -311,6 +311,25 @@ pub mod vm {
         Ok((run, seen(&last)))
     }
 
+    /// The calls of the first flow's controller: see `paceline_vm::Traced`.
+    pub fn trace(
+        scenario: &Scenario,
+        seed: u64,
+        step: &mut dyn FnMut() -> bool,
+    ) -> Result<(String, String, u32, Vec<u8>), Failure> {
+        let mut progress = |_: &Seen| match step() {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        };
+        let traced = paceline_vm::trace(scenario, seed, &mut progress)?;
+        Ok((
+            traced.kernel,
+            traced.controller,
+            traced.receiver,
+            traced.calls,
+        ))
+    }
+
     /// The existing snapshots, as JSON.
     pub fn images() -> Result<String, Failure> {
         let images = paceline_vm::images()?;
@@ -366,6 +385,14 @@ pub mod vm {
         _: u64,
         _: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Run, Progress), Failure> {
+        lacking()
+    }
+
+    pub fn trace(
+        _: &Scenario,
+        _: u64,
+        _: &mut dyn FnMut() -> bool,
+    ) -> Result<(String, String, u32, Vec<u8>), Failure> {
         lacking()
     }
 

@@ -54,7 +54,7 @@ mod _paceline {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::vm::{vm_images, vm_prepare, vm_remove};
+    use crate::vm::{vm_images, vm_prepare, vm_remove, vm_trace};
     #[pymodule_export]
     use crate::worlds::Worlds;
 

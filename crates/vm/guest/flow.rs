@@ -92,6 +92,10 @@ impl Flow {
         if let Some(clamp) = clamp {
             sys::set_option(listener, TCP, WINDOW_CLAMP, &clamp)?;
         }
+        if name == b"dctcp" {
+            // Its packets are ECN-capable from the first, and only its own receiver accepts that.
+            sys::set_option(listener, TCP, CONGESTION, name)?;
+        }
         sys::bind_to(listener, &address)?;
         sys::listen_at(listener)?;
         poll.watch(listener, sys::READABLE, tag(number, End::Listener), false)?;

@@ -15,7 +15,7 @@ mod sys;
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sys::Shared;
@@ -69,16 +69,22 @@ fn load_modules() -> io::Result<()> {
     Ok(())
 }
 
+/// A file of the initial file system.
+fn place(path: &str) -> PathBuf {
+    Path::new("/").join(path)
+}
+
+/// The program that loads BPF objects.
+fn loader() -> Command {
+    let mut load = Command::new(place(LOAD));
+    load.env("LD_LIBRARY_PATH", place(LIBRARIES));
+    load
+}
+
 /// Registers BBRv3, if the host has provided a program for it; returns whether it is there. A
 /// kernel that refuses it has printed the reason on the console.
 fn register_bbr3() -> bool {
-    let place = |path: &str| Path::new("/").join(path);
-    if !place(LOAD).exists() {
-        return false;
-    }
-    let mut load = Command::new(place(LOAD));
-    load.arg(place(OBJECT)).arg(BBR3);
-    let done = load.env("LD_LIBRARY_PATH", place(LIBRARIES)).status();
+    let done = loader().arg(place(OBJECT)).arg(BBR3).status();
     done.is_ok_and(|status| status.success())
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 
 use crate::flow::{End, Flow, Stage, untag};
-use crate::sys::{self, Event, Poll, Ring, Shared};
+use crate::sys::{self, Event, PacketRing, Poll, Ring, Shared};
 use crate::wire::{self, Ask, Header, Record, SCRIPT, State, Tell};
 
 /// Time from the last preparation to the start.
@@ -46,7 +46,9 @@ struct Run<'a> {
     /// A netlink socket in each namespace.
     routing: Vec<RawFd>,
     queries: Vec<(u16, &'a [u8])>,
-    captures: Vec<Ring>,
+    captures: Vec<PacketRing>,
+    /// Calls of a controller's functions.
+    calls: Option<Ring>,
     begin: u64,
     /// The same in real time.
     begin_real: u64,
@@ -66,6 +68,7 @@ pub fn run(shared: &Shared) -> io::Result<()> {
         routing: namespaces()?,
         queries: Vec::new(),
         captures: Vec::new(),
+        calls: None,
         begin: 0,
         begin_real: 0,
     };
@@ -102,6 +105,16 @@ fn namespaces() -> io::Result<Vec<RawFd>> {
         sockets.push(sys::make_socket(NETLINK, RAW, 0)?);
     }
     Ok(sockets)
+}
+
+/// Loads the recorder of a controller's calls, and opens its ring buffer.
+fn trace(functions: &str) -> io::Result<Ring> {
+    sys::mount_at("bpf", "/sys/fs/bpf")?;
+    let status = crate::loader().arg(crate::place(wire::RECORDER)).args([wire::CALLS, functions]).status()?;
+    if !status.success() {
+        return Err(io::Error::from_raw_os_error(95));
+    }
+    Ring::open(wire::CALLS, wire::CALLS_SIZE)
 }
 
 impl<'a> Run<'a> {
@@ -161,6 +174,10 @@ impl<'a> Run<'a> {
                 enter()?;
                 self.capture(str::from_utf8(record.body).map_err(io::Error::other)?)
             }
+            Some(Ask::Trace) => {
+                self.calls = Some(trace(str::from_utf8(record.body).map_err(io::Error::other)?)?);
+                Ok(())
+            }
             _ => Err(io::Error::other("a request that the guest does not know")),
         }
     }
@@ -175,7 +192,7 @@ impl<'a> Run<'a> {
         address[..2].copy_from_slice(&(PACKET as u16).to_ne_bytes());
         address[2..4].copy_from_slice(&protocol.to_ne_bytes());
         address[4..8].copy_from_slice(&sys::device(device)?.to_ne_bytes());
-        let ring = Ring::new(socket)?;
+        let ring = PacketRing::new(socket)?;
         sys::bind_to(socket, &address)?;
         self.captures.push(ring);
         Ok(())
@@ -341,8 +358,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Takes captured packets, with the times at which the kernel had them.
+    /// Takes captured packets, with the times at which the kernel had them, and recorded calls.
     fn captured(&mut self) {
+        while let Some(call) = self.calls.as_mut().and_then(Ring::take) {
+            let now = self.now();
+            self.log.tell(Tell::Call, 0, now, &call);
+        }
         let mut bytes = [0; SNAP];
         for place in 0..self.captures.len() {
             while let Some((packet, real)) = self.captures[place].take(&mut bytes) {

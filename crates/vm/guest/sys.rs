@@ -106,6 +106,66 @@ impl Shared {
     }
 }
 
+/// A ring buffer that BPF programs write (kernel.org, bpf/ringbuf.html).
+pub struct Ring {
+    consumed: *mut u64,
+    produced: *const u64,
+    data: *const u8,
+    size: usize,
+}
+
+impl Ring {
+    /// Opens the one pinned at that path, of that size.
+    pub fn open(path: &str, size: usize) -> io::Result<Self> {
+        const BPF: c_long = 321;
+        const OBJ_GET: c_int = 7;
+        const READ: c_int = 1;
+        const SHARED: c_int = 1;
+        const PAGE: usize = 4096;
+        let path = c_string(path)?;
+        let asked = [path.as_ptr() as u64, 0];
+        // SAFETY: a bpf_attr of 16 bytes that names a terminated string.
+        let fd = check(unsafe { syscall(BPF, OBJ_GET, &asked, size_of_val(&asked)) } as c_int)?;
+        let map = |length: usize, protection: c_int, offset: usize| {
+            // SAFETY: a fresh mapping that nothing else refers to; it is never undone.
+            let at = unsafe { mmap(std::ptr::null_mut(), length, protection, SHARED, fd, offset as i64) };
+            match at as isize {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(at),
+            }
+        };
+        // The reader's position, the writer's, and the data, which are there twice in a row.
+        let consumed = map(PAGE, READ | 2, 0)?.cast();
+        let produced = map(PAGE + 2 * size, READ, PAGE)?;
+        // SAFETY: the mapping is that long.
+        let data = unsafe { produced.cast::<u8>().add(PAGE) };
+        Ok(Self { consumed, produced: produced.cast(), data, size })
+    }
+
+    /// Takes the oldest entry, if one is complete.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        const HEADER: usize = 8;
+        const BUSY: u32 = 1 << 31;
+        const LENGTH: u32 = (1 << 30) - 1;
+        // SAFETY: aligned words within the mappings, which programs of the kernel write.
+        unsafe {
+            let at = self.consumed.read_volatile();
+            if at >= self.produced.read_volatile() {
+                return None;
+            }
+            let entry = self.data.add(at as usize % self.size);
+            let length = entry.cast::<u32>().read_volatile();
+            if length & BUSY != 0 {
+                return None;
+            }
+            let length = (length & LENGTH) as usize;
+            let bytes = std::slice::from_raw_parts(entry.add(HEADER), length).to_vec();
+            self.consumed.write_volatile(at + (HEADER + length).next_multiple_of(8) as u64);
+            Some(bytes)
+        }
+    }
+}
+
 /// Starts a process that uses up all idle time, and counts its rounds of 512 instructions in a word
 /// of the shared memory. Without it the processor would halt, and the machine would advance its
 /// clock by rules of the host's.
@@ -269,12 +329,12 @@ pub fn read(fd: RawFd, bytes: &mut [u8]) -> io::Result<usize> {
 
 /// Packets that the kernel writes to shared memory (packet(7), PACKET_RX_RING, version 2): reading
 /// one is no system call.
-pub struct Ring {
+pub struct PacketRing {
     base: *mut u8,
     next: usize,
 }
 
-impl Ring {
+impl PacketRing {
     /// Each packet is cut to fit a frame: 66 bytes of head, Ethernet, IPv4 without options, TCP
     /// with all.
     const FRAME: usize = 192;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Failed;
 use crate::machine::{MACHINE, Machine, SHARED, scratch, version};
-use crate::wire::{LIBRARIES, LOAD, OBJECT, State};
+use crate::wire::{LIBRARIES, LOAD, OBJECT, RECORDER, State};
 
 /// The guest's program; empty where there is no backend.
 const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
@@ -21,7 +21,9 @@ const GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest"));
 const LOADER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/load"));
 /// BBRv3 for a stock kernel, as `paceline kernel load` registers it.
 const BBR3_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_bbr3.o");
-/// Its name among the modules of an image.
+/// The recorder of the kernel's own controllers.
+const RECORDER_OBJECT: &[u8] = include_bytes!("../../../python/paceline/kernel/paceline_stock.o");
+/// The name of BBRv3 among the modules of an image.
 pub(crate) const BBR3_MODULE: &str = "tcp_paceline_bbr3";
 /// Locations of libbpf in the layouts of distributions.
 const LIBBPF: [&str; 4] = [
@@ -138,7 +140,7 @@ fn ours() -> String {
         hash.update(text);
         hash.update([0]);
     }
-    for program in [GUEST, LOADER, BBR3_OBJECT] {
+    for program in [GUEST, LOADER, BBR3_OBJECT, RECORDER_OBJECT] {
         hash.update((program.len() as u64).to_le_bytes());
         hash.update(program);
     }
@@ -560,9 +562,9 @@ struct Extra {
     bytes: Vec<u8>,
 }
 
-/// The files that register BBRv3 in the guest: the object, the program that does it, and this
-/// machine's libbpf with its dependencies. Empty if there is no libbpf: then the guest has no
-/// BBRv3.
+/// The files that register BBRv3 in the guest or record the kernel's controllers: the objects, the
+/// program that loads them, and this machine's libbpf with its dependencies. Empty if there is no
+/// libbpf: then the guest can do neither.
 fn bbr3_files() -> Vec<Extra> {
     let found = LIBBPF.iter().map(Path::new).find(|path| path.exists());
     libraries(found).unwrap_or_default()
@@ -582,6 +584,11 @@ fn libraries(libbpf: Option<&Path>) -> Option<Vec<Extra>> {
             name: OBJECT.into(),
             mode: FILE,
             bytes: BBR3_OBJECT.to_vec(),
+        },
+        Extra {
+            name: RECORDER.into(),
+            mode: FILE,
+            bytes: RECORDER_OBJECT.to_vec(),
         },
     ];
     let paths = needed(&said);

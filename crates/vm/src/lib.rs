@@ -24,4 +24,4 @@ pub use check::check;
 pub use doctor::doctor;
 pub use error::Failed;
 pub use image::{Image, Prepare, images, prepare, remove};
-pub use run::{RunError, available, run};
+pub use run::{RunError, Traced, available, run, trace};

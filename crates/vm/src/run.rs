@@ -15,7 +15,7 @@ use crate::image::{BBR3_MODULE, Image, images};
 use crate::machine::{Machine, version};
 use crate::read::{Seen, read};
 use crate::script::script;
-use crate::wire::State;
+use crate::wire::{Record, State, Tell};
 
 /// Above this the guest's own work delays packets: the run is not reliable.
 const MOST_BUSY: f64 = 0.6;
@@ -119,7 +119,8 @@ pub fn run(
         total: plan.info.duration,
         ..Progress::default()
     };
-    let log = carry_out(&plan, &image, &mut so_far, progress)?;
+    let script = script(&plan, None);
+    let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
     let seen = read(&plan, &log);
     if seen.busiest > MOST_BUSY {
         return Err(too_busy(&plan, &seen));
@@ -165,16 +166,95 @@ fn too_busy(plan: &Plan<'_>, seen: &Seen) -> RunError {
     ))
 }
 
+/// The controllers whose calls can be recorded, and how the names of their functions begin.
+const TRACED: [(&str, &str); 4] = [
+    ("bbr", "bbr_"),
+    ("cubic", "cubictcp_"),
+    ("dctcp", "dctcp_"),
+    ("reno", "tcp_"),
+];
+
+/// The calls of a kernel's controller in a run.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The kernel's name of the controller.
+    pub controller: String,
+    /// The address of the flow's receiver, as the calls show it.
+    pub receiver: u32,
+    /// `struct call` of `kernel/stock.h`, of all flows, in order.
+    pub calls: Vec<u8>,
+}
+
+/// Runs a scenario as [`run`] does, and records the calls of the first flow's controller.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn trace(
+    scenario: &Scenario,
+    seed: u64,
+    progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
+) -> Result<Traced, RunError> {
+    let wrong = check(scenario);
+    if !wrong.is_empty() {
+        return Err(RunError::Scenario(wrong));
+    }
+    let plan = Plan::resolve(scenario, seed, "vm").map_err(RunError::Scenario)?;
+    let controller = plan
+        .flows
+        .first()
+        .map_or("", |flow| linux::name(&flow.group.cc.name));
+    let Some((_, functions)) = TRACED.iter().find(|(name, _)| *name == controller) else {
+        let names = TRACED.map(|(name, _)| name).join(", ");
+        let what = format!("the kernel's {controller} cannot be recorded");
+        let hint = format!("give the first flow one of {names}");
+        return Err(Unavailable::new(what, hint).into());
+    };
+    let image = image(scenario)?;
+    if !image.has(BBR3_MODULE) {
+        let what = format!(
+            "the snapshot of Linux {} cannot record controllers",
+            image.kernel
+        );
+        return Err(Unavailable::new(what, RECORDING).into());
+    }
+    let mut so_far = Progress {
+        total: plan.info.duration,
+        ..Progress::default()
+    };
+    let script = script(&plan, Some(functions));
+    let log = carry_out(&plan, &image, &script, &mut so_far, progress)?;
+    let mut calls = Vec::new();
+    let mut rest = log.as_slice();
+    while let Some(record) = Record::take(&mut rest) {
+        if Tell::of(record.kind) == Some(Tell::Call) {
+            calls.extend(record.body);
+        }
+    }
+    Ok(Traced {
+        kernel: image.kernel,
+        controller: controller.to_owned(),
+        receiver: u32::from_le_bytes(linux::receiver(0).octets()),
+        calls,
+    })
+}
+
+/// What a snapshot needs to record controllers.
+const RECORDING: &str = "it takes Linux 6.10 with type information of the kernel and its modules \
+    (CONFIG_DEBUG_INFO_BTF) and function tracing, and libbpf here (sudo apt install libbpf1): \
+    paceline vm prepare --kernel FILE";
+
 /// Runs the script in the guest, and returns its report.
 fn carry_out(
     plan: &Plan<'_>,
     image: &Image,
+    script: &[u8],
     so_far: &mut Progress,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<Vec<u8>, RunError> {
-    let script = script(plan);
     let mut machine = Machine::restore(&image.snapshot()?)?;
-    machine.hand(&script)?;
+    machine.hand(script)?;
     let mut log = Vec::new();
     loop {
         machine.go_on()?;
@@ -213,9 +293,15 @@ fn memory(fixed: u64, told: u64) -> Memory {
     }
 }
 
+/// The guest's error if the recorder of controllers cannot be loaded.
+const OPERATION_NOT_SUPPORTED: i32 = 95;
+
 /// Why the guest gave up.
 fn refused(plan: &Plan<'_>, log: &[u8], machine: &Machine) -> Failed {
     match read(plan, log).refused {
+        Some((0, OPERATION_NOT_SUPPORTED)) => machine.failed(&format!(
+            "the guest's kernel refuses the recorder; {RECORDING}"
+        )),
         Some((place, _)) => machine.failed(&format!("the guest's kernel refuses request {place}")),
         None => machine.failed("the guest gave up"),
     }

@@ -72,9 +72,12 @@ impl Path {
 /// A command at a time.
 type Timed = (Instant, Ask, u16, Vec<u8>);
 
-/// The script of a run.
-pub fn script(plan: &Plan<'_>) -> Vec<u8> {
+/// The script of a run. With `traced`, the calls of functions whose names begin so are recorded.
+pub fn script(plan: &Plan<'_>, traced: Option<&str>) -> Vec<u8> {
     let mut script = Script::default();
+    if let Some(functions) = traced {
+        script.push(Ask::Trace, 0, Instant::ZERO, functions.as_bytes());
+    }
     let scenario = plan.scenario;
     let mtu = scenario.path.mtu;
     let mut rng = Rng::new(plan.seed ^ KERNEL);

@@ -48,6 +48,12 @@ pub const LOAD: &str = "bpf/load";
 pub const OBJECT: &str = "bpf/paceline_bbr3.o";
 /// Its name.
 pub const BBR3: &str = "paceline_bbr3";
+/// The object that records the kernel's own controllers.
+pub const RECORDER: &str = "bpf/paceline_stock.o";
+/// Its ring buffer, in the guest.
+pub const CALLS: &str = "/sys/fs/bpf/calls";
+/// The size of that, in bytes.
+pub const CALLS_SIZE: usize = 8 << 20;
 /// The folder of the libraries that the program needs.
 pub const LIBRARIES: &str = "lib";
 
@@ -98,6 +104,8 @@ kinds! {
         Begin = 7,
         /// Captures headers at the device of that namespace; the body is its name.
         Capture = 8,
+        /// Records the calls of a controller's functions; the body is what their names begin with.
+        Trace = 9,
         /// At a time: sends a netlink message in that namespace.
         At = 16,
         /// At a time: the flow connects.
@@ -138,6 +146,8 @@ kinds! {
         Idle = 10,
         /// The counters of TCP in the senders' namespace, as in /proc/net/netstat.
         Counters = 11,
+        /// A call of a controller's function, before or after it, as the recorder wrote it.
+        Call = 12,
     }
 }
 

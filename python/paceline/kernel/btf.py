@@ -78,6 +78,11 @@ class Types:
             return count * self.size(kind)
         return plain.size
 
+    def is_signed(self, number: int) -> bool:
+        """Return whether a type is a signed integer."""
+        plain = self._types[self._plain(number)]
+        return plain.kind == _INT and bool(plain.words[0] >> 24 & 1)
+
     def places(self, number: int, at: int = 0, prefix: str = "") -> Iterator[tuple[str, int, int]]:
         """Yield a structure's fields, including those of nested structures: name, offset, size.
 
@@ -112,8 +117,7 @@ class Types:
             return [self.decode(kind, data, at + n * size) for n in range(count)]
         if plain.kind not in (_INT, _ENUM):
             return 0
-        signed = plain.kind == _INT and bool(plain.words[0] >> 24 & 1)
-        return int.from_bytes(data[at : at + plain.size], "little", signed=signed)
+        return int.from_bytes(data[at : at + plain.size], "little", signed=self.is_signed(number))
 
     def _text(self, at: int) -> str:
         return self._strings[at : self._strings.index(0, at)].decode()

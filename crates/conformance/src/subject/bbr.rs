@@ -3,7 +3,7 @@
 use paceline_congestion::linux::{Algorithm, Field, Socket};
 
 use super::{Difference, Subject, foreign};
-use crate::input::{AckSocket, Input};
+use crate::input::{AckSocket, Input, JIFFIES};
 use crate::trace::Event;
 
 /// `TCP_ECN_OK | TCP_ECN_LOW`: negotiated, on a route that marks at a shallow threshold.
@@ -12,6 +12,8 @@ const ECN_OK_LOW: u32 = 1 | 16;
 /// A BBR with its socket.
 pub(crate) struct BbrReplay<A> {
     sk: Socket,
+    /// Jiffies a second of the trace.
+    hz: u32,
     core: Option<A>,
 }
 
@@ -19,6 +21,7 @@ impl<A> BbrReplay<A> {
     pub(crate) fn new() -> Self {
         Self {
             sk: Socket::default(),
+            hz: JIFFIES,
             core: None,
         }
     }
@@ -26,7 +29,7 @@ impl<A> BbrReplay<A> {
 
 impl<A: Algorithm> Subject for BbrReplay<A> {
     fn apply(&mut self, event: &Event) -> Vec<Difference> {
-        if matches!(event.input, Input::Cubic(_)) {
+        if matches!(event.input, Input::Cubic(_) | Input::Window(_)) {
             return vec![foreign(event)];
         }
         let mut differences = Vec::new();
@@ -40,30 +43,40 @@ impl<A: Algorithm> Subject for BbrReplay<A> {
             }
         };
         let sk = &mut self.sk;
+        if let Input::Init { hz, .. } = event.input {
+            self.hz = hz;
+        }
+        let jiffies = event
+            .jiffies
+            .map(|jiffies| jiffies.wrapping_mul(JIFFIES / self.hz));
         if let Input::Init {
             cwnd,
             mss,
             srtt,
             min_rtt,
             ecn_flags,
+            delivered,
+            ..
         } = event.input
         {
             *sk = Socket {
                 now: event.time,
+                jiffies,
                 wstamp_ns: 0,
                 mss,
                 cwnd,
                 srtt,
                 min_rtt,
+                delivered,
                 ecn_low: ecn_flags & ECN_OK_LOW == ECN_OK_LOW,
                 ..Socket::default()
             };
             self.core = Some(A::new(sk, A::Parameters::default()));
         }
-        sk.now = event.time;
+        (sk.now, sk.jiffies) = (event.time, jiffies);
         if let Some(core) = &mut self.core {
             match event.input {
-                Input::Init { .. } | Input::Cubic(_) => {}
+                Input::Init { .. } | Input::Cubic(_) | Input::Window(_) => {}
                 Input::Ack { socket, sample } => {
                     set_ack(sk, socket);
                     core.cong_control(sk, &sample, &mut random);

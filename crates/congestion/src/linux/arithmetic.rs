@@ -39,11 +39,6 @@ pub fn elapsed(later: u64, earlier: u64) -> u32 {
     later.saturating_sub(earlier) as u32
 }
 
-/// Jiffies at `now` microseconds, at 1000 a second.
-pub fn jiffies(now: u64) -> u32 {
-    (now / 1_000) as u32
-}
-
 /// `bw * gain` in bytes per second, less `margin` percent.
 pub fn bytes_per_sec(bw: u32, mss: u32, gain: u32, margin: u32) -> u64 {
     let rate = u64::from(bw)

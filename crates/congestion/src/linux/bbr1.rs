@@ -12,7 +12,7 @@ pub use parameters::Parameters;
 
 use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
-use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, jiffies, scaled};
+use super::arithmetic::{BBR_UNIT, BW_UNIT, before, elapsed, scaled};
 use super::minmax::WindowedMax;
 use super::policer::PolicerDetector;
 use super::{Adapter, Algorithm, Field, Random, RateSample, Socket};
@@ -180,7 +180,7 @@ impl Core {
     }
 
     fn check_probe_rtt_done(&mut self, sk: &mut Socket, random: &mut Random<'_>) {
-        let now = jiffies(sk.now);
+        let now = sk.jiffies();
         if self
             .probe_rtt_done_stamp
             .is_none_or(|done| !before(done, now))
@@ -197,7 +197,7 @@ impl Core {
     }
 
     fn update_min_rtt(&mut self, sk: &mut Socket, rs: &RateSample, random: &mut Random<'_>) {
-        let now = jiffies(sk.now);
+        let now = sk.jiffies();
         let expiry = self.min_rtt_stamp.wrapping_add(self.parameters.min_rtt_win);
         let expired = before(expiry, now);
         if rs.rtt_us >= 0
@@ -295,7 +295,7 @@ impl Algorithm for Core {
             rtt_cnt: 0,
             next_rtt_delivered: sk.delivered,
             min_rtt_us: sk.min_rtt,
-            min_rtt_stamp: jiffies(sk.now),
+            min_rtt_stamp: sk.jiffies(),
             probe_rtt_done_stamp: None,
             pacing_gain: 0,
             cwnd_gain: 0,

@@ -10,6 +10,8 @@ use crate::{CaState, Described};
 pub struct Socket {
     /// The time, in microseconds (`tcp_mstamp`).
     pub now: u64,
+    /// The kernel's clock in milliseconds, if it is coarser than the time (`tcp_jiffies32`).
+    pub jiffies: Option<u32>,
     /// When the pacer releases the next packet, in nanoseconds (`tcp_wstamp_ns`).
     pub wstamp_ns: u64,
     /// Time of the latest delivery, in microseconds (`delivered_mstamp`).
@@ -43,6 +45,13 @@ pub struct Socket {
     pub ecn_low: bool,
     /// Whether the data that a tail-loss probe repeats was application-limited.
     pub tlp_orig_data_app_limited: bool,
+}
+
+impl Socket {
+    /// The time in jiffies, at 1000 a second.
+    pub(super) fn jiffies(&self) -> u32 {
+        self.jiffies.unwrap_or((self.now / 1_000) as u32)
+    }
 }
 
 /// Whether the stack is in recovery (`>= TCP_CA_Recovery`).

@@ -18,7 +18,7 @@ from paceline.names import did_you_mean
 from paceline.study.conformance import DRAFT, Case, CaseError, Cases, judge, load, named
 
 #: The suites, by the names of their folders.
-GOLDEN = ("linux-bbr", "linux-cubic")
+GOLDEN = ("linux-bbr", "linux-cubic", "linux-stock")
 RECOVERY = "linux-recovery"
 
 
@@ -29,7 +29,9 @@ class Options:
 
     traces: Annotated[
         Path | None,
-        Parameter(help="Only replay this folder's golden traces (in v1, v2, v3, cubic)."),
+        Parameter(
+            help="Only replay this folder's golden traces (in v1, v2, v3, cubic, reno, dctcp)."
+        ),
     ] = None
     cases: Annotated[Path | None, Parameter(help="Only run the draft's cases in this folder.")] = (
         None
@@ -206,7 +208,7 @@ def _golden(folder: Path) -> list[dict[str, Any]]:
     try:
         return [dict(case) for case in _paceline.golden_traces(folder)]
     except OSError as error:
-        hint = "a folder of traces holds v1, v2, v3 or cubic, with *.txt.zst or *.txt files in it"
+        hint = "a folder of traces holds v1, v2, v3, cubic, reno or dctcp, with *.txt[.zst] files"
         raise Failure("no-traces", str(error), hint=hint) from error
 
 

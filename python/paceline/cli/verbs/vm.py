@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from paceline import _paceline
+from paceline import _paceline, store
 from paceline.cli import console, files
 from paceline.cli.app import Json, Quiet, app, examples
 from paceline.cli.failure import Exit, Failure
-from paceline.errors import RunError, UnavailableError
+from paceline.errors import RunError, ScenarioError, UnavailableError
+from paceline.kernel import stock
 from paceline.quantities import quantity
 from paceline.reading import json_value
 
@@ -22,14 +23,16 @@ from paceline.reading import json_value
         "vm prepare --kernel linux/arch/x86/boot/bzImage --modules out/lib/modules/6.12.0",
         "vm list --json",
         "vm remove 9a19b151",
+        "vm trace scenarios/first-flow.toml --out trace.txt",
     )
 )
 def vm(
-    action: Annotated[
-        Literal["prepare", "list", "remove"], Parameter(help="What to do with snapshots.")
-    ],
+    action: Annotated[Literal["prepare", "list", "remove", "trace"], Parameter(help="What to do.")],
     name: Annotated[
-        str | None, Parameter(help="The snapshot to remove: its hash, or a prefix of it.")
+        str | None,
+        Parameter(
+            help="For `remove`: the snapshot's hash, or a prefix of it. For `trace`: the scenario."
+        ),
     ] = None,
     /,
     *,
@@ -43,18 +46,31 @@ def vm(
             help="Folder of the kernel's modules. Default: next to the kernel, or /lib/modules."
         ),
     ] = None,
+    out: Annotated[
+        Path | None, Parameter(help="For `trace`: the file to write; it must not exist.")
+    ] = None,
+    seed: Annotated[
+        int | None, Parameter(help="For `trace`: the seed. Default: the scenario's.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Prepare kernels for `run --backend vm`, list them, or remove one.
+    """Prepare kernels for `run --backend vm`, list them, remove one, or trace a controller.
 
     `prepare` boots a kernel in QEMU once, together with Paceline's own program, and saves the state
     of that machine; every run starts from it. The kernel is the distribution's or your own
     build, unmodified. Runs use the latest snapshot; preparing the same kernel again selects it.
     Nothing is downloaded.
+
+    `trace` runs a scenario and writes what the kernel's own controller of the first flow (reno,
+    cubic, bbr or dctcp) was told and did, event by event, as a golden trace that
+    `paceline conformance --traces` replays.
     """
-    if name is not None and action != "remove":
+    if name is not None and action not in ("remove", "trace"):
         raise Failure("usage", f"`vm {action}` takes no name", hint="paceline vm --help")
+    if action != "trace" and (out, seed) != (None, None):
+        what = "only `vm trace` takes --out and --seed"
+        raise Failure("usage", what, hint="paceline vm --help")
     try:
         match action:
             case "prepare":
@@ -64,6 +80,8 @@ def vm(
                 _say(images(), json=json)
             case "remove":
                 _remove(name, json=json)
+            case "trace":
+                _trace(name, out, seed, json=json)
     except UnavailableError as error:
         raise files.unavailable_failure(error, "vm") from None
     except RunError as error:
@@ -103,6 +121,24 @@ def _remove(name: str | None, *, json: bool) -> None:
         raise Failure("usage", what, hint=f"there are {names}" if names else "there are none")
     _paceline.vm_remove(fitting[0]["hash"])
     _say(fitting, json=json, one=True)
+
+
+def _trace(name: str | None, out: Path | None, seed: int | None, *, json: bool) -> None:
+    if name is None or out is None:
+        what = "`vm trace` needs a scenario and --out FILE"
+        raise Failure("usage", what, hint="paceline vm trace SCENARIO --out trace.txt")
+    store.check(out, force=None)
+    text, path = files.scenario(name)
+    try:
+        kernel, controller, receiver, calls = _paceline.vm_trace(text, path, seed)
+    except ScenarioError as error:
+        raise files.scenario_failure(error) from None
+    with store.writing(out) as fresh:
+        fresh.write_text(stock.trace(controller, receiver, calls))
+    if json:
+        console.say_json({"file": str(out), "kernel": kernel, "controller": controller})
+    else:
+        console.stdout().print(f"{out}: {controller} of Linux {kernel}", soft_wrap=True)
 
 
 def _say(found: list[dict[str, Any]], *, json: bool, one: bool = False) -> None:

@@ -15,7 +15,7 @@ pub use parameters::Parameters;
 
 use super::aggregation::AckAggregation;
 use super::arithmetic::FixedPoint;
-use super::arithmetic::{BBR_UNIT, UNSET, before, jiffies};
+use super::arithmetic::{BBR_UNIT, UNSET, before};
 use super::{Algorithm, Field, LostPacket, Random, RateSample, Socket};
 use crate::state::state;
 use crate::words::words;
@@ -214,9 +214,9 @@ where
             prev_ca_state: CaState::Open,
             cycle_mstamp: 0,
             min_rtt_us: sk.min_rtt,
-            min_rtt_stamp: jiffies(sk.now),
+            min_rtt_stamp: sk.jiffies(),
             probe_rtt_min_us: sk.min_rtt,
-            probe_rtt_min_stamp: jiffies(sk.now),
+            probe_rtt_min_stamp: sk.jiffies(),
             probe_rtt_done_stamp: None,
             next_rtt_delivered: if Self::V3 { sk.delivered } else { 0 },
             loss_round_delivered: sk.delivered.wrapping_add(1),

@@ -1,7 +1,7 @@
 //! The two windows of the minimum RTT, and PROBE_RTT.
 
 use super::{AckPhase, Core, Mode};
-use crate::linux::arithmetic::{before, jiffies};
+use crate::linux::arithmetic::before;
 use crate::linux::{Random, RateSample, Socket};
 
 impl<const V: u8> Core<V> {
@@ -11,7 +11,7 @@ impl<const V: u8> Core<V> {
         rs: &RateSample,
         random: &mut Random<'_>,
     ) {
-        let now = jiffies(sk.now);
+        let now = sk.jiffies();
         let p = &self.parameters;
         let (dip, win) = (p.probe_rtt_mode, p.min_rtt_win);
         let expiry = self.probe_rtt_min_stamp.wrapping_add(p.probe_rtt_win);
@@ -58,7 +58,7 @@ impl<const V: u8> Core<V> {
     }
 
     pub(super) fn check_probe_rtt_done(&mut self, sk: &mut Socket, random: &mut Random<'_>) {
-        let now = jiffies(sk.now);
+        let now = sk.jiffies();
         if self
             .probe_rtt_done_stamp
             .is_none_or(|done| !before(done, now))
