@@ -96,6 +96,7 @@ MEASURES = (
         percent,
         CLEAN,
         apart=(
+            QUINN_BBR,
             {**NOQ_CUBIC, "path.rate": "400 Mbit/s"},
             {**NOQ_CUBIC, "path.rate": "100 Mbit/s", "path.queue.size": "4 bdp"},
         ),
@@ -104,9 +105,10 @@ MEASURES = (
         "Link used, 1 % random loss",
         "one-flow",
         "utilisation_ratio",
-        f"One flow for 20 s, % of the link's rate. {EACH}",
+        f"One flow for 20 s, % of the link's rate. {EACH} {DASH}",
         percent,
         LOSSY,
+        apart=(QUINN_BBR,),
     ),
     Measure(
         "Median queue delay",
@@ -156,7 +158,7 @@ MEASURES = (
         f"for each packet, in order · half of the packets 10 ms late and overtaken. {DASH}",
         percent,
         cases=("path.jitter", "path.reorder.probability"),
-        apart=({**QUINN_BBR, "path.jitter": "10 ms"},),
+        apart=({**QUINN_BBR, "path.reorder.probability": "0 %"},),
     ),
 )
 
