@@ -14,7 +14,7 @@ use paceline_units::{Instant, StackName};
 /// The stack of a flow that does not run the kernel's TCP.
 pub enum Stack {
     /// One of this program, and the configuration of its sender.
-    Named(StackName, EndConfig),
+    Named(StackName, Box<EndConfig>),
     /// A library's, with the flow's seed, start and maximum UDP payload.
     Guest(GuestFlow, u64, Instant, u32),
 }
@@ -28,7 +28,7 @@ impl Stack {
                 let config = EndConfig {
                     sends,
                     qlog,
-                    ..sender.clone()
+                    ..EndConfig::clone(sender)
                 };
                 end(*stack, &config).ok_or(io::ErrorKind::NotFound.into())
             }

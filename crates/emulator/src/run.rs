@@ -117,7 +117,7 @@ fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<Stack>> {
             qlog: plan.scenario.run.record.qlog.then(Qlog::default),
             ..config
         };
-        Some(Stack::Named(flow.group.stack, config))
+        Some(Stack::Named(flow.group.stack, Box::new(config)))
     };
     flows.map(stack).collect()
 }
