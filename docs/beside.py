@@ -44,6 +44,7 @@ PAGE = NOTES / "reference.md"
 CAUSES = {
     "quinn:bbr": "quinn-bbr-pacing.md",
     "noq:bbr3": "noq-bbr3-probe-stopping.md",
+    "s2n:bbr": "s2n-bbr-queue.md",
     "tquic:bbr3": "tquic-bbr3-loss-in-round.md",
 }
 #: The stacks that take our controllers; a library has its own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import pytest
 import paceline
 from conftest import Command
 from paceline import _paceline
+
+ROOT = Path(__file__).parents[1]
 
 #: Loose bounds: whether this machine is quiet is not what is tested.
 SCENARIO = """\
@@ -226,6 +229,32 @@ def test_quic_stacks_run_over_sockets_and_fill_the_tables_of_the_simulator(
         read = paceline.Run.capture(logs[0][f"stack-{number}.sqlog"])
         (logged,) = read.flows.iter_rows(named=True)
         assert logged["sent_packets"] == pytest.approx(flow["sent_packets"], rel=0.05, abs=5)
+
+
+def test_a_stack_of_a_library_runs_over_sockets_with_its_options(
+    cli: Command, tmp_path: Path
+) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    library, source = tmp_path / "libfixed.so", ROOT / "examples" / "transport-c" / "fixed.c"
+    flags = ["-O2", "-fPIC", "-shared", "-I", str(ROOT / "include")]
+    subprocess.run([compiler, *flags, source, "-o", library], check=True)
+    file = tmp_path / "own.toml"
+    head = SCENARIO.partition("[[flows]]")[0]
+    file.write_text(f'{head}[[flows]]\ncc = {{ name = "x:any", window = 20 }}\n')
+    goodput = {}
+    for backend in ("sim", "emu"):
+        out = tmp_path / backend
+        brought = ("--controller", f"x={library}", "--backend", backend)
+        done = cli("run", file, *brought, "--out", out, "--json")
+        assert done.returncode == 0, done.stderr
+        run = json.loads((out / "run.json").read_text())
+        assert [guest["file"] for guest in run["guests"]] == ["libfixed.so"]
+        goodput[backend] = run["flows"][0]["goodput_bps"]
+    # 20 datagrams in a round trip; its default window of 64 would fill the link.
+    assert goodput["emu"] == pytest.approx(20 * 1472 * 8 / 0.04, rel=0.15)
+    assert goodput["emu"] == pytest.approx(goodput["sim"], rel=0.1)
 
 
 def test_a_quic_stack_hears_of_marks_over_sockets() -> None:

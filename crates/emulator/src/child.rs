@@ -9,11 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
 use paceline_experiment::{Plan, Unbalanced, seed_of};
-use paceline_quic::EndConfig;
 use paceline_units::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clock::Clock;
+use crate::ends::Stack;
 use crate::gate::Gate;
 use crate::histogram::Times;
 use crate::host::{self, Connection, Log, Shared};
@@ -67,12 +67,11 @@ fn io(what: &'static str) -> impl FnOnce(io::Error) -> Trouble {
     move |error| Trouble::Io(what, error)
 }
 
-/// Runs a scenario and reports to `parent`; `stacks` are the configurations of the ends of QUIC
-/// flows. If `parent` is gone, this process ends, too. With programs it ends when their client
+/// Runs a scenario and reports to `parent`; `stacks` make the ends of QUIC flows. If `parent` is gone, this process ends, too. With programs it ends when their client
 /// does.
 pub fn main(
     plan: &Plan<'_>,
-    stacks: &[Option<EndConfig>],
+    stacks: &[Option<Stack>],
     programs: Option<&Programs>,
     mut parent: UnixStream,
     pid: u32,
@@ -154,7 +153,7 @@ fn isolate(parent: u32) -> Result<(Grants, bool), Trouble> {
 
 fn live(
     plan: &Plan<'_>,
-    stacks: &[Option<EndConfig>],
+    stacks: &[Option<Stack>],
     programs: Option<&Programs>,
     parent: &UnixStream,
     pid: u32,
@@ -324,7 +323,7 @@ fn live(
         exit: programs.map(|_| code),
         qlogs: (0..)
             .zip(stacks)
-            .filter_map(|(flow, config)| Some((flow, config.as_ref()?.qlog.as_ref()?.take())))
+            .filter_map(|(flow, stack)| Some((flow, stack.as_ref()?.qlog()?.take())))
             .collect(),
     })
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use paceline_experiment::Guests;
 use paceline_units::{Duration, Rate};
 use serde_json::{Value, json};
 
@@ -314,7 +315,9 @@ fn try_rate(rate: Rate) -> Value {
         Ok(scenario) => scenario,
         Err(problems) => return failed(problems.iter().map(ToString::to_string).collect()),
     };
-    let run = run(&scenario, 1, &mut |_| std::ops::ControlFlow::Continue(()));
+    let run = run(&scenario, &Guests::none(), 1, &mut |_| {
+        std::ops::ControlFlow::Continue(())
+    });
     let run = match run {
         Ok((run, _)) => run,
         Err(error) => return failed(error.to_string()),

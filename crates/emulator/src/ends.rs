@@ -7,8 +7,45 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use paceline_endpoint::udp::{Error, Socket, Wait};
 use paceline_endpoint::{Endpoint, Stats, Write};
-use paceline_quic::{AnyEnd, EndConfig, end};
+use paceline_experiment::GuestFlow;
+use paceline_quic::{AnyEnd, EndConfig, Qlog, end};
 use paceline_units::{Instant, StackName};
+
+/// The stack of a flow that does not run the kernel's TCP.
+pub enum Stack {
+    /// One of this program, and the configuration of its sender.
+    Named(StackName, Box<EndConfig>),
+    /// A library's, with the flow's seed, start and maximum UDP payload.
+    Guest(GuestFlow, u64, Instant, u32),
+}
+
+impl Stack {
+    /// An end that has sent nothing.
+    pub fn end(&self, sends: bool) -> io::Result<AnyEnd> {
+        match self {
+            Self::Named(stack, sender) => {
+                let qlog = sender.qlog.clone().filter(|_| sends);
+                let config = EndConfig {
+                    sends,
+                    qlog,
+                    ..EndConfig::clone(sender)
+                };
+                end(*stack, &config).ok_or(io::ErrorKind::NotFound.into())
+            }
+            Self::Guest(guest, seed, now, max_datagram) => guest
+                .end(sends, *seed, *now, *max_datagram)
+                .map_err(io::Error::other),
+        }
+    }
+
+    /// The qlog of its sender, if it writes one.
+    pub fn qlog(&self) -> Option<&Qlog> {
+        match self {
+            Self::Named(_, sender) => sender.qlog.as_ref(),
+            Self::Guest(..) => None,
+        }
+    }
+}
 
 /// One end, over its socket.
 pub struct End {
@@ -18,14 +55,9 @@ pub struct End {
 
 impl End {
     /// An end at `here` that communicates with `peer`, in the host that this thread is in.
-    pub fn new(
-        stack: StackName,
-        config: &EndConfig,
-        here: SocketAddr,
-        peer: SocketAddr,
-    ) -> io::Result<Self> {
+    pub fn new(endpoint: AnyEnd, here: SocketAddr, peer: SocketAddr) -> io::Result<Self> {
         Ok(Self {
-            endpoint: end(stack, config).ok_or(io::ErrorKind::NotFound)?,
+            endpoint,
             socket: Socket::new(UdpSocket::bind(here)?, peer)?,
         })
     }

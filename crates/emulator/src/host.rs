@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use paceline_experiment::{Change, FlowPlan, Plan, end_counters, end_row};
-use paceline_quic::EndConfig;
 use paceline_record::{EventKind, EventRow, FlowTotals, Text};
 use paceline_recovery::{App, Application, Write};
 use paceline_scenario::FlowGroup;
@@ -19,7 +18,7 @@ use paceline_units::{Bytes, Duration, Instant};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::clock::{Clock, STALL};
-use crate::ends::{End, Ends};
+use crate::ends::{End, Ends, Stack};
 use crate::histogram::{Histogram, Times};
 use crate::kernel;
 use crate::message::{Flow, Own, Sample};
@@ -116,19 +115,13 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Creates a flow's receiver, in the receivers' host; `stack` is the configuration of its ends if
-/// it runs its own stack.
-pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&EndConfig>) -> io::Result<Receiver> {
-    let Some(config) = stack else {
+/// Creates a flow's receiver, in the receivers' host; `stack` makes its end if it runs its own.
+pub fn listen(flow: u32, group: &FlowGroup, stack: Option<&Stack>) -> io::Result<Receiver> {
+    let Some(stack) = stack else {
         return listen_tcp(flow, group).map(Receiver::Kernel);
     };
-    let config = EndConfig {
-        sends: false,
-        qlog: None,
-        ..config.clone()
-    };
     let (there, here) = addresses(flow);
-    End::new(group.stack, &config, here, there).map(Receiver::Stack)
+    End::new(stack.end(false)?, here, there).map(Receiver::Stack)
 }
 
 /// The addresses of a datagram flow's ends: the sender's and the receiver's.
@@ -184,7 +177,7 @@ impl<'a> Connection<'a> {
         plan: &'a Plan<'a>,
         number: usize,
         receiver: Receiver,
-        stack: Option<&EndConfig>,
+        stack: Option<&Stack>,
     ) -> io::Result<Self> {
         let flow = plan.flows.get(number).ok_or(io::ErrorKind::NotFound)?;
         let script = plan.script.timed.iter();
@@ -198,9 +191,9 @@ impl<'a> Connection<'a> {
                 listener,
                 accepted: OnceLock::new(),
             }),
-            (Receiver::Stack(receiver), Some(config)) => {
+            (Receiver::Stack(receiver), Some(stack)) => {
                 let (here, there) = addresses(number as u32);
-                let sender = End::new(flow.group.stack, config, here, there)?;
+                let sender = End::new(stack.end(true)?, here, there)?;
                 Carrier::Stack(Box::new(Ends::new(sender, receiver)?))
             }
             (Receiver::Stack(_), None) => return Err(io::ErrorKind::NotFound.into()),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use paceline_experiment as experiment;
+use paceline_experiment::{self as experiment, Guests};
 use paceline_scenario::{
     Diagnostic, Engine, FlowGroup, OptionInput, RecoverySection, Scenario, When,
 };
@@ -112,11 +112,11 @@ pub fn available(scenario: &Scenario, has: &[String]) -> Result<(), Unavailable>
     Ok(())
 }
 
-/// All errors in a scenario for the emulator.
-pub fn check(scenario: &Scenario) -> Vec<Diagnostic> {
+/// All errors in a scenario for the emulator, which may name the stacks among `guests`.
+pub fn check(scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     let mut wrong = check_tcp(scenario, Engine::Emulator);
     wrong.extend(
-        experiment::stack_choices(scenario)
+        experiment::stack_choices(scenario, guests)
             .err()
             .unwrap_or_default(),
     );
@@ -162,15 +162,12 @@ pub fn check_tcp(scenario: &Scenario, engine: Engine) -> Vec<Diagnostic> {
     }
     for (number, group) in scenario.flows.iter().enumerate() {
         let at = |key: &str| format!("flows[{number}].{key}");
-        if group.stack == StackName::Guest {
-            say(
-                at("cc"),
-                "a stack of a library runs in the simulator only",
-                sim,
-            );
-            continue;
-        }
         if group.is_quic() {
+            // A virtual machine has quinn and noq.
+            if group.stack == StackName::Guest && engine == Engine::Vm {
+                let message = "a stack of a library runs in the simulator and over sockets only";
+                say(at("cc"), message, sim);
+            }
             if group.header().get() != UDP_HEADER {
                 let message = "the headers of IPv4 and UDP have 28 bytes";
                 say(at("header"), message, "header = \"28 B\", or leave it out");

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use paceline_experiment::{
-    Choice, FlowPlan, Memory, Plan, QLOG_ENTRY, end_config, seed_of, stack_choices,
+    Choice, FlowPlan, Guests, Memory, Plan, QLOG_ENTRY, end_config, seed_of, stack_choices, used,
 };
 use paceline_quic::{EndConfig, Qlog};
 use paceline_record::{Held, Run};
@@ -11,6 +11,7 @@ use paceline_scenario::Scenario;
 use paceline_units::Duration;
 use rustix::event::{PollFd, PollFlags};
 
+use crate::ends::Stack;
 use crate::error::{Progress, RunError, Unavailable};
 use crate::kernel::{self, check, controllers};
 use crate::message::{self, Message, Outcome};
@@ -29,23 +30,26 @@ pub fn available(scenario: &Scenario) -> Result<(), Unavailable> {
 /// The minimum frequency of the callback.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Runs a scenario with `seed` to its end, in real time. `progress` is called some times a second;
-/// it may stop the run. The record contains any exceeded bounds of the emulation.
+/// Runs a scenario, which may name the stacks among `guests`, with `seed` to its end, in real time.
+/// `progress` is called some times a second; it may stop the run. The record contains any exceeded
+/// bounds of the emulation.
 ///
 /// # Errors
 /// See [`RunError`].
 pub fn run(
     scenario: &Scenario,
+    guests: &Guests,
     seed: u64,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Run, Progress), RunError> {
-    let wrong = check(scenario);
+    let wrong = check(scenario, guests);
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));
     }
-    let plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
+    let mut plan = Plan::resolve(scenario, seed, "emu").map_err(RunError::Scenario)?;
     available(scenario)?;
-    let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
+    let choices = stack_choices(scenario, guests).map_err(RunError::Scenario)?;
+    plan.info.guests = used(choices.iter().flatten());
     let stacks = stacks(&plan, &choices);
     let (outcome, last) = emulate(&plan, &stacks, None, progress)?;
     let report = fidelity::report(&plan, &outcome);
@@ -68,7 +72,7 @@ pub fn shell(
     let wrong = if scenario.flows.is_empty() {
         Vec::new()
     } else {
-        check(scenario)
+        check(scenario, &Guests::none())
     };
     if !wrong.is_empty() {
         return Err(RunError::Scenario(wrong));
@@ -79,7 +83,7 @@ pub fn shell(
         None => plan.clone(),
     };
     available(scenario)?;
-    let choices = stack_choices(scenario).map_err(RunError::Scenario)?;
+    let choices = stack_choices(scenario, &Guests::none()).map_err(RunError::Scenario)?;
     let foreground = sys::in_foreground();
     let (outcome, _) = emulate(&plan, &stacks(&plan, &choices), Some(programs), progress)?;
     let (report, exit) = (fidelity::report(&plan, &outcome), outcome.exit.unwrap_or(0));
@@ -94,23 +98,28 @@ pub fn shell(
     ))
 }
 
-/// The configuration of each flow's ends; none where the kernel's TCP runs. `choices` are the
-/// controllers, group by group.
-fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<EndConfig>> {
+/// The stack of each flow; none where the kernel's TCP runs. `choices` are the controllers, group by
+/// group.
+fn stacks(plan: &Plan<'_>, choices: &[Option<Choice>]) -> Vec<Option<Stack>> {
     let groups = plan.scenario.flows.iter().zip(choices);
     let of_flows =
         groups.flat_map(|(group, choice)| std::iter::repeat_n(choice, group.count as usize));
     let flows = (0..).zip(&plan.flows).zip(of_flows);
-    let config = |((number, flow), choice): ((u64, &FlowPlan), &Option<Choice>)| {
+    let stack = |((number, flow), choice): ((u64, &FlowPlan), &Option<Choice>)| {
+        let (now, seed) = (flow.start, seed_of(plan.seed, number));
+        if let Choice::GuestFlow(_, guest) = choice.as_ref()? {
+            return Some(Stack::Guest(guest.clone(), seed, now, flow.mss));
+        }
         let config = end_config(&flow.group, choice.as_ref()?, flow.mss)?;
-        Some(EndConfig {
-            now: flow.start,
-            seed: seed_of(plan.seed, number),
+        let config = EndConfig {
+            now,
+            seed,
             qlog: plan.scenario.run.record.qlog.then(Qlog::default),
             ..config
-        })
+        };
+        Some(Stack::Named(flow.group.stack, Box::new(config)))
     };
-    flows.map(config).collect()
+    flows.map(stack).collect()
 }
 
 /// Memory of the record so far: rows as the path's process stores them, as they arrive from there,
@@ -145,7 +154,7 @@ fn failed(what: &str) -> impl FnOnce(std::io::Error) -> RunError {
 
 fn emulate(
     plan: &Plan<'_>,
-    stacks: &[Option<EndConfig>],
+    stacks: &[Option<Stack>],
     programs: Option<&Programs>,
     progress: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
 ) -> Result<(Outcome, Progress), RunError> {

@@ -67,14 +67,14 @@ pub fn choices(scenario: &Scenario, guests: &Guests) -> Result<Vec<Choice>, Vec<
 ///
 /// # Errors
 /// As [`choices`].
-pub fn stack_choices(scenario: &Scenario) -> Result<Vec<Option<Choice>>, Vec<Diagnostic>> {
+pub fn stack_choices(
+    scenario: &Scenario,
+    guests: &Guests,
+) -> Result<Vec<Option<Choice>>, Vec<Diagnostic>> {
     let mut wrong = Vec::new();
     let groups = scenario.flows.iter().enumerate();
     let choices = groups.map(|(index, group)| {
-        // The engine says itself that it does not run stacks of libraries.
-        let chosen = group
-            .is_built_in_quic()
-            .then(|| fitting(&group.cc, group, &Guests::none()))?;
+        let chosen = group.is_quic().then(|| fitting(&group.cc, group, guests))?;
         let told = |error| wrong.push(error_at(scenario, format!("flows[{index}].cc"), error));
         chosen.map_err(told).ok()
     });

@@ -122,18 +122,30 @@ impl GuestFlow {
         now: Instant,
         max_datagram: u32,
     ) -> Result<(GuestEnd, GuestEnd), String> {
-        let end = |sends| {
-            self.stack.end(&GuestEndConfig {
-                sends,
-                max_datagram,
-                // Equal draws of both ends would look like one.
-                seed: seed_of(seed, u64::from(sends)),
-                now,
-                controller: &self.controller,
-                options: &self.options,
-            })
-        };
+        let end = |sends| self.end(sends, seed, now, max_datagram);
         Ok((end(true)?, end(false)?))
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// Why it makes none.
+    pub fn end(
+        &self,
+        sends: bool,
+        seed: u64,
+        now: Instant,
+        max_datagram: u32,
+    ) -> Result<GuestEnd, String> {
+        self.stack.end(&GuestEndConfig {
+            sends,
+            max_datagram,
+            // Equal draws of both ends would look like one.
+            seed: seed_of(seed, u64::from(sends)),
+            now,
+            controller: &self.controller,
+            options: &self.options,
+        })
     }
 }
 
@@ -330,8 +342,8 @@ impl Choice {
 }
 
 /// The guests among these, each once, by name.
-pub fn used(choices: &[Choice]) -> Vec<GuestInfo> {
-    let guests = choices.iter().filter_map(|choice| match choice {
+pub fn used<'a>(choices: impl IntoIterator<Item = &'a Choice>) -> Vec<GuestInfo> {
+    let guests = choices.into_iter().filter_map(|choice| match choice {
         Choice::Guest(info, _) | Choice::GuestFlow(info, _) => Some((&info.name, info)),
         Choice::Ours(_) | Choice::Theirs(_) => None,
     });

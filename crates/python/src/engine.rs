@@ -90,7 +90,7 @@ pub fn named(backend: &str) -> PyResult<Engine> {
 pub fn check(engine: Engine, scenario: &Scenario, guests: &Guests) -> Vec<Diagnostic> {
     match engine {
         Engine::Simulator => paceline_simulator::check_with(scenario, guests),
-        Engine::Emulator => emulator::check(scenario),
+        Engine::Emulator => emulator::check(scenario, guests),
         Engine::Vm => vm::check(scenario),
     }
 }
@@ -138,7 +138,7 @@ pub fn run(
     };
     let ended = match engine {
         Engine::Simulator => simulate(scenario, guests, seed, stream, &mut watched),
-        Engine::Emulator => emulator::run(scenario, seed, &mut watched),
+        Engine::Emulator => emulator::run(scenario, guests, seed, &mut watched),
         Engine::Vm => vm::run(scenario, seed, &mut watched),
     };
     match beyond {
@@ -193,6 +193,7 @@ mod emulator {
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use paceline_emulator::{RunError, Unavailable};
+    use paceline_experiment::Guests;
     use paceline_record::Run;
     use paceline_scenario::Scenario;
 
@@ -220,6 +221,7 @@ mod emulator {
 
     pub fn run(
         scenario: &Scenario,
+        guests: &Guests,
         seed: u64,
         progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Run, Progress), Failure> {
@@ -229,7 +231,8 @@ mod emulator {
             events: 0,
             memory: progress.memory,
         };
-        let ran = paceline_emulator::run(scenario, seed, &mut |so_far| progress(seen(so_far)));
+        let ran =
+            paceline_emulator::run(scenario, guests, seed, &mut |so_far| progress(seen(so_far)));
         let (run, last) = ran.map_err(failure)?;
         Ok((run, seen(&last)))
     }
@@ -420,6 +423,7 @@ mod emulator {
     use std::sync::atomic::AtomicBool;
 
     use paceline_conformance::recovery::{Played as Script, Trace};
+    use paceline_experiment::Guests;
     use paceline_record::Run;
     use paceline_scenario::{Diagnostic, Scenario};
 
@@ -438,7 +442,7 @@ mod emulator {
         vec![lacking; scripts.len()]
     }
 
-    pub fn check(_: &Scenario) -> Vec<Diagnostic> {
+    pub fn check(_: &Scenario, _: &Guests) -> Vec<Diagnostic> {
         Vec::new()
     }
 
@@ -452,6 +456,7 @@ mod emulator {
 
     pub fn run(
         scenario: &Scenario,
+        _: &Guests,
         _: u64,
         _: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<(Run, Progress), Failure> {
