@@ -16,6 +16,7 @@ import pytest
 import browser
 from conftest import Command
 from paceline import _paceline
+from paceline.study.claims import load as load_claims
 
 ROOT = Path(__file__).parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -182,3 +183,20 @@ def test_each_bbr_of_a_stack_is_beside_the_reference() -> None:
                 assert f"## {name}:{controller}\n" in page, "make stacks-reference"
     for picture in re.findall(r"!\[.*?\]\((.*?)\)", page):
         assert (folder / picture).is_file()
+
+
+def test_the_page_of_claims_shows_a_picture_of_each_source() -> None:
+    pictures = load("pictures")
+    page = (ROOT / "docs" / "claims.md").read_text()
+    known = {claim.id: claim for claim in load_claims(ROOT / "claims")}
+    for name, panels in pictures.SHEETS.items():
+        assert f"](claims/{name}.svg)" in page
+        assert (ROOT / "docs" / "claims" / f"{name}.svg").is_file(), "make claims-pictures"
+        for panel in panels:
+            asked = panel.asked(known[panel.claim])
+            named = {case for each in asked.expressions() for case in each.names()}
+            named |= {place.case for picture in asked.pictures for place in picture.cases}
+            assert named
+            assert named == set(asked.cases)
+            for axis in (axis for case in asked.cases.values() for axis in case.sweep):
+                assert axis.points, f"{name}: {panel.title}: {axis.name}"

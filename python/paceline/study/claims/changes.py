@@ -29,6 +29,8 @@ class Change:
     swap: dict[str, str] = field(default_factory=dict)
     #: The value of `bbr3` in the conformance cases, in the form of `flows.cc`.
     conformance: str = ""
+    #: Of a mutant: why only the long form of the claim shows that it fails.
+    long: str = ""
     #: Seeds 1 to this, of every case; those of the claim if none.
     seeds: int | None = None
     #: Of a variant: a gap that it must at least halve; none if every bound must hold with it.

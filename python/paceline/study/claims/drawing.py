@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: An algorithm has the same colour in every picture.
-_COLOURS = {
+COLOURS = {
     "BBRv1": "#D55E00",
     "BBRv2": "#CC79A7",
     "BBRv3": "#0072B2",
@@ -146,14 +146,14 @@ def _styles(labels: Iterable[str]) -> dict[str, str]:
     """Return a colour for each label; labels with the same text before a comma share it."""
     labels = list(labels)
     named = {label.partition(",")[0].strip() for label in labels}
-    taken = {_COLOURS[head] for head in named if head in _COLOURS}
+    taken = {COLOURS[head] for head in named if head in COLOURS}
     spare = iter([c for c in QUANTITIES if c not in taken] + list(QUANTITIES))
     colours: dict[str, str] = {}
     heads: dict[str, str] = {}
     for label in labels:
         head = label.partition(",")[0].strip()
         if head not in heads:
-            heads[head] = _COLOURS.get(head) or next(spare, NEUTRAL)
+            heads[head] = COLOURS.get(head) or next(spare, NEUTRAL)
         colours[label] = heads[head]
     return colours
 

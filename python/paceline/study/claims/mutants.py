@@ -65,13 +65,14 @@ class Mutants:
         quick: bool = False,
     ) -> None:
         self._pool = Pool("mutants")
+        self._quick = quick
         self._plans: list[tuple[Plan, Change, Plan]] = []
         for claim in claims:
             if claim.mutants:
                 short = claim.short() if quick else claim
                 bare = Change("", "").of(short)
                 plan = plan_of(bare, self._pool, seeds, quick=quick)
-                for mutant in claim.mutants:
+                for mutant in (m for m in claim.mutants if not (quick and m.long)):
                     changed = plan_of(mutant.of(short), self._pool, seeds, quick=quick)
                     self._plans.append((plan, mutant, changed))
 
@@ -89,11 +90,11 @@ class Mutants:
         """Run all; return the result of each, and whether Ctrl-C left some unfinished."""
         with suppress(KeyboardInterrupt):
             self._pool.run(threads=threads, watch=watch, resumed=resumed)
-            return [_judge(*plans, self._pool) for plans in self._plans], False
+            return [_judge(*p, self._pool, quick=self._quick) for p in self._plans], False
         return [], True
 
 
-def _judge(plan: Plan, change: Change, changed: Plan, pool: Pool) -> Mutant:
+def _judge(plan: Plan, change: Change, changed: Plan, pool: Pool, *, quick: bool) -> Mutant:
     claim = plan.claim
     whole = judged(plan, pool)
     if not whole.stands:
@@ -105,10 +106,9 @@ def _judge(plan: Plan, change: Change, changed: Plan, pool: Pool) -> Mutant:
     except RunError as error:
         return Mutant(claim, change, "error", str(error))
     missed = _missed(changed.claim, others)
-    count = max(
-        (len(jobs) for rows in plan.jobs.values() for jobs in rows),
-        default=1,
-    )
+    # The two or three seeds of a short form are too few to leave one out.
+    seeds = (len(jobs) for rows in plan.jobs.values() for jobs in rows)
+    count = 0 if quick else max(seeds, default=1)
     draws = sum(
         not _missed(claim, _without(names, seed))
         and bool(_missed(changed.claim, _without(others, seed)))

@@ -159,7 +159,7 @@ def _claim(where: Where, table: dict[str, Any]) -> Claim:
 _CHANGES = {
     "choices": ("measured",),
     "variants": ("measured", "halves", "seeds"),
-    "mutants": ("conformance",),
+    "mutants": ("conformance", "long"),
 }
 
 
@@ -197,6 +197,7 @@ def _change(
         str(_set(where, "conformance", {"cc": {"name": "bbr3", **conforms}})[0][1])
         if conforms
         else "",
+        _words(where.at("long"), "long", table.get("long", "")),
         _seeds(where.at("seeds"), table["seeds"]) if "seeds" in table else None,
         halves,
         measured,
